@@ -17,6 +17,7 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn
 from rlvr.agents import Message
+from rlvr.agents.conversation import require_text
 from rlvr.envs.core.seeding import digest
 
 Row = dict[str, Any]
@@ -62,14 +63,17 @@ def rows(
     module, _, name = env_id.rpartition(":")
     shape, table = FORMATS[format], []
     first = TaskSpec(name, seed, module or "rlvr", kwargs or {})
-    for group, (spec, messages) in enumerate(_tasks(first, n, use_system, single_turn)):
+    for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn)):
         for sample in range(group_size):
             place = {"index": group * group_size + sample, "group": group, "sample": sample}
             table.append(shape(spec, [_copy(message) for message in messages], place))
     return table
 
 
-def _tasks(first: TaskSpec, n: int | None, use_system: bool, single: bool) -> Iterator[tuple[TaskSpec, list[Message]]]:
+def tasks(
+    first: TaskSpec, n: int | None, use_system: bool = True, single: bool = False
+) -> Iterator[tuple[TaskSpec, list[Message]]]:
+    """What `rows` makes rows of, one after the other: each task's spec and the messages it begins with."""
     env, observation, info = first.start()
     if single:
         require_single_turn(first, env, info)
@@ -89,7 +93,9 @@ def _tasks(first: TaskSpec, n: int | None, use_system: bool, single: bool) -> It
                 observation, info = env.reset(seed=seed)
             options = {"index": info["index"]} if info.get("index") is not None else {}
             spec = TaskSpec(first.env_id, seed, first.module, first.kwargs, options)
-            yield spec, initial_messages(observation, info, use_system=use_system)
+            messages = initial_messages(observation, info, use_system=use_system)
+            require_text(messages, "a trainer that takes these rows")
+            yield spec, messages
     finally:
         env.close()
 
