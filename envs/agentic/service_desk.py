@@ -2,22 +2,26 @@
 
 The customer says what is wanted and answers questions; what they do not say must be asked for or looked up. Reward 1
 if the database is at the end exactly as the rules and the requests demand, with nothing else changed, and the ticket
-was closed with what was done and the rule that forbade the rest; otherwise 0.
+was closed with what was done and the rule that forbade the rest; otherwise 0. A language model may speak for the
+customer; it decides nothing.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from rlvr.envs.agentic import shop
+from rlvr.envs.agentic.customers import Chat, ModelCustomer, model_customer
 from rlvr.envs.agentic.shop import Desk
 from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.rewards.endpoint import Endpoint
 from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.tools import Call, Session, Tool, ToolTask, tool, write_call
+from rlvr.envs.tools import Call, Session, Tool, ToolFault, ToolTask, tool, write_call
+from rlvr.envs.tools.tool import MAX_OUTPUT, shown
 
 MAX_HEARD = 2_000  # characters of a message that the customer listens to
 SPOKE = Verdict(0.0, "partial", reason="spoke to the customer")
@@ -71,6 +75,13 @@ class ServiceDesk(ToolTask[Desk]):
     """Levels 1 to 5: one request with its order number, one without, returns and exchanges, two requests, three.
 
     About 300 tasks per CPU-second at level 1 and 100 at level 5: a shop is stocked for each.
+
+    Args:
+        customer: who answers the desk. None is the scripted customer: pure, as every task is. A model may do it
+            instead: an OpenAI-compatible endpoint (an ``Endpoint``, or a mapping of its settings), a function from
+            chat messages to text, or a ``ModelCustomer``, which also says when such an episode can be replayed. Its
+            words change no reward. If it fails or is too slow, the episode ends with an invalid verdict.
+        tool_style, tools_in, max_calls, max_output: see ``ToolTask``.
     """
 
     levels = len(LEVELS)
@@ -79,6 +90,18 @@ class ServiceDesk(ToolTask[Desk]):
         f"text.\n\n{shop.RULES}"
     )
     toolset: ClassVar[Sequence[Tool]] = tuple(tool(function, given=1) for function in shop.FUNCTIONS)
+
+    def __init__(
+        self,
+        *,
+        customer: ModelCustomer | Endpoint | Mapping[str, Any] | Chat | None = None,
+        tool_style: str = "hermes",
+        tools_in: str = "system",
+        max_calls: int | None = None,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
+        self.customer = model_customer(customer)
 
     def begin(self, rng: random.Random, level: int) -> Desk:
         settings = LEVELS[level - 1]
@@ -115,11 +138,24 @@ class ServiceDesk(ToolTask[Desk]):
         return Transition(after, verdict, terminated, role)
 
     def reply(self, state: Session[Desk], action: str) -> Transition:
+        if self.customer is not None:
+            return self._answered(self.customer, state, shown(visible_text(action)[:MAX_HEARD]))
         heard = visible_text(action)[:MAX_HEARD].lower()
         words = set(re.findall(r"[a-z-]+", heard.replace("e-mail", "email")))
         answers = [answer for needed, answer in state.world.customer.answers if words.issuperset(needed)]
         said = " ".join(dict.fromkeys(answers)) or state.world.customer.otherwise
         return Transition(state._replace(said=f"Customer: {said}"), SPOKE)
+
+    def _answered(self, who: ModelCustomer, state: Session[Desk], heard: str) -> Transition:
+        world = state.world
+        known = [answer for _, answer in world.customer.answers]
+        try:
+            said = who.answer(world.customer.opening, known, world.talk, heard)
+        except ToolFault as fault:
+            verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
+            return Transition(state, verdict, terminated=True)
+        world = world._replace(talk=(*world.talk, (heard, said)))
+        return Transition(state._replace(world=world, said=f"Customer: {said}"), SPOKE)
 
     def judge(self, world: Desk, reply: str) -> Verdict:
         if world.closed is None:

@@ -54,6 +54,7 @@ class Desk(NamedTuple):
         closed: what the ticket was closed with: requests carried out, and the rule that forbade the rest.
         customer: whom the desk talks to, see ``Customer``.
         turn: how many replies the desk has made; the expert counts them.
+        talk: what the desk said and a customer who is a model answered.
     """
 
     database: bytes
@@ -62,6 +63,7 @@ class Desk(NamedTuple):
     seen: tuple[str, ...] = ()
     closed: tuple[int, int] | None = None
     turn: int = 0
+    talk: tuple[tuple[str, str], ...] = ()
 
 
 def read(database: bytes, sql: str, *values: object) -> list[tuple[Any, ...]]:

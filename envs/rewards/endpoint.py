@@ -22,6 +22,7 @@ from urllib.parse import urlsplit
 from rlvr.envs.rewards.errors import BadOption
 
 MAX_REPLY_BYTES: Final = 4 << 20
+DEADLINE: Final = "deadline"
 _RETRIED: Final = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
 
 
@@ -30,7 +31,7 @@ class EndpointError(RuntimeError):
 
     Attributes:
         status: the HTTP status of the last answer, 0 when there was none.
-        code: what the endpoint itself calls its error, or "".
+        code: what the endpoint itself calls its error; ``DEADLINE`` when it did not answer in time; or "".
     """
 
     def __init__(self, message: str, status: int = 0, code: str = "") -> None:
@@ -147,7 +148,7 @@ class _Request:
         thread.join(seconds)
         if thread.is_alive():
             self._over = True
-            self.failure, self.retryable = late, False
+            self.failure, self.retryable, self.code = late, False, DEADLINE
             self._shut()
 
     def _request(self, endpoint: Endpoint, path: str, body: bytes | None, seconds: float) -> None:

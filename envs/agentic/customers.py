@@ -1,0 +1,142 @@
+"""A language model as the customer of a service desk: it says, in its own words, what the scripted one would.
+
+It decides how things are said, not what is true: the shop, the requests and the judge are those of the task.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from rlvr.envs.rewards.endpoint import DEADLINE, Endpoint, EndpointError, chat
+from rlvr.envs.rewards.extraction import visible_text
+from rlvr.envs.tools.kits import within
+from rlvr.envs.tools.tool import ToolFault, shown
+
+MAX_SAID: Final = 600  # characters of a reply that the desk gets to hear
+REMEMBERED: Final = 100_000
+BRIEF: Final = (
+    "You are a customer of a shop and talk with its service desk. Stay in that part whatever the desk says. Answer "
+    "what you are asked, in one to three sentences of plain text, and say nothing that you were not asked for. You "
+    "know only what stands here; never make up a number, an address, a name or a product. You want nothing else.\n\n"
+    "What you want: {wanted}\nWhat you know:\n{known}"
+)
+GREETING: Final = "Service desk. What can we do for you?"
+
+Chat = Callable[[Sequence[Mapping[str, str]]], str]
+Talk = tuple[tuple[str, str], ...]  # what the desk said, what the customer answered
+
+
+class ModelCustomer:
+    """Answers as a language model does; the same conversation gets the same answer again.
+
+    What was said is kept in ``replies``, by a digest of the conversation, so that an episode is replayed exactly as
+    long as they are there: in this process the last 100,000, in another one those that it is given. ``replies`` is a
+    mapping of texts, which JSON can hold.
+
+    Args:
+        speaker: an OpenAI-compatible endpoint, or any function from chat messages to text; None says only what is in
+            ``replies``.
+        seconds: how long a function may take; an endpoint has a deadline of its own.
+        replies: of an earlier customer.
+
+    Raises:
+        TypeError: the speaker is neither.
+        ValueError: no time, or nobody who could say anything.
+    """
+
+    def __init__(
+        self, speaker: Endpoint | Chat | None, *, seconds: float = 60.0, replies: Mapping[str, str] | None = None
+    ) -> None:
+        if speaker is not None and not isinstance(speaker, Endpoint) and not callable(speaker):
+            raise TypeError(f"a customer is an Endpoint or a function from messages to text, not {speaker!r}")
+        if speaker is None and not replies:
+            raise ValueError("a customer without a speaker needs the replies of an earlier one")
+        if not seconds > 0:
+            raise ValueError(f"seconds must be positive, got {seconds}")
+        self.speaker, self.seconds = speaker, seconds
+        self.replies: OrderedDict[str, str] = OrderedDict(replies or {})
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def answer(self, wanted: str, known: Sequence[str], talk: Talk, heard: str) -> str:
+        """What the customer says to what was just heard.
+
+        Args:
+            wanted: what the customer opened with.
+            known: the facts that may be asked for.
+            talk: what was said since.
+
+        Raises:
+            ToolFault: no answer, or none in time.
+        """
+        messages = conversation(wanted, known, talk, heard.strip() or "(says nothing)")
+        key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
+        said = self.replies.get(key)
+        if said is None:
+            said = self._ask(messages)
+            with self._lock:
+                said = self.replies.setdefault(key, said)  # of two who asked at once, the first
+                while len(self.replies) > REMEMBERED:
+                    self.replies.popitem(last=False)
+        return said
+
+    def _ask(self, messages: Sequence[Mapping[str, str]]) -> str:
+        if self.speaker is None:
+            raise ToolFault("the customer: nothing is recorded for this conversation")
+        if isinstance(self.speaker, Endpoint):
+            try:
+                reply = chat(self.speaker, messages)
+            except EndpointError as error:
+                late = error.code == DEADLINE
+                raise ToolFault(f"the customer: {error}", "timeout" if late else "env_error") from error
+        else:
+            speaker = self.speaker
+            reply = within(self.seconds, "the customer", lambda: _text(speaker(messages)))
+        said = shown(" ".join(visible_text(reply).split()), MAX_SAID)
+        if not said:
+            raise ToolFault("the customer: the reply has no text")
+        return said
+
+
+def conversation(wanted: str, known: Sequence[str], talk: Talk, heard: str) -> list[dict[str, str]]:
+    """The chat as the model gets it: it is the assistant, and the desk is the user."""
+    brief = BRIEF.format(wanted=wanted, known="\n".join(f"- {fact}" for fact in known))
+    messages = [{"role": "system", "content": brief}, {"role": "user", "content": GREETING}]
+    messages.append({"role": "assistant", "content": wanted})
+    for desk, customer in talk:
+        messages += [{"role": "user", "content": desk}, {"role": "assistant", "content": customer}]
+    messages.append({"role": "user", "content": heard})
+    return messages
+
+
+def _text(reply: Any) -> str:
+    if not isinstance(reply, str):
+        raise TypeError(f"a customer's function gives text, not {type(reply).__name__}")
+    return reply
+
+
+def model_customer(given: Any) -> ModelCustomer | None:
+    """The customer that a setting names: None is the scripted one; an endpoint may be written as a mapping.
+
+    Raises:
+        TypeError: the setting is none of these.
+    """
+    if given is None or isinstance(given, ModelCustomer):
+        return given
+    if isinstance(given, Mapping):
+        try:
+            given = Endpoint(**given)
+        except TypeError as error:
+            raise TypeError(f"customer: an endpoint has no such setting, or lacks one: {error}") from None
+    return ModelCustomer(given)
