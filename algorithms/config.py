@@ -59,6 +59,8 @@ class ModelSection(Section):
     """rlvr/tiny only: width."""
     layers: int = Field(2, ge=1)
     """rlvr/tiny only: depth."""
+    words: tuple[str, ...] = ()
+    """rlvr/tiny only: pieces of text that are one token each, beside its own."""
     lora_rank: int = Field(0, ge=0)
     """Rank of the LoRA adapters to train instead of all weights; 0 trains all weights."""
     template_options: dict[str, Any] = Field(default_factory=dict)

@@ -19,7 +19,7 @@ from rlvr.agents.episode import Episode, Request
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
-from rlvr.agents.tiny import TINY, TinyOptions, load_policy
+from rlvr.agents.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages import compute_advantages
@@ -430,7 +430,8 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         device = "cuda" if torch.cuda.is_available() else "cpu"
     tiny: TinyOptions | None = None
     if settings.name == TINY:
-        tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers}
+        words = (*WORDS, *settings.words)
+        tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
     model: Any
     model, tokenizer = load_policy(settings.name, dtype=settings.dtype, device=device, tiny=tiny)
     if settings.lora_rank:
