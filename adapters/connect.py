@@ -23,10 +23,11 @@ from urllib.parse import urlsplit
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlvr.adapters.wire import MAX_FRAME, SOCKET_PATH, VERSION, pack, unpack, write
 from rlvr.envs import Verdict
+from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector import Infos
 
@@ -238,7 +239,7 @@ def error_of(error: Mapping[str, str]) -> Exception:
     return RemoteError(message, code)
 
 
-class RemoteEnv(gym.Env[str, str]):
+class RemoteEnv(gym.Env[Any, str]):
     """One session of a served environment. The same seeds and actions give what they give directly, infos included.
 
     Differences: ``get_state`` returns a name for a state that stays on the server. ``solve``, ``get_state`` and
@@ -268,19 +269,19 @@ class RemoteEnv(gym.Env[str, str]):
         self.level: int | None = env["level"]
         self.max_turns: int | None = env["max_turns"]
         self.render_mode = env["render_mode"]
-        self.observation_space = Text(env["observation_length"])
+        self.observation_space = _space(env)
         self.action_space = Text(env["action_length"])
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._session is None:
             self._session = self._line.ask("open")["sessions"][0]
         told = self._ask("reset", seed=seed, options=None if options is None else pack(options))
-        return told["observation"], unpack(told["info"])
+        return unpack(told["observation"]), unpack(told["info"])
 
-    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         return _step_of(self._ask("step", action=action))
@@ -329,8 +330,17 @@ class RemoteEnv(gym.Env[str, str]):
         raise error_of(result["error"])
 
 
-def _step_of(told: Mapping[str, Any]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-    return told["observation"], unpack(told["reward"]), told["terminated"], told["truncated"], unpack(told["info"])
+def _step_of(told: Mapping[str, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    observation, reward, info = (unpack(told[name]) for name in ("observation", "reward", "info"))
+    return observation, reward, told["terminated"], told["truncated"], info
+
+
+def _space(env: Mapping[str, Any]) -> gym.Space[Any]:
+    """The space of the observations that a greeting promises."""
+    shape = env.get("image")
+    space = observation_space(None if shape is None else (shape[0], shape[1], shape[2]))
+    text_space(space).max_length = env["observation_length"]  # type: ignore[attr-defined]
+    return space
 
 
 class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
@@ -368,20 +378,22 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise ValueError(f"num_envs must be at most {most}, got {num_envs}")
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": ["ansi"]}
         self.render_mode = env["render_mode"]
-        self.single_observation_space = Text(env["observation_length"])
+        self.single_observation_space = _space(env)
         self.single_action_space = Text(env["action_length"])
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._sessions: list[str] = []
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
-        self._observations = [""] * self.num_envs
+        shape = env.get("image")
+        self._blank: Any = "" if shape is None else {"text": "", "image": np.zeros(shape, np.uint8)}
+        self._observations: list[Any] = [self._blank] * self.num_envs
 
     def reset(
         self,
         *,
         seed: int | Sequence[int | None] | None = None,
         options: dict[str, Any] | None = None,
-    ) -> tuple[tuple[str, ...], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Begin an episode in every session.
 
         Args:
@@ -404,9 +416,9 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         rows: list[dict[str, Any] | None] = [None] * self.num_envs
         for place, info in self._begin(np.flatnonzero(mask).tolist(), seeds, options or None).items():
             rows[place] = info
-        return tuple(self._observations), Infos(rows)
+        return self._batched(), Infos(rows)
 
-    def step(self, actions: Sequence[str]) -> tuple[tuple[str, ...], Array, Array, Array, dict[str, Any]]:
+    def step(self, actions: Sequence[str]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         if not self._sessions:
             raise gym.error.ResetNeeded("call reset() before step()")
         if isinstance(actions, str) or not all(isinstance(action, str) for action in actions):
@@ -424,14 +436,14 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         rows: list[dict[str, Any]] = [restarted.get(place, {}) for place in range(self.num_envs)]
         told = self._ask("step", [{"session": self._sessions[i], "action": actions[i]} for i in places])
         for place, result in zip(places, told, strict=True):
-            step = _failure(result["error"]) if "error" in result else _step_of(result)
+            step = self._failure(result["error"]) if "error" in result else _step_of(result)
             self._observations[place], rewards[place], terminations[place], truncations[place], rows[place] = step
         self._over = terminations | truncations
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._over.any():
             finals = {place: (self._observations[place], rows[place]) for place in np.flatnonzero(self._over).tolist()}
             for place, info in self._begin(list(finals)).items():
                 rows[place] = {"final_obs": finals[place][0], "final_info": finals[place][1], **info}
-        return tuple(self._observations), rewards, terminations, truncations, Infos(rows)
+        return self._batched(), rewards, terminations, truncations, Infos(rows)
 
     def close_extras(self, **kwargs: Any) -> None:
         sessions, self._sessions = self._sessions, []
@@ -439,6 +451,21 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             with suppress(Exception):  # whatever is wrong, the server ends the sessions by itself
                 self._line.ask("close", items=[{"session": session} for session in sessions])
         self._line.close()
+
+    def _batched(self) -> Any:
+        """The last observations of all, as one."""
+        space = self.single_observation_space
+        if isinstance(space, Text):
+            return tuple(self._observations)
+        empty: Any = create_empty_array(space, self.num_envs)
+        return concatenate(space, self._observations, empty)
+
+    def _failure(self, error: Mapping[str, str]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """An episode that ends here through no fault of the policy."""
+        status: Any = "timeout" if error["code"] == "timeout" else "env_error"
+        reason = str(error["message"])
+        info = {"verdict": Verdict(0.0, status, reason=reason), "success": False}
+        return with_text(self._blank, reason), 0.0, False, True, info
 
     def _begin(
         self, places: list[int], seeds: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
@@ -453,7 +480,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         for place, result in zip(places, self._ask("reset", items), strict=True):
             if "error" in result:
                 raise error_of(result["error"])
-            self._observations[place], infos[place] = result["observation"], unpack(result["info"])
+            self._observations[place], infos[place] = (unpack(result[name]) for name in ("observation", "info"))
             self._over[place] = False
         return infos
 
@@ -470,10 +497,3 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 self._sessions = []
                 raise error_of(result["error"])
         return results
-
-
-def _failure(error: Mapping[str, str]) -> tuple[str, float, bool, bool, dict[str, Any]]:
-    """An episode that ends here through no fault of the policy."""
-    status: Any = "timeout" if error["code"] == "timeout" else "env_error"
-    reason = str(error["message"])
-    return reason, 0.0, False, True, {"verdict": Verdict(0.0, status, reason=reason), "success": False}

@@ -19,6 +19,8 @@ import threading
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Self
 
+from gymnasium.spaces import Dict
+
 from rlvr.adapters.sessions import Sessions
 from rlvr.adapters.wire import (
     CODES,
@@ -34,6 +36,7 @@ from rlvr.adapters.wire import (
     read_json,
     write,
 )
+from rlvr.envs.core.images import text_space
 
 if TYPE_CHECKING:
     import uvicorn
@@ -72,10 +75,12 @@ class Face:
         """What a client is told first."""
         sessions = self.sessions
         first = sessions.first.unwrapped
+        space = sessions.first.observation_space
         env = {
             "id": sessions.env_id,
             **{name: _plain(getattr(first, name, None)) for name in ("size", "split", "level", "max_turns")},
-            "observation_length": sessions.first.observation_space.max_length,  # type: ignore[attr-defined]
+            "observation_length": text_space(space).max_length,  # type: ignore[attr-defined]
+            "image": list(space["image"].shape or ()) if isinstance(space, Dict) else None,
             "action_length": sessions.first.action_space.max_length,  # type: ignore[attr-defined]
             "render_mode": sessions.first.render_mode,
         }

@@ -19,9 +19,11 @@ from functools import partial
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.wire import EXPERT_CALLS, MAX_FRAME, Refusal, Request, pack, unpack
+from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector.inline import Backend, Done
 from rlvr.envs.vector.making import checked_workers, makers_of, sharing
@@ -74,12 +76,12 @@ class Slot(gym.Env[Any, Any]):
         except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
             raise Refusal("invalid", str(error)) from error
         self._begun = True
-        return {"observation": _text(observation), "info": pack(info)}
+        return {"observation": _sent(observation), "info": pack(info)}
 
     def _step(self, action: str) -> Result:
         observation, reward, terminated, truncated, info = self._playing().step(action)
         return {
-            "observation": _text(observation),
+            "observation": _sent(observation),
             "reward": pack(reward),
             "terminated": bool(terminated),
             "truncated": bool(truncated),
@@ -146,7 +148,7 @@ class Sessions:
     """Environments of one kind, a session each.
 
     Args:
-        env_id: what is served; its observations and actions must be text.
+        env_id: what is served; its observations and actions must be text, or text beside an image.
         settings: given to ``gym.make``.
         limit: sessions at once.
         ttl: seconds after which a session ends that nobody named and whose connection is gone.
@@ -182,7 +184,7 @@ class Sessions:
         makers = makers_of(env_id, limit, settings)
         self.first = makers[0]()
         for space in (self.first.observation_space, self.first.action_space):
-            if not isinstance(space, Text | gym.spaces.Text):
+            if not _speaks(space):
                 self.first.close()
                 raise ValueError(f"{env_id} does not speak text, and cannot be served: it has {space}")
         seats = [Seat(partial(Slot, make), AutoresetMode.DISABLED, Text()) for make in sharing(self.first, makers)]
@@ -362,9 +364,23 @@ def _said(error: Any) -> str:
         return f"{type(error).__name__}, which cannot be shown"
 
 
-def _text(observation: Any) -> str:
-    if not isinstance(observation, str):
-        raise TypeError(f"an observation is text, got {type(observation).__name__}")
-    if len(observation) > MAX_FRAME // 6:  # what one character takes at most
-        raise ValueError(f"an observation of {len(observation)} characters is too long for the wire")
-    return str.__str__(observation)
+def _sent(observation: Any) -> Any:
+    """An observation as it crosses: a text, or a text and an image."""
+    text = text_of(observation)
+    if not isinstance(text, str):
+        raise TypeError(f"an observation is text, got {type(text).__name__}")
+    if len(text) > MAX_FRAME // 6:  # what one character takes at most
+        raise ValueError(f"an observation of {len(text)} characters is too long for the wire")
+    text = str.__str__(text)
+    image = image_of(observation)
+    return text if image is None else {"text": text, "image": pack(image)}
+
+
+def _speaks(space: gym.Space[Any]) -> bool:
+    """Whether it is a space of texts, or of texts beside images."""
+    if isinstance(space, gym.spaces.Dict):
+        image = space.spaces.get("image")
+        shape = image.shape if isinstance(image, gym.spaces.Box) and image.dtype == np.uint8 else None
+        known = shape is not None and len(shape) == 3 and shape[2] == 3 and set(space.spaces) == {"text", "image"}
+        return known and _speaks(space["text"])
+    return isinstance(space, Text | gym.spaces.Text)

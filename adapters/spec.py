@@ -18,6 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents import Message
+from rlvr.agents.conversation import heard, require_text
 from rlvr.envs import Verdict
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
@@ -105,12 +106,12 @@ def _maker(module: str, env_id: str, kwargs: str) -> Callable[[], gym.Env[str, s
     return make
 
 
-def initial_messages(observation: str, info: Mapping[str, Any], *, use_system: bool = True) -> list[Message]:
+def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: bool = True) -> list[Message]:
     """The conversation that an episode begins with: the system prompt, if any, and the first observation."""
     messages: list[Message] = []
     if use_system and info.get("system"):
         messages.append({"role": "system", "content": info["system"]})
-    messages.append({"role": info.get("role", "user"), "content": observation})
+    messages.append(heard(observation, info))
     return messages
 
 
@@ -131,6 +132,10 @@ class Session:
         spec: the task, in any form that `TaskSpec.parse` reads.
         use_system: whether the environment's system prompt is said.
         env: an environment of that spec to use instead of a new one.
+        images: whether whoever asks passes on ``message["images"]``, data URLs of PNGs.
+
+    Raises:
+        ValueError: the environment shows images, and ``images`` is False.
     """
 
     def __init__(
@@ -139,6 +144,7 @@ class Session:
         *,
         use_system: bool = True,
         env: gym.Env[str, str] | None = None,
+        images: bool = False,
     ) -> None:
         self.spec = TaskSpec.parse(spec)
         self.reward = 0.0
@@ -153,6 +159,8 @@ class Session:
             self.messages = initial_messages(observation, self.info, use_system=use_system)
         except Exception as error:
             self._fail("reset", error)
+        if not images:
+            require_text(self.messages, "this adapter")
 
     @property
     def valid(self) -> bool:
@@ -179,7 +187,7 @@ class Session:
         self.reward += earned
         self.verdict = self.info.get("verdict") or self.verdict
         self.done, self.truncated = bool(terminated or truncated), bool(truncated)
-        return None if self.done else {"role": self.info.get("role", "user"), "content": observation}
+        return None if self.done else heard(observation, self.info)
 
     def close(self) -> None:
         """Let go of what the environment holds."""

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from rlvr.envs import Verdict
+from rlvr.envs.core.images import data_url, read_data_url
 
 VERSION = 1
 PATH, SOCKET_PATH = "/v1", "/v1/ws"
@@ -198,6 +199,8 @@ def pack(value: Any) -> Any:
         return [pack(inner) for inner in value]
     if isinstance(value, tuple):
         return {"$tuple": [pack(inner) for inner in value]}
+    if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
+        return {"$image": data_url(value)} if value.size else {"$array": [value.dtype.str, list(value.shape), []]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         numbers = [pack(number) for number in value.ravel().tolist()]
         return {"$array": [value.dtype.str, list(value.shape), numbers]}
@@ -236,6 +239,8 @@ def _untagged(tag: str, content: Any) -> Any:
             return tuple(unpack(list(content)))
         case "$float":
             return float(content)
+        case "$image":
+            return read_data_url(content)
         case "$dict":
             return {unpack(key): unpack(inner) for key, inner in content}
         case "$array":

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence
+from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence, heard
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs import TextEnv
+from rlvr.envs.core.images import text_of
 
 
 class CannotReplay(ValueError):
@@ -82,9 +83,9 @@ def branches(env: TextEnv, episode: Episode, positions: Iterable[int]) -> list[B
     ends = [0, *(turn.end for turn in episode.turns)]
     rendered = 0
     for turn, (before, end) in zip(episode.turns, pairwise(ends), strict=True):
-        if observation != turn.observation:
+        if text_of(observation) != turn.observation:
             raise CannotReplay(f"{episode.env_id} said something else the second time: it cannot be branched")
-        messages.append({"role": turn.role, "content": turn.observation})
+        messages.append(turn.message())
         begin = reply_start(episode.tokens, before, end)
         for position in (place for place in wanted if before <= place < end):
             branch = Branch(twin.fork(), [*messages], episode.tokens.piece(0, before), rendered, TokenSequence())
@@ -105,7 +106,7 @@ def reply_start(tokens: TokenSequence, before: int, end: int) -> int:
 
 
 def _step(env: TextEnv, turn: Turn) -> str:
-    return env.step(turn.action)[0]
+    return text_of(env.step(turn.action)[0])
 
 
 def play_on(agent: Agent, starts: Sequence[Start], batch_size: int = 256) -> list[float | None]:
@@ -143,5 +144,5 @@ def _play(start: Start, action: str) -> tuple[float | None, bool]:
     verdict = info.get("verdict")
     if terminated or truncated:
         return (float(reward) if verdict is None or verdict.valid else None), True
-    start.conversation.messages.append({"role": info.get("role", "user"), "content": observation})
+    start.conversation.messages.append(heard(observation, info))
     return float(reward), False

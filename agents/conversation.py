@@ -7,18 +7,45 @@ twice, so what was sampled is what is trained.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypedDict
+from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import text_of, url_of
+
 
 class Message(TypedDict):
-    """One chat message; ``role`` is system, user, assistant or tool."""
+    """One chat message; ``role`` is system, user, assistant or tool.
+
+    ``images`` are what stands beside the text, as data URLs of PNGs; there is no such key where there are none.
+    """
 
     role: str
     content: str
+    images: NotRequired[list[str]]
+
+
+def heard(observation: Any, info: Mapping[str, Any]) -> Message:
+    """An observation as a message."""
+    message: Message = {"role": info.get("role", "user"), "content": text_of(observation)}
+    if url := url_of(observation):
+        message["images"] = [url]
+    return message
+
+
+def require_text(messages: Iterable[Message], who: str) -> None:
+    """Refuse messages with images, for those who would pass over them in silence.
+
+    Raises:
+        ValueError: there is one.
+    """
+    if any(message.get("images") for message in messages):
+        raise ValueError(
+            f"{who} reads text alone, and this environment shows images: play it with OpenAIAgent and an endpoint that "
+            "serves a vision-language model"
+        )
 
 
 # stop: the policy ended its turn; length: the turn's token limit; context: no room was left to say anything;

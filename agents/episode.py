@@ -46,7 +46,8 @@ class Turn:
     """One observation, what the policy said to it, and what that earned.
 
     ``end`` is the length of the episode's tokens once the reply is in: token t belongs to the first turn with
-    end > t. 0 for agents that deal in text alone.
+    end > t. 0 for agents that deal in text alone. ``image`` is what stood beside the observation, as a data URL of a
+    PNG; "" where nothing did.
     """
 
     observation: str
@@ -56,6 +57,14 @@ class Turn:
     reward: float = 0.0
     verdict: Verdict | None = None
     end: int = 0
+    image: str = ""
+
+    def message(self) -> Message:
+        """The observation as a chat message."""
+        message: Message = {"role": self.role, "content": self.observation}
+        if self.image:
+            message["images"] = [self.image]
+        return message
 
 
 @dataclass(slots=True)
@@ -118,7 +127,7 @@ class Episode:
         """The whole conversation, as chat messages."""
         messages: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
         for turn in self.turns:
-            messages.append({"role": turn.role, "content": turn.observation})
+            messages.append(turn.message())
             messages.append({"role": "assistant", "content": turn.action})
         return messages
 
@@ -126,7 +135,8 @@ class Episode:
         """Plain JSON types; ``Episode.from_dict`` reads it back."""
         record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         record["turns"] = [
-            {name: getattr(turn, name) for name in Turn.__slots__} | {"verdict": _plain(turn.verdict)}
+            {name: getattr(turn, name) for name in Turn.__slots__ if name != "image" or turn.image}
+            | {"verdict": _plain(turn.verdict)}
             for turn in self.turns
         ]
         record["tokens"] = self.tokens.to_dict()

@@ -45,6 +45,9 @@ class OpenAIAgent:
     reads, and outputs are sent as tool messages; elsewhere a tool's output is a user message, as endpoints take tool
     messages only in answer to calls.
 
+    Images beside observations are sent with them, as parts of the message (``image_url``, a PNG in a data URL), so a
+    vision-language model behind the endpoint sees every one of the episode so far.
+
     Attributes:
         usage: calls and tokens so far.
 
@@ -177,7 +180,7 @@ def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> 
     sent: list[dict[str, Any]] = []
     open_calls: list[str] = []  # ids of the calls that the next message answers
     for place, message in enumerate(messages):
-        role, content = message["role"], clean(message["content"])
+        role, content, images = message["role"], clean(message["content"]), message.get("images", [])
         if role == "assistant":
             told = _spoken(content)
             before, calls = _calls_in(told, names, style) if names else (told, [])
@@ -198,9 +201,19 @@ def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> 
             sent.append({"role": "tool", "tool_call_id": first, "content": content})
             sent += [{"role": "tool", "tool_call_id": other, "content": "(see the first result)"} for other in others]
             open_calls = []
+            if images:  # what a tool says is text, by the endpoints' rules
+                sent.append({"role": "user", "content": _parts("", images)})
         else:
-            sent.append({"role": "user" if role == "tool" else role, "content": content})
+            sent.append({"role": "user" if role == "tool" else role, "content": _parts(content, images)})
     return sent
+
+
+def _parts(text: str, images: Sequence[str]) -> str | list[dict[str, Any]]:
+    """A content: a text alone, or the parts that a text and images (data URLs) are sent as."""
+    if not images:
+        return text
+    said = [{"type": "text", "text": text}] if text else []
+    return [*said, *({"type": "image_url", "image_url": {"url": url}} for url in images)]
 
 
 def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tuple[str, list[Call]]:

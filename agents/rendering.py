@@ -14,7 +14,7 @@ from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rlvr.agents.conversation import Conversation, Message
+from rlvr.agents.conversation import Conversation, Message, require_text
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -101,10 +101,11 @@ class Renderer:
         Nothing is changed: the caller appends the ids and counts the messages.
 
         Raises:
-            ValueError: there is no new message, the message before them is not the assistant's, or the template
-                refuses the messages.
+            ValueError: there is no new message, the message before them is not the assistant's, the template refuses
+                the messages, or they show images.
         """
         messages, done = conversation.messages, conversation.rendered
+        require_text(messages[done:], "a policy that samples tokens here")
         new = tuple((message["role"], message["content"]) for message in messages[done:])
         if not new or new[-1][0] == "assistant":
             raise ValueError(
@@ -128,8 +129,10 @@ class Renderer:
         What follows the last reply is left out.
 
         Raises:
-            ValueError: the assistant says nothing, or speaks first, or the template refuses the messages.
+            ValueError: the assistant says nothing, or speaks first, or the template refuses the messages, or they show
+                images.
         """
+        require_text(messages, "a policy that samples tokens here")
         turns = [(message["role"], message["content"]) for message in messages]
         replies = [index for index, (role, _) in enumerate(turns) if role == "assistant"]
         if not replies or replies[0] == 0:

@@ -14,18 +14,19 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.agents.conversation import Agent, Conversation, Reply, TokenSequence
+from rlvr.agents.conversation import Agent, Conversation, Reply, TokenSequence, heard
 from rlvr.agents.episode import Episode, Request, Turn
 from rlvr.envs import Verdict
+from rlvr.envs.core.images import text_of
 
-EnvSource = str | gym.Env[str, str] | Callable[[], gym.Env[str, str]]
+EnvSource = str | gym.Env[Any, str] | Callable[[], gym.Env[Any, str]]
 
 
 @dataclass(slots=True)
 class _Player:
     """One episode under way."""
 
-    env: gym.Env[str, str] | None  # None until there is one: making it can be slow, and can fail
+    env: gym.Env[Any, str] | None  # None until there is one: making it can be slow, and can fail
     episode: Episode
     conversation: Conversation
     request: Request
@@ -67,11 +68,11 @@ class Rollout:
         self.workers = workers
         self.use_system = use_system
         self._make = _maker(env, env_settings or {})
-        self._idle: list[gym.Env[str, str]] = [self._make()]
+        self._idle: list[gym.Env[Any, str]] = [self._make()]
         self.env_id = _env_id(self._idle[0])
 
     @property
-    def env(self) -> gym.Env[str, str]:
+    def env(self) -> gym.Env[Any, str]:
         """One of the environments, to ask for its size or its content."""
         if not self._idle:
             self._idle.append(self._make())
@@ -166,7 +167,7 @@ class Rollout:
         _hear(player, observation, info)
         return False
 
-    def _replay(self, player: _Player, observation: str) -> bool:
+    def _replay(self, player: _Player, observation: Any) -> bool:
         """Play again what was played before the episode was put aside; whether that failed."""
         episode, conversation, env = player.episode, player.conversation, player.env
         assert env is not None  # for the type checker: it was reset
@@ -176,15 +177,15 @@ class Rollout:
             conversation.messages.append({"role": "system", "content": episode.system})
         try:
             for turn in done:
-                conversation.messages.append({"role": turn.role, "content": turn.observation})
+                conversation.messages.append(turn.message())
                 conversation.messages.append({"role": "assistant", "content": turn.action})
                 observation = env.step(turn.action)[0]
-            if observation != last.observation:
+            if text_of(observation) != last.observation:
                 raise ValueError("the environment said something else the second time: it cannot be gone on with")
         except Exception as error:
             return _failed(player, error, "replay")
         conversation.rendered = len(conversation.messages) if done else 0
-        conversation.messages.append({"role": last.role, "content": last.observation})
+        conversation.messages.append(last.message())
         conversation.begun, episode.begun = episode.begun, TokenSequence()
         return False
 
@@ -217,7 +218,7 @@ class Rollout:
             return False
         episode.terminated, episode.truncated = bool(terminated), bool(truncated)
         episode.verdict = turn.verdict or _from_reward(turn.reward, info)
-        episode.closing = observation
+        episode.closing = text_of(observation)
         return True
 
     def _release(self, player: _Player) -> None:
@@ -231,10 +232,11 @@ class Rollout:
             self._idle.append(env)
 
 
-def _hear(player: _Player, observation: str, info: dict[str, Any]) -> None:
-    role = info.get("role", "user")
-    player.episode.turns.append(Turn(observation, role, "", "stop"))
-    player.conversation.messages.append({"role": role, "content": observation})
+def _hear(player: _Player, observation: Any, info: dict[str, Any]) -> None:
+    message = heard(observation, info)
+    image = message.get("images", [""])[0]
+    player.episode.turns.append(Turn(message["content"], message["role"], "", "stop", image=image))
+    player.conversation.messages.append(message)
 
 
 def _failed(player: _Player, error: Exception, where: str) -> bool:
@@ -257,8 +259,8 @@ def _now(move: Callable[[], bool]) -> Future[bool]:
     return future
 
 
-def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[str, str]]:
-    make: Callable[[], gym.Env[str, str]] | None = None
+def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[Any, str]]:
+    make: Callable[[], gym.Env[Any, str]] | None = None
     if isinstance(env, str):
         make = partial(gym.make, env, **settings)
         env = make()
@@ -279,12 +281,12 @@ def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[str
     return make or partial(gym.make, env.unwrapped.spec)  # type: ignore[arg-type]
 
 
-def _passive(env: gym.Env[str, str]) -> bool:
+def _passive(env: gym.Env[Any, str]) -> bool:
     """Whether nothing but what ``gym.make`` itself puts there is wrapped around the environment."""
     while isinstance(env, gym.wrappers.PassiveEnvChecker | gym.wrappers.OrderEnforcing):
         env = env.env
     return env is env.unwrapped
 
 
-def _env_id(env: gym.Env[str, str]) -> str:
+def _env_id(env: gym.Env[Any, str]) -> str:
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 
 from rlvr.agents.conversation import Conversation, Reply
 from rlvr.envs import TextEnv
+from rlvr.envs.core.images import read_data_url, write_png
 from rlvr.envs.core.seeding import stream
 
 
@@ -59,7 +61,7 @@ class ConstantAgent:
 
 
 class HumanAgent:
-    """A person at a terminal, one line a turn.
+    """A person at a terminal, one line a turn. An image is put into a temporary file, whose name is shown.
 
     Args:
         ask: shows a prompt and returns what was typed.
@@ -78,7 +80,16 @@ class HumanAgent:
         last_own = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
         for message in messages[last_own + 1 :]:
             self.show(message["role"], message["content"])
+            for url in message.get("images", ()):
+                self.show(message["role"], f"[an image: {_file(url)}]")
         return Reply(self.ask("> "))
+
+
+def _file(url: str) -> str:
+    """A file with that image, for a person to open."""
+    with tempfile.NamedTemporaryFile(prefix="rlvr-", suffix=".png", delete=False) as file:
+        file.write(write_png(read_data_url(url)))
+    return file.name
 
 
 def printable(text: str) -> str:

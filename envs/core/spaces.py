@@ -16,6 +16,7 @@ from gymnasium.vector.utils.shared_memory import (
     read_from_shared_memory,
     write_to_shared_memory,
 )
+from gymnasium.vector.utils.space_utils import create_empty_array
 
 # What `sample` draws from: ASCII, accents, other scripts, an emoji, white space.
 ALPHABET = [chr(c) for c in range(32, 127)] + list("\n\t éüßñ中文日本語кириллица∑√½🙂")
@@ -87,6 +88,11 @@ class SharedTexts(Sequence[str]):
 
     def __deepcopy__(self, memo: dict[int, Any]) -> tuple[str, ...]:
         return tuple(self)
+
+
+@create_empty_array.register(Text)
+def _empty_texts(space: Text, n: int = 1, fn: Any = None) -> tuple[str, ...]:
+    return ("",) * n
 
 
 @create_shared_memory.register(Text)

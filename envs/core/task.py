@@ -40,6 +40,7 @@ class Task(Generic[S]):
         size: how many tasks there are when they are rows of a table; None when they are generated.
         reads_split: whether the constructor takes ``split``, as tables do.
         certain: whether the expert always succeeds; False where luck has a say, as in blackjack.
+        image_shape: height, width and 3 of the image that stands beside each text (see ``image``); None for text alone.
     """
 
     system: str | None = None
@@ -49,6 +50,7 @@ class Task(Generic[S]):
     size: int | None = None
     reads_split: bool = False
     certain: bool = True
+    image_shape: tuple[int, int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -77,6 +79,13 @@ class Task(Generic[S]):
 
     def observe(self, state: S) -> str:
         """The text that the policy sees next; not asked once the episode is over."""
+        raise NotImplementedError
+
+    def image(self, state: S) -> Any:
+        """The image beside ``observe``'s text, only asked when ``image_shape`` is set: an array [H, W, 3] of uint8.
+
+        A Pillow image does as well. Also asked once the episode is over; the same state is always the same image.
+        """
         raise NotImplementedError
 
     def apply(self, state: S, action: str) -> tuple[S, Verdict, bool, str]:

@@ -13,11 +13,14 @@ from dataclasses import dataclass
 from typing import Any, SupportsFloat
 
 import gymnasium as gym
+import numpy as np
 
+from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.seeding import digest, divide, split_of, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 
+TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 RESET_OPTIONS = ("index", "split", "level")
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
 
@@ -37,8 +40,11 @@ class Snapshot:
     generator_seed: int | None
 
 
-class TextEnv(gym.Env[str, str]):
+class TextEnv(gym.Env[Any, str]):
     """A task as a ``gymnasium.Env``: text in, text out.
+
+    Where the task has images (``Task.image``), an observation is ``{"text": str, "image": array [H, W, 3] of uint8}``,
+    and ``render_mode="rgb_array"`` gives the image; everything else is as without.
 
     ``reset(seed=…, options={"index": …, "split": …, "level": …})``: the same seed gives the same task on every
     machine. A generated task is drawn from a stream of its own, keyed by (task, split, level, seed, index); a
@@ -62,7 +68,7 @@ class TextEnv(gym.Env[str, str]):
         gymnasium.error.ResetNeeded: a step before ``reset`` or after the end.
     """
 
-    metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (gymnasium's own declaration)
+    metadata = {"render_modes": ["ansi", "rgb_array"], "render_fps": 1}  # noqa: RUF012  (gymnasium's own declaration)
 
     def __init__(
         self,
@@ -85,7 +91,12 @@ class TextEnv(gym.Env[str, str]):
         self.level = self._checked_level(level)
         self.max_turns = max_turns
         self.render_mode = render_mode
-        self.observation_space = Text()
+        self._shows = self.task.image_shape is not None
+        if not self._shows:
+            self.metadata = TEXT_METADATA
+            if render_mode == "rgb_array":
+                raise ValueError(f"{self.name} has no images: its render_mode is 'ansi' or None")
+        self.observation_space = observation_space(self.task.image_shape)
         self.action_space = Text()
         self._seed: int | None = None
         self._next_index = 0
@@ -99,7 +110,7 @@ class TextEnv(gym.Env[str, str]):
 
     # reset and step
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         options = self._checked_options(options)
         if seed is not None:
             super().reset(seed=seed)
@@ -132,9 +143,9 @@ class TextEnv(gym.Env[str, str]):
             info["tools"] = self.task.tools
         if self.render_mode:
             self._transcript = [observation]
-        return observation, info
+        return self.shown(observation) if self._shows else observation, info
 
-    def step(self, action: str) -> tuple[str, SupportsFloat, bool, bool, dict[str, Any]]:
+    def step(self, action: str) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._over:
@@ -155,10 +166,23 @@ class TextEnv(gym.Env[str, str]):
         observation = verdict.reason if self._over else self.task.observe(state)
         if self.render_mode:
             self._transcript += [action, observation]
+        if self._shows:
+            observation = self.shown(observation)
         return observation, verdict.reward, terminated, truncated, info
 
-    def render(self) -> str:
-        """The episode so far, observations and actions in turn."""
+    def shown(self, text: str) -> Any:
+        """A text as an observation: itself, or beside the image of the present state where the task has one."""
+        if not self._shows:
+            return text
+        image: Image = np.array(self.task.image(self._state), np.uint8)
+        if image.shape != self.task.image_shape:
+            raise ValueError(f"{self.name} promises images of {self.task.image_shape}, and draws {image.shape}")
+        return {"text": text, "image": image}
+
+    def render(self) -> Any:
+        """The episode so far, observations and actions in turn; with "rgb_array" the image of the present state."""
+        if self.render_mode == "rgb_array":
+            return self.shown("")["image"]
         marks = ("", "> ")
         return "\n".join(f"{marks[i % 2]}{text}" for i, text in enumerate(self._transcript))
 

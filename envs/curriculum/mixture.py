@@ -45,6 +45,13 @@ class Mixture(Task[Mixed]):
         self.levels = max((part.env.task.levels for part in parts if part.level is None), default=1)
         self.splits = tuple(name for name in SPLITS if all(name in task.splits for task in tasks))
         self.certain = all(task.certain for task in tasks)
+        images = {task.image_shape for task in tasks}
+        if len(images) > 1:
+            raise ValueError(
+                "the parts of a mixture show images of one size, or none does; these have "
+                + ", ".join(f"{part.env.name}: {part.env.task.image_shape or 'none'}" for part in parts)
+            )
+        self.image_shape = images.pop()
 
     def choose(self, rng: random.Random) -> int:
         """The number of a part, in proportion to the weights."""
@@ -74,6 +81,9 @@ class Mixture(Task[Mixed]):
     def apply(self, state: Mixed, action: str) -> Transition:
         inner, verdict, terminated, role = self._task(state).apply(state.inner, action)
         return Transition(Mixed(state.part, inner), verdict, terminated, role)
+
+    def image(self, state: Mixed) -> Any:
+        return self._task(state).image(state.inner)
 
     def solve(self, state: Mixed) -> str:
         return self._task(state).solve(state.inner)
@@ -105,7 +115,7 @@ class MixtureEnv(TextEnv):
 
     Raises:
         TypeError: ``envs`` is no sequence, or one is no environment of this project.
-        ValueError: there are none, or the weights do not go with them.
+        ValueError: there are none, the weights do not go with them, or some show images and others do not.
     """
 
     task: Mixture
@@ -131,7 +141,7 @@ class MixtureEnv(TextEnv):
         mixture = Mixture([_part(given, split) for given in envs], weights)
         super().__init__(mixture, split=split, level=level, max_turns=max_turns, render_mode=render_mode)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, options=options)
         part = self.task.parts[self._state.part]
         self._limit = self.max_turns or _limit(part, info["level"])

@@ -81,6 +81,7 @@ class WithTools(Task[Working]):
         )
         self.given = tuple(tools)
         self.levels, self.splits, self.size, self.certain = task.levels, task.splits, task.size, task.certain
+        self.image_shape = task.image_shape
         self._prepare()
         for kit in self._kits:
             kit.require()
@@ -138,6 +139,9 @@ class WithTools(Task[Working]):
 
     def observe(self, state: Working) -> str:
         return state.said or self.task.observe(state.inner)
+
+    def image(self, state: Working) -> Any:
+        return self.task.image(state.inner)
 
     def solve(self, state: Working) -> str:
         return self.task.solve(state.inner)

@@ -18,6 +18,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, create_empty_array, iterate
 
+from rlvr.envs.core.images import text_space, with_text
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, Verdict
@@ -156,6 +157,8 @@ class Seat:
         else:
             one = batch_space(self.space, 1)
             stand_in = next(iter(iterate(one, create_empty_array(self.space, 1, np.zeros))))
+            if isinstance(text_space(self.space), Text):
+                stand_in = with_text(stand_in, reason)
         return stand_in, 0.0, False, True, {"verdict": Verdict(0.0, status, reason=reason), "success": False}
 
     def verified(self, outcome: Any) -> Outcome:

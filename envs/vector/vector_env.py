@@ -64,7 +64,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     ``success`` False, not valid, so that it can be kept out of training. One that takes more than ``timeout`` seconds
     for a step or a reset ends the same way, with status ``timeout``. Another environment takes its place, seeded from
     the last seed given; all the others go on undisturbed. The observation of a failure is its reason where observations
-    are our ``Text``, else zeros.
+    are our ``Text`` (beside a black image, where there are images), else zeros.
 
     Every method may be called from any thread.
 

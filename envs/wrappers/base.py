@@ -19,7 +19,7 @@ from gymnasium.wrappers import OrderEnforcing, PassiveEnvChecker
 from rlvr.envs.core.verdict import Verdict
 
 IDENTITY = ("env_id", "split", "level", "seed", "index", "part", "part_level", "part_index")
-Step = tuple[str, float, bool, bool, dict[str, Any]]
+Step = tuple[Any, float, bool, bool, dict[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,10 @@ class WrapperState:
     inner: Any
 
 
-class TextWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
+class TextWrapper(gym.Wrapper[Any, str, Any, str], RecordConstructorArgs):
     """Base of the wrappers: restores, forks and asks through the chain.
+
+    An observation may be a text, or a text beside an image: ``rlvr.envs.core.images`` has ``text_of``, ``with_text``.
 
     A subclass overrides ``reset`` and ``step``, hands ``seed`` and ``options`` on, and keeps whatever changes in
     ``memory``. The checkers that ``gym.make`` puts around an environment are taken off: a ``TextEnv`` checks the order
@@ -106,6 +108,11 @@ class TextWrapper(gym.Wrapper[str, str, str, str], RecordConstructorArgs):
     def size(self) -> int | None:
         """How many tasks there are in a table; None when they are generated without end."""
         return getattr(self.env, "size", None)
+
+    def shown(self, text: str) -> Any:
+        """A text as an observation: beside the image of the present state, where the environment shows one."""
+        shown = getattr(self.unwrapped, "shown", None)
+        return text if shown is None else shown(text)
 
     def _below(self, name: str) -> Any:
         method = getattr(self.env, name, None)

@@ -52,7 +52,7 @@ class DifficultySchedule(TextWrapper):
         self.stages = () if isinstance(schedule, Controller) else _checked(schedule)
         self.memory = Progress()
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         progress: Progress = self.memory
         if "level" in (options or {}):
             self.memory = progress._replace(level=None)

@@ -5,6 +5,7 @@ do, has the whole transcript already.
 
 Each line of the policy's own words begins with "> ", so that no reply can pass for the words of the environment. An
 observation never gets longer than the observation space allows: the oldest turns are left out first, and it says so.
+Images are not remembered: where an environment shows them, the current one stands beside the transcript.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import text_of, text_space, with_text
 from rlvr.envs.wrappers.base import Step, TextWrapper, whole
 
 MAX_CHARS = 100_000  # of the view, where the space does not say
@@ -51,19 +53,19 @@ class History(TextWrapper):
 
     def _configure(self, turns: int | None, max_chars: int | None) -> None:
         self.turns = turns if turns is None else whole("turns", turns, 0)
-        allowed = getattr(self.observation_space, "max_length", MAX_CHARS)
+        allowed = getattr(text_space(self.observation_space), "max_length", MAX_CHARS)
         self.max_chars = allowed if max_chars is None else min(allowed, whole("max_chars", max_chars))
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self.memory = Seen(observation)
+        self.memory = Seen(text_of(observation))
         return observation, info
 
     def step(self, action: str) -> Step:
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.memory is not None and not (terminated or truncated):
-            self.memory = self.remember(self.memory, Exchange(action, observation))
-            observation = self.view(self.memory)
+            self.memory = self.remember(self.memory, Exchange(action, text_of(observation)))
+            observation = with_text(observation, self.view(self.memory))
             info = {**info, "role": "user"}  # the view is nobody's words but ours
         return observation, float(reward), terminated, truncated, info
 
@@ -124,7 +126,7 @@ class Scratchpad(History):
         self._configure(turns, None)
         self.tag, self.max_notes = tag, whole("max_notes", max_notes)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = super().reset(seed=seed, options=options)
         rule = (
             f"You will not see earlier turns again. What you write between <{self.tag}> and </{self.tag}> is shown to "

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import with_text
 from rlvr.envs.core.verdict import Verdict, wrong
 from rlvr.envs.wrappers.base import Step, TextWrapper, identity, judged, whole
 
@@ -26,7 +27,7 @@ class TurnLimit(TextWrapper):
         super().__init__(env, turns=turns)
         self.turns = whole("turns", turns)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = self.turns  # turns that are left
         return observation, info
@@ -43,7 +44,7 @@ class TurnLimit(TextWrapper):
             verdict = info.get("verdict")
             if verdict is None or verdict.valid:  # a fault of ours is not counted against the policy
                 verdict = self._out_of_turns()
-            observation, reward, info = verdict.reason, verdict.reward, judged(info, verdict)
+            observation, reward, info = with_text(observation, verdict.reason), verdict.reward, judged(info, verdict)
         self.memory = left
         return observation, float(reward), terminated, truncated, info
 
@@ -96,7 +97,7 @@ class LengthLimit(TextWrapper):
         self.episode = episode if episode is None else whole("episode", episode)
         self.count, self.unit = count, unit
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = Used(0, 0, identity(info))
         return observation, info
@@ -117,7 +118,7 @@ class LengthLimit(TextWrapper):
         self.memory = used._replace(over=True)
         verdict = wrong(reason=fault)
         info = judged({**used.identity, "turn": used.turns, "role": "user"}, verdict)
-        return fault, verdict.reward, False, True, info
+        return self.shown(fault), verdict.reward, False, True, info
 
     def _fault(self, length: int, total: int) -> str | None:
         if self.reply is not None and length > self.reply:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import text_of, with_text
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.wrappers.base import TextWrapper, identity
 
@@ -61,7 +62,7 @@ class SystemPrompt(TextWrapper):
             raise ValueError(f"there is no text to put {where} the system prompt")
         self.text, self.where = text, where
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         own = [info["system"]] if info.get("system") else []
         parts = {"instead": [self.text], "before": [self.text, *own], "after": [*own, self.text]}[self.where]
@@ -79,7 +80,7 @@ class PromptFormat(TextWrapper):
         super().__init__(env, layout=layout)
         self.layout = named(layout) if isinstance(layout, str) else Layout(*layout)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         return laid_out(self.layout, *self.env.reset(seed=seed, options=options))
 
 
@@ -102,10 +103,10 @@ class RandomPromptFormat(TextWrapper):
             named(name)
         self.seed = seed
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         # A foreign environment says nothing of its identity; then the observation is what names the task.
-        key = sorted(identity(info).items()) or observation
+        key = sorted(identity(info).items()) or text_of(observation)
         name = stream("prompt layout", self.seed, key).choice(self.layouts)
         return laid_out(LAYOUTS[name], observation, {**info, "layout": name})
 
@@ -121,10 +122,10 @@ def named(name: str) -> Layout:
     return LAYOUTS[name]
 
 
-def laid_out(layout: Layout, observation: str, info: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+def laid_out(layout: Layout, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """What ``reset`` returns, in that layout."""
-    words = {"system": info.get("system") or "", "task": observation}
-    return filled(layout.first, words), with_system(info, filled(layout.system, words))
+    words = {"system": info.get("system") or "", "task": text_of(observation)}
+    return with_text(observation, filled(layout.first, words)), with_system(info, filled(layout.system, words))
 
 
 def filled(text: str, words: dict[str, str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import image_of, read_data_url, text_of, url_of
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.wrappers.base import Step, TextWrapper, identity
@@ -39,10 +40,10 @@ class EpisodeStatistics(TextWrapper):
         self.clock = clock
         self._mark = 0.0
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self._elapsed()
-        self.memory = Count(observation_chars=len(observation))
+        self.memory = Count(observation_chars=len(text_of(observation)))
         return observation, info
 
     def step(self, action: str) -> Step:
@@ -53,7 +54,7 @@ class EpisodeStatistics(TextWrapper):
             count.reward + float(reward),
             count.turns + 1,
             count.action_chars + len(action),
-            count.observation_chars + (0 if over else len(observation)),  # the policy does not see the last one
+            count.observation_chars + (0 if over else len(text_of(observation))),  # nobody sees the last one
             count.seconds + self._elapsed(),
         )
         if over:
@@ -83,12 +84,14 @@ class Record(NamedTuple):
     turns: tuple[dict[str, Any], ...]
     observation: str
     role: str
+    image: str = ""  # beside the observation, as a data URL
 
 
 class EpisodeRecorder(TextWrapper):
     """Appends each episode that ends to a JSONL file, in the format of ``rlvr eval`` and the trainer.
 
-    A line holds the task's identity, the turns (observation, role, action, reward, verdict), and how it ended;
+    A line holds the task's identity, the turns (observation, role, action, reward, verdict; an image as a data URL of a
+    PNG), and how it ended;
     ``rlvr.agents.episode.Episode.from_dict`` reads it, ``replay_record`` plays it again. What passes here is recorded:
     outside of other wrappers, replay it through the same wrappers. An episode that is left before its end is not
     written. A fork writes to the same file.
@@ -101,10 +104,10 @@ class EpisodeRecorder(TextWrapper):
         super().__init__(env, path=str(path))
         self.path = Path(path)
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         head = {"seed": seed, "env_id": type(self.unwrapped).__name__, **identity(info), "system": info.get("system")}
-        self.memory = Record(head, (), observation, info.get("role", "user"))
+        self.memory = Record(head, (), text_of(observation), info.get("role", "user"), url_of(observation))
         return observation, info
 
     def step(self, action: str) -> Step:
@@ -121,7 +124,10 @@ class EpisodeRecorder(TextWrapper):
                 "verdict": None if verdict is None else verdict.to_dict(),
                 "end": 0,
             }
-            self.memory = Record(record.head, (*record.turns, turn), observation, info.get("role", "user"))
+            if record.image:
+                turn["image"] = record.image
+            said = text_of(observation), info.get("role", "user"), url_of(observation)
+            self.memory = Record(record.head, (*record.turns, turn), *said)
             if terminated or truncated:
                 self._write(self.memory, terminated, truncated)
                 self.memory = None
@@ -173,11 +179,15 @@ def replay_record(
     turns = record["turns"]
     steps = replay(env, record["seed"], [turn["action"] for turn in turns], options)
     then = [(turn["observation"], turn["reward"]) for turn in turns]
-    observations = [observation for observation, *_ in steps]
+    observations = [text_of(observation) for observation, *_ in steps]
     now = list(zip(observations, [reward for _, reward, *_ in steps[1:]], strict=False))
     for number, (was, became) in enumerate(zip(then, now, strict=False), 1):
         if was != became:
             raise ValueError(f"turn {number} is another one than was recorded: {became!r} now, {was!r} then"[:500])
+    for number, (turn, (observation, *_)) in enumerate(zip(turns, steps, strict=False), 1):
+        was_shown, is_shown = turn.get("image", ""), image_of(observation)
+        if bool(was_shown) != (is_shown is not None) or (was_shown and (read_data_url(was_shown) != is_shown).any()):
+            raise ValueError(f"turn {number} shows another image than was recorded")
     if len(now) != len(then) or observations[-1] != record["closing"]:
         raise ValueError(f"the episode has another end now: {len(now)} turns, {len(then)} were recorded")
     return steps

@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlvr.envs.core.images import text_of
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.rubric import Rubric, Sample
 from rlvr.envs.rewards.spurious import IncorrectReward, MarkerReward, RandomReward
@@ -32,7 +33,7 @@ class OwnVerdict(Rubric):
 
 
 class RubricReward(TextWrapper):
-    """The reward is a rubric's; it sees the action, the observation it answers and ``info``.
+    """The reward is a rubric's; it sees the action, the text it answers and ``info``, no image.
 
     Args:
         rubric: see ``rlvr.envs.rewards.rubric``; ``OwnVerdict()`` stands for the environment's own grade. The names of
@@ -50,15 +51,15 @@ class RubricReward(TextWrapper):
             raise TypeError(f"rubric must be a Rubric, got {type(rubric).__name__}")
         self.rubric, self.every_turn = rubric, every_turn
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self.memory = observation
+        self.memory = text_of(observation)
         return observation, info
 
     def step(self, action: str) -> Step:
         prompt = self.memory or ""
         observation, reward, terminated, truncated, info = self.env.step(action)
-        self.memory = observation
+        self.memory = text_of(observation)
         own: Verdict | None = info.get("verdict")
         faulty = own is not None and not own.valid
         if faulty or not (self.every_turn or terminated or truncated):
@@ -112,7 +113,7 @@ class PotentialShaping(TextWrapper):
             raise ValueError(f"discount must be in (0, 1], got {discount!r}")
         self.potential, self.discount = potential, discount
 
-    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = self._now()
         return observation, info
