@@ -41,6 +41,7 @@ ANSWER_SECONDS = 3_600.0
 KNOWN = {"max_tokens", "temperature", "top_p", "top_k", "seed", "n", "stop_token_ids", "ignore_eos", "logprobs"}
 WITHOUT_EFFECT = {"skip_special_tokens", "spaces_between_special_tokens", "detokenize", "output_kind", "flat_logprobs"}
 WITHOUT_EFFECT |= {"include_stop_str_in_output", "extra_args", "truncate_prompt_tokens"}
+WITHOUT_EFFECT |= {"routed_experts_prompt_start"}  # of models with experts, whose routing is not told here
 # What it does not: named with its neutral value, it is let through.
 NEUTRAL: dict[str, Any] = {"min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
 NEUTRAL |= {"min_tokens": 0}

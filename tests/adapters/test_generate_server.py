@@ -134,6 +134,13 @@ def test_what_it_cannot_do_is_refused(server, body, status):
         assert json.loads(error.read())["error"]["message"]
 
 
+def test_what_changes_nothing_here_is_let_through(server):
+    """Verifiers' client asks for experts' routing from some place on, of any model."""
+    params = {"seed": 3, "skip_special_tokens": False, "routed_experts_prompt_start": 5}
+    told, plain = generate(server, [65, 66], **params), generate(server, [65, 66], seed=3)
+    assert told["choices"] == plain["choices"]
+
+
 def test_models_health_and_unknown_paths(server):
     assert call(server, path="/v1/models")["data"][0]["max_model_len"] == 64
     assert call(server, path="/health") == {}
