@@ -15,8 +15,10 @@ from typing import NamedTuple
 
 from rlvr.envs.games.boards import SearchedGame, cheapest, directed, shortest
 
-# For each level: rows and columns with the outer wall, walls within, boxes, the most pulls, and a bound on the pushes.
-LEVELS = ((6, 6, 2, 1, 10, 3), (6, 7, 3, 2, 16, 5), (7, 7, 4, 2, 24, 8), (7, 8, 5, 3, 30, 10), (8, 8, 6, 4, 40, 12))
+# For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
+# on the pushes.
+LEVELS = ((6, 6, 2, 1, 6, 3), (6, 7, 3, 2, 8, 5), (7, 7, 4, 2, 10, 8), (7, 8, 5, 3, 14, 10), (8, 8, 6, 4, 20, 12))
+UPHILL, ON = 0.9, 0.6  # how often a pull that leads away from the goals is preferred, and how often one goes on
 TURNS = (60, 120, 180, 240, 320)
 
 
@@ -31,27 +33,24 @@ class Store(NamedTuple):
 
 
 class Sokoban(SearchedGame[Store]):
-    """Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12.
-
-    Levels 1 and 2 are made at some thousand a CPU-second; 3 to 5 at 500 to 700, because many walks of pulled boxes
-    stay near the goals and are thrown away.
-    """
+    """Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12."""
 
     def turns(self, level: int) -> int:
         return TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Store:
-        height, width, pillars, count, pulls, least = LEVELS[level - 1]
+        height, width, pillars, count, slides, least = LEVELS[level - 1]
         while True:
             walls = room(rng, height, width, pillars)
             cells = list(bits(~walls & (1 << height * width) - 1))
             if len(cells) < 4 * count + 6:
                 continue
-            # Goals that lie together, so that boxes have a way to go.
-            near = spread(width, walls, 1 << rng.choice(cells))
+            # Goals that lie together and rather at the edge, so that boxes have a way to go.
+            corners = [rng.choice(cells) for _ in range(1 if level == 1 else 5)]
+            near = spread(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
             cells.sort(key=lambda cell: near[cell] + rng.random())
             goals = sum([1 << cell for cell in cells[:count]])
-            level_made = pulled(rng, width, walls, goals, rng.choice(cells[count:]), pulls, least + rng.randrange(3))
+            level_made = pulled(rng, width, walls, goals, slides, least + rng.randrange(3))
             if level_made:
                 return Store(width, walls, goals, *level_made)
 
@@ -171,41 +170,47 @@ def room(rng: random.Random, height: int, width: int, pillars: int) -> int:
     return (1 << height * width) - 1 & ~floor
 
 
-def pulled(
-    rng: random.Random, width: int, walls: int, goals: int, player: int, most: int, least: int
-) -> tuple[int, int] | None:
-    """Boxes and player after random pulls, as soon as the boxes are off the goals and ``least`` away in all.
+def eccentricity(height: int, width: int, cell: int) -> int:
+    """Twice the distance of a cell from the middle."""
+    row, column = divmod(cell, width)
+    return abs(2 * row + 1 - height) + abs(2 * column + 1 - width)
 
-    None when that takes more than ``most`` pulls. A box that moves tends to go on.
+
+def pulled(rng: random.Random, width: int, walls: int, goals: int, slides: int, least: int) -> tuple[int, int] | None:
+    """Boxes and player after random slides, as soon as the boxes are off the goals and ``least`` away in all.
+
+    A slide pulls one box one way, once or more. From a position without a pull the walk goes back to the last one.
+    None when it takes more than so many slides. The player may begin wherever it is free.
     """
     far = spread(width, walls, goals)
-
-    def gain(pull: tuple[int, int]) -> int:
-        """How much farther from the goals a pull brings a box, and 1 more for one that stands on a goal."""
-        cell, by = pull
-        return far[cell + by] - far[cell] + (goals >> cell & 1)
-
-    boxes = goals
-    box, way = -1, 0
-    for _ in range(most):
+    chance = rng.random
+    boxes, away, reach = goals, 0, ~(walls | goals)
+    passed: list[tuple[int, int, int]] = []
+    for _ in range(slides):
         free = ~(walls | boxes)
-        reach = walkable(width, player, free)
-        on = box >= 0 and reach >> box + way & 1 and free >> box + 2 * way & 1 and rng.random() < 0.6
-        if not on:
-            choices = [
-                (cell, by)
-                for by in (1, -1, width, -width)
-                for cell in bits(boxes & (shifted(reach, by) & shifted(free, 2 * by)))
-            ]
-            if not choices:
+        choices = [
+            (cell, by)
+            for by in (1, -1, width, -width)
+            for cell in bits(boxes & shifted(reach, by) & shifted(free, 2 * by))
+        ]
+        if not choices:
+            if not passed:
                 return None
-            # The best of three: a plain walk comes back too often, and leaves boxes on goals.
-            box, way = max((rng.choice(choices) for _ in range(3)), key=gain)
-        boxes ^= 1 << box | 1 << box + way
-        box += way
-        player = box + way
-        if not boxes & goals and sum([far[cell] for cell in bits(boxes)]) >= least:
-            return boxes, player
+            boxes, away, reach = passed.pop()
+            continue
+        passed.append((boxes, away, reach))
+        if chance() < UPHILL:
+            choices = [(at, by) for at, by in choices if far[at + by] > far[at] or goals >> at & 1] or choices
+        box, by = choices[int(chance() * len(choices))]
+        while True:
+            boxes ^= 1 << box | 1 << box + by
+            away += far[box + by] - far[box]
+            box += by
+            if away >= least and not boxes & goals:
+                return boxes, box + by
+            if not free >> box + 2 * by & 1 or chance() > ON:
+                break
+        reach = walkable(width, box + by, ~(walls | boxes))
     return None
 
 
