@@ -25,6 +25,7 @@ class TokenSession:
         room: the most tokens after the first prompt, the environment's words included.
         use_system: whether the environment's system prompt is said.
         instead: the first messages, should the environment fail before it says any.
+        longest: the most tokens in all, the first prompt included; None when ``room`` alone bounds them.
     """
 
     def __init__(
@@ -35,6 +36,7 @@ class TokenSession:
         *,
         use_system: bool = True,
         instead: Sequence[Mapping[str, Any]] = (),
+        longest: int | None = None,
     ) -> None:
         self.session = Session(spec, use_system=use_system)
         self.renderer, self.over = renderer, self.session.done
@@ -43,7 +45,7 @@ class TokenSession:
         self.tokens = self.conversation.tokens
         self.tokens.append_context(renderer.render(self.conversation))
         self.start = len(self.tokens)
-        self._end = self.start + room
+        self._end = self.start + room if longest is None else min(self.start + room, longest)
 
     @property
     def room(self) -> int:
