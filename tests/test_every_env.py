@@ -30,7 +30,8 @@ HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.")  # where their packages are installed; tests/envs/test_bridges.py has them
+# where their packages are installed; tests/envs/test_bridges.py has them
+BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.")
 ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(BRIDGES)]
 SEEDS = range(30)
 # All that `info` may hold before the end: none of it can carry the answer.

@@ -254,3 +254,86 @@ REFUSED_GAMES = {
     "WordLadder": "builds a graph of a whole dictionary for every game, which takes many seconds",
     "Wordle": "opens temporary files, which workers may not, for a tagger that nltk downloads",
 }
+
+# GEM's games, by the class in gem.envs.game_env. Settings are GEM's own where its goal can be reached within its turns.
+GEM: dict[str, Game] = {
+    "Crosswords": Game(
+        "crosswords.crosswords:CrosswordsEnv",
+        tuple({"hardcore": hard, "num_words": 3, "max_turns": 40} for hard in (False, True)),
+        (40, 40),
+    ),
+    "FifteenPuzzle": Game(
+        "fifteen_puzzle:FifteenPuzzleEnv",
+        tuple({"num_rows": rows, "max_turns": turns} for rows, turns in ((2, 10), (3, 40), (4, 150))),
+        (10, 40, 150),
+    ),
+    "Game2048": Game(
+        "game_2048:Game2048Env",
+        tuple({"target_tile": tile, "max_turns": turns} for tile, turns in ((16, 20), (32, 30), (64, 50))),
+        (20, 30, 50),
+        "no expert is known",
+        later=True,
+    ),
+    "GuessTheNumber": Game(
+        "guess_the_number:GuessTheNumberEnv",
+        tuple(
+            {"min_number": 1, "max_number": most, "max_turns": turns}
+            for most, turns in ((50, 7), (500, 10), (5000, 14))
+        ),
+        (7, 10, 14),
+    ),
+    "Hangman": Game(
+        "hangman:HangmanEnv",
+        tuple({"word_length": length, "max_turns": turns} for length, turns in ((3, 10), (5, 15), (7, 20))),
+        (10, 15, 20),
+        "needs nltk's words",
+    ),
+    "Mastermind": Game(
+        "mastermind:MastermindEnv",
+        tuple(
+            {"code_length": length, "num_numbers": numbers, "max_turns": turns}
+            for length, numbers, turns in ((3, 6, 15), (4, 6, 20), (4, 8, 30))
+        ),
+        (15, 20, 30),
+    ),
+    "Minesweeper": Game(
+        "minesweeper:MinesweeperEnv",
+        tuple({"rows": n, "cols": n, "num_mines": mines, "max_turns": n * n} for n, mines in ((5, 5), (8, 12))),
+        (25, 64),
+        later=True,
+    ),
+    "Sokoban": Game(
+        "sokoban.sokoban:SokobanEnv",
+        tuple(
+            {"dim_room": room, "num_boxes": n, "max_turns": 60} for room, n in (((6, 6), 1), ((6, 6), 2), ((8, 8), 2))
+        ),
+        (60, 60, 60),
+    ),
+    "Sudoku": Game(
+        "sudoku:SudokuEnv",
+        tuple(
+            {"scale": scale, "clues": clues, "max_turns": turns} for scale, clues, turns in ((4, 10, 20), (9, 50, 80))
+        ),
+        (20, 80),
+    ),
+    "WordSearch": Game(
+        "word_search:WordSearchEnv",
+        ({"hardcore": False, "num_words": 5, "max_turns": 20},),
+        (20,),
+        "needs nltk's words",
+    ),
+    "Wordle": Game(
+        "wordle:WordleEnv",
+        tuple({"word_length": length, "max_turns": 5 * length} for length in (3, 4, 5)),
+        (15, 20, 25),
+        "needs nltk's words",
+    ),
+}
+
+REFUSED_GEM = {
+    "TowerofHanoi": "one fixed task for each number of discs; rlvr/TowerOfHanoi-v0 has more",
+    "rg:*": "reasoning-gym's data sets, under `rlvr/rg.` here, with seeds that do not overlap",
+    "math:*, code:*, qa:*, eval:*": "data sets that are downloaded while the environment is made; ours come from files",
+    "logic:RuleTaker-*": "asks for `<answer>` tags and reads `\\boxed{}`",
+    "WikiGame": "plays on live pages of the web",
+}

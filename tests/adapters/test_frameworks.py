@@ -25,8 +25,8 @@ def test_each_framework_has_pins_and_tests(runner):
         assert entry["direction"] in ("out", "in", "both", "engine"), name
         if "install" in entry:
             assert "==" in " ".join(entry["install"]), f"{name} is not pinned"
-            test = runner.ROOT / entry.get("test", f"tests/adapters/test_{name}.py")
-            assert "foreign" in test.read_text() or "vllm" in test.read_text(), f"{test} has no test marked foreign"
+            for test in map(runner.ROOT.joinpath, runner.test_files(name, entry)):
+                assert "foreign" in test.read_text() or "vllm" in test.read_text(), f"{test} has no test marked foreign"
 
 
 def test_the_docs_show_the_table(runner):

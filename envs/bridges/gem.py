@@ -1,0 +1,105 @@
+"""GEM's games as environments: their rules and boards, our seeds, resets, ends, experts and restore.
+
+A state is the game's seed and the actions so far; workers hold the games themselves, as for TextArena. The reward is 1
+for a game that was won, 0 for all else: GEM's own rewards for coming near a number, for parts of a board and for
+running out of turns at the right moment stand in the verdict's ``parts``.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Final, NamedTuple
+
+from rlvr.envs.bridges.names import GEM
+from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.textarena import move
+from rlvr.envs.core.seeding import digest
+from rlvr.envs.core.tables import DataError
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+
+WORKER: Final = "gem_worker"
+SECONDS: Final = 60.0
+DRAWS: Final = 50
+
+
+class Match(NamedTuple):
+    """A game so far: what names it, and what the player reads next."""
+
+    level: int
+    seed: int
+    actions: tuple[str, ...]
+    text: str
+    content: str
+
+
+class GemGame(Task[Match]):
+    """Args:
+    name: the game's name in GEM without its version, such as ``Mastermind``.
+
+    Raises:
+        ValueError: there is no such game, or it is refused.
+    """
+
+    system = "Think step by step. Put your move, and nothing else, in \\boxed{}, written as the game asks for it."
+    source = "GEM, the installed version of gem-llm"
+    licence = "Apache-2.0"
+    certain = False
+
+    def __init__(self, *, name: str) -> None:
+        if name not in GEM:
+            raise ValueError(f"the bridge has no game {name!r} of GEM; docs/bridges.md lists them")
+        self.game = name
+        self.levels = len(GEM[name].settings)
+        self.asks = f"GEM's {name}: {GEM[name].note or 'a game for one player'}"
+
+    def turns(self, level: int) -> int:
+        return GEM[self.game].turns[level - 1]
+
+    def start(self, rng: random.Random, level: int) -> Match:
+        """A new game that can be won.
+
+        Raises:
+            DataError: the game needs words that nltk has not downloaded.
+            WorkerError: the game cannot be made.
+        """
+        for _ in range(DRAWS):
+            seed = digest(self.game, level, rng.getrandbits(64)) & 0x7FFFFFFF
+            try:
+                made = call(WORKER, "begin", [self.game, level, seed], SECONDS)
+            except WorkerError as error:
+                if "LookupError" in str(error):  # nltk's, whose message is a page
+                    raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
+                raise
+            if made["winnable"]:
+                return Match(level, seed, (), made["text"], made["content"])
+        raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
+
+    def content(self, state: Match) -> str:
+        return state.content
+
+    def observe(self, state: Match) -> str:
+        return state.text
+
+    def apply(self, state: Match, action: str) -> Transition:
+        # GEM's patterns take the digits of any script.
+        actions = (*state.actions, move(action).encode("ascii", "replace").decode())
+        try:
+            told = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
+        except WorkerTimeout as error:
+            return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
+        except WorkerError as error:
+            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+        after = state._replace(actions=actions, text=told["text"])
+        if not told["done"]:
+            return Transition(after, Verdict(0.0, "partial", reason="the game goes on"))
+        reason = " ".join(told["text"].split())[:500]
+        verdict = correct(reason=reason) if told["won"] else wrong(reason=reason)
+        return Transition(after, verdict.but(parts={"its own score": told["score"]}), True)
+
+    def solve(self, state: Match) -> str:
+        found = call(WORKER, "solve", [self.game, state.level, state.seed, list(state.actions)], SECONDS)
+        if found is None:
+            raise NotImplementedError(f"no expert is known for {self.game} at level {state.level}")
+        return f"\\boxed{{{found}}}"
