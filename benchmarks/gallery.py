@@ -1,4 +1,4 @@
-"""The gallery: every environment with its card, an example prompt and an episode that its expert plays.
+"""The gallery: every environment with its card, an example prompt and an episode of its expert; every kit of tools.
 
     python benchmarks/gallery.py [--out docs/gallery]
 
@@ -13,8 +13,15 @@ import argparse
 import json
 import os
 import random
+import re
+import sqlite3
+import sys
+import tempfile
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium as gym
 
@@ -25,6 +32,10 @@ os.environ["RLVR_PLUGINS"] = "0"
 import rlvr  # noqa: E402  (the two settings above are read when it is imported)
 from rlvr.envs import TextEnv  # noqa: E402
 from rlvr.envs.cards import Card, card  # noqa: E402
+from rlvr.envs.tools import KITS, MCP, Call, Fetch, Functions, Search, SQLite, Workspace, write_call  # noqa: E402
+from rlvr.envs.tools.search import Document  # noqa: E402
+
+Calls = Callable[[TextEnv, str], list[Call]]  # from an environment that was reset, and its prompt
 
 BRIDGES = ("rlvr/rg.", "rlvr/textarena.")
 RESULTS = ROOT / "benchmarks" / "results" / "cards.json"
@@ -47,13 +58,17 @@ def block(text: str) -> str:
     return "".join(f"    {line}\n" if line else "\n" for line in lines).rstrip("\n") + "\n"
 
 
-def episode(env: TextEnv) -> tuple[str, list[tuple[str, str]], str, str]:
-    """The first observation, (action, next observation) of every turn, the verdict, and who played."""
+def episode(env: TextEnv, calls: Calls | None = None) -> tuple[str, list[tuple[str, str]], str, str]:
+    """The first observation, (action, next observation) of every turn, the verdict, and who played.
+
+    ``calls`` are made before the expert, who may know of no tools, answers.
+    """
     observation, _ = env.reset(seed=0)
     first, turns, player, rng = observation, [], "The expert", random.Random(0)
+    script = [write_call(call, env.task.style) for call in calls(env, first)] if calls else []  # type: ignore[attr-defined]
     while True:
         try:
-            action = env.solve()
+            action = script.pop(0) if script else env.solve()
         except NotImplementedError:
             action, player = env.sample_action(rng), "No expert is known; at random"
         observation, reward, terminated, truncated, info = env.step(action)
@@ -89,6 +104,16 @@ def scores(found: dict[str, Any] | None) -> str:
     return f"{expert} and {max(max(row['random'], row['constant'] or 0) for row in rows):.2f}"
 
 
+def working(env: TextEnv, question: str) -> list[Call]:
+    """The calculations in the expert's own words, as one program."""
+    found = re.findall(r"(?m)^\s*([\d.+*/() -]+?) ?=", env.solve())
+    return [Call("python", {"code": "\n".join(f"print({each})" for each in found)})]
+
+
+# Where the expert answers without the tools that the environment gives: what is called first.
+CALLS: dict[str, Calls] = {"rlvr/GSM8K-Python-v0": working}
+
+
 def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | None) -> str:
     name = described.env_id
     fewest, most = min(described.turns), max(described.turns)
@@ -99,10 +124,182 @@ def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | Non
     text += f"| {' | '.join(map(str, cells))} |\n"
     if env is None:
         return text + "\nIts rows are not here.\n"
-    prompt, played, verdict, player = episode(env)
+    prompt, played, verdict, player = episode(env, CALLS.get(name))
+    env.close()
     text += f"\nPrompt (level 1, seed 0):\n\n{block(short(prompt, LONGEST_PROMPT))}"
     text += f"\n{player}:\n\n{block(transcript(played))}"
     return text + f"\nVerdict: {' '.join(verdict.split())}\n"
+
+
+# tools: one episode with each kit
+
+
+class Shown(NamedTuple):
+    """A kit at work: how it is written, where it is used, and the calls before the answer."""
+
+    title: str
+    env: TextEnv
+    calls: Calls | None
+
+
+SERVER = """
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("notebook")
+notes = ["eggs"]
+
+@server.tool()
+def note(text: str) -> str:
+    "Write a note down."
+    notes.append(text)
+    return f"{len(notes)} notes"
+
+@server.tool()
+def read_notes() -> str:
+    "Read all notes."
+    return "; ".join(notes)
+
+server.run("stdio")
+"""
+TASK = {
+    "question": "Add milk to what is noted, look at it, and say done.",
+    "solution": [{"name": "note", "arguments": {"text": "milk"}}, {"name": "read_notes"}, "done"],
+}
+PAGE = "<html><title>Cork</title><h1>Cork</h1><p>Cork is a city with <b>224,004</b> inhabitants.</p></html>"
+TOWNS = [Document("Cork", "Cork lies on the river Lee and has 224,004 inhabitants."), Document("Bern", "A town.")]
+QUESTION = "How many inhabitants has Cork?"
+
+
+def population(town: str) -> str:
+    """Look up how many people live in a town.
+
+    Args:
+        town: its name.
+    """
+    return {"Bern": "134,794", "Cork": "224,004"}.get(town, "unknown")
+
+
+def said(*calls: Call) -> Calls:
+    """The same calls whatever is asked."""
+    return lambda env, question: list(calls)
+
+
+def expression(env: TextEnv, question: str) -> list[Call]:
+    """What the question asks to work out, as a call of the calculator."""
+    found = max(re.findall(r"[\d(][\d+*/() -]+", question), key=len)
+    return [Call("calculator", {"expression": found.strip()})]
+
+
+def sorted_by_shell(env: TextEnv, question: str) -> list[Call]:
+    """The words of the question's second line, through sort."""
+    words = question.splitlines()[1].replace(",", "")
+    return [Call("shell", {"command": f"printf '%s\\n' {words} | LC_ALL=C sort"})]
+
+
+def by_file(env: TextEnv, question: str) -> list[Call]:
+    """The sum of the question as a file that is written, looked at, run and imported."""
+    found = max(re.findall(r"[\d+-][\d +-]*", question), key=len).strip()
+    return [
+        Call("write_file", {"path": "sums.py", "content": f"total = {found}\nprint(total)\n"}),
+        Call("read_file", {"path": "sums.py"}),
+        Call("shell", {"command": "python3 sums.py"}),
+        Call("python", {"code": "import sums\nsums.total"}),
+    ]
+
+
+def kits(folder: Path, port: int) -> list[Shown]:
+    """An environment for each kit; its files are made in ``folder``, and a page is served at ``port``."""
+    rows = folder / "towns.jsonl"
+    rows.write_text(json.dumps({"question": QUESTION, "answer": "224004"}) + "\n", encoding="utf-8")
+    database = folder / "towns.db"
+    with sqlite3.connect(database) as connection:
+        connection.execute("CREATE TABLE towns (name TEXT, inhabitants INTEGER)")
+        connection.executemany("INSERT INTO towns VALUES (?, ?)", [("Bern", 134794), ("Cork", 224004)])
+    (folder / "server.py").write_text(SERVER, encoding="utf-8")
+    notebook = MCP(command=[sys.executable, str(folder / "server.py")])
+
+    def asked(kit: Any) -> TextEnv:
+        return made("rlvr/Dataset-v0", data_files=rows, grader="number", tools=[kit])
+
+    address = f"http://127.0.0.1:{port}/cork"
+    sql = "SELECT inhabitants FROM towns WHERE name = 'Cork'"
+    world = {"server": notebook, "tasks": {"train": [TASK]}, "checker": noted, "options": {"max_calls": 4}}
+    shown = [
+        Shown('"calculator"', made("rlvr/OrderOfOperations-v0", tools=["calculator"]), expression),
+        Shown('"python"', made("rlvr/GSM8K-v0", tools=["python"]), working),
+        Shown('"shell"', made("rlvr/SortWords-v0", tools=["shell"]), sorted_by_shell),
+        Shown('"workspace"', made("rlvr/Sums-v0", tools=["workspace"]), by_file),
+        Shown("Functions(population)", asked(Functions(population)), said(Call("population", {"town": "Cork"}))),
+        Shown(
+            "Search(documents)",
+            asked(Search(TOWNS)),
+            said(Call("search", {"query": "inhabitants of Cork"}), Call("read_document", {"title": "Cork"})),
+        ),
+        Shown('SQLite("towns.db")', asked(SQLite(database)), said(Call("schema", {}), Call("query", {"sql": sql}))),
+        Shown(
+            f'Fetch(["127.0.0.1:{port}"])', asked(Fetch([f"127.0.0.1:{port}"])), said(Call("fetch", {"url": address}))
+        ),
+        Shown(
+            'Workspace("read_file", files={"cork.txt": …})',
+            asked(Workspace("read_file", files={"cork.txt": TOWNS[0].text})),
+            said(Call("read_file", {"path": "cork.txt"})),
+        ),
+        Shown(
+            'MCP(command=["python", "server.py"])',
+            asked(notebook),
+            said(Call("note", {"text": "Cork"}), Call("read_notes", {})),
+        ),
+        Shown("rlvr/MCP-v0, of a server, tasks and a checker", made("rlvr/MCP-v0", **world), None),
+    ]
+    missing = [name for name in KITS if not any(each.title == f'"{name}"' for each in shown)]
+    if missing:
+        raise SystemExit(f"no episode is shown for the kits {', '.join(missing)}")
+    return shown
+
+
+def noted(outcome: Any) -> bool:
+    """The checker of the MCP server: looks at what is noted there."""
+    return bool(outcome.call("read_notes") == "eggs; milk" and outcome.reply.strip() == "done")
+
+
+def made(env_id: str, **settings: Any) -> TextEnv:
+    env = gym.make(env_id, **settings).unwrapped
+    assert isinstance(env, TextEnv)
+    return env
+
+
+class Page(BaseHTTPRequestHandler):
+    """One page, at any address."""
+
+    def log_message(self, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        body = PAGE.encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "text/html; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def tools_page() -> str:
+    """An episode with each kit, every call really carried out."""
+    text = "# Tools\n\nMade by `python benchmarks/gallery.py`; [what the tools are](../tools.md). "
+    text += "The calls are scripted and carried out; the answer is the expert's.\n"
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Page)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with tempfile.TemporaryDirectory() as folder:
+        for title, env, calls in kits(Path(folder), server.server_port):
+            prompt, played, verdict, _ = episode(env, calls)
+            if "reward 1" not in verdict:
+                raise SystemExit(f"{title}: {verdict}")
+            env.close()
+            head = title if title.startswith("rlvr/") else f"`tools=[{title}]` in {env.spec.id if env.spec else ''}"
+            text += f"\n## {head}\n\nPrompt (seed 0):\n\n{block(short(prompt, LONGEST_PROMPT))}"
+            text += f"\nAnd then:\n\n{block(transcript(played))}\nVerdict: {' '.join(verdict.split())}\n"
+    server.shutdown()
+    return text.replace(f"127.0.0.1:{server.server_port}", "127.0.0.1:8000")
 
 
 def main() -> None:
@@ -125,6 +322,7 @@ def main() -> None:
     for family, sections in sorted(pages.items()):
         head = f"# {family.capitalize()}\n\nMade by `python benchmarks/gallery.py`; [all families](README.md).\n\n"
         (options.out / f"{family}.md").write_text(head + "\n".join(sections), encoding="utf-8")
+    (options.out / "tools.md").write_text(tools_page(), encoding="utf-8")
     index = (
         f"# Gallery\n\n{sum(map(len, ids.values()))} environments, each with its card, a prompt and a solved episode. "
     )
@@ -132,6 +330,7 @@ def main() -> None:
     for family, members in sorted(ids.items()):
         names = ", ".join(name.removeprefix("rlvr/").removesuffix("-v0") for name in members)
         index += f"\n**[{family}]({family}.md)** ({len(members)}): {names}\n"
+    index += "\n**[tools](tools.md)**: an episode with each kit of tools\n"
     (options.out / "README.md").write_text(index, encoding="utf-8")
 
 
