@@ -43,7 +43,7 @@ class Card:
 
     Attributes:
         family: the folder it is in, or the package of a plug-in.
-        asks: the first lines of the task's docstring: what it is, and how its levels differ.
+        asks: what the task asks for, and how its levels differ; from its docstring.
         source: where its tasks come from.
         turns: how many actions an episode may take, for each level.
         reward: what a reward means.
@@ -215,16 +215,28 @@ def _family(module: str) -> str:
     return parts[2] if parts[:2] == ["rlvr", "envs"] and len(parts) > 3 else parts[0]
 
 
+def summary(env_id: str) -> str:
+    """What a registered id asks for, in a sentence; nothing is made for it."""
+    spec = gym.spec(env_id)
+    module, _, name = spec.kwargs["task"].partition(":")
+    said = _paragraphs(getattr(importlib.import_module(module), name), module)[0]
+    return said + (" With tools." if spec.kwargs.get("tools") else "")
+
+
 def _asks(task: Task[Any] | type[Task[Any]], module: str) -> str:
-    """The first paragraph of the task's docstring, or the first sentence of its module where it has none."""
     said = getattr(task, "asks", None)
     if isinstance(said, str):
         return said
-    kind = task if isinstance(task, type) else type(task)
+    first, *more = _paragraphs(task if isinstance(task, type) else type(task), module)
+    return " ".join([first, *(levels for levels in more[:1] if levels.startswith("Level"))])
+
+
+def _paragraphs(kind: type[Task[Any]], module: str) -> list[str]:
+    """Those of the task's docstring, or of its module's where it has none."""
     text = (kind.__doc__ or "").strip()
     if not text or text.startswith("Args:") or any(kind.__doc__ == base.__doc__ for base in kind.__mro__[1:]):
         text = (importlib.import_module(module).__doc__ or "").strip()
-    return " ".join(text.split("\n\n")[0].split())
+    return [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
 
 
 def _origin(task: Task[Any] | type[Task[Any]], module: str) -> tuple[str, str]:

@@ -62,7 +62,10 @@ def test_envs_long_has_a_sentence_on_each(capsys):
     assert status == 0
     lines = out.splitlines()
     assert [line.split()[0] for line in lines] == list_envs()
-    assert all(len(line.split()) > 4 for line in lines), "an id without a sentence"
+    sentences = [line.split(maxsplit=1)[1] for line in lines]
+    assert all(sentence.endswith(".") for sentence in sentences)
+    own = [sentence for line, sentence in zip(lines, sentences, strict=True) if "." not in line.split()[0]]
+    assert len(set(own)) > 0.95 * len(own), "sentences that do not tell the ids apart"
 
 
 # play

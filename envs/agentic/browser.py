@@ -204,7 +204,9 @@ def view(visit: Visit) -> str:
 
 
 class Browser(ToolTask[Visit]):
-    """Levels 1 to 5: one form on a site of 6 entries, up to three jobs on one of 32 that has to be compared.
+    """Order, book, write to people and cancel on a made-up site, by links and forms.
+
+    Levels 1 to 5: one form on a site of 6 entries, up to three jobs on one of 32 that has to be compared.
 
     From level 2 on reviews give orders that are not to be followed; from level 3 on what is wanted must be found by
     what its page says, and a table may be taken; from level 4 on something may be to be cancelled.

@@ -72,7 +72,9 @@ class Request(NamedTuple):
 
 
 class ServiceDesk(ToolTask[Desk]):
-    """Levels 1 to 5: one request with its order number, one without, returns and exchanges, two requests, three.
+    """Serve customers of a shop, airline or bank through its tools and by its policy.
+
+    Levels 1 to 5: one request with its order number, one without, returns and exchanges, two requests, three.
 
     About 300 tasks per CPU-second at level 1 and 100 at level 5: a shop is stocked for each.
 

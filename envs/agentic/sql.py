@@ -93,7 +93,9 @@ def run_query(task: Task, sql: str) -> str:
 
 
 class SQL(ToolTask[Task]):
-    """Levels 1 to 5: filters; groups; joins; subqueries and what is missing; best of each group and all of a kind.
+    """Answer a question about a database with one SELECT, which is also run on hidden databases.
+
+    Levels 1 to 5: filters; groups; joins; subqueries and what is missing; best of each group and all of a kind.
 
     About 400 tasks per CPU-second: two databases are made for each, to see that the right rows differ.
     """

@@ -48,7 +48,10 @@ def sorting_round(method: str, numbers: list[int], k: int) -> None:
 
 
 class SortingTrace(Listing):
-    """Levels 1 to 5: 6, 8, 10, 12 and 16 numbers after 2 to 6 rounds of one of two to five methods."""
+    """Say what a list is after some rounds of a sorting method.
+
+    Levels 1 to 5: 6, 8, 10, 12 and 16 numbers after 2 to 6 rounds of one of two to five methods.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, rounds = (6, 8, 10, 12, 16)[level - 1], 1 + level
@@ -63,7 +66,10 @@ class SortingTrace(Listing):
 
 
 class SearchTree(Listing):
-    """Levels 1 to 5: 6 to 16 keys, listed level by level; removals from level 3 on."""
+    """Build a binary search tree and list it level by level.
+
+    Levels 1 to 5: 6 to 16 keys, listed level by level; removals from level 3 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         keys = rng.sample(range(10, 100), (6, 8, 9, 12, 16)[level - 1])
@@ -120,7 +126,10 @@ class SearchTree(Listing):
 
 
 class HashTable(Listing):
-    """Levels 1 to 5: 5 to 14 keys in 7 to 17 places; steps of one, from level 3 on squares, at 5 a second hash."""
+    """Fill a hash table with open addressing.
+
+    Levels 1 to 5: 5 to 14 keys in 7 to 17 places; steps of one, from level 3 on squares, at 5 a second hash.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         places, count = (7, 11, 11, 13, 17)[level - 1], (5, 8, 6, 7, 14)[level - 1]
@@ -145,7 +154,10 @@ class HashTable(Listing):
 
 
 class BinaryHeap(Listing):
-    """Levels 1 to 5: 6 to 15 insertions into a heap with the smallest on top, and 0 to 4 removals of the top."""
+    """Carry out insertions and removals on a binary heap.
+
+    Levels 1 to 5: 6 to 15 insertions into a heap with the smallest on top, and 0 to 4 removals of the top.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         numbers = rng.sample(range(10, 100), (6, 8, 10, 12, 15)[level - 1])
@@ -195,7 +207,10 @@ def spiral(matrix: Matrix) -> Iterator[int]:
 
 
 class MatrixWalk(Listing):
-    """Levels 1 to 5: 3 x 3 to 5 x 6 matrices after 1 to 6 changes, read by rows or as a spiral."""
+    """Change a matrix step by step, then read it out.
+
+    Levels 1 to 5: 3 x 3 to 5 x 6 matrices after 1 to 6 changes, read by rows or as a spiral.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         height, width = ((3, 3), (3, 4), (4, 4), (4, 5), (5, 6))[level - 1]
@@ -245,7 +260,10 @@ def next_generation(rows: list[str]) -> list[str]:
 
 
 class GameOfLife(Board):
-    """Levels 1 to 5: 5 x 5 to 8 x 8 cells after one, one, two, two and three generations."""
+    """Carry Conway's Game of Life on by some generations.
+
+    Levels 1 to 5: 5 x 5 to 8 x 8 cells after one, one, two, two and three generations.
+    """
 
     symbols: ClassVar[str] = "01"
 
@@ -269,7 +287,10 @@ class GameOfLife(Board):
 
 
 class CellularAutomaton(Listing):
-    """Levels 1 to 5: a ring of 14 to 30 cells after 1 to 6 steps of a random rule."""
+    """Run a one-dimensional cellular automaton on a ring.
+
+    Levels 1 to 5: a ring of 14 to 30 cells after 1 to 6 steps of a random rule.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         width, count = 10 + 4 * level, (1, 2, 3, 4, 6)[level - 1]

@@ -86,7 +86,10 @@ def distances(start: int, weights: dict[Edge, int]) -> dict[int, int]:
 
 
 class ShortestPath(Questions):
-    """Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 4 to 14 edges more than a tree; from level 3 on one-way."""
+    """Find the length of the shortest way between two nodes.
+
+    Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 4 to 14 edges more than a tree; from level 3 on one-way.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = SIZES[level - 1]
@@ -111,7 +114,10 @@ class ShortestPath(Questions):
 
 
 class Components(Listing):
-    """Levels 1 to 5: 12, 16, 20, 26 and 34 nodes in two to seven components."""
+    """Find the sizes of a graph's connected components.
+
+    Levels 1 to 5: 12, 16, 20, 26 and 34 nodes in two to seven components.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = (12, 16, 20, 26, 34)[level - 1]
@@ -133,7 +139,10 @@ class Components(Listing):
 
 
 class Reachability(Listing):
-    """Levels 1 to 5: 8, 11, 14, 18 and 24 nodes, and about 1.3 arrows for each."""
+    """Find all nodes that can be reached along arrows.
+
+    Levels 1 to 5: 8, 11, 14, 18 and 24 nodes, and about 1.3 arrows for each.
+    """
 
     ordered: ClassVar[bool] = False
 
@@ -151,7 +160,10 @@ class Reachability(Listing):
 
 
 class TopologicalOrder(Constructions):
-    """Levels 1 to 5: 6, 8, 10, 13 and 16 tasks, each with 1.5 conditions on the average."""
+    """Put tasks in an order that respects what comes before what.
+
+    Levels 1 to 5: 6, 8, 10, 13 and 16 tasks, each with 1.5 conditions on the average.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = SIZES[level - 1]
@@ -175,7 +187,10 @@ class TopologicalOrder(Constructions):
 
 
 class SpanningTree(Questions):
-    """Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 5 to 15 edges more than a tree."""
+    """Find the lowest price of cables that connect everything.
+
+    Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 5 to 15 edges more than a tree.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = SIZES[level - 1]
@@ -194,7 +209,10 @@ class SpanningTree(Questions):
 
 
 class Bipartition(Listing):
-    """Levels 1 to 5: 8, 10, 13, 16 and 20 nodes with a third more edges than a tree has."""
+    """Divide people into two teams, given pairs that are in different ones.
+
+    Levels 1 to 5: 8, 10, 13, 16 and 20 nodes with a third more edges than a tree has.
+    """
 
     ordered: ClassVar[bool] = False
 
@@ -217,7 +235,10 @@ class Bipartition(Listing):
 
 
 class Colouring(Constructions):
-    """Levels 1 to 5: 7, 9, 12, 15 and 18 nodes, three colours (four at level 5), and twice as many edges as nodes."""
+    """Colour a graph so that neighbours differ.
+
+    Levels 1 to 5: 7, 9, 12, 15 and 18 nodes, three colours (four at level 5), and twice as many edges as nodes.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, colours = (7, 9, 12, 15, 18)[level - 1], 3 + (level == 5)
@@ -238,7 +259,10 @@ class Colouring(Constructions):
 
 
 class HamiltonianPath(Constructions):
-    """Levels 1 to 5: 7, 9, 11, 14 and 17 nodes with half as many edges again as the path has."""
+    """Find a path through a graph that visits every node once.
+
+    Levels 1 to 5: 7, 9, 11, 14 and 17 nodes with half as many edges again as the path has.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = SIZES[level - 1] + 1
@@ -292,7 +316,10 @@ def max_flow(capacity: dict[Edge, int], source: int, sink: int) -> int:
 
 
 class MaxFlow(Questions):
-    """Levels 1 to 5: 5 to 9 nodes, each with two or three pipes onwards."""
+    """Find how much can flow through a network of pipes.
+
+    Levels 1 to 5: 5 to 9 nodes, each with two or three pipes onwards.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 4 + level

@@ -18,7 +18,10 @@ from rlvr.envs.rewards.tasks import Question
 
 
 class FiniteAutomaton(Listing):
-    """Levels 1 to 5: 3 to 7 states, and 2 to 4 words of 6 to 22 letters."""
+    """Find the states in which a finite automaton ends.
+
+    Levels 1 to 5: 3 to 7 states, and 2 to 4 words of 6 to 22 letters.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         states, letters = 2 + level, "abc"[: 2 + (level > 2)]
@@ -70,7 +73,10 @@ def stack_step(stack: list[int], step: str) -> None:
 
 
 class StackMachine(Listing):
-    """Levels 1 to 5: 10, 14, 18, 24 and 32 steps, from 4 up to 8 different operations."""
+    """Run a program on a stack machine.
+
+    Levels 1 to 5: 10, 14, 18, 24 and 32 steps, from 4 up to 8 different operations.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         known = ["add", "sub", "swap", *rng.sample(("max", "dup", "drop", "over", "rot"), level)]
@@ -90,7 +96,10 @@ class StackMachine(Listing):
 
 
 class QueueMachine(Listing):
-    """Levels 1 to 5: 10, 14, 18, 24 and 32 steps; turning the queue from level 2 on, reversing it from level 4 on."""
+    """Follow a queue with two ends through its commands.
+
+    Levels 1 to 5: 10, 14, 18, 24 and 32 steps; turning the queue from level 2 on, reversing it from level 4 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         queue, steps = rng.sample(range(10, 100), 4), []
@@ -120,7 +129,10 @@ class QueueMachine(Listing):
 
 
 class TuringMachine(Listing):
-    """Levels 1 to 5: two to four states, a ring of 12 to 20 cells, 6 to 30 steps; three symbols from level 3 on."""
+    """Run a Turing machine on a ring of cells.
+
+    Levels 1 to 5: two to four states, a ring of 12 to 20 cells, 6 to 30 steps; three symbols from level 3 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         states, symbols = ("AB", "AB", "ABC", "ABC", "ABCD")[level - 1], "01" if level < 3 else "012"
@@ -153,7 +165,10 @@ HEADINGS = ((0, 1, "north"), (1, 0, "east"), (0, -1, "south"), (-1, 0, "west"))
 
 
 class RobotWalk(Listing):
-    """Levels 1 to 5: 8, 12, 16, 20 and 26 commands; jumps back from level 2 on, repeated groups from level 3 on."""
+    """Find where a robot ends up, and which way it looks.
+
+    Levels 1 to 5: 8, 12, 16, 20 and 26 commands; jumps back from level 2 on, repeated groups from level 3 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         x = y = heading = 0
@@ -189,7 +204,10 @@ class RobotWalk(Listing):
 
 
 class BitManipulation(Listing):
-    """Levels 1 to 5: 3, 5, 7, 9 and 12 operations on eight bits; turning them round from level 2 on."""
+    """Carry out operations on eight bits.
+
+    Levels 1 to 5: 3, 5, 7, 9 and 12 operations on eight bits; turning them round from level 2 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         value = rng.randrange(256)
@@ -222,7 +240,10 @@ class BitManipulation(Listing):
 
 
 class RegisterMachine(Listing):
-    """Levels 1 to 5: loops of 2 to 5 instructions run 2 to 9 times, one to three one after the other."""
+    """Run a program of loops on a register machine.
+
+    Levels 1 to 5: loops of 2 to 5 instructions run 2 to 9 times, one to three one after the other.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         names = "ABC" if level < 4 else "ABCD"

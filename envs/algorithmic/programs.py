@@ -151,7 +151,10 @@ class Writer:
 
 
 class CodeOutput(Listing):
-    """Level 1: assignments; 2: conditions; 3: a loop; 4: conditions in loops; 5: loops in loops, longer terms."""
+    """Say what a small program prints.
+
+    Level 1: assignments; 2: conditions; 3: a loop; 4: conditions in loops; 5: loops in loops, longer terms.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         names = "abc" if level < 4 else "abcd"
@@ -181,7 +184,10 @@ class CodeOutput(Listing):
 
 
 class CodeInput(Constructions):
-    """Levels 1 to 5: 3 to 7 statements between the input and the output; from level 2 on with a condition."""
+    """Find an input for which a small program prints what is told.
+
+    Levels 1 to 5: 3 to 7 statements between the input and the output; from level 2 on with a condition.
+    """
 
     HIGHEST_INPUT: ClassVar[int] = 200
 

@@ -20,7 +20,10 @@ TRADES = ("baker", "cook", "nurse", "pilot", "smith")
 
 
 class TableQueries(Listing):
-    """Level 1: filter and sum; 2: group; 3: rank; 4: join with a second table; 5: group the join."""
+    """Answer a query on a table by hand.
+
+    Level 1: filter and sum; 2: group; 3: rank; 4: join with a second table; 5: group the join.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = 6 + 2 * level
@@ -94,7 +97,10 @@ class TableQueries(Listing):
 
 
 class JsonPaths(Listing):
-    """Levels 1 to 5: documents of two to four storeys, and one to four paths; from level 3 on with filters."""
+    """Read the values at paths of a JSON document.
+
+    Levels 1 to 5: documents of two to four storeys, and one to four paths; from level 3 on with filters.
+    """
 
     KEYS: ClassVar[tuple[str, ...]] = tuple("arc bow cap den elm fan gem hut ink jar keg log".split())
 
@@ -146,7 +152,10 @@ def hour(minutes: int) -> str:
 
 
 class MeetingTimes(Listing):
-    """Levels 1 to 5: two to six people over one to three days."""
+    """Find when all of some people are free to meet.
+
+    Levels 1 to 5: two to six people over one to three days.
+    """
 
     DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed")
 
@@ -190,7 +199,10 @@ class MeetingTimes(Listing):
 
 
 class NeedleCounting(Listing):
-    """Levels 1 to 5: 20 to 100 lines of a log, and three to five counts; from level 2 on over what came before."""
+    """Count the lines of a log that fit a description.
+
+    Levels 1 to 5: 20 to 100 lines of a log, and three to five counts; from level 2 on over what came before.
+    """
 
     PARTS: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("north", "south", "east"),

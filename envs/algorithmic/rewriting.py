@@ -17,7 +17,10 @@ from rlvr.envs.rewards.tasks import Constructions, Question
 
 
 class StringRewriting(Listing):
-    """Levels 1 to 5: two to four rules, and 4, 7, 10, 14 and 20 steps, fewer where no rule fits any more."""
+    """Apply rewriting rules to a text.
+
+    Levels 1 to 5: two to four rules, and 4, 7, 10, 14 and 20 steps, fewer where no rule fits any more.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (2, 2, 3, 3, 4)[level - 1], (4, 7, 10, 14, 20)[level - 1]
@@ -49,7 +52,10 @@ class StringRewriting(Listing):
 
 
 class PolymerGrowth(Listing):
-    """Levels 1 to 5: 3, 5, 8, 12 and 20 steps on three or four letters."""
+    """Count letters after insertions between all pairs, too many steps to write out.
+
+    Levels 1 to 5: 3, 5, 8, 12 and 20 steps on three or four letters.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         letters, steps = "ABCD"[: (3, 3, 3, 4, 4)[level - 1]], (3, 5, 8, 12, 20)[level - 1]
@@ -77,7 +83,10 @@ class PolymerGrowth(Listing):
 
 
 class LindenmayerSystem(Listing):
-    """Levels 1 to 5: 2 to 6 rounds; where the walk that the text means ends, and how many letters it has."""
+    """Rewrite a text by a Lindenmayer system and walk where it leads.
+
+    Levels 1 to 5: 2 to 6 rounds; where the walk that the text means ends, and how many letters it has.
+    """
 
     TURNS: ClassVar[dict[str, int]] = {"+": -1, "-": 1}
 
@@ -156,7 +165,9 @@ def matches(pattern: Pattern, text: str) -> bool:
 
 
 class RegexConstruction(Constructions):
-    """Levels 1 to 5: patterns of three or four parts, nested from level 3 on; from 2 on a second one must not fit.
+    """Write a text that a regular expression matches.
+
+    Levels 1 to 5: patterns of three or four parts, nested from level 3 on; from 2 on a second one must not fit.
 
     Patterns are drawn until they fit texts of the right length and the second one matters, and both are matched without
     backtracking: about 2 ms from level 2 on, so that fewer than 1,000 are made in a CPU-second there.

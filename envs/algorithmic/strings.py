@@ -39,7 +39,10 @@ def numbered(words: list[str]) -> str:
 
 
 class ReverseText(Listing):
-    """Levels 1 and 2: a word of 8 and of 16 letters; 3: each of 6 words; 4: a whole line; 5: both in turn."""
+    """Spell words or lines backwards.
+
+    Levels 1 and 2: a word of 8 and of 16 letters; 3: each of 6 words; 4: a whole line; 5: both in turn.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 2:
@@ -60,7 +63,10 @@ class ReverseText(Listing):
 
 
 class SortWords(Listing):
-    """Levels 1 to 3: 5, 10 and 15 words, from level 2 on with common beginnings; 4 and 5: in a shuffled alphabet."""
+    """Sort words alphabetically.
+
+    Levels 1 to 3: 5, 10 and 15 words, from level 2 on with common beginnings; 4 and 5: in a shuffled alphabet.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (5, 10, 15, 8, 14)[level - 1]
@@ -82,7 +88,10 @@ def shifted(text: str, by: int) -> str:
 
 
 class Ciphers(Listing):
-    """Level 1: Caesar; 2: its key is to be found; 3: substitution; 4: Vigenere; 5: of words written backwards."""
+    """Decrypt a text.
+
+    Level 1: Caesar; 2: its key is to be found; 3: substitution; 4: Vigenere; 5: of words written backwards.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         words = [word(rng, rng.randint(4, 7)) for _ in range(2 + level)]
@@ -119,7 +128,10 @@ class Ciphers(Listing):
 
 
 class RunLength(Listing):
-    """Levels 1 to 5: repeats nested up to 1, 2, 2, 3 and 3 deep, and 10 to 20, 40, 60, 80 and 110 letters."""
+    """Write out a text that is given by nested repeats.
+
+    Levels 1 to 5: repeats nested up to 1, 2, 2, 3 and 3 deep, and 10 to 20, 40, 60, 80 and 110 letters.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most, depth = (20, 40, 60, 80, 110)[level - 1], (0, 1, 1, 2, 2)[level - 1]
@@ -153,7 +165,10 @@ def edit_distance(a: str, b: str) -> int:
 
 
 class EditDistance(Questions):
-    """Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, up to 6, 7, 9, 11 and 14 edits apart."""
+    """Find the edit distance of two strings.
+
+    Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, up to 6, 7, 9, 11 and 14 edits apart.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         length, letters = (7, 9, 11, 13, 16)[level - 1], "".join(rng.sample(ALPHABET, 8))
@@ -187,7 +202,10 @@ def common_subsequence(a: str, b: str) -> str:
 
 
 class CommonSubsequence(Constructions):
-    """Levels 1 to 5: two strings of 7, 9, 11, 13 and 16 letters out of five."""
+    """Find a longest common subsequence of two strings.
+
+    Levels 1 to 5: two strings of 7, 9, 11, 13 and 16 letters out of five.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         letters, length = rng.sample(ALPHABET, 5), (7, 9, 11, 13, 16)[level - 1]
@@ -211,7 +229,10 @@ class CommonSubsequence(Constructions):
 
 
 class PalindromeCount(Questions):
-    """Levels 1 to 5: strings of 12, 16, 20, 24 and 30 letters out of four, then three, then two."""
+    """Count the palindromes in a string.
+
+    Levels 1 to 5: strings of 12, 16, 20, 24 and 30 letters out of four, then three, then two.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         letters = rng.sample(ALPHABET, (4, 4, 3, 3, 2)[level - 1])
@@ -228,7 +249,10 @@ class PalindromeCount(Questions):
 
 
 class Anagrams(Listing):
-    """Levels 1 to 5: 6, 9, 12, 15 and 20 words of 4 to 8 letters; near misses differ in one letter."""
+    """Find the words that have an anagram among the others.
+
+    Levels 1 to 5: 6, 9, 12, 15 and 20 words of 4 to 8 letters; near misses differ in one letter.
+    """
 
     ordered: ClassVar[bool] = False
 
@@ -251,7 +275,10 @@ class Anagrams(Listing):
 
 
 class BracketCompletion(Constructions):
-    """Levels 1 to 5: 12, 20, 30, 44 and 60 brackets of three kinds, 4 to 8 of them left open."""
+    """Close the brackets that are open.
+
+    Levels 1 to 5: 12, 20, 30, 44 and 60 brackets of three kinds, 4 to 8 of them left open.
+    """
 
     CLOSING: ClassVar[dict[str, str]] = {"(": ")", "[": "]", "<": ">"}
 
@@ -284,7 +311,10 @@ class BracketCompletion(Constructions):
 
 
 class LetterCounts(Listing):
-    """Levels 1 to 5: two to six letters in 3, 6, 10, 16 and 24 words."""
+    """Count letters in words.
+
+    Levels 1 to 5: two to six letters in 3, 6, 10, 16 and 24 words.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         text = " ".join(word(rng, rng.randint(4, 9)) for _ in range((3, 6, 10, 16, 24)[level - 1]))
@@ -295,7 +325,10 @@ class LetterCounts(Listing):
 
 
 class PatternMatch(Listing):
-    """Levels 1 to 5: 8 to 16 words and patterns of 4 to 8 parts, from level 3 on with sets of letters."""
+    """Find the words that match a pattern.
+
+    Levels 1 to 5: 8 to 16 words and patterns of 4 to 8 parts, from level 3 on with sets of letters.
+    """
 
     ordered: ClassVar[bool] = False
 

@@ -33,7 +33,10 @@ class Store(NamedTuple):
 
 
 class Sokoban(SearchedGame[Store]):
-    """Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12."""
+    """Push every box onto a goal.
+
+    Levels 1 to 5: from 1 box in a 4 x 4 room and at least 3 pushes to 4 boxes in 6 x 6 and at least 12.
+    """
 
     def turns(self, level: int) -> int:
         return TURNS[level - 1]

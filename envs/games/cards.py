@@ -26,7 +26,10 @@ class Deck(NamedTuple):
 
 
 class HigherLower(Game[Deck]):
-    """Levels 1 to 5: 4 right calls of 5 up to 9 of 13, with decks of 9 to 39 cards; later ones hold equal cards."""
+    """Call whether the next card is higher or lower.
+
+    Levels 1 to 5: 4 right calls of 5 up to 9 of 13, with decks of 9 to 39 cards; later ones hold equal cards.
+    """
 
     levels = 5
     certain = False
@@ -117,7 +120,10 @@ class House(NamedTuple):
 
 
 class Blackjack(Game[Table]):
-    """Levels 1 to 5: 3 to 9 hands; the dealer's second card open, then hidden; doubling; one shoe for all hands."""
+    """Win hands of Blackjack against a dealer.
+
+    Levels 1 to 5: 3 to 9 hands; the dealer's second card open, then hidden; doubling; one shoe for all hands.
+    """
 
     levels = 5
     certain = False
@@ -333,7 +339,10 @@ class Pairs(NamedTuple):
 
 
 class MemoryPairs(Game[Pairs]):
-    """Levels 1 to 5: 4, 6, 8, 10 and 12 pairs; n of them take at most 4n - 2 flips without forgetting."""
+    """Find the pairs of hidden cards.
+
+    Levels 1 to 5: 4, 6, 8, 10 and 12 pairs; n of them take at most 4n - 2 flips without forgetting.
+    """
 
     levels = 5
     sizes: ClassVar = ((2, 4), (3, 4), (4, 4), (4, 5), (4, 6))

@@ -26,7 +26,9 @@ class Arms(NamedTuple):
 
 
 class MultiArmedBandit(Game[Arms]):
-    """Levels 1 to 5: 4 to 10 arms, 10 to 40 pulls, payouts up to 8 to 30 off the arm's value (best-arm identification).
+    """Find the best arm of a bandit.
+
+    Levels 1 to 5: 4 to 10 arms, 10 to 40 pulls, payouts up to 8 to 30 off the arm's value (best-arm identification).
 
     The best arm's value leads by 4 or more. The expert keeps the bounds that the payouts set to each value and pulls
     the most promising arm, or its strongest rival (LUCB, Kalyanakrishnan et al. 2012).
@@ -130,7 +132,9 @@ SCORES: Final[tuple[tuple[str, Callable[[int, int], int], Callable[[float], floa
 
 
 class Secretary(Game[Queue]):
-    """Levels 1 to 5: 4, 6, 9, 13 and 18 candidates, whose scores are drawn in one of four known ways.
+    """Take the best of candidates who come one after the other.
+
+    Levels 1 to 5: 4, 6, 9, 13 and 18 candidates, whose scores are drawn in one of four known ways.
 
     The expert stops by the rule for known distributions (Gilbert and Mosteller 1966), which succeeds in about 0.6 of
     all games.
@@ -210,7 +214,9 @@ class Dice(NamedTuple):
 
 
 class PushYourLuck(Game[Dice]):
-    """Levels 1 to 5: bank 16 to 68 points in 8 to 20 turns, with a die that empties the pot on its lowest faces.
+    """Bank enough points before the turns run out.
+
+    Levels 1 to 5: bank 16 to 68 points in 8 to 20 turns, with a die that empties the pot on its lowest faces.
 
     The expert's choice is the best one, by dynamic programming over turns, bank and pot.
     """

@@ -36,7 +36,9 @@ class Lamps(NamedTuple):
 
 
 class LightsOutGame(BoardGame[Lamps]):
-    """Levels 1 to 5: 3 x 3 to 5 x 5 lamps; diagonal neighbours on level 3, a board without edges on level 5.
+    """Put out all lamps, one press a turn.
+
+    Levels 1 to 5: 3 x 3 to 5 x 5 lamps; diagonal neighbours on level 3, a board without edges on level 5.
 
     The expert solves the linear equations over the field of two elements, and presses the fewest lamps.
     """
@@ -156,7 +158,9 @@ class Flood(NamedTuple):
 
 
 class FloodIt(BoardGame[Flood]):
-    """Levels 1 to 5: from 5 x 5 cells of 3 colours in 7 moves to 10 x 10 of 6 in 21.
+    """Paint the whole board in one colour, from one corner.
+
+    Levels 1 to 5: from 5 x 5 cells of 3 colours in 7 moves to 10 x 10 of 6 in 21.
 
     The expert takes the colour after which the area touches the most. It has played every board that is dealt, so that
     the turns are known to be enough.

@@ -35,7 +35,10 @@ class Jugs(NamedTuple):
 
 
 class WaterJugs(SearchedGame[Jugs]):
-    """Levels 1 to 5: 2 or 3 jugs of up to 24 litres, 4 to 14 moves; without a tap on levels 4 and 5."""
+    """Measure out water with jugs without marks.
+
+    Levels 1 to 5: 2 or 3 jugs of up to 24 litres, 4 to 14 moves; without a tap on levels 4 and 5.
+    """
 
     move_form = "A move is fill a, empty a or pour a b (from a into b)."
 
@@ -158,7 +161,9 @@ class River(NamedTuple):
 
 
 class RiverCrossing(SearchedGame[River]):
-    """Levels 1 to 5: 3 to 7 passengers and 2 to 8 pairs that quarrel; the boat is as small as can be.
+    """Row passengers who quarrel across a river.
+
+    Levels 1 to 5: 3 to 7 passengers and 2 to 8 pairs that quarrel; the boat is as small as can be.
 
     A boat with room for the smallest set of passengers that has a part in every quarrel, or for one more, is enough
     (Csorba, Hurkens and Woeginger, "The Alcuin number of a graph", 2008). Which of the two is found by search, so that

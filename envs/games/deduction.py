@@ -133,7 +133,10 @@ class CodeBreaking(Game[Code]):
 
 
 class Mastermind(CodeBreaking):
-    """Levels 1 to 5: 3 or 4 places of 4 colours, 4 of 6, 5 of 6, 5 of 8; a task draws the letters of its colours."""
+    """Find a secret code from exact and misplaced symbols.
+
+    Levels 1 to 5: 3 or 4 places of 4 colours, 4 of 6, 5 of 6, 5 of 8; a task draws the letters of its colours.
+    """
 
     sizes = ((3, 4, 7), (4, 4, 8), (4, 6, 9), (5, 6, 10), (5, 8, 11))
     alphabet = "abcdefghijklmnopqrstuvwxyz"
@@ -142,7 +145,10 @@ class Mastermind(CodeBreaking):
 
 
 class BullsAndCows(CodeBreaking):
-    """Levels 1 to 5: 3 different digits of 6, 3 of 8, 4 of 8, 4 of 10, 5 of 10."""
+    """Find a secret code without repeated symbols from bulls and cows.
+
+    Levels 1 to 5: 3 different digits of 6, 3 of 8, 4 of 8, 4 of 10, 5 of 10.
+    """
 
     sizes = ((3, 6, 7), (3, 8, 8), (4, 8, 9), (4, 10, 10), (5, 10, 11))
     alphabet = "0123456789"
@@ -164,7 +170,9 @@ class Liar(NamedTuple):
 
 
 class OneLie(Game[Liar]):
-    """Levels 1 to 5: one of 30, 100, 200, 500 and 1,000 numbers; the turns are what the expert needs at worst.
+    """Find a number from answers of which one may be a lie.
+
+    Levels 1 to 5: one of 30, 100, 200, 500 and 1,000 numbers; the turns are what the expert needs at worst.
 
     It weighs every number with how many stories about the lie it still allows (Berlekamp; Ulam's game, Pelc 2002),
     and halves the weight.
@@ -269,7 +277,9 @@ class Coins(NamedTuple):
 
 
 class OddCoin(Game[Coins]):
-    """Levels 1 to 5: 9 and 27 coins of which one is heavier; 6, 12 and 39 of which one is heavier or lighter.
+    """Find the coin of another weight with a pair of scales.
+
+    Levels 1 to 5: 9 and 27 coins of which one is heavier; 6, 12 and 39 of which one is heavier or lighter.
 
     The weighings are as few as can do (Dyson 1946: (3^w - 3) / 2 coins in w weighings), and one turn to name the
     coin. Naming ends the game.

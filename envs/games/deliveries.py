@@ -31,7 +31,9 @@ class Town(NamedTuple):
 
 
 class Taxi(SearchedGame[Town]):
-    """Levels 1 to 5: 1 or 2 passengers in towns of 4 x 4 to 6 x 6 cells; levels 3 and 5 need the filling station.
+    """Bring passengers to where they want to go.
+
+    Levels 1 to 5: 1 or 2 passengers in towns of 4 x 4 to 6 x 6 cells; levels 3 and 5 need the filling station.
 
     The tank is measured by a round that serves one passenger after another, so that there is always a way.
     """

@@ -34,7 +34,9 @@ class Lake(NamedTuple):
 
 
 class FrozenLake(SearchedGame[Lake]):
-    """Levels 1 to 5: 4 x 4 to 8 x 8 cells, 20 to 30 percent of them holes; there is always a way.
+    """Walk over a frozen lake without falling into a hole.
+
+    Levels 1 to 5: 4 x 4 to 8 x 8 cells, 20 to 30 percent of them holes; there is always a way.
 
     On slippery ice luck has a say: a step goes to either side one time in ten each. The expert then takes the steps
     with the best chance to arrive.
@@ -204,7 +206,10 @@ class House(NamedTuple):
 
 
 class KeyDoor(SearchedGame[House]):
-    """Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, 1 to 4 doors on the way, and as many keys off it."""
+    """Find keys, open doors and reach the goal.
+
+    Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, 1 to 4 doors on the way, and as many keys off it.
+    """
 
     def turns(self, level: int) -> int:
         return KEY_LEVELS[level - 1][2]
@@ -309,7 +314,9 @@ class Fog(NamedTuple):
 
 
 class FogMaze(BoardGame[Fog]):
-    """Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, of which the 8 cells around the player are shown.
+    """Find the goal of a maze of which little can be seen.
+
+    Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, of which the 8 cells around the player are shown.
 
     The turns are enough to walk every corridor twice. The expert goes on where it has not been, and back where there
     is no such way: in a maze without loops that finds every cell.

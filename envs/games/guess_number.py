@@ -31,7 +31,9 @@ class Hunt(NamedTuple):
 
 
 class GuessNumber(Task[Hunt]):
-    """Levels 1 to 5: one of 15, 31, 100, 1,000 and 1,000,000 numbers in 4, 5, 7, 10 and 20 turns.
+    """Find a number from "higher" and "lower".
+
+    Levels 1 to 5: one of 15, 31, 100, 1,000 and 1,000,000 numbers in 4, 5, 7, 10 and 20 turns.
 
     Where the range begins differs from task to task, so that nobody can know a secret by the range.
     """

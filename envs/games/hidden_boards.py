@@ -126,7 +126,9 @@ def deduce(opened: int, numbers: Callable[[int], int], near: tuple[int, ...], mi
 
 
 class Minesweeper(Game[Field]):
-    """Levels 1 to 5: 4 mines on 5 x 5 cells to 16 on 9 x 9; from the opening on, no guess is ever needed.
+    """Open all cells without a mine.
+
+    Levels 1 to 5: 4 mines on 5 x 5 cells to 16 on 9 x 9; from the opening on, no guess is ever needed.
 
     Boards are drawn until the expert's reasoning, into which no luck enters, opens one to its end.
     """
@@ -254,7 +256,9 @@ def margin(ship: int, size: int) -> int:
 
 
 class Battleship(Game[Sea]):
-    """Levels 1 to 5: 2 ships on 5 x 5 cells to 5 ships on 10 x 10, three shots a turn.
+    """Find and sink hidden ships.
+
+    Levels 1 to 5: 2 ships on 5 x 5 cells to 5 ships on 10 x 10, three shots a turn.
 
     Luck has a say. The expert fires where the most places of the ships left cross, and around hits.
     """
@@ -452,7 +456,10 @@ def _left(size: int, count: int, rays: tuple[tuple[int, int], ...]) -> tuple[int
 
 
 class BlackBox(Game[Box]):
-    """Levels 1 to 5: 2 atoms in 4 x 4 and 5 x 5 cells, 3 in 5 x 5, 6 x 6 and 7 x 7 (Eric Solomon's game)."""
+    """Find hidden atoms by where rays come out.
+
+    Levels 1 to 5: 2 atoms in 4 x 4 and 5 x 5 cells, 3 in 5 x 5, 6 x 6 and 7 x 7 (Eric Solomon's game).
+    """
 
     levels = 5
     sample: ClassVar = 120  # boxes on which the expert compares rays

@@ -25,7 +25,10 @@ class Ladder(NamedTuple):
 
 
 class WordLadder(SearchedGame[Ladder]):
-    """Levels 1 to 5: words that are 2, 3, 4, 5 and 6 to 8 steps apart, in three times as many turns and four."""
+    """Turn a word into another, one letter at a time.
+
+    Levels 1 to 5: words that are 2, 3, 4, 5 and 6 to 8 steps apart, in three times as many turns and four.
+    """
 
     move_form = "A move is a common English word of four letters that differs from the last one in exactly one letter."
 

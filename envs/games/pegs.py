@@ -29,7 +29,9 @@ class Tower(NamedTuple):
 
 
 class HanoiGame(BoardGame[Tower]):
-    """Levels 1 to 5: 3 to 6 discs on 3 or 4 pegs, from any arrangement to one that is far from it.
+    """Move the discs of a Tower of Hanoi, one a turn.
+
+    Levels 1 to 5: 3 to 6 discs on 3 or 4 pegs, from any arrangement to one that is far from it.
 
     Levels 3 and 5 allow only moves to the next peg. Level 1 has 540 tasks.
     """
@@ -133,7 +135,9 @@ class Pegs(NamedTuple):
 
 
 class PegJump(SearchedGame[Pegs]):
-    """Levels 1 to 5: 4 pegs on a triangle of side 4, 6 and 9 on one of side 5, 8 and 11 on the English cross.
+    """Jump pegs until one is left.
+
+    Levels 1 to 5: 4 pegs on a triangle of side 4, 6 and 9 on one of side 5, 8 and 11 on the English cross.
 
     Boards are made backwards, by unjumping from a single peg. A game ends when no jump is left.
     """

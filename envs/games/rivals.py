@@ -27,7 +27,9 @@ class Heaps(NamedTuple):
 
 
 class Nim(BoardGame[Heaps]):
-    """Levels 1 to 5: 3 to 5 heaps of up to 15; at most 3 a move on level 3, the last object loses on level 4.
+    """Win at Nim against an opponent who makes no mistakes.
+
+    Levels 1 to 5: 3 to 5 heaps of up to 15; at most 3 a move on level 3, the last object loses on level 4.
 
     Every start is won for the player, who moves first; the opponent plays perfectly, so that one mistake loses.
     """
@@ -145,7 +147,9 @@ class Stones(NamedTuple):
 
 
 class TicTacToe(BoardGame[Stones]):
-    """Levels 1 to 5: 3 x 3, 3 x 4 and 3 x 5 (three in a row) and 4 x 4 (four in a row), with some stones set.
+    """Get three or four in a row against an opponent who makes no mistakes.
+
+    Levels 1 to 5: 3 x 3, 3 x 4 and 3 x 5 (three in a row) and 4 x 4 (four in a row), with some stones set.
 
     The goal is what perfect play reaches from there, a win or a draw. The opponent plays perfectly. Levels 4 and 5 are
     made at some hundred a CPU-second: each start is solved to know its goal.
@@ -295,7 +299,9 @@ class Drops(NamedTuple):
 
 
 class ConnectFour(SearchedGame[Drops]):
-    """Levels 1 to 5: boards of 5 x 5 to 7 x 6, with some stones set; every start can be won.
+    """Get four in a row before the opponent.
+
+    Levels 1 to 5: boards of 5 x 5 to 7 x 6, with some stones set; every start can be won.
 
     The opponent follows a script that the rules tell, so that a win can be planned. Starts are made at some
     hundred a CPU-second, because a win is looked for in each.

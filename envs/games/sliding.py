@@ -33,7 +33,9 @@ class Tray(NamedTuple):
 
 
 class SlidingPuzzle(BoardGame[Tray]):
-    """Levels 1 to 5: 3 x 3 boards 10 and 24 random slides away, any 3 x 3, any 3 x 4, any 4 x 4.
+    """Bring the tiles of a sliding puzzle into order, one move a turn.
+
+    Levels 1 to 5: 3 x 3 boards 10 and 24 random slides away, any 3 x 3, any 3 x 4, any 4 x 4.
 
     The expert brings tiles home in groups, each by a shortest way that leaves those before alone.
     """
@@ -172,7 +174,9 @@ class Merging(NamedTuple):
 
 
 class Game2048(BoardGame[Merging]):
-    """Levels 1 to 5: reach the tile 32 or 64 on a 3 x 3 board, or 256, 512 or 1,024 on 4 x 4.
+    """Slide and merge tiles up to a goal.
+
+    Levels 1 to 5: reach the tile 32 or 64 on a 3 x 3 board, or 256, 512 or 1,024 on 4 x 4.
 
     New tiles come by chance, so that no player is sure to win; the expert hardly ever loses.
     """

@@ -24,7 +24,9 @@ class Nest(NamedTuple):
 
 
 class Snake(BoardGame[Nest]):
-    """Levels 1 to 5: 3 to 12 apples on boards of 4 x 4 to 8 x 8.
+    """Eat apples without running into a wall or oneself.
+
+    Levels 1 to 5: 3 to 12 apples on boards of 4 x 4 to 8 x 8.
 
     The expert goes round a cycle through all cells, and takes short cuts that keep the body in the cycle's order: then
     the way ahead of the head is always free, and an apple never further away than once round the board.

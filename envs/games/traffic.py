@@ -39,7 +39,9 @@ class Jam(NamedTuple):
 
 
 class RushHour(SearchedGame[Jam]):
-    """Levels 1 to 5: 6 x 6 cells, 6 to 11 cars, 1 to 3 of them in the way.
+    """Free a car from a traffic jam.
+
+    Levels 1 to 5: 6 x 6 cells, 6 to 11 cars, 1 to 3 of them in the way.
 
     Levels 1 and 2 are made at a thousand a CPU-second and more, 3 to 5 at some hundred: most random drives do not end
     in a jam as tight as these ask for.

@@ -79,7 +79,10 @@ class Riddle(NamedTuple):
 
 
 class TwentyQuestions(Game[Riddle]):
-    """Levels 1 to 5: 8 to 50 things in 5 to 10 turns; drawn so that questions that halve well suffice."""
+    """Find which of some things is meant, by yes-or-no questions.
+
+    Levels 1 to 5: 8 to 50 things in 5 to 10 turns; drawn so that questions that halve well suffice.
+    """
 
     levels = len(LEVELS)
 

@@ -60,7 +60,10 @@ def _left(allowed: tuple[str, ...], tries: tuple[tuple[str, str], ...]) -> tuple
 
 
 class Wordle(Game[Squares]):
-    """Levels 1 to 5: one of 40 words that are told, in 5 turns; any word, in 8 and in 6; two at once; four at once."""
+    """Find a five-letter word from marks for its letters.
+
+    Levels 1 to 5: one of 40 words that are told, in 5 turns; any word, in 8 and in 6; two at once; four at once.
+    """
 
     levels = 5
     # For each level: how many secrets, the turns, and how many words are told.
@@ -152,7 +155,10 @@ class Gallows(NamedTuple):
 
 
 class Hangman(Game[Gallows]):
-    """Levels 1 to 5: words of 9 letters down to 5, lost with 6, 6, 6, 7 and 11 misses. Short words are harder."""
+    """Find a word letter by letter.
+
+    Levels 1 to 5: words of 9 letters down to 5, lost with 6, 6, 6, 7 and 11 misses. Short words are harder.
+    """
 
     levels = 5
     # For each level: the letters of the word, and the misses that end the game.
@@ -247,7 +253,10 @@ class Hunt(NamedTuple):
 
 
 class WordHunt(Game[Hunt]):
-    """Levels 1 to 5: 2, 3, 4, 5 and 7 words on boards of 3 to 6 rows; at least as many are hidden there."""
+    """Find words on a board of letters.
+
+    Levels 1 to 5: 2, 3, 4, 5 and 7 words on boards of 3 to 6 rows; at least as many are hidden there.
+    """
 
     levels = 5
     # For each level: the rows of the board, how many words to find, and the turns.

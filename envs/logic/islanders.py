@@ -56,7 +56,10 @@ def claim_of(rng: random.Random, speaker: int, count: int, level: int) -> Claim:
 
 
 class KnightsAndKnaves(Listing):
-    """Levels 1 to 5: 3 to 7 people; sentences grow from one claim to two joined by and or or."""
+    """Find who tells the truth and who lies.
+
+    Levels 1 to 5: 3 to 7 people; sentences grow from one claim to two joined by and or or.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = 2 + level
@@ -81,7 +84,10 @@ class KnightsAndKnaves(Listing):
 
 
 class Spies(Listing):
-    """Levels 1 to 5: 4, 5, 5, 6 and 6 people, one a spy, who may lie or not; longer sentences from level 3 on."""
+    """Find the spy among knights and knaves.
+
+    Levels 1 to 5: 4, 5, 5, 6 and 6 people, one a spy, who may lie or not; longer sentences from level 3 on.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (4, 5, 5, 6, 6)[level - 1]

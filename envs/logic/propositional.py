@@ -60,7 +60,10 @@ def written(formula: Formula, inner: bool = False) -> str:
 
 
 class TruthCount(Questions):
-    """Levels 1 to 5: three to six variables, and formulas with 6, 8, 10, 12 and 15 of them."""
+    """Count the models of a formula.
+
+    Levels 1 to 5: three to six variables, and formulas with 6, 8, 10, 12 and 15 of them.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, size = (3, 4, 4, 5, 6)[level - 1], (6, 8, 10, 12, 15)[level - 1]
@@ -79,7 +82,10 @@ class TruthCount(Questions):
 
 
 class Satisfiability(Constructions):
-    """Levels 1 to 5: 5, 7, 9, 12 and 16 variables with 4.2 clauses of three literals for each."""
+    """Find values that satisfy a formula in conjunctive normal form.
+
+    Levels 1 to 5: 5, 7, 9, 12 and 16 variables with 4.2 clauses of three literals for each.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (5, 7, 9, 12, 16)[level - 1]
@@ -107,7 +113,10 @@ class Satisfiability(Constructions):
 
 
 class Entailment(Listing):
-    """Levels 1 to 5: 2 to 5 premises over four to six variables, and six statements."""
+    """Find the statements that follow from premises in propositional logic.
+
+    Levels 1 to 5: 2 to 5 premises over four to six variables, and six statements.
+    """
 
     ordered: ClassVar[bool] = False
 
@@ -142,7 +151,10 @@ class Entailment(Listing):
 
 
 class ForwardChaining(Listing):
-    """Levels 1 to 5: 8, 10, 13, 16 and 20 letters and 1.5 rules for each, with one to three conditions."""
+    """Find all that follows from facts and rules.
+
+    Levels 1 to 5: 8, 10, 13, 16 and 20 letters and 1.5 rules for each, with one to three conditions.
+    """
 
     ordered: ClassVar[bool] = False
 

@@ -21,7 +21,10 @@ PLACES = "Alden Birch Corin Delve Elmer Farrow Gorse Heath Inver Jorby Kelso Lor
 
 
 class FamilyTree(Listing):
-    """Levels 1 to 5: grandchildren, nieces and nephews, cousins, great-grandchildren, second cousins of somebody."""
+    """Find relatives from who is a parent of whom.
+
+    Levels 1 to 5: grandchildren, nieces and nephews, cousins, great-grandchildren, second cousins of somebody.
+    """
 
     ordered: ClassVar[bool] = False
 
@@ -89,7 +92,10 @@ class FamilyTree(Listing):
 
 
 class Directions(Listing):
-    """Levels 1 to 5: 4 to 12 places, and a way over 3 to 9 of them; diagonal distances from level 3 on."""
+    """Find where a place lies from the directions between places.
+
+    Levels 1 to 5: 4 to 12 places, and a way over 3 to 9 of them; diagonal distances from level 3 on.
+    """
 
     WAYS: ClassVar[dict[str, tuple[int, int]]] = {
         "north": (0, 1), "east": (1, 0), "south": (0, -1), "west": (-1, 0),
@@ -129,7 +135,10 @@ SIGNS: dict[str, Callable[[frozenset[int], frozenset[int]], frozenset[int]]] = {
 
 
 class SetAlgebra(Listing):
-    """Levels 1 to 5: two to six sets of 5 to 9 numbers, joined by 2 to 7 operations."""
+    """Work out unions, intersections and differences of sets.
+
+    Levels 1 to 5: two to six sets of 5 to 9 numbers, joined by 2 to 7 operations.
+    """
 
     ordered: ClassVar[bool] = False
 

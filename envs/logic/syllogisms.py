@@ -44,7 +44,10 @@ def follows(premises: list[Statement], conclusion: Statement, count: int) -> boo
 
 
 class Syllogisms(Listing):
-    """Levels 1 to 5: three to six classes, 2 to 7 premises."""
+    """Find the conclusions that follow from premises about classes.
+
+    Levels 1 to 5: three to six classes, 2 to 7 premises.
+    """
 
     ordered: ClassVar[bool] = False
 

@@ -17,7 +17,10 @@ THINGS = ("apple", "ball", "clock", "drum", "egg", "fork", "glove", "hat")
 
 
 class SwapTracking(Listing):
-    """Levels 1 to 5: 4 to 8 people and 5, 9, 14, 20 and 28 exchanges, from level 3 on in rings of three too."""
+    """Follow who holds what through exchanges.
+
+    Levels 1 to 5: 4 to 8 people and 5, 9, 14, 20 and 28 exchanges, from level 3 on in rings of three too.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, steps = 3 + level, (5, 9, 14, 20, 28)[level - 1]
@@ -46,7 +49,10 @@ class SwapTracking(Listing):
 
 
 class FalseBeliefs(Listing):
-    """Levels 1 to 5: two to four people, one to three things; from level 4 on what they think that others think."""
+    """Say where people believe that things are.
+
+    Levels 1 to 5: two to four people, one to three things; from level 4 on what they think that others think.
+    """
 
     PLACES: ClassVar[tuple[str, ...]] = ("box", "drawer", "basket", "shelf", "bag", "jar")
 
@@ -97,7 +103,10 @@ class FalseBeliefs(Listing):
 
 
 class DiceRolling(Listing):
-    """Levels 1 to 5: 6, 8, 10, 13 and 18 rolls; the tops on the way are asked for, from level 3 on how the die lies."""
+    """Follow a die that rolls over its edges.
+
+    Levels 1 to 5: 6, 8, 10, 13 and 18 rolls; the tops on the way are asked for, from level 3 on how the die lies.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (6, 8, 10, 13, 18)[level - 1]
@@ -137,7 +146,10 @@ class DiceRolling(Listing):
 
 
 class Seating(Listing):
-    """Levels 1 to 5: 5 to 8 people around a table and 4, 6, 9, 12 and 16 moves."""
+    """Follow who sits where around a table.
+
+    Levels 1 to 5: 5 to 8 people around a table and 4, 6, 9, 12 and 16 moves.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, steps = min(4 + level, 8), (4, 6, 9, 12, 16)[level - 1]

@@ -81,7 +81,10 @@ def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[
 
 
 class Zebra(Listing):
-    """Levels 1 to 5: 4 x 2, 5 x 2, 4 x 3, 5 x 3 and 5 x 4 things, one to four clues without a side."""
+    """Find who lives where with what, from clues (an Einstein puzzle).
+
+    Levels 1 to 5: 4 x 2, 5 x 2, 4 x 3, 5 x 3 and 5 x 4 things, one to four clues without a side.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         houses, kinds = (4, 5, 4, 5, 5)[level - 1], (2, 2, 3, 3, 4)[level - 1]
@@ -99,7 +102,10 @@ class Zebra(Listing):
 
 
 class Ordering(Listing):
-    """Levels 1 to 5: 5, 6, 7, 8 and 9 people; one to four clues without a side."""
+    """Put people in a row from clues.
+
+    Levels 1 to 5: 5, 6, 7, 8 and 9 people; one to four clues without a side.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         people = rng.sample(KINDS[0], 4 + level)

@@ -29,7 +29,10 @@ from rlvr.envs.rewards.tasks import Question, Questions
 
 
 class LinearEquations(Questions):
-    """Level 1: ax + b = cx + d; 2 to 4: one to three brackets on each side; from 3 on with denominators."""
+    """Solve a linear equation.
+
+    Level 1: ax + b = cx + d; 2 to 4: one to three brackets on each side; from 3 on with denominators.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         while True:
@@ -59,7 +62,10 @@ class LinearEquations(Questions):
 
 
 class LinearSystems(NumberList):
-    """Level 1: two unknowns; 2 and 3: three; 4 and 5: four, with larger coefficients."""
+    """Solve a system of linear equations.
+
+    Level 1: two unknowns; 2 and 3: three; 4 and 5: four, with larger coefficients.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (2, 3, 3, 4, 4)[level - 1], (9, 5, 12, 6, 15)[level - 1]
@@ -97,7 +103,10 @@ def _eliminate(rows: list[list[int]]) -> list[list[int]] | None:
 
 
 class QuadraticEquations(Questions):
-    """Levels 1 and 2: whole roots, then rational ones; 3 to 5: surds, with larger coefficients."""
+    """Solve a quadratic equation exactly.
+
+    Levels 1 and 2: whole roots, then rational ones; 3 to 5: surds, with larger coefficients.
+    """
 
     kind = "math"
 
@@ -147,7 +156,10 @@ def _surd(whole: int, outside: int, rest: int, below: int) -> str:
 
 
 class ExponentialEquations(Questions):
-    """Level 1: two powers of one base; 2 and 3: products of such powers; 4: a logarithm; 5: a sum of logarithms."""
+    """Solve equations with powers and logarithms.
+
+    Level 1: two powers of one base; 2 and 3: products of such powers; 4: a logarithm; 5: a sum of logarithms.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         return self._logarithms(rng, level - 3) if level >= 4 else self._powers(rng, level)
@@ -202,7 +214,10 @@ class ExponentialEquations(Questions):
 
 
 class CountSolutions(Questions):
-    """Level 1: an absolute value; 2 to 4: polynomials of degree 2 to 4; 5: a quotient; all but 1 in a window."""
+    """Count the whole numbers that satisfy an inequality.
+
+    Level 1: an absolute value; 2 to 4: polynomials of degree 2 to 4; 5: a quotient; all but 1 in a window.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         return self._distance(rng) if level == 1 else self._signs(rng, level)
@@ -242,7 +257,10 @@ class CountSolutions(Questions):
 
 
 class Vieta(Questions):
-    """Levels 1 to 5: sums of second to fifth powers of the roots of polynomials of degree 2 to 4."""
+    """Find power sums of a polynomial's roots.
+
+    Levels 1 to 5: sums of second to fifth powers of the roots of polynomials of degree 2 to 4.
+    """
 
     SHAPES = ((2, 2), (3, 2), (3, 3), (4, 4), (4, 5))
 

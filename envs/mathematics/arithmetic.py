@@ -18,7 +18,10 @@ from rlvr.envs.rewards.tasks import Question, Questions
 
 
 class Sums(Questions):
-    """Levels 1 to 5: from three numbers of three digits to eight of eight."""
+    """Add and subtract whole numbers.
+
+    Levels 1 to 5: from three numbers of three digits to eight of eight.
+    """
 
     SHAPES = ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8))
 
@@ -35,7 +38,10 @@ class Sums(Questions):
 
 
 class Products(Questions):
-    """Levels 1 to 5: from three digits times three to eight times eight."""
+    """Multiply two whole numbers.
+
+    Levels 1 to 5: from three digits times three to eight times eight.
+    """
 
     DIGITS = (3, 4, 5, 6, 8)
 
@@ -51,7 +57,10 @@ class Products(Questions):
 
 
 class LongDivision(NumberList):
-    """Levels 1 to 5: from a dividend of five digits by one of two to twelve by five."""
+    """Divide with quotient and remainder.
+
+    Levels 1 to 5: from a dividend of five digits by one of two to twelve by five.
+    """
 
     DIGITS = ((5, 2), (6, 2), (8, 3), (10, 4), (12, 5))
 
@@ -90,7 +99,10 @@ BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}
 
 
 class OrderOfOperations(Questions):
-    """Levels 1 to 5: three to nine operations on numbers from 2 to 20; every quotient is whole."""
+    """Work out an expression by the precedence of its operations.
+
+    Levels 1 to 5: three to nine operations on numbers from 2 to 20; every quotient is whole.
+    """
 
     OPERATIONS = (3, 4, 5, 7, 9)
     LARGEST = 1_000_000
@@ -128,7 +140,10 @@ class OrderOfOperations(Questions):
 
 
 class Rounding(Questions):
-    """Levels 1 and 2: decimals to significant digits; 3 to 5: quotients to two to six decimal places."""
+    """Round numbers.
+
+    Levels 1 and 2: decimals to significant digits; 3 to 5: quotients to two to six decimal places.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 2:
@@ -171,7 +186,10 @@ def _decimal(digits: int, places: int) -> str:
 
 
 class BitOperations(Questions):
-    """Levels 1 to 5: one to five operations on numbers of ten to sixteen bits."""
+    """Work out bitwise operations on whole numbers.
+
+    Levels 1 to 5: one to five operations on numbers of ten to sixteen bits.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         bits = min(16, 8 + 2 * level)

@@ -34,7 +34,10 @@ class Sum(NamedTuple):
 
 
 class Calculator(Task[Sum]):
-    """Levels 1 to 5: from two numbers of two digits to six of four, with division and brackets."""
+    """Work out an expression with a tool.
+
+    Levels 1 to 5: from two numbers of two digits to six of four, with division and brackets.
+    """
 
     system = (
         "Work out the expression. To use the calculator write <tool>expression</tool>; the result comes back. "

@@ -40,7 +40,10 @@ def _over(coefficients: list[int], low: Fraction | int, high: Fraction | int) ->
 
 
 class Derivatives(Questions):
-    """Level 1: a polynomial; 2: a product; 3: a power; 4: a quotient; 5: a product with a power, second derivative."""
+    """Find the value of a derivative.
+
+    Level 1: a polynomial; 2: a product; 3: a power; 4: a quotient; 5: a product with a power, second derivative.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         x = rng.choice((-1, 1)) * rng.randint(2, 6) if level == 1 else nonzero(rng, 4)
@@ -91,7 +94,10 @@ class Derivatives(Questions):
 
 
 class Integrals(Questions):
-    """Level 1: quadratics; 2: cubics; 3: an absolute value; 4: the area between two graphs; 5: a product of powers."""
+    """Find a definite integral.
+
+    Level 1: quadratics; 2: cubics; 3: an absolute value; 4: the area between two graphs; 5: a product of powers.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level in (3, 4):
@@ -140,7 +146,10 @@ class Integrals(Questions):
 
 
 class Limits(Questions):
-    """Level 1: at infinity; 2: a common zero; 3: a double one; 4: of a root; 5: at infinity of a root's difference."""
+    """Find a limit.
+
+    Level 1: at infinity; 2: a common zero; 3: a double one; 4: of a root; 5: at infinity of a root's difference.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 1:
@@ -186,7 +195,10 @@ class Limits(Questions):
 
 
 class Extrema(Questions):
-    """Levels 1 to 5: quadratics, cubics and quartics on an interval; the extreme value, or largest less smallest."""
+    """Find the extreme values of a polynomial on an interval.
+
+    Levels 1 to 5: quadratics, cubics and quartics on an interval; the extreme value, or largest less smallest.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         degree = (2, 3, 3, 4, 4)[level - 1]
@@ -211,7 +223,10 @@ class Extrema(Questions):
 
 
 class Series(Questions):
-    """Level 1: geometric; 2: two geometric; 3: telescoping; 4: n r^n; 5: n^2 r^n. All but 3 without end."""
+    """Sum a series.
+
+    Level 1: geometric; 2: two geometric; 3: telescoping; 4: n r^n; 5: n^2 r^n. All but 3 without end.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 3:
@@ -264,7 +279,10 @@ class Series(Questions):
 
 
 class TaylorCoefficients(Questions):
-    """Level 1: of a binomial power; 2: of a product of two; 3 to 5: of a quotient by a polynomial, farther out."""
+    """Find a coefficient of an expansion.
+
+    Level 1: of a binomial power; 2: of a product of two; 3 to 5: of a quotient by a polynomial, farther out.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 2:

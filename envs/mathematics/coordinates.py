@@ -17,7 +17,10 @@ Move = tuple[str, int, int]
 
 
 class Transformations(NumberList):
-    """Level n: n + 1 moves; from level 2 on rotations and dilations about other points than the origin."""
+    """Follow a point through mirrorings, rotations and dilations.
+
+    Level n: n + 1 moves; from level 2 on rotations and dilations about other points than the origin.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         x, y = nonzero(rng, 30), nonzero(rng, 30)
@@ -55,7 +58,10 @@ class Transformations(NumberList):
 
 
 class SolidMeasures(Questions):
-    """Level 1: a box less a box; 2: one box on another; 3: a pyramid on a box; 4: a frustum; 5: a box with tunnels."""
+    """Measure a solid that is built of simple ones.
+
+    Level 1: a box less a box; 2: one box on another; 3: a pyramid on a box; 4: a frustum; 5: a box with tunnels.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         a, b, c = (rng.randint(10, 60) for _ in range(3))
@@ -100,7 +106,10 @@ Triple = tuple[int, int, int]
 
 
 class Lines(Questions):
-    """Level 1: where two lines meet; 2: a distance; 3: of parallels; 4: a triangle of lines; 5: skew lines in space."""
+    """Find where lines meet and how far apart they are.
+
+    Level 1: where two lines meet; 2: a distance; 3: of parallels; 4: a triangle of lines; 5: skew lines in space.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         return (self._meeting, self._point, self._parallels, self._triangle, self._skew)[level - 1](rng)

@@ -20,7 +20,10 @@ CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
 
 
 class Arrangements(Questions):
-    """Level 1: a word with repeats; 2: vowels together; 3: no two vowels side by side; 4: in order; 5: one pair."""
+    """Count the ways to arrange the letters of a word.
+
+    Level 1: a word with repeats; 2: vowels together; 3: no two vowels side by side; 4: in order; 5: one pair.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         consonants = self._letters(rng, CONSONANTS, 4 + level)
@@ -66,7 +69,10 @@ class Arrangements(Questions):
 
 
 class Committees(Questions):
-    """Level 1: exactly so many of a group; 2: at least; 3: two who will not serve together; 4 and 5: three groups."""
+    """Count the ways to choose a committee.
+
+    Level 1: exactly so many of a group; 2: at least; 3: two who will not serve together; 4 and 5: three groups.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         groups = [rng.randint(6, 99) for _ in range(2 if level <= 3 else 3)]
@@ -105,7 +111,10 @@ Crossing = tuple[int, int]
 
 
 class LatticePaths(Questions):
-    """Level 1: through a crossing; 2 to 5: around one to four closed crossings."""
+    """Count paths on a lattice.
+
+    Level 1: through a crossing; 2 to 5: around one to four closed crossings.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         end = rng.randint(6, 18) + level, rng.randint(6, 18) + level
@@ -135,7 +144,10 @@ class LatticePaths(Questions):
 
 
 class Distributions(Questions):
-    """Levels 1 to 5: like balls in three to five boxes, each with a least number; from 2 on most numbers too."""
+    """Count the ways to put like balls into boxes.
+
+    Levels 1 to 5: like balls in three to five boxes, each with a least number; from 2 on most numbers too.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, capped = (4, 4, 4, 5, 5)[level - 1], (0, 1, 2, 3, 4)[level - 1]
@@ -167,7 +179,10 @@ class Distributions(Questions):
 
 
 class SetSizes(Questions):
-    """Level 1: two sets; 2 to 4: three, none, exactly one or two of them; 5: four sets."""
+    """Find how many are in which sets, by inclusion and exclusion.
+
+    Level 1: two sets; 2 to 4: three, none, exactly one or two of them; 5: four sets.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         names = "ABCD"[: (2, 3, 3, 3, 4)[level - 1]]
@@ -195,7 +210,10 @@ class SetSizes(Questions):
 
 
 class Tilings(Questions):
-    """Levels 1 to 3: rows of coloured tiles of three or four lengths; 4 and 5: no two of the longest side by side."""
+    """Count rows of tiles.
+
+    Levels 1 to 3: rows of coloured tiles of three or four lengths; 4 and 5: no two of the longest side by side.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         kinds = (3, 3, 4, 3, 4)[level - 1]

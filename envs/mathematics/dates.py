@@ -47,7 +47,10 @@ def workdays_later(day: date, count: int) -> date:
 
 
 class DateArithmetic(Listing):
-    """Level 1: days between; 2: days later; 3: days earlier, by decades; 4: workdays later; 5: months, days, weeks."""
+    """Count with dates.
+
+    Level 1: days between; 2: days later; 3: days earlier, by decades; 4: workdays later; 5: months, days, weeks.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         day = some_day(rng)
@@ -77,7 +80,10 @@ class DateArithmetic(Listing):
 
 
 class CalendarDays(Listing):
-    """Level 1: weekdays within a year; 2: over centuries; 3: the n-th weekday of months; 4, 5: years that fit."""
+    """Find weekdays and dates.
+
+    Level 1: weekdays within a year; 2: over centuries; 3: the n-th weekday of months; 4, 5: years that fit.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 2:
@@ -116,7 +122,10 @@ class CalendarDays(Listing):
 
 
 class ClockAngles(Questions):
-    """Level 1: the angles at two times; 2: with seconds; 3: when it is so large; 4: how often; 5: a wrong clock."""
+    """Find the angles between a clock's hands, and when they are so large.
+
+    Level 1: the angles at two times; 2: with seconds; 3: when it is so large; 4: how often; 5: a wrong clock.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         even = "A clock's two hands move evenly."
@@ -160,7 +169,10 @@ class ClockAngles(Questions):
 
 
 class TimeZones(Listing):
-    """Levels 1 to 5: one to five flights, from level 3 on between zones that are quarters of an hour apart."""
+    """Find the local time of an arrival after flights between time zones.
+
+    Levels 1 to 5: one to five flights, from level 3 on between zones that are quarters of an hour apart.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         step = 60 if level < 3 else 15
@@ -209,7 +221,10 @@ MADE_UP = "blips crons dabs fents glims hobs jots kems lutes murps nibs pells qu
 
 
 class UnitConversion(Questions):
-    """Level 1: lengths; 2: areas and volumes; 3: speeds; 4: made-up units in a chain; 5: rates over two chains."""
+    """Convert units exactly.
+
+    Level 1: lengths; 2: areas and volumes; 3: speeds; 4: made-up units in a chain; 5: rates over two chains.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level >= 4:
@@ -263,7 +278,10 @@ def singular(unit: str) -> str:
 
 
 class Timetables(NumberList):
-    """Levels 1 to 5: 4 to 8 stations and 10 to 34 trains; at least two trains must be taken, from level 3 on three."""
+    """Find the earliest arrival by train.
+
+    Levels 1 to 5: 4 to 8 stations and 10 to 34 trains; at least two trains must be taken, from level 3 on three.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         stations, count, change = "ABCDEFGH"[: 3 + level], 4 + 6 * level, rng.randint(3, 12)
@@ -298,7 +316,10 @@ class Timetables(NumberList):
 
 
 class AgeProblems(NumberList):
-    """Levels 1 to 5: two to six people, each tied to the one before by a sentence, and their total age."""
+    """Find people's ages from how they are tied.
+
+    Levels 1 to 5: two to six people, each tied to the one before by a sentence, and their total age.
+    """
 
     NAMES = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom", "Una", "Vic")
 

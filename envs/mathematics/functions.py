@@ -34,7 +34,10 @@ def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
 
 
 class PolynomialProducts(NumberList):
-    """Levels 1 to 5: from two factors of degree 1 to two of degree 3 and three of degree 2."""
+    """Expand a product of polynomials.
+
+    Levels 1 to 5: from two factors of degree 1 to two of degree 3 and three of degree 2.
+    """
 
     DEGREES = ((1, 1), (1, 2), (2, 2), (3, 3), (2, 2, 2))
 
@@ -51,7 +54,10 @@ class PolynomialProducts(NumberList):
 
 
 class PolynomialDivision(NumberList):
-    """Levels 1 to 5: from degree 2 by 1 to degree 6 by 3."""
+    """Divide polynomials with remainder.
+
+    Levels 1 to 5: from degree 2 by 1 to degree 6 by 3.
+    """
 
     DEGREES = ((2, 1), (3, 1), (4, 2), (5, 2), (6, 3))
 
@@ -77,7 +83,10 @@ class PolynomialDivision(NumberList):
 
 
 class Sequences(Questions):
-    """Level 1: linear; 2: geometric; 3: quadratic; 4: a linear and a geometric one in turn; 5: cubic."""
+    """Continue a sequence.
+
+    Level 1: linear; 2: geometric; 3: quadratic; 4: a linear and a geometric one in turn; 5: cubic.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 2:
@@ -125,7 +134,10 @@ class Sequences(Questions):
 
 
 class Recurrences(Questions):
-    """Levels 1 to 5: from order 1 to order 3 with a term in n, five to nine steps."""
+    """Find a term of a recurrence.
+
+    Levels 1 to 5: from order 1 to order 3 with a term in n, five to nine steps.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         order, steps_ahead = (1, 2, 2, 3, 3)[level - 1], 3 + level + (level > 1)
@@ -147,7 +159,10 @@ class Recurrences(Questions):
 
 
 class FunctionComposition(Questions):
-    """Levels 1 to 4: two to five functions nested; level 5: the argument that gives a value, through rational maps."""
+    """Find the value of nested functions.
+
+    Levels 1 to 4: two to five functions nested; level 5: the argument that gives a value, through rational maps.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 5:
@@ -186,7 +201,10 @@ class FunctionComposition(Questions):
 
 
 class ComplexNumbers(NumberList):
-    """Levels 1 and 2: two factors, three; 3 and 4: a third to sixth power times a number; 5: a whole quotient."""
+    """Calculate with complex numbers.
+
+    Levels 1 and 2: two factors, three; 3 and 4: a third to sixth power times a number; 5: a whole quotient.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most = (60, 20, 12, 9, 20)[level - 1]

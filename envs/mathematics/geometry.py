@@ -40,7 +40,10 @@ def _shown(points: list[Point]) -> str:
 
 
 class PolygonArea(Questions):
-    """Levels 1 to 5: from triangles to polygons of eight corners."""
+    """Find a polygon's area from its corners.
+
+    Levels 1 to 5: from triangles to polygons of eight corners.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         points = _polygon(rng, (3, 4, 5, 6, 8)[level - 1], 20 + 10 * level)
@@ -55,7 +58,10 @@ class PolygonArea(Questions):
 
 
 class LatticePoints(Questions):
-    """Levels 1 to 5: from triangles to polygons of eight corners; points on the sides do not count."""
+    """Count the lattice points inside a polygon.
+
+    Levels 1 to 5: from triangles to polygons of eight corners; points on the sides do not count.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         points = _polygon(rng, (3, 4, 5, 6, 8)[level - 1], 10 + 10 * level)
@@ -72,7 +78,10 @@ class LatticePoints(Questions):
 
 
 class RightTriangles(Questions):
-    """Level 1: a side; 2: an altitude; 3: a diagonal in space; 4: a chain of triangles; 5: a longer one."""
+    """Find a length by Pythagoras.
+
+    Level 1: a side; 2: an altitude; 3: a diagonal in space; 4: a chain of triangles; 5: a longer one.
+    """
 
     kind = "math"
 
@@ -148,7 +157,10 @@ def _exact(text: str, answer: str, steps: list[str]) -> Question:
 
 
 class Angles(Questions):
-    """Level 1: a triangle; 2: a polygon; 3: a quadrilateral in a circle; 4: a central angle; 5: meeting bisectors."""
+    """Find an angle of a figure.
+
+    Level 1: a triangle; 2: a polygon; 3: a quadrilateral in a circle; 4: a central angle; 5: meeting bisectors.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         x = rng.randint(5, 60)
@@ -212,7 +224,10 @@ def _told(rng: random.Random, names: str, angles: list[int], x: int) -> str:
 
 
 class CircleAreas(Questions):
-    """Level 1: a ring; 2: a sector; 3: a ring's sector; 4: around an isosceles triangle; 5: crossing chords."""
+    """Find an area that circles bound.
+
+    Level 1: a ring; 2: a sector; 3: a ring's sector; 4: around an isosceles triangle; 5: crossing chords.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         radius, angle = rng.randint(20, 900), rng.randint(1, 359)

@@ -102,7 +102,10 @@ class Matrix(Constructions):
 
 
 class Determinants(Questions):
-    """Levels 1 to 4: of 2, 3, 4 and 5 rows; 5: the entry of 4 rows that makes the determinant what is said."""
+    """Find a determinant.
+
+    Levels 1 to 4: of 2, 3, 4 and 5 rows; 5: the entry of 4 rows that makes the determinant what is said.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = min(level + 1, 5) if level < 5 else 4
@@ -125,7 +128,10 @@ class Determinants(Questions):
 
 
 class MatrixProducts(Matrix):
-    """Level 1: of 2 x 2; 2: of 2 x 3 and 3 x 2; 3: of three; 4: a power; 5: a polynomial of a 3 x 3 matrix."""
+    """Multiply matrices.
+
+    Level 1: of 2 x 2; 2: of 2 x 3 and 3 x 2; 3: of three; 4: a power; 5: a polynomial of a 3 x 3 matrix.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 3:
@@ -160,7 +166,10 @@ class MatrixProducts(Matrix):
 
 
 class MatrixInverse(Matrix):
-    """Level 1: 2 x 2; 2: 2 x 2, large; 3: 3 x 3 of determinant 1; 4: 3 x 3; 5: 4 x 4 of determinant 1 to 3."""
+    """Invert a matrix.
+
+    Level 1: 2 x 2; 2: 2 x 2, large; 3: 3 x 3 of determinant 1; 4: 3 x 3; 5: 4 x 4 of determinant 1 to 3.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = (2, 2, 3, 3, 4)[level - 1]
@@ -180,7 +189,10 @@ class MatrixInverse(Matrix):
 
 
 class NullSpace(Constructions):
-    """Levels 1 to 5: of 2 x 3, 3 x 4, 3 x 4, 4 x 5 and 5 x 6 numbers; every multiple of the vector is right too."""
+    """Find a vector that a matrix takes to 0.
+
+    Levels 1 to 5: of 2 x 3, 3 x 4, 3 x 4, 4 x 5 and 5 x 6 numbers; every multiple of the vector is right too.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         height = (2, 3, 3, 4, 5)[level - 1]
@@ -209,7 +221,10 @@ class NullSpace(Constructions):
 
 
 class Eigenvalues(NumberList):
-    """Levels 1 and 2: two; 3 and 4: three; 5: four; all of them whole numbers, from level 2 on mixed more."""
+    """Find a matrix's eigenvalues.
+
+    Levels 1 and 2: two; 3 and 4: three; 5: four; all of them whole numbers, from level 2 on mixed more.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, most = (2, 2, 3, 3, 4)[level - 1], (20, 40, 5, 9, 6)[level - 1]
@@ -237,7 +252,10 @@ def cross(a: Sequence[int], b: Sequence[int]) -> tuple[int, int, int]:
 
 
 class VectorGeometry(Questions):
-    """Level 1: a cosine, squared; 2: a parallelogram's area, squared; 3: a volume; 4: a distance; 5: an image."""
+    """Find angles, areas, volumes and distances from vectors.
+
+    Level 1: a cosine, squared; 2: a parallelogram's area, squared; 3: a volume; 4: a distance; 5: an image.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most = 9 if level < 4 else 6
@@ -272,7 +290,10 @@ class VectorGeometry(Questions):
 
 
 class LeastSquares(Matrix):
-    """Levels 1 to 3: a line through 3, 4 and 6 points; 4 and 5: a parabola through 4 and 6 points."""
+    """Fit a line or parabola by least squares.
+
+    Levels 1 to 3: a line through 3, 4 and 6 points; 4 and 5: a parabola through 4 and 6 points.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         degree, count = (1, 1, 1, 2, 2)[level - 1], (3, 4, 6, 4, 6)[level - 1]

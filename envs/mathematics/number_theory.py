@@ -51,7 +51,10 @@ def _euclid(a: int, b: int) -> list[str]:
 
 
 class GreatestCommonDivisor(Questions):
-    """Levels 1 and 2: the divisor of two and of three numbers; 3 to 5: the least common multiple of two to four."""
+    """Find a greatest common divisor or least common multiple.
+
+    Levels 1 and 2: the divisor of two and of three numbers; 3 to 5: the least common multiple of two to four.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, common = (2, 3, 2, 3, 4)[level - 1], rng.randint(2, (400, 900, 60, 40, 30)[level - 1])
@@ -69,7 +72,10 @@ class GreatestCommonDivisor(Questions):
 
 
 class PrimeFactors(NumberList):
-    """Levels 1 to 5: the second largest prime is below 30, 72, 174, 410 and 998; the largest below 998."""
+    """Factor a number into primes.
+
+    Levels 1 to 5: the second largest prime is below 30, 72, 174, 410 and 998; the largest below 998.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         small, middle = (4, 3, 2, 1, 1)[level - 1], (10, 20, 40, 80, 168)[level - 1]
@@ -88,7 +94,10 @@ class PrimeFactors(NumberList):
 
 
 class Divisors(Questions):
-    """Level 1: how many divisors; 2: their sum; 3: the totient; 4: odd or even divisors' sum; 5: how many of n^k."""
+    """Count divisors, or add them up.
+
+    Level 1: how many divisors; 2: their sum; 3: the totient; 4: odd or even divisors' sum; 5: how many of n^k.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         primes = rng.sample(PRIMES[2 : 40 + 10 * level], 2)
@@ -125,7 +134,10 @@ class Divisors(Questions):
 
 
 class ModularPower(Questions):
-    """Levels 1 to 3: exponents of up to three to seven digits; 4 and 5: a tower of two exponents."""
+    """Find the remainder of a power.
+
+    Levels 1 to 3: exponents of up to three to seven digits; 4 and 5: a tower of two exponents.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         modulus = rng.randint(11, (60, 200, 1_000, 400, 2_000)[level - 1])
@@ -173,7 +185,10 @@ def _by_squaring(base: int, exponent: int, modulus: int) -> tuple[int, list[str]
 
 
 class ModularInverse(Questions):
-    """Levels 1 to 5: solve ax + b = c for a residue x; the modulus has up to three to seven digits."""
+    """Solve a linear congruence.
+
+    Levels 1 to 5: solve ax + b = c for a residue x; the modulus has up to three to seven digits.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most = 10 ** (level + 2)
@@ -195,7 +210,10 @@ class ModularInverse(Questions):
 
 
 class ChineseRemainder(Questions):
-    """Levels 1 to 5: two to five moduli; from level 3 on they may have common factors."""
+    """Find a number from its remainders.
+
+    Levels 1 to 5: two to five moduli; from level 3 on they may have common factors.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (2, 3, 3, 4, 5)[level - 1], (120, 60, 60, 60, 60)[level - 1]
@@ -216,7 +234,10 @@ class ChineseRemainder(Questions):
 
 
 class LinearDiophantine(Questions):
-    """Levels 1 to 3: pairs of whole numbers from 0 up, with larger bounds; 4 and 5: with x and y in windows."""
+    """Count the whole solutions of a linear equation.
+
+    Levels 1 to 3: pairs of whole numbers from 0 up, with larger bounds; 4 and 5: with x and y in windows.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         common, most = rng.randint(1, 6), (20, 60, 150, 400, 1_000)[level - 1]
@@ -241,7 +262,10 @@ class LinearDiophantine(Questions):
 
 
 class DigitSums(Questions):
-    """Levels 1 to 5: numbers below a bound of five to nine digits whose digits add up to a given sum."""
+    """Count the numbers with a given digit sum.
+
+    Levels 1 to 5: numbers below a bound of five to nine digits whose digits add up to a given sum.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         bound = rng.randrange(10 ** (level + 3), 10 ** (level + 4))
@@ -270,7 +294,10 @@ def _with_sum(places: int, total: int) -> int:
 
 
 class FactorialPowers(Questions):
-    """Level 1: a prime in n!; 2: any number; 3: trailing zeros in a base; 4: a prime in a binomial; 5: in a product."""
+    """Find the power of a number in a factorial.
+
+    Level 1: a prime in n!; 2: any number; 3: trailing zeros in a base; 4: a prime in a binomial; 5: in a product.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         n = rng.randint(50, 20_000)
@@ -320,7 +347,10 @@ def _legendre(n: int, p: int) -> int:
 
 
 class InclusionExclusion(Questions):
-    """Levels 1 to 3: divisible by one of two to four; 4: by none of four; 5: by exactly one of three."""
+    """Count the numbers of a range by what divides them.
+
+    Levels 1 to 3: divisible by one of two to four; 4: by none of four; 5: by exactly one of three.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (2, 3, 4, 4, 3)[level - 1], 60 if level == 1 else 30

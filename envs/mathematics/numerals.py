@@ -20,7 +20,10 @@ _NUMERAL = re.compile(r"([0-9A-Za-z]{1,80})(?:_\{?[0-9]{1,2}\}?)?")
 
 
 class BaseConversion(Constructions):
-    """Level 1: from base 10; 2: to base 10; 3: from and to bases up to 16; 4 and 5: longer, up to 36."""
+    """Write a number in another base.
+
+    Level 1: from base 10; 2: to base 10; 3: from and to bases up to 16; 4 and 5: longer, up to 36.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most = (9, 9, 16, 20, 36)[level - 1]
@@ -45,7 +48,10 @@ class BaseConversion(Constructions):
 
 
 class RomanNumerals(Questions):
-    """Levels 1 to 5: two to five numerals below 1000, subtracted too from level 2 on."""
+    """Calculate with Roman numerals.
+
+    Levels 1 to 5: two to five numerals below 1000, subtracted too from level 2 on.
+    """
 
     kind = "exact"
     options = {"normalize": False}  # noqa: RUF012

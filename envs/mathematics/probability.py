@@ -20,7 +20,10 @@ EXACT = "Answer exactly, with a fraction or a decimal."
 
 
 class DiceSums(Questions):
-    """Levels 1 to 5: two to four dice of different sizes; an exact sum, a range, a divisor of the sum."""
+    """Find the probability of a sum of dice.
+
+    Levels 1 to 5: two to four dice of different sizes; an exact sum, a range, a divisor of the sum.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (2, 2, 3, 3, 4)[level - 1]
@@ -55,7 +58,10 @@ class DiceSums(Questions):
 
 
 class UrnDraws(Questions):
-    """Level 1: all of one colour; 2: exactly so many; 3: at least so many; 4: one of each; 5: two or more colours."""
+    """Find the probability of a draw from an urn.
+
+    Level 1: all of one colour; 2: exactly so many; 3: at least so many; 4: one of each; 5: two or more colours.
+    """
 
     COLOURS = ("red", "blue", "green", "white")
 
@@ -94,7 +100,10 @@ class UrnDraws(Questions):
 
 
 class Bayes(Questions):
-    """Levels 1 to 3: one sign of two to four causes; 4 and 5: two and three signs, independent given the cause."""
+    """Find a probability by Bayes' theorem.
+
+    Levels 1 to 3: one sign of two to four causes; 4 and 5: two and three signs, independent given the cause.
+    """
 
     SETTINGS = (
         ("Bottles come from the springs", "bottle"),
@@ -136,7 +145,10 @@ def _percents(numbers: list[int]) -> str:
 
 
 class ExpectedValue(Questions):
-    """Level 1: a table; 2: two plays of it; 3: the larger of two draws; 4: stop or go on; 5: stop or go on twice."""
+    """Find an expected value.
+
+    Level 1: a table; 2: two plays of it; 3: the larger of two draws; 4: stop or go on; 5: stop or go on twice.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level <= 2:
@@ -185,7 +197,10 @@ class ExpectedValue(Questions):
 
 
 class MarkovChains(Questions):
-    """Levels 1 to 3: two or three states, two to four steps; 4 and 5: the gambler's ruin with unequal steps."""
+    """Find probabilities of a Markov chain.
+
+    Levels 1 to 3: two or three states, two to four steps; 4 and 5: the gambler's ruin with unequal steps.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level >= 4:

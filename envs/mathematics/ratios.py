@@ -25,7 +25,10 @@ def _fraction(rng: random.Random, most: int) -> Fraction:
 
 
 class FractionArithmetic(Questions):
-    """Levels 1 to 5: two to six fractions, worked from left to right, brackets shown."""
+    """Calculate with fractions.
+
+    Levels 1 to 5: two to six fractions, worked from left to right, brackets shown.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         most = 15 * level + 15
@@ -53,7 +56,10 @@ class FractionArithmetic(Questions):
 
 
 class RepeatingDecimals(Questions):
-    """Levels 1 to 3: one decimal with longer digits; 4 and 5: a sum of two and of three."""
+    """Write repeating decimals as a fraction.
+
+    Levels 1 to 3: one decimal with longer digits; 4 and 5: a sum of two and of three.
+    """
 
     SHAPES = (((2, 3),), ((3, 3),), ((4, 4),), ((2, 2), (2, 3)), ((2, 3), (3, 2), (1, 3)))
 
@@ -77,7 +83,10 @@ class RepeatingDecimals(Questions):
 
 
 class ContinuedFractions(Questions):
-    """Levels 1 to 5: four to ten terms, growing; from level 4 on they may be negative."""
+    """Work out a continued fraction.
+
+    Levels 1 to 5: four to ten terms, growing; from level 4 on they may be negative.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (4, 5, 6, 8, 10)[level - 1], 25 + 5 * level
@@ -94,7 +103,10 @@ class ContinuedFractions(Questions):
 
 
 class PercentageChanges(Questions):
-    """Levels 1 to 5: one to four changes; levels 3 and 5 ask for the value at the start."""
+    """Follow a value through changes in percent.
+
+    Levels 1 to 5: one to four changes; levels 3 and 5 ask for the value at the start.
+    """
 
     SUBJECTS = ("The price of a machine", "The weight of a load", "The rent of a hall", "The yield of a field")
 
@@ -119,7 +131,10 @@ class PercentageChanges(Questions):
 
 
 class Proportions(Questions):
-    """Level n: n + 1 people; up to level 2 their total is given, then a difference; from level 4 ratios are chained."""
+    """Share by ratios.
+
+    Level n: n + 1 people; up to level 2 their total is given, then a difference; from level 4 ratios are chained.
+    """
 
     NAMES = ("Ada", "Bo", "Cem", "Dai", "Eli", "Fay")
 

@@ -49,7 +49,9 @@ QUESTION = "How many {things} does {name} have now?"
 
 
 class WordProblems(Task[Story]):
-    """Levels 1 to 5: two to six equations.
+    """Solve a grade-school word problem.
+
+    Levels 1 to 5: two to six equations.
 
     Args:
         prompt_style: boxed, hash, tags or none.

@@ -24,7 +24,10 @@ class Numbers(NamedTuple):
 
 
 class Countdown(Task[Numbers]):
-    """Levels 1 to 5: three numbers up to 9, then three, four, five and six up to 99."""
+    """Reach a target with given numbers and the four operations.
+
+    Levels 1 to 5: three numbers up to 9, then three, four, five and six up to 99.
+    """
 
     system = (
         "Make the target from the numbers. Use each number exactly once, with + - * / and brackets. "

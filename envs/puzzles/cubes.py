@@ -95,7 +95,10 @@ def near(distance: int) -> dict[str, tuple[str, ...]]:
 
 
 class PocketCube(Constructions):
-    """Levels 1 and 2: cubes that take three and four moves (321 and 1,847); 3 to 5: turned 6, 8 and 11 times."""
+    """Solve a 2 x 2 x 2 cube.
+
+    Levels 1 and 2: cubes that take three and four moves (321 and 1,847); 3 to 5: turned 6, 8 and 11 times.
+    """
 
     def space(self, level: int) -> list[str] | None:
         return list(near(2 + level)) if level <= 2 else None
@@ -140,7 +143,10 @@ class PocketCube(Constructions):
 
 
 class CubeNets(Listing):
-    """Levels 1 to 5: the opposites on a net, from 2 on what lies where, after 0, 1, 3 and 6 rolls."""
+    """Fold a net to a cube, and say which faces lie where.
+
+    Levels 1 to 5: the opposites on a net, from 2 on what lies where, after 0, 1, 3 and 6 rolls.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         net = self.net(rng)

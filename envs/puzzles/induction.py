@@ -71,7 +71,10 @@ KINDS = (
 
 
 class FunctionInduction(Questions):
-    """Levels 1 to 5: linear functions, then also quadratic, modular, by parity, and by parts or digits."""
+    """Find a function of whole numbers from some of its values, and one more value.
+
+    Levels 1 to 5: linear functions, then also quadratic, modular, by parity, and by parts or digits.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         known, index = functions(level), by_value(level)
@@ -202,7 +205,10 @@ class Chained(Listing):
 
 
 class ListFunctionInduction(Chained):
-    """Level 1: one rule; 2 to 5: two, shown on 6, 6, 5 and 5 lists that grow longer and repeat more."""
+    """Find the rule that changes lists, and apply it.
+
+    Level 1: one rule; 2 to 5: two, shown on 6, 6, 5 and 5 lists that grow longer and repeat more.
+    """
 
     family = LISTS
     what = "list of numbers"
@@ -218,7 +224,10 @@ class ListFunctionInduction(Chained):
 
 
 class StringFunctionInduction(Chained):
-    """Level 1: one rule; 2 to 5: two, shown on 5, 5, 4 and 4 words that grow longer."""
+    """Find the rule that changes words, and apply it.
+
+    Level 1: one rule; 2 to 5: two, shown on 5, 5, 4 and 4 words that grow longer.
+    """
 
     family = WORDS
     what = "word"
@@ -356,7 +365,9 @@ def changed(rule: Rule, shapes: list[tuple[str, Shape]], size: int) -> Scene | N
 
 
 class ObjectTransformation(Board):
-    """Level 1: all shapes change; 2: chosen ones get another symbol; 3: only they stay; 4: they change; 5: both.
+    """Find the rule that changes the shapes of a grid, and apply it.
+
+    Level 1: all shapes change; 2: chosen ones get another symbol; 3: only they stay; 4: they change; 5: both.
 
     To prove the answer unique, every rule of the level (8 to 192) is tried on every example, which takes more than 1 ms
     at levels 4 and 5: fewer than 1,000 are made in a CPU-second there.

@@ -111,7 +111,10 @@ def given_fault(given: Sequence[str], grid: Grid) -> str | None:
 
 
 class Futoshiki(LatinGrid):
-    """Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 4, 4, 2, 4 and 6 cells given."""
+    """Fill a Latin square that keeps inequalities.
+
+    Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 4, 4, 2, 4 and 6 cells given.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = (4, 5, 5, 6, 7)[level - 1], (4, 4, 2, 4, 6)[level - 1]
@@ -156,7 +159,10 @@ def views(grid: Grid) -> tuple[tuple[int, ...], ...]:
 
 
 class Skyscrapers(LatinGrid):
-    """Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 3, 5, 2, 6 and 10 cells given."""
+    """Fill a Latin square of buildings by how many can be seen.
+
+    Levels 1 to 5: 4, 5, 5, 6 and 7 rows, with 3, 5, 2, 6 and 10 cells given.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = (4, 5, 5, 6, 7)[level - 1], (3, 5, 2, 6, 10)[level - 1]
@@ -194,7 +200,10 @@ def worked(operation: str, numbers: Sequence[int]) -> int | None:
 
 
 class Calcudoku(LatinGrid):
-    """Levels 1 to 5: 4, 4, 5, 6 and 7 rows, in cages of up to 2, 3, 3, 3 and 4 cells."""
+    """Fill a Latin square whose cages give sums, differences, products or quotients.
+
+    Levels 1 to 5: 4, 4, 5, 6 and 7 rows, in cages of up to 2, 3, 3, 3 and 4 cells.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, most = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
@@ -224,7 +233,10 @@ class Calcudoku(LatinGrid):
 
 
 class KillerSudoku(LatinGrid):
-    """Levels 1 and 2: 4 x 4; 3 and 4: 6 x 6; 5: 9 x 9; with cages of 2 and 3 cells, and few numbers given."""
+    """Fill a sudoku whose cages give sums.
+
+    Levels 1 and 2: 4 x 4; 3 and 4: 6 x 6; 5: 9 x 9; with cages of 2 and 3 cells, and few numbers given.
+    """
 
     BOXES: ClassVar[tuple[tuple[int, int], ...]] = ((2, 2), (2, 2), (2, 3), (2, 3), (3, 3))
 

@@ -33,7 +33,10 @@ def spoken(rng: random.Random, length: int) -> str:
 
 
 class WordSearch(Constructions):
-    """Levels 1 to 5: 4 to 8 words in grids of 7 to 13 rows; at level 1 only E and S, at 2 no reading backwards."""
+    """Find words in a grid of letters.
+
+    Levels 1 to 5: 4 to 8 words in grids of 7 to 13 rows; at level 1 only E and S, at 2 no reading backwards.
+    """
 
     WAYS: ClassVar[tuple[tuple[str, ...], ...]] = (("e", "s"), ("e", "s", "se", "ne"), *((tuple(COMPASS),) * 3))
 
@@ -99,7 +102,10 @@ def slots(pattern: tuple[str, ...]) -> list[list[Cell]]:
 
 
 class CrosswordFill(Constructions):
-    """Levels 1 to 5: crosses of 4, 6, 8, 11 and 14 words."""
+    """Fit words into a crossword pattern.
+
+    Levels 1 to 5: crosses of 4, 6, 8, 11 and 14 words.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         grid = self.grown(rng, (4, 6, 8, 11, 14)[level - 1], (9, 11, 13, 15, 17)[level - 1])
@@ -181,7 +187,10 @@ def traced(rows: list[str], word: str) -> bool:
 
 
 class WordTracing(Listing):
-    """Levels 1 to 5: 6 to 10 words on a board of 4 x 4 letters, from level 4 on 5 x 5."""
+    """Find which words can be traced on a board.
+
+    Levels 1 to 5: 6 to 10 words on a board of 4 x 4 letters, from level 4 on 5 x 5.
+    """
 
     ordered: ClassVar[bool] = False
 

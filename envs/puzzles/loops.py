@@ -51,7 +51,10 @@ def borders(inside: set[Cell], r: int, c: int) -> int:
 
 
 class Slitherlink(Constructions):
-    """Levels 1 to 5: 6, 6, 7, 8 and 9 rows, with fewer and fewer of the numbers shown."""
+    """Draw a single loop around the numbers of a grid.
+
+    Levels 1 to 5: 6, 6, 7, 8 and 9 rows, with fewer and fewer of the numbers shown.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, share = (6, 6, 7, 8, 9)[level - 1], (0.95, 0.8, 0.75, 0.75, 0.7)[level - 1]
@@ -112,7 +115,10 @@ STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
 
 
 class NumberLink(Constructions):
-    """Levels 1 to 5: 5, 5, 6, 7 and 8 rows, with 3 to 7 pairs."""
+    """Join pairs of letters by paths that fill the grid.
+
+    Levels 1 to 5: 5, 5, 6, 7 and 8 rows, with 3 to 7 pairs.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, pairs = max(5, 3 + level), 2 + level
@@ -198,7 +204,10 @@ class Trail(Constructions):
 
 
 class Numbrix(Trail):
-    """Levels 1 to 5: 4, 5, 6, 7 and 8 rows, with fewer and fewer numbers given."""
+    """Complete a path of neighbouring numbers.
+
+    Levels 1 to 5: 4, 5, 6, 7 and 8 rows, with fewer and fewer numbers given.
+    """
 
     rules = "each number shares a side with the next"
 
@@ -236,7 +245,10 @@ def tour(rng: random.Random, size: int) -> list[Cell]:
 
 
 class KnightsTour(Trail):
-    """Levels 1 and 2: 5 rows; 3 and 4: 6; 5: 8; with fewer and fewer numbers given."""
+    """Complete a knight's tour.
+
+    Levels 1 and 2: 5 rows; 3 and 4: 6; 5: 8; with fewer and fewer numbers given.
+    """
 
     rules = "each number is a knight's move away from the next (two cells one way and one across)"
 
@@ -253,7 +265,10 @@ class KnightsTour(Trail):
 
 
 class Bridges(Constructions):
-    """Levels 1 to 5: 6, 8, 10, 12 and 16 islands on a map of 7 to 11 rows."""
+    """Join islands by bridges (Hashiwokakero).
+
+    Levels 1 to 5: 6, 8, 10, 12 and 16 islands on a map of 7 to 11 rows.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, wanted = 6 + level, (6, 8, 10, 12, 16)[level - 1]

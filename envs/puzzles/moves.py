@@ -31,7 +31,10 @@ def letters(answer: str, allowed: str) -> str:
 
 
 class TowerOfHanoi(Constructions):
-    """Levels 1 to 5: 4 to 8 discs, any of them on any peg; level 1 has 6,480 tasks, level 2 58,806."""
+    """Find the moves that lead to a goal in the Tower of Hanoi.
+
+    Levels 1 to 5: 4 to 8 discs, any of them on any peg; level 1 has 6,480 tasks, level 2 58,806.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         discs = 3 + level
@@ -86,7 +89,10 @@ class TowerOfHanoi(Constructions):
 
 
 class MazePath(Constructions):
-    """Levels 1 to 5: 6 x 6 to 10 x 10 rooms, with exactly one path between any two."""
+    """Find the way through a maze.
+
+    Levels 1 to 5: 6 x 6 to 10 x 10 rooms, with exactly one path between any two.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 5 + level
@@ -132,7 +138,10 @@ class MazePath(Constructions):
 
 
 class SlidingTiles(Constructions):
-    """Levels 1 to 5: boards of 3 x 3, from level 4 on 4 x 4, up to 6, 10, 16, 16 and 26 moves from the goal."""
+    """Find the moves that solve a sliding puzzle.
+
+    Levels 1 to 5: boards of 3 x 3, from level 4 on 4 x 4, up to 6, 10, 16, 16 and 26 moves from the goal.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = 3 + (level > 3), (6, 10, 16, 16, 26)[level - 1]
@@ -189,7 +198,10 @@ def pressed(lamps: list[int], presses: list[int], size: int) -> list[int]:
 
 
 class LightsOut(Constructions):
-    """Levels 1 to 5: 5 x 5 to 8 x 8 lamps, made with about 12 to 40 presses."""
+    """Find the lamps that must be pressed to turn all off.
+
+    Levels 1 to 5: 5 x 5 to 8 x 8 lamps, made with about 12 to 40 presses.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = (5, 6, 6, 7, 8)[level - 1], (12, 12, 18, 26, 40)[level - 1]
@@ -216,7 +228,10 @@ class LightsOut(Constructions):
 
 
 class QueensCompletion(Constructions):
-    """Levels 1 to 5: boards of 7 to 10 with one queen given, and a fifth to a half of the other squares forbidden."""
+    """Place queens that do not attack each other.
+
+    Levels 1 to 5: boards of 7 to 10 with one queen given, and a fifth to a half of the other squares forbidden.
+    """
 
     SIZES: ClassVar[tuple[int, ...]] = (7, 8, 9, 10, 10)
 

@@ -44,7 +44,9 @@ def hands(level: int) -> tuple[tuple[int, ...], ...]:
 
 
 class TwentyFour(Constructions):
-    """Level 1: 1 to 9, many ways; 2, 3: 1 to 13, many and few; 4: 1 to 25; 5: one way, or only through fractions.
+    """Make 24 of four numbers.
+
+    Level 1: 1 to 9, many ways; 2, 3: 1 to 13, many and few; 4: 1 to 25; 5: one way, or only through fractions.
 
     The hands were all found beforehand; no two levels share one.
     """
@@ -125,7 +127,9 @@ def assignments(words: Sequence[str], total: str, known: dict[str, int]) -> Iter
 
 
 class Cryptarithms(Constructions):
-    """Levels 1 to 4: two numbers of 3 to 6 digits; 5: three of 5; the values of some letters are told.
+    """Find the digits that letters stand for in a sum.
+
+    Levels 1 to 4: two numbers of 3 to 6 digits; 5: three of 5; the values of some letters are told.
 
     As many letters are told as make the solution unique, which a full search proves for each puzzle: it costs more
     than 1 ms at times, so that fewer than 1,000 are made in a CPU-second.
@@ -171,7 +175,10 @@ class Cryptarithms(Constructions):
 
 
 class Kakuro(Constructions):
-    """Levels 1 to 5: 3, 4, 5, 6 and 7 rows, with 1, 2, 3, 4 and 6 numbers given."""
+    """Fill a cross of digits by the sums of its runs.
+
+    Levels 1 to 5: 3, 4, 5, 6 and 7 rows, with 1, 2, 3, 4 and 6 numbers given.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = 2 + level, (1, 2, 3, 4, 6)[level - 1]
@@ -242,7 +249,10 @@ class Kakuro(Constructions):
 
 
 class Survo(Constructions):
-    """Levels 1 to 5: 2 x 3, 3 x 3, 3 x 4, 3 x 5 and 4 x 5 numbers, with 1, 2, 3, 3 and 4 of them given."""
+    """Fill a table by the sums of its rows and columns.
+
+    Levels 1 to 5: 2 x 3, 3 x 3, 3 x 4, 3 x 5 and 4 x 5 numbers, with 1, 2, 3, 3 and 4 of them given.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         height, width = ((2, 3), (3, 3), (3, 4), (3, 5), (4, 5))[level - 1]

@@ -15,7 +15,10 @@ from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_nu
 
 
 class Knapsack(Questions):
-    """Levels 1 to 5: 5, 7, 9, 11 and 14 things."""
+    """Find the most valuable things that a bag can hold.
+
+    Levels 1 to 5: 5, 7, 9, 11 and 14 things.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         things = [(rng.randint(3, 20), rng.randint(5, 60)) for _ in range((5, 7, 9, 11, 14)[level - 1])]
@@ -32,7 +35,10 @@ class Knapsack(Questions):
 
 
 class SubsetSum(Constructions):
-    """Levels 1 to 5: 7, 9, 12, 15 and 18 numbers of two to four digits."""
+    """Choose numbers that add up to a target.
+
+    Levels 1 to 5: 7, 9, 12, 15 and 18 numbers of two to four digits.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (7, 9, 12, 15, 18)[level - 1], (99, 300, 999, 2_000, 5_000)[level - 1]
@@ -52,7 +58,10 @@ class SubsetSum(Constructions):
 
 
 class CoinChange(Questions):
-    """Levels 1 to 3: how many ways there are to pay, with 3 to 5 kinds of coins; 4 and 5: with a most of each kind."""
+    """Count the ways to pay a sum.
+
+    Levels 1 to 3: how many ways there are to pay, with 3 to 5 kinds of coins; 4 and 5: with a most of each kind.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         coins = sorted(rng.sample(range(2, 30), (3, 4, 5, 4, 5)[level - 1]))
@@ -75,7 +84,10 @@ class CoinChange(Questions):
 
 
 class IntervalScheduling(Questions):
-    """Levels 1 to 5: 6, 8, 11, 14 and 18 jobs."""
+    """Choose jobs that do not overlap and pay most.
+
+    Levels 1 to 5: 6, 8, 11, 14 and 18 jobs.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (6, 8, 11, 14, 18)[level - 1]
@@ -107,7 +119,10 @@ def magic_square(rng: random.Random, size: int) -> list[list[int]]:
 
 
 class MagicSquare(Listing):
-    """Levels 1 to 5: 3 gaps in a 3 x 3 square, 5 and 8 in 5 x 5, 10 and 12 in 7 x 7; each follows from others."""
+    """Fill the gaps of a magic square.
+
+    Levels 1 to 5: 3 gaps in a 3 x 3 square, 5 and 8 in 5 x 5, 10 and 12 in 7 x 7; each follows from others.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, gaps = (3, 5, 5, 7, 7)[level - 1], (3, 5, 8, 10, 12)[level - 1]
@@ -135,7 +150,10 @@ class MagicSquare(Listing):
 
 
 class Kakurasu(Constructions):
-    """Levels 1 to 5: grids of 4 x 4 to 8 x 8."""
+    """Choose cells by weighted sums of rows and columns.
+
+    Levels 1 to 5: grids of 4 x 4 to 8 x 8.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 3 + level

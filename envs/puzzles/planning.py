@@ -16,7 +16,10 @@ from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_nu
 
 
 class BinPacking(Constructions):
-    """Levels 1 to 5: 2 bins of 6 things to 5 bins of 17; the things fill the bins but for a little."""
+    """Put things into bins that can just hold them.
+
+    Levels 1 to 5: 2 bins of 6 things to 5 bins of 17; the things fill the bins but for a little.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         bins, count = (2, 3, 3, 4, 5)[level - 1], (6, 8, 10, 13, 17)[level - 1]
@@ -51,7 +54,10 @@ class BinPacking(Constructions):
 
 
 class RectanglePacking(Constructions):
-    """Levels 1 to 5: 5 to 9 pieces, which may not be turned, fill a rectangle of up to 15 x 15."""
+    """Fill a rectangle with rectangular pieces.
+
+    Levels 1 to 5: 5 to 9 pieces, which may not be turned, fill a rectangle of up to 15 x 15.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         height, width = rng.randint(5 + level, 10 + level), rng.randint(5 + level, 10 + level)
@@ -90,7 +96,10 @@ class RectanglePacking(Constructions):
 
 
 class SetCover(Constructions):
-    """Levels 1 to 5: 6 to 11 sets over 8 to 16 numbers."""
+    """Cover a range of numbers with as few sets as possible.
+
+    Levels 1 to 5: 6 to 11 sets over 8 to 16 numbers.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, most = (6, 7, 8, 10, 11)[level - 1], (8, 10, 12, 14, 16)[level - 1]
@@ -164,7 +173,10 @@ def round_trip(table: list[list[int]]) -> tuple[int, list[int]]:
 
 
 class TravellingSalesman(Constructions):
-    """Levels 1 to 5: 6, 7, 8, 7 and 8 places; roads of level 4 on are of different length there and back."""
+    """Find a shortest round trip.
+
+    Levels 1 to 5: 6, 7, 8, 7 and 8 places; roads of level 4 on are of different length there and back.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = (6, 7, 8, 7, 8)[level - 1]
@@ -192,7 +204,10 @@ class TravellingSalesman(Constructions):
 
 
 class AssignmentProblem(Constructions):
-    """Levels 1 to 5: 4 to 8 people and as many jobs."""
+    """Give each person a job at the lowest total cost.
+
+    Levels 1 to 5: 4 to 8 people and as many jobs.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 3 + level
@@ -232,7 +247,10 @@ def makespan(jobs: list[tuple[int, int]]) -> int:
 
 
 class FlowShop(Questions):
-    """Levels 1 to 5: 4, 5, 7, 9 and 12 jobs; the optimum is that of Johnson's rule (1954)."""
+    """Order jobs on two machines so that all are done soonest.
+
+    Levels 1 to 5: 4, 5, 7, 9 and 12 jobs; the optimum is that of Johnson's rule (1954).
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         jobs = [(rng.randint(2, 30), rng.randint(2, 30)) for _ in range((4, 5, 7, 9, 12)[level - 1])]
@@ -247,7 +265,10 @@ class FlowShop(Questions):
 
 
 class CriticalPath(Listing):
-    """Levels 1 to 5: 5, 7, 9, 12 and 15 tasks."""
+    """Find the earliest end of a project, and the slack of its tasks.
+
+    Levels 1 to 5: 5, 7, 9, 12 and 15 tasks.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (5, 7, 9, 12, 15)[level - 1]
@@ -278,7 +299,10 @@ class CriticalPath(Listing):
 
 
 class StableMatching(Constructions):
-    """Levels 1 to 5: 4 to 8 on each side."""
+    """Find a matching that nobody wants to leave together.
+
+    Levels 1 to 5: 4 to 8 on each side.
+    """
 
     LEFT, RIGHT = ("Ann", "Bea", "Cay", "Dee", "Eve", "Fay", "Gia", "Hal"), ("P", "Q", "R", "S", "T", "U", "V", "W")
 

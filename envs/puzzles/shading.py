@@ -43,7 +43,10 @@ def runs(line: Iterable[str]) -> tuple[int, ...]:
 
 
 class Nonograms(Constructions):
-    """Levels 1 to 5: 5, 6, 7, 8 and 10 rows and columns."""
+    """Fill cells by the lengths of the groups of rows and columns.
+
+    Levels 1 to 5: 5, 6, 7, 8 and 10 rows and columns.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = (5, 6, 7, 8, 10)[level - 1]
@@ -98,7 +101,10 @@ def balanced(rng: random.Random, size: int, rows: list[int]) -> list[int]:
 
 
 class Takuzu(Constructions):
-    """Levels 1 to 5: 6, 6, 8, 8 and 10 rows, with a half, 36 %, a half, 36 % and 36 % of the cells given."""
+    """Fill a grid with as many 0 as 1 and no three alike in line.
+
+    Levels 1 to 5: 6, 6, 8, 8 and 10 rows, with a half, 36 %, a half, 36 % and 36 % of the cells given.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, share = (6, 6, 8, 8, 10)[level - 1], (0.5, 0.36, 0.5, 0.36, 0.36)[level - 1]
@@ -127,7 +133,10 @@ class Takuzu(Constructions):
 
 
 class Hitori(Constructions):
-    """Levels 1 to 5: 4, 5, 6, 7 and 8 rows."""
+    """Cross out cells so that no number repeats in a row or column.
+
+    Levels 1 to 5: 4, 5, 6, 7 and 8 rows.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 3 + level
@@ -197,7 +206,10 @@ def paired(tents: Sequence[Cell], trees: Iterable[Cell]) -> bool:
 
 
 class Tents(Constructions):
-    """Levels 1 to 5: 5, 6, 7, 8 and 10 rows with 5, 7, 10, 13 and 20 trees."""
+    """Put a tent beside each tree.
+
+    Levels 1 to 5: 5, 6, 7, 8 and 10 rows with 5, 7, 10, 13 and 20 trees.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, count = (5, 6, 7, 8, 10)[level - 1], (5, 7, 10, 13, 20)[level - 1]
@@ -246,7 +258,10 @@ class Tents(Constructions):
 
 
 class StarBattle(Constructions):
-    """Levels 1 to 5: 6 to 10 rows."""
+    """Put stars in rows, columns and regions that do not touch.
+
+    Levels 1 to 5: 6 to 10 rows.
+    """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 5 + level

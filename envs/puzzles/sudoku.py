@@ -24,7 +24,10 @@ def shuffled_lines(rng: random.Random, bands: int, size: int) -> list[int]:
 
 
 class Sudoku(Board):
-    """Levels 1 to 5: about 50, 42, 34, 29 and 25 of 81 cells are given."""
+    """Fill a 9 x 9 sudoku.
+
+    Levels 1 to 5: about 50, 42, 34, 29 and 25 of 81 cells are given.
+    """
 
     symbols: ClassVar[str] = "123456789"
     box: ClassVar[tuple[int, int]] = (3, 3)
@@ -55,7 +58,10 @@ class Sudoku(Board):
 
 
 class MiniSudoku(Sudoku):
-    """Levels 1 to 5: a 6 x 6 grid with boxes of 2 x 3, and about 24, 20, 16, 13 and 10 of 36 cells given."""
+    """Fill a 6 x 6 sudoku.
+
+    Levels 1 to 5: a 6 x 6 grid with boxes of 2 x 3, and about 24, 20, 16, 13 and 10 of 36 cells given.
+    """
 
     symbols: ClassVar[str] = "123456"
     box: ClassVar[tuple[int, int]] = (2, 3)

@@ -94,7 +94,10 @@ def applied(rule: tuple[Callable[[Grid], Grid], ...], grid: Grid) -> Grid:
 
 
 class GridTransformation(Board):
-    """Level 1: a turn or mirroring; 2: a change in some direction; 3: both; 4: exchanged symbols; 5: all of it."""
+    """Find the rule that changes whole grids, and apply it.
+
+    Level 1: a turn or mirroring; 2: a change in some direction; 3: both; 4: exchanged symbols; 5: all of it.
+    """
 
     symbols: ClassVar[str] = "0123"
 

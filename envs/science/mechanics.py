@@ -18,7 +18,10 @@ G = Fraction(981, 100)
 
 
 class Motion(Choices):
-    """Level 1: from rest; 2: with a start; 3: braking; 4: a throw; 5: catching up."""
+    """Find distances, speeds and times of uniformly accelerated motion.
+
+    Level 1: from rest; 2: with a start; 3: braking; 4: a throw; 5: catching up.
+    """
 
     def draw(self, rng: random.Random, level: int) -> Drawn:
         steps: tuple[str, ...]
@@ -69,7 +72,10 @@ class Motion(Choices):
 
 
 class Forces(Choices):
-    """Level 1: a net force; 2: friction; 3: a slope; 4: a slope with friction; 5: two bodies over a pulley."""
+    """Find accelerations and forces by Newton's laws.
+
+    Level 1: a net force; 2: friction; 3: a slope; 4: a slope with friction; 5: two bodies over a pulley.
+    """
 
     def draw(self, rng: random.Random, level: int) -> Drawn:
         steps: tuple[str, ...]
@@ -142,7 +148,10 @@ class Forces(Choices):
 
 
 class Energy(Choices):
-    """Level 1: kinetic; 2: of a fall into a spring's energy; 3: power; 4: an inelastic collision; 5: an elastic one."""
+    """Find energies, powers and speeds by conservation.
+
+    Level 1: kinetic; 2: of a fall into a spring's energy; 3: power; 4: an inelastic collision; 5: an elastic one.
+    """
 
     def draw(self, rng: random.Random, level: int) -> Drawn:
         steps: tuple[str, ...]
@@ -206,7 +215,10 @@ class Energy(Choices):
 
 
 class IdealGas(Choices):
-    """Levels 1 and 2: one and two changes; 3: the amount; 4: the density; 5: two vessels joined."""
+    """Find the state of an ideal gas.
+
+    Levels 1 and 2: one and two changes; 3: the amount; 4: the density; 5: two vessels joined.
+    """
 
     def draw(self, rng: random.Random, level: int) -> Drawn:
         steps: tuple[str, ...]
@@ -266,7 +278,10 @@ class IdealGas(Choices):
 
 
 class Calorimetry(Choices):
-    """Level 1: heating; 2: mixing; 3: a hot metal; 4: melting and heating; 5: ice into water that melts it all."""
+    """Find temperatures, heats and times by calorimetry.
+
+    Level 1: heating; 2: mixing; 3: a hot metal; 4: melting and heating; 5: ice into water that melts it all.
+    """
 
     WATER, FUSION, ICE = Fraction(4186, 1000), 334, Fraction(21, 10)
 

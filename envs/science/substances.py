@@ -17,7 +17,10 @@ def _parallel(*resistances: int | Fraction) -> Fraction:
 
 
 class Circuits(Choices):
-    """Level 1: in series; 2: side by side; 3: both; 4: the voltage on a part; 5: the heat in one of four resistors."""
+    """Find currents, voltages and heats in a circuit of resistors.
+
+    Level 1: in series; 2: side by side; 3: both; 4: the voltage on a part; 5: the heat in one of four resistors.
+    """
 
     def draw(self, rng: random.Random, level: int) -> Drawn:
         u, a, b, c, d = rng.randint(3, 240), *(rng.randint(2, 90) for _ in range(4))
@@ -57,7 +60,10 @@ class Circuits(Choices):
 
 
 class Solutions(Choices):
-    """Level 1: dissolving; 2: diluting; 3: mixing; 4: neutralising; 5: a yield with a limiting reagent."""
+    """Find concentrations, volumes and yields in solutions.
+
+    Level 1: dissolving; 2: diluting; 3: mixing; 4: neutralising; 5: a yield with a limiting reagent.
+    """
 
     SALTS = (("NaCl", "58.44"), ("KNO3", "101.10"), ("CuSO4", "159.61"), ("CaCl2", "110.98"), ("Na2CO3", "105.99"))
     # formula, g/mol and number of either reagent, then of the product

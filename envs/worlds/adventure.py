@@ -64,7 +64,9 @@ class House(NamedTuple):
 
 
 class TextAdventure(Game[House]):
-    """Levels 1 to 5: 4, 5, 8, 10 and 14 rooms with 2, 2, 3, 3 and 4 locks; from level 2 on keys that fit nothing.
+    """Find a thing behind locked doors and bring it where it belongs.
+
+    Levels 1 to 5: 4, 5, 8, 10 and 14 rooms with 2, 2, 3, 3 and 4 locks; from level 2 on keys that fit nothing.
 
     From level 3 on a key's name does not tell its lock; signs on both do, and have to be looked at.
     """

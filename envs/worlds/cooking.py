@@ -83,7 +83,9 @@ class Meal(NamedTuple):
 
 
 class Cooking(Game[Meal]):
-    """Levels 1 to 5: 1 to 5 ingredients with up to 2, 2, 2, 3 and 3 preparations each, in 2, 3, 4, 6 and 8 rooms.
+    """Find ingredients and cook a dish by its recipe.
+
+    Levels 1 to 5: 1 to 5 ingredients with up to 2, 2, 2, 3 and 3 preparations each, in 2, 3, 4, 6 and 8 rooms.
 
     From level 3 on the order of the bowl is told in pairs; from level 4 on the cookbook may lie anywhere.
     """

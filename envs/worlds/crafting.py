@@ -82,7 +82,9 @@ class Yard(NamedTuple):
 
 
 class Crafting(Game[Yard]):
-    """Levels 1 to 5: the goal stands on 2 to 6 other recipes, 0 to 3 tools and 0 to 3 stations, in 3 to 8 places.
+    """Gather materials and craft what is wanted.
+
+    Levels 1 to 5: the goal stands on 2 to 6 other recipes, 0 to 3 tools and 0 to 3 stations, in 3 to 8 places.
 
     It needs at most 8, 14, 22, 30 and 40 materials, those of its tools included.
     """

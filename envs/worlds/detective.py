@@ -59,7 +59,10 @@ class Case(NamedTuple):
 
 
 class Detective(Game[Case]):
-    """Levels 1 to 5: 3, 4, 5, 6 and 8 suspects, 3 to 6 tools, 4 to 10 rooms; from level 3 on the hour is unknown."""
+    """Find out who took what with which tool.
+
+    Levels 1 to 5: 3, 4, 5, 6 and 8 suspects, 3 to 6 tools, 4 to 10 rooms; from level 3 on the hour is unknown.
+    """
 
     grammar = Grammar(
         GO,

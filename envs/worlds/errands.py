@@ -50,7 +50,10 @@ class Day(NamedTuple):
 
 
 class Errands(Game[Day]):
-    """Levels 1 to 5: 2, 3, 4, 5 and 6 parcels in towns of 5 to 11 places; windows of at most 60 to 30 minutes."""
+    """Deliver parcels within their hours.
+
+    Levels 1 to 5: 2, 3, 4, 5 and 6 parcels in towns of 5 to 11 places; windows of at most 60 to 30 minutes.
+    """
 
     grammar = Grammar(
         Form("go to PLACE", "go|go to|walk to|walk"),

@@ -53,7 +53,10 @@ class Cell(NamedTuple):
 
 
 class EscapeRoom(Game[Cell]):
-    """Levels 1 to 5: 1, 1, 2, 2 and 3 rooms with 4 to 10 numbered things each; a box and a door locked in each room."""
+    """Work out codes and leave locked rooms.
+
+    Levels 1 to 5: 1, 1, 2, 2 and 3 rooms with 4 to 10 numbered things each; a box and a door locked in each room.
+    """
 
     grammar = Grammar(
         GO,

@@ -93,7 +93,10 @@ class Home(NamedTuple):
 
 
 class Household(Game[Home]):
-    """Levels 1 to 5: homes of 3 to 9 rooms; 1, 1, 2, 2 and 3 goals, of which 0, 1, 1, 2 and 3 ask for a treatment."""
+    """Put things of a home where they belong, washed, heated or cooled.
+
+    Levels 1 to 5: homes of 3 to 9 rooms; 1, 1, 2, 2 and 3 goals, of which 0, 1, 1, 2 and 3 ask for a treatment.
+    """
 
     grammar = Grammar(
         GO,

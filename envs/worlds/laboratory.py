@@ -89,7 +89,10 @@ class Sample(NamedTuple):
 
 
 class Laboratory(Game[Sample]):
-    """Levels 1 to 5: 6, 8, 10, 13 and 16 substances, 3 to 7 tests, 2 to 8 rooms; from level 2 on densities too."""
+    """Find out by tests which substance a sample is.
+
+    Levels 1 to 5: 6, 8, 10, 13 and 16 substances, 3 to 7 tests, 2 to 8 rooms; from level 2 on densities too.
+    """
 
     grammar = Grammar(
         GO,

@@ -65,7 +65,10 @@ class City(NamedTuple):
 
 
 class LandmarkNavigation(Game[City]):
-    """Levels 1 to 5: 2, 3, 4, 5 and 7 directions in cities of 5 to 9 streets each way; conditions from level 4 on."""
+    """Follow directions through a city.
+
+    Levels 1 to 5: 2, 3, 4, 5 and 7 directions in cities of 5 to 9 streets each way; conditions from level 4 on.
+    """
 
     grammar = Grammar(
         Form("forward", "forward|go forward|walk|go straight|straight|go ahead|ahead|walk forward"),

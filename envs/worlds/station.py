@@ -56,7 +56,10 @@ class Station(NamedTuple):
 
 
 class SpaceStation(Game[Station]):
-    """Levels 1 to 5: 2, 3, 4, 5 and 7 broken systems in stations of 4, 5, 7, 9 and 12 modules."""
+    """Repair a station before its oxygen is used up.
+
+    Levels 1 to 5: 2, 3, 4, 5 and 7 broken systems in stations of 4, 5, 7, 9 and 12 modules.
+    """
 
     grammar = Grammar(
         GO,

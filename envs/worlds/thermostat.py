@@ -42,7 +42,10 @@ class House(NamedTuple):
 
 
 class Thermostat(Game[House]):
-    """Levels 1 to 5: 5, 6, 8, 11, 14 hours; from level 3 on a warm house loses more, from 4 on no coin is spare."""
+    """Keep a house within its limits on a budget.
+
+    Levels 1 to 5: 5, 6, 8, 11, 14 hours; from level 3 on a warm house loses more, from 4 on no coin is spare.
+    """
 
     grammar = Grammar(
         Form("heat NUMBER", "heat|set heating to|heat by|warm|add"),

@@ -61,7 +61,10 @@ class Market(NamedTuple):
 
 
 class Trading(Game[Market]):
-    """Levels 1 to 5: 3 to 7 towns, 3 to 8 goods, 6 to 18 days; from level 3 on some roads cost a toll."""
+    """Earn coins by trading between towns.
+
+    Levels 1 to 5: 3 to 7 towns, 3 to 8 goods, 6 to 18 days; from level 3 on some roads cost a toll.
+    """
 
     grammar = Grammar(
         Form("buy NUMBER GOOD", "buy|purchase"),

@@ -121,7 +121,10 @@ class Hunt(NamedTuple):
 
 
 class TreasureHunt(Game[Hunt]):
-    """Levels 1 to 5: 2, 3, 4, 5 and 7 clues in 4, 6, 8, 11 and 14 rooms; one search more than there are clues."""
+    """Follow clues to a treasure.
+
+    Levels 1 to 5: 2, 3, 4, 5 and 7 clues in 4, 6, 8, 11 and 14 rooms; one search more than there are clues.
+    """
 
     grammar = Grammar(
         GO,

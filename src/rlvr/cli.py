@@ -50,8 +50,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def envs(options: argparse.Namespace, rest: list[str]) -> int:
     """List the registered environments."""
     ids = list_envs(options.contains)
+    if options.long:
+        from rlvr.envs.cards import summary
+
+        width = max(map(len, ids), default=0)
     for env_id in ids:
-        print(f"{env_id:<28} {_first_sentence(env_id)}" if options.long else env_id)
+        print(f"{env_id:<{width}}  {summary(env_id)}" if options.long else env_id)
     if not ids:
         print(f"rlvr: no environment's id contains {options.contains!r}", file=sys.stderr)
     return 0 if ids else 1
@@ -324,13 +328,6 @@ def _seed(given: int | None) -> int:
     import secrets
 
     return secrets.randbits(32) if given is None else given
-
-
-def _first_sentence(env_id: str) -> str:
-    import importlib
-
-    module = importlib.import_module(gym.spec(env_id).kwargs["task"].split(":")[0])
-    return (module.__doc__ or "").split("\n")[0]
 
 
 def _one_line(error: Exception) -> str:
