@@ -77,10 +77,13 @@ class Word(NamedTuple):
 
 
 class CLASS(Task[Word]):
-    """Write the letters of a word in alphabetical order."""
+    """Write the letters of a word in alphabetical order.
+
+    Levels 1 to 5: words of 6, 8, 10, 12 and 14 letters.
+    """
 
     system = "Think step by step. Put the final answer, and nothing else, in \\\\boxed{}."
-    levels = 5  # six letters at level 1, two more with each level
+    levels = 5
 
     def start(self, rng: random.Random, level: int) -> Word:
         """Chance comes from ``rng`` alone, so that a seed is a task."""
