@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -42,6 +43,8 @@ class TokenSession:
         self.renderer, self.over = renderer, self.session.done
         said: list[Message] = self.session.messages or [{"role": m["role"], "content": m["content"]} for m in instead]
         self.conversation = Conversation("", list(said) or [{"role": "user", "content": ""}])
+        if tools := self.session.info.get("tools"):
+            self.conversation.tools = json.dumps(tools)
         self.tokens = self.conversation.tokens
         self.tokens.append_context(renderer.render(self.conversation))
         self.start = len(self.tokens)

@@ -1,0 +1,168 @@
+"""OpenRLHF: our environments under its trainers, as an agent executor; see docs/adapters/openrlhf.md.
+
+``--train.agent_func_path`` names a Python file with a class ``AgentExecutor``; this module is one. A file of your own
+may set what it leaves open::
+
+    from rlvr.adapters.openrlhf import AgentExecutor as Base
+
+    class AgentExecutor(Base):
+        template_options = {"enable_thinking": False}
+
+The label of a row is the task's spec (`rlvr.adapters.rows` with ``format="openrlhf"``, ``--data.label_key label``).
+``--data.max_len`` bounds the whole conversation, ``--rollout.max_new_tokens`` each reply; an episode that runs out of
+room keeps what it earned.
+
+OpenRLHF has no way to leave a sample out. So a task whose verdict is invalid is played once more; should that fail
+too, its mask is empty, and its reward is the mean of its group's valid ones, so that it moves no baseline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from rlvr.adapters.spec import TaskSpec
+from rlvr.adapters.token_session import TokenSession
+from rlvr.adapters.versions import require
+from rlvr.agents import Conversation
+from rlvr.agents.rendering import Renderer
+
+TESTED = ("openrlhf", "0.11.2", "0.12")
+require(*TESTED)
+from openrlhf.utils.agent import AgentExecutorBase  # noqa: E402  # after a clear word about its version
+
+logger = logging.getLogger(__name__)
+
+
+class _SharedRenderer(Renderer):
+    """A renderer for several threads: while a tokenizer encodes plain text in one, no other may ask it."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        self._lock = threading.Lock()
+        super().__init__(*args, **options)
+
+    def render(self, conversation: Conversation) -> list[int]:
+        with self._lock:
+            return super().render(conversation)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        with self._lock:
+            return super().decode(ids)
+
+
+class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
+    """Plays episodes: tokens to the engine and back, and nothing encoded twice.
+
+    Attributes:
+        use_system: whether the environment's system prompt is said.
+        template_options: variables for the chat template.
+        attempts: how often a task is played, at most, until its verdict is valid.
+    """
+
+    use_system: bool = True
+    template_options: Mapping[str, Any] = {}
+    attempts: int = 2
+
+    def __init__(self) -> None:
+        self._renderer: _SharedRenderer | None = None
+        self._groups: dict[str, list[asyncio.Future[float | None]]] = {}
+
+    async def execute(
+        self,
+        prompt: Any,
+        label: str,
+        sampling_params: Any,
+        max_length: int,
+        hf_tokenizer: Any,
+        llm_engine: Any,
+        images: Any = None,
+    ) -> dict[str, Any]:
+        """Play one sample of the label's task; OpenRLHF asks for all of a group at once.
+
+        Raises:
+            ValueError: the label names no task, or the row has images.
+        """
+        # Before anything is awaited, so that the first of a group to end finds all the others.
+        group = self._groups.setdefault(label, [])
+        earned = asyncio.get_running_loop().create_future()
+        group.append(earned)
+        try:
+            if images:
+                raise ValueError("the row has images, and this executor plays in text alone")
+            for _ in range(self.attempts):
+                episode, cut = await self._play(label, sampling_params, max_length, hf_tokenizer, llm_engine)
+                if valid := episode.session.valid and len(episode.tokens) > episode.start:
+                    break
+            earned.set_result(episode.session.reward if valid else None)
+            reward = episode.session.reward if valid else await _mean(group)
+        finally:
+            if not earned.done():
+                earned.set_result(None)
+            if all(future.done() for future in group) and self._groups.get(label) is group:
+                del self._groups[label]
+        ids, mask = episode.tokens.ids, episode.tokens.mask if valid else [0] * len(episode.tokens)
+        return {
+            "prompt": prompt,
+            "label": label,
+            "images": images,
+            "mm_train_inputs": None,
+            "reward": reward,
+            "scores": reward,
+            "observation_tokens": list(ids),
+            "action_ranges": _ranges(mask),
+            "rollout_log_probs": list(episode.tokens.logprobs) if sampling_params.logprobs is not None else None,
+            "truncated": cut and valid,
+            "extra_logs": {"turns": float(episode.session.turns), "valid": float(valid)},
+        }
+
+    async def _play(
+        self, label: str, sampling_params: Any, max_length: int, tokenizer: Any, engine: Any
+    ) -> tuple[TokenSession, bool]:
+        """The episode, and whether it was cut short."""
+        if self._renderer is None:  # there is one tokenizer in a training; a copy, since others may ask theirs
+            self._renderer = _SharedRenderer(deepcopy(tokenizer), template_options=self.template_options)
+        try:
+            spec = TaskSpec.parse(label)
+        except ValueError as error:
+            raise ValueError(
+                f"the row's label is no task of rlvr.adapters.rows (--data.label_key?): {error}"
+            ) from error
+        scored, cut = sampling_params.logprobs is not None, False
+        episode = await asyncio.to_thread(
+            TokenSession, spec, self._renderer, max_length, longest=max_length, use_system=self.use_system
+        )
+        try:
+            while not episode.over and episode.room > 0:
+                asked = deepcopy(sampling_params)  # the group shares one
+                asked.max_tokens = min(sampling_params.max_tokens or episode.room, episode.room)
+                output = await engine.generate(list(episode.prompt()), asked, multi_modal_data=None)
+                said = output.outputs[0]
+                ids, cut = list(said.token_ids), said.finish_reason == "length"
+                logprobs = [said.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
+                await asyncio.to_thread(episode.hear, ids, logprobs)
+        finally:
+            await asyncio.to_thread(episode.session.close)
+        if not episode.session.valid:
+            logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
+        elif len(episode.tokens) == episode.start:
+            logger.warning("%s is not trained on: its prompt leaves no room in %d tokens", spec.to_json(), max_length)
+        return episode, cut or not episode.session.done
+
+
+async def _mean(group: Sequence[asyncio.Future[float | None]]) -> float:
+    """The mean reward of a group's valid episodes, once all of them have ended; 0 when there are none."""
+    waiting = list(group)
+    await asyncio.wait(waiting)
+    rewards = [reward for future in waiting if (reward := future.result()) is not None]
+    return sum(rewards) / len(rewards) if rewards else 0.0
+
+
+def _ranges(mask: Sequence[int]) -> list[tuple[int, int]]:
+    """Where the runs of ones begin and end."""
+    padded = [0, *mask, 0]
+    edges = [place for place in range(len(mask) + 1) if padded[place] != padded[place + 1]]
+    return list(zip(edges[::2], edges[1::2], strict=True))
