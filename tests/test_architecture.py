@@ -33,7 +33,12 @@ HEAVY = ("torch", "transformers", "datasets", "sympy", "pandas", "math_verify", 
 # A distribution whose module has another name.
 MODULE_NAMES = {"pyyaml": "yaml", "pillow": "PIL"}
 # Packages that a framework's own surface is spoken in, and that framework.
-COMPANIONS = {"skyrl_gym": "skyrl", "tinker": "tinker_cookbook", "chz": "tinker_cookbook"}
+COMPANIONS = {
+    "resources_servers": "nemo_gym",
+    "skyrl_gym": "skyrl",
+    "tinker": "tinker_cookbook",
+    "chz": "tinker_cookbook",
+}
 
 
 def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:

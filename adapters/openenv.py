@@ -1,0 +1,217 @@
+"""OpenEnv: our environments behind its server, for every trainer that has its client; see docs/adapters/openenv.md.
+
+In a file for uvicorn or a container::
+
+    app = server_app("rlvr/GuessNumber-v0", {"level": 2})       # uvicorn my_file:app
+
+A session is a WebSocket, each with an environment of its own. ``reset`` takes a seed, ``split``, ``level``, ``index``,
+or a row's ``spec``; a spec of another environment than the one served is refused, since making it would run whatever
+it names. An episode that must not be trained on ends with ``reward=None``, which there means "not scored".
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+
+from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.versions import require
+
+TESTED = ("openenv", "0.10", "0.11")
+MAX_SESSIONS = 64
+
+try:
+    from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
+except ImportError:  # `server_app` says so
+    Action = Observation = State = object
+    Environment = dict  # anything that takes brackets
+
+
+class TextAction(Action):  # type: ignore[misc]
+    """What the policy says.
+
+    Attributes:
+        message: the assistant's text, without special tokens.
+    """
+
+    message: str
+
+
+class TextObservation(Observation):  # type: ignore[misc]
+    """What the policy reads next, and how the episode stands; ``done`` and ``reward`` are OpenEnv's own.
+
+    Attributes:
+        text: the next message.
+        role: whose words it is: user's or a tool's.
+        system: the system prompt, with the first observation alone.
+        tools: schemas for the chat template, with the first observation alone.
+        turn: how many actions there were.
+        truncated: it is over because a limit was reached, or something failed.
+        episode_return: the sum of the rewards so far.
+        verdict: of the last action: reward, status, answer, reason, parts.
+        valid: whether it may enter the training signal.
+    """
+
+    text: str = ""
+    role: str = "user"
+    system: str | None = None
+    tools: list[dict[str, Any]] | None = None
+    turn: int = 0
+    truncated: bool = False
+    episode_return: float = 0.0
+    verdict: dict[str, Any] | None = None
+    valid: bool = True
+
+
+class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type: ignore[misc]
+    """One session: an environment, and the episode under way.
+
+    Args:
+        served: names the environment; its seed and options are not looked at.
+        use_system: whether the system prompt is told.
+        reward_at_end: no reward before the end, and there the return: for those who take the last reward for the
+            episode's, as OpenEnv's harness does.
+    """
+
+    SUPPORTS_CONCURRENT_SESSIONS = True
+
+    def __init__(self, served: TaskSpec, *, use_system: bool = True, reward_at_end: bool = False) -> None:
+        super().__init__()
+        self._served, self._use_system, self._reward_at_end = served, use_system, reward_at_end
+        self._env: gym.Env[str, str] | None = None
+        self._session: Session | None = None
+        self._episode_id: str | None = None
+
+    def reset(
+        self,
+        seed: int | None = None,
+        episode_id: str | None = None,
+        spec: str | Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> TextObservation:
+        """Begin an episode.
+
+        Args:
+            seed: as ``reset`` of the environment; without one, and without an index, a random task.
+            episode_id: told back by ``/state``.
+            spec: a row's task (`rlvr.adapters.rows`) in place of seed and options.
+            options: ``split``, ``level``, ``index``.
+
+        Raises:
+            ValueError, TypeError: a spec of something else, or what the environment refuses.
+            RuntimeError: the environment failed.
+        """
+        self._session = None
+        task = self._task(seed, spec, options)
+        self._env = self._env or task.make()
+        session = Session(task, use_system=self._use_system, env=self._env)
+        if session.done:
+            self.close()
+            raise RuntimeError(session.verdict.reason if session.verdict else "the episode is over before it begins")
+        self._session, self._episode_id = session, episode_id
+        return TextObservation(
+            text=session.messages[-1]["content"],
+            role=session.messages[-1]["role"],
+            system=next((message["content"] for message in session.messages if message["role"] == "system"), None),
+            tools=[dict(tool) for tool in session.info.get("tools") or ()] or None,
+        )
+
+    def step(self, action: TextAction, timeout_s: float | None = None) -> TextObservation:
+        """Play an action.
+
+        Raises:
+            ValueError: no episode is under way.
+        """
+        session = self._session
+        if session is None or session.done:
+            raise ValueError("no episode is under way in this session: reset it first (HTTP has no sessions, /ws has)")
+        before = session.reward
+        message = session.step(action.message)
+        verdict = session.verdict
+        reward: float | None = session.reward - before
+        if not session.valid or (self._reward_at_end and not session.done):
+            reward = None
+        elif self._reward_at_end:
+            reward = session.reward
+        if verdict is not None and not verdict.valid and session.truncated:
+            self.close()  # the environment may be broken
+        return TextObservation(
+            text=message["content"] if message else verdict.reason if verdict else "",
+            role=message["role"] if message else "user",
+            turn=session.turns,
+            done=session.done,
+            reward=reward,
+            truncated=session.truncated,
+            episode_return=session.reward,
+            verdict=verdict.to_dict() if verdict else None,
+            valid=session.valid,
+        )
+
+    @property
+    def state(self) -> Any:
+        """Which task, and how far; nothing of its solution."""
+        session = self._session
+        if session is None:
+            return State(episode_id=self._episode_id)
+        told = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
+        return State(episode_id=self._episode_id, step_count=session.turns, **told)
+
+    def close(self) -> None:
+        env, self._env = self._env, None
+        if env is not None:
+            env.close()
+
+    def _task(self, seed: int | None, spec: str | Mapping[str, Any] | None, options: dict[str, Any]) -> TaskSpec:
+        served = self._served
+        if spec is None:
+            if seed is None:  # a task that is named by its index must be the same for whoever asks
+                seed = 0 if options.get("index") is not None else secrets.randbits(31)
+            return TaskSpec(served.env_id, seed, served.module, served.kwargs, options)
+        task = TaskSpec.parse(spec)
+        if (task.env_id, task.module, task.kwargs) != (served.env_id, served.module, served.kwargs):
+            raise ValueError(
+                f"this server plays {served.env_id} with {dict(served.kwargs)}, and not {task.to_json():.300}"
+            )
+        if seed is not None or options:
+            raise ValueError("a spec names the task: give no seed and no options beside it")
+        return task
+
+
+def server_app(
+    env_id: str,
+    kwargs: Mapping[str, Any] | None = None,
+    *,
+    max_sessions: int = MAX_SESSIONS,
+    use_system: bool = True,
+    reward_at_end: bool = False,
+) -> Any:
+    """The FastAPI application that serves an environment.
+
+    Args:
+        env_id: perhaps with the module that registers it before a colon, as in `rlvr.adapters.rows`.
+        kwargs: for ``gym.make``.
+        max_sessions: sessions at once; one more is told that the server is full.
+        use_system, reward_at_end: as in `TextEnvironment`.
+
+    Raises:
+        ImportError: OpenEnv is missing, or older than what was tested.
+        ValueError: ``max_sessions`` is below 1; gymnasium's errors for an environment that cannot be made.
+    """
+    require(*TESTED)
+    if max_sessions < 1:
+        raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
+    module, _, name = env_id.rpartition(":")
+    served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
+    served.make().close()  # what cannot be made is heard of now, not with the first client
+    factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end)
+    return create_fastapi_app(
+        factory,
+        TextAction,
+        TextObservation,
+        max_concurrent_envs=max_sessions,
+        env_name=name.rpartition("/")[2],  # it stands in paths
+    )

@@ -1,0 +1,191 @@
+"""Any ``GymnasiumServer`` of NeMo Gym, by its address, as a text environment; docs/bridges.md.
+
+>>> gym.make("rlvr/nemo_gym.Remote-v0", url="http://127.0.0.1:9001", rows="train.jsonl")   # doctest: +SKIP
+
+Does what their ``gymnasium_agent`` does (``/reset``, then ``/step`` with an answer of the Responses API, the session in
+a cookie), and needs none of their packages. There, a task is a row of a JSONL file that is sent along with every step.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+
+from rlvr.envs.bridges.remote import RemoteEnv, Reply, ServerError, Told, exchange
+from rlvr.envs.core.seeding import stream
+from rlvr.envs.core.tables import DataError, read_table
+from rlvr.envs.tools.calls import read_calls
+
+Row = dict[str, Any]
+SCHEMA = ("name", "description", "parameters")
+CLOSE_SECONDS = 5.0
+
+
+class NeMoGym(RemoteEnv):
+    """Episodes of a resources server, each about a row.
+
+    The seed gives the order of the rows; ``options={"index": 3}`` names one; a reset without either goes on.
+
+    Where a row names tools, ``info["tools"]`` has their schemas and calls are read from the policy's text as Hermes and
+    Qwen write them (``<tool_call>{"name": …, "arguments": {…}}</tool_call>``).
+
+    Args:
+        url: of the resources server.
+        rows: a file of JSON lines as NeMo Gym reads them, or such rows.
+        settings: as `RemoteEnv`.
+
+    Raises:
+        DataError: the rows cannot be read, or are none.
+    """
+
+    def __init__(self, url: str, *, rows: str | Path | Sequence[Mapping[str, Any]], **settings: Any) -> None:
+        super().__init__(url, **settings)
+        self.rows = rows
+        self._table = _read(rows)
+        self._order: list[int] = []
+        self._place, self._index = 0, 0
+        self._row: Row = {}
+        self._cookies: dict[str, str] = {}
+        self._closes = False
+        self._tools: dict[str, list[str]] = {}
+
+    @property
+    def size(self) -> int:
+        """How many rows there are."""
+        return len(self._table)
+
+    def _settings(self) -> dict[str, Any]:
+        return super()._settings() | {"rows": self.rows}
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+        self._leave()
+        self._choose(seed, options)
+        until = time.monotonic() + self.timeout
+        self._cookies = {}
+        told = _object(self._post("/reset", self._row, until), "/reset")
+        info = told.get("info") or {}
+        self._closes = info.get("supports_explicit_close") is True
+        asked = self._row["responses_create_params"]
+        system, text = _conversation(asked.get("input"))
+        said = "\n\n".join(part for part in (text, told.get("observation")) if part)
+        facts: Row = {"index": self._index}
+        if system:
+            facts["system"] = system
+        tools = [tool for tool in asked.get("tools") or () if isinstance(tool, dict) and tool.get("type") == "function"]
+        self._tools = {tool["name"]: list((tool.get("parameters") or {}).get("properties", {})) for tool in tools}
+        if tools:
+            facts["tools"] = [
+                {"type": "function", "function": {k: tool[k] for k in SCHEMA if k in tool}} for tool in tools
+            ]
+        return Told(said, info=facts)
+
+    def _play(self, action: str) -> Told:
+        body = {**self._row, "response": self._response(action)}
+        told = _object(self._post("/step", body, time.monotonic() + self.timeout), "/step")
+        info = told.get("info") or {}
+        outputs = [str(each.get("output")) for each in info.get("tool_outputs") or () if isinstance(each, dict)]
+        said = told.get("observation")
+        terminated = told.get("terminated") is True
+        truncated = told.get("truncated") is True and not terminated
+        text = "\n\n".join([*outputs, *([said] if isinstance(said, str) and said else [])])
+        role = {"role": "tool"} if outputs and not said else {}
+        return Told(text, told.get("reward"), terminated, truncated, {"index": self._index, **role})
+
+    def _leave(self) -> None:
+        if self._cookies and self._closes:
+            with suppress(OSError, ServerError):  # it is gone, or forgets the session by itself
+                self._post("/close", {}, time.monotonic() + min(CLOSE_SECONDS, self.timeout))
+        self._cookies = {}
+
+    def _choose(self, seed: int | None, options: Mapping[str, Any]) -> None:
+        """The row of this episode."""
+        if unknown := set(options) - {"index"}:
+            raise ValueError(f"reset has no option {', '.join(sorted(unknown))}; there is index")
+        if seed is not None:
+            self._order, self._place = list(range(self.size)), 0
+            stream("NeMoGym", "order", int(seed)).shuffle(self._order)
+        index = options.get("index")
+        if index is None:
+            self._order = self._order or list(range(self.size))
+            index, self._place = self._order[self._place % self.size], self._place + 1
+        elif not isinstance(index, int) or not 0 <= index < self.size:
+            raise ValueError(f"index must be a whole number below {self.size}, got {index!r}")
+        self._index, self._row = index, self._table[index]
+
+    def _response(self, action: str) -> Row:
+        """The policy's text as an answer of the Responses API."""
+        name = f"{self._seed}-{self._index}-{self._turn}"
+        calls = read_calls(action, "hermes", self._tools).calls if self._tools else ()
+        said = action.partition("<tool_call>")[0].strip() if calls else action
+        output: list[Row] = []
+        if said or not calls:
+            content = [{"type": "output_text", "text": said, "annotations": []}]
+            message = {"type": "message", "id": f"msg-{name}", "role": "assistant", "status": "completed"}
+            output.append({**message, "content": content})
+        for place, call in enumerate(calls):
+            names = {"id": f"fc-{name}-{place}", "call_id": f"call-{name}-{place}", "name": call.name}
+            arguments = json.dumps(dict(call.arguments))
+            output.append({"type": "function_call", **names, "arguments": arguments, "status": "completed"})
+        return {
+            "id": f"resp-{name}",
+            "created_at": 0.0,
+            "model": "rlvr",
+            "object": "response",
+            "output": output,
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+        }
+
+    def _post(self, path: str, body: Row, until: float) -> Reply:
+        headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in self._cookies.items())} if self._cookies else {}
+        reply = exchange(self.url + path, body, headers, until)
+        for line in reply.cookies:
+            try:
+                self._cookies |= {name: morsel.coded_value for name, morsel in SimpleCookie(line).items()}
+            except CookieError as error:
+                raise ServerError(f"{self.url}{path} set a cookie that cannot be read: {error}") from error
+        return reply
+
+
+def _read(rows: str | Path | Sequence[Mapping[str, Any]]) -> list[Row]:
+    table = read_table(Path(rows)) if isinstance(rows, str | Path) else [dict(row) for row in rows]
+    if not table:
+        raise DataError("there are no rows: a task of NeMo Gym is a row")
+    for place, row in enumerate(table):
+        if not isinstance(row, dict) or not isinstance(row.get("responses_create_params"), dict):
+            raise DataError(f"row {place} has no responses_create_params: it is no row of NeMo Gym")
+    return table
+
+
+def _object(reply: Reply, path: str) -> Row:
+    if reply.status != 200 or not isinstance(reply.body, dict):
+        raise ServerError(f"{path} was answered with status {reply.status}: {json.dumps(reply.body)[:500]}")
+    if not isinstance(reply.body.get("info") or {}, dict):
+        raise ServerError(f"{path} was answered with an info that is no object")
+    return reply.body
+
+
+def _conversation(given: Any) -> tuple[str, str]:
+    """The system prompt of a row's input, and what the policy reads first."""
+    if isinstance(given, str):
+        return "", given
+    items = [item for item in given or () if isinstance(item, dict)]
+    said = [(str(item.get("role", item.get("type", ""))), _words(item)) for item in items]
+    system = "\n\n".join(text for role, text in said if role in ("system", "developer"))
+    rest = [(role, text) for role, text in said if role not in ("system", "developer")]
+    if all(role == "user" for role, _ in rest):
+        return system, "\n\n".join(text for _, text in rest)
+    return system, "\n\n".join(f"[{role}]\n{text}" for role, text in rest)
+
+
+def _words(item: Mapping[str, Any]) -> str:
+    content = item.get("content", item.get("output", item.get("arguments", "")))
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)

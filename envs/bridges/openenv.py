@@ -1,0 +1,290 @@
+"""Any OpenEnv server, by its address, as a text environment; docs/bridges.md.
+
+>>> gym.make("rlvr/openenv.Remote-v0", url="http://127.0.0.1:8000", to_text="prompt")   # doctest: +SKIP
+
+Speaks the wire of OpenEnv 0.10 (JSON over one WebSocket, ``/ws``) and needs none of its packages. There, answers bear
+no name of what they answer, so a connection on which one was late is never used again; and whatever fails in the
+middle of an episode ends it, since a new connection is a new session, in which nobody has called ``reset``.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from rlvr.envs.bridges.remote import MAX_MESSAGE, Refused, RemoteEnv, ServerError, Told, exchange
+from rlvr.envs.rewards.json_schema import NotJSON, find_json, load
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+Action = Mapping[str, Any]
+ToAction = Callable[[str], Action]
+ToText = Callable[[Mapping[str, Any]], str]
+FULL_PAUSE = 0.2  # seconds until a server that was full is asked again
+CLOSE_SECONDS = 2.0
+BY_JSON = "Act by writing one JSON object, alone or in a fenced block. Its JSON schema:"
+
+
+class OpenEnv(RemoteEnv):
+    """One session of an OpenEnv server.
+
+    ``options`` of ``reset`` are handed on as they are (``split``, ``index``, ``episode_id``, …). An observation's field
+    ``truncated``, where there is one, tells an end by a limit from the end of the task. An end without a reward is not
+    valid: there, no reward means that nothing was scored.
+
+    Args:
+        url: of the server, such as ``http://localhost:8000``.
+        to_action: makes of the policy's text what the server takes: a function, which may raise ValueError for the
+            policy to read, or the name of the field that the text is. None asks the server's ``/schema``: where its one
+            required field is a text, that; else the policy is asked for a JSON object of that schema.
+        to_text: what the policy reads of an observation: a function, or the name of a field. None takes the only field,
+            where that is a text, or the whole observation as JSON; never ``reward``, ``done`` and ``metadata``.
+        system: said to the policy first; None: how to act, where it is by JSON.
+        reset_options: handed to every ``reset`` of the server; those given here win.
+        new_session: begin every episode in a new session, for servers whose environments remember the last one.
+        headers: sent when the connection is made, such as ``{"Authorization": "Bearer …"}``.
+        settings: as `RemoteEnv`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        to_action: str | ToAction | None = None,
+        to_text: str | ToText | None = None,
+        system: str | None = None,
+        reset_options: Mapping[str, Any] | None = None,
+        new_session: bool = False,
+        headers: Mapping[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(url, **settings)
+        self.to_action, self.to_text, self.system = to_action, to_text, system
+        self.reset_options, self.new_session, self.headers = dict(reset_options or {}), new_session, dict(headers or {})
+        self._link: ClientConnection | None = None
+        self._write: ToAction | None = None
+        self._asks: str | None = None
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("to_action", "to_text", "system", "reset_options", "new_session", "headers")
+        return super()._settings() | {name: getattr(self, name) for name in names}
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+        until = time.monotonic() + self.timeout
+        if self._write is None:
+            self._write = self._writer(until)
+        if self.new_session:
+            self._leave()
+        data = {**self.reset_options, **options} | ({} if seed is None else {"seed": int(seed)})
+        try:
+            told = self._told(self._first(data, until))
+        except BaseException:
+            self._leave()
+            raise
+        said = self.system or self._asks
+        return told._replace(info={"system": said}) if said else told
+
+    def _play(self, action: str) -> Told:
+        assert self._write is not None  # for the type checker: reset made it
+        if self._link is None:
+            raise ConnectionError(f"the session at {self.url} is closed")  # a new one would be another episode's
+        try:
+            data = dict(self._write(action))
+        except ValueError as error:
+            raise Refused(str(error)) from error
+        answer = self._ask({"type": "step", "data": data}, time.monotonic() + self.timeout)
+        if (complaint := _error(answer)) is not None:
+            if complaint[0] == "VALIDATION_ERROR":
+                raise Refused(f"The environment does not take this action: {complaint[1]}")
+            raise ServerError(complaint[1])
+        return self._told(answer)
+
+    def _leave(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            with suppress(Exception):  # it is gone, or will be
+                link.send('{"type": "close"}')
+            link.close()
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._leave()
+
+    # the wire
+
+    def _first(self, data: Mapping[str, Any], until: float) -> Mapping[str, Any]:
+        """The server's answer to a reset, in a session that is opened if need be; waits while the server is full."""
+        while True:
+            answer = self._ask({"type": "reset", "data": data}, until)
+            complaint = _error(answer)
+            if complaint is None:
+                return answer
+            if complaint[0] == "VALIDATION_ERROR":
+                raise ValueError(f"{self.url} refuses the options of reset: {complaint[1]}")
+            if complaint[0] != "CAPACITY_REACHED":
+                raise ServerError(f"{self.url} cannot begin an episode: {complaint[1]}")
+            self._leave()
+            if time.monotonic() + FULL_PAUSE > until:
+                raise TimeoutError(f"{self.url} had no free session within {self.timeout:g} s: {complaint[1]}")
+            time.sleep(FULL_PAUSE)
+
+    def _ask(self, message: Mapping[str, Any], until: float) -> Mapping[str, Any]:
+        """The answer to a message. A connection that fails, or is late, is given up.
+
+        Raises:
+            TimeoutError, ConnectionError, ServerError: there is none, or it is no JSON object.
+        """
+        from websockets.exceptions import ConnectionClosed
+
+        text = json.dumps(message)
+        link = self._link or self._open(until)
+        try:
+            with suppress(ConnectionClosed):  # a full server says so and hangs up: what it said can still be read
+                link.send(text)
+            answer = json.loads(link.recv(max(0.0, until - time.monotonic())))
+        except TimeoutError:
+            self._drop()
+            raise TimeoutError(f"{self.url} did not answer within {self.timeout:g} s") from None
+        except (ConnectionClosed, OSError) as error:
+            self._drop()
+            raise ConnectionError(f"the connection to {self.url} was lost: {error}") from error
+        except (ValueError, RecursionError) as error:
+            self._drop()
+            raise ServerError(f"{self.url} answered what is no JSON: {error}") from error
+        if not isinstance(answer, dict) or not isinstance(answer.get("data"), dict):
+            self._drop()
+            raise ServerError(f"{self.url} answered what is no message of OpenEnv")
+        return answer
+
+    def _open(self, until: float) -> ClientConnection:
+        try:
+            from websockets.exceptions import InvalidHandshake
+            from websockets.sync.client import connect
+        except ImportError as error:
+            raise ImportError('an OpenEnv server is spoken to with websockets: pip install "rlvr[serve]"') from error
+        parts = urlsplit(self.url)
+        scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
+        try:
+            opened = connect(
+                f"{scheme}://{parts.netloc}{parts.path}/ws",
+                additional_headers=self.headers,
+                max_size=MAX_MESSAGE,
+                open_timeout=max(0.01, until - time.monotonic()),
+                close_timeout=CLOSE_SECONDS,
+                proxy=None if _is_here(parts.hostname or "") else True,
+            )
+        except TimeoutError:
+            raise TimeoutError(f"{self.url} did not open a session within {self.timeout:g} s") from None
+        except (InvalidHandshake, OSError) as error:
+            raise ConnectionError(f"there is no OpenEnv server at {self.url}: {error}") from error
+        self._link = opened.__enter__()  # the way that its versions share; `_leave` is its end
+        return self._link
+
+    def _drop(self) -> None:
+        """Give up the connection without a word: nobody may wait for a server that is late already."""
+        link, self._link = self._link, None
+        if link is not None:
+            with suppress(OSError):
+                link.socket.shutdown(socket.SHUT_RDWR)
+            link.close()
+
+    # texts and actions
+
+    def _told(self, answer: Mapping[str, Any]) -> Told:
+        data = answer["data"]
+        seen = data.get("observation")
+        if not isinstance(seen, dict):
+            raise ServerError(f"{self.url} sent no observation")
+        done = data.get("done") is True
+        truncated = done and any(
+            isinstance(d, dict) and d.get("truncated") is True for d in (seen, data.get("metadata"))
+        )
+        return Told(self._text(seen), data.get("reward"), done and not truncated, truncated)
+
+    def _text(self, seen: Mapping[str, Any]) -> str:
+        if callable(self.to_text):
+            return str(self.to_text(seen))
+        if self.to_text is not None:
+            if self.to_text not in seen:
+                raise ServerError(f"the observation has no {self.to_text!r}; it has {', '.join(seen)}")
+            value = seen[self.to_text]
+            return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        shown = {name: v for name, v in seen.items() if name not in ("metadata", "reward", "done") and v is not None}
+        (only, *more) = shown.values() or [""]
+        return only if isinstance(only, str) and not more else json.dumps(shown, ensure_ascii=False)
+
+    def _writer(self, until: float) -> ToAction:
+        if callable(self.to_action):
+            return self.to_action
+        field = self.to_action
+        if field is None:
+            schema = _without_metadata(self._schema(until))
+            needed, fields = schema.get("required", []), schema.get("properties", {})
+            if len(needed) != 1 or fields.get(needed[0], {}).get("type") != "string":
+                self._asks = (
+                    "Act by writing one JSON object, alone or in a fenced block. Its JSON schema:\n"
+                    + json.dumps(schema, ensure_ascii=False)
+                )
+                return read_object
+            field = needed[0]
+        return lambda text: {field: text}
+
+    def _schema(self, until: float) -> dict[str, Any]:
+        """The JSON schema of the server's actions."""
+        reply = exchange(f"{self.url}/schema", None, self.headers, until)
+        schema = reply.body.get("action") if isinstance(reply.body, dict) else None
+        if not isinstance(schema, dict):
+            raise ServerError(f"{self.url}/schema is no schema of OpenEnv (status {reply.status}); give to_action")
+        return schema
+
+
+def read_object(text: str) -> Action:
+    """The JSON object of a reply: its last fenced block, or all of it after the thinking.
+
+    Raises:
+        ValueError: there is none; the message is for the policy.
+    """
+    found, problem = find_json(text)
+    if found is None:
+        raise ValueError(f"An action is one JSON object: {problem}.")
+    try:
+        value = load(found)
+    except NotJSON as error:
+        raise ValueError(f"An action is one JSON object: {error}.") from None
+    if not isinstance(value, dict):
+        raise ValueError("An action is one JSON object, not another value.")
+    return value
+
+
+def _without_metadata(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema of what a policy is to write."""
+    fields = {name: field for name, field in schema.get("properties", {}).items() if name != "metadata"}
+    return {**schema, "properties": fields}
+
+
+def _error(answer: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The code and the message of an answer that is an error."""
+    if answer.get("type") != "error":
+        return None
+    data = answer["data"]
+    said = str(data.get("message"))
+    wrong = data.get("errors")
+    if isinstance(wrong, list):
+        places = [(e.get("loc"), e.get("msg")) for e in wrong if isinstance(e, dict)]
+        said += "".join(f"; {'.'.join(map(str, loc or ()))}: {message}" for loc, message in places)
+    return str(data.get("code")), said[:1_000]
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine, to which no proxy leads."""
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,274 @@
+"""Environments that other people's servers play, as Gymnasium environments: what is the same whatever the wire.
+
+A server decides what an episode is and what it is worth; nothing of it can be restored or told apart by content. What
+is made sure here is the rest: every call has a deadline, an answer never belongs to another step, an episode that
+could not be played has a verdict that is not ``valid`` instead of a reward of 0, no episode is without end, and a
+server that ignores seeds, or whose second episode remembers the first, is refused.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import math
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, Self
+from urllib.parse import urlsplit
+
+import gymnasium as gym
+
+from rlvr.envs.core.spaces import Text
+from rlvr.envs.core.verdict import Status, Verdict
+
+MAX_MESSAGE: Final = 16 << 20  # bytes of one answer
+MAX_TEXT: Final = 1_000_000  # characters of an observation
+SHOWN: Final = 2_000  # characters of a server's complaint
+
+
+class Told(NamedTuple):
+    """What a server said: what the policy reads next, and of a step what it earned and whether that was the end.
+
+    Attributes:
+        reward: None where the server scored nothing.
+        info: what else ``info`` is to hold, such as the system prompt or the role.
+    """
+
+    text: str
+    reward: Any = None
+    terminated: bool = False
+    truncated: bool = False
+    info: Mapping[str, Any] = {}  # never written to
+
+
+class Refused(ValueError):
+    """The server does not take what the policy wrote; the message is for the policy, which may try again."""
+
+
+class ServerError(RuntimeError):
+    """The server failed, or said what cannot be understood."""
+
+
+class RemoteEnv(gym.Env[str, str]):
+    """Base of environments that are played elsewhere: `_begin` and `_play` speak to the server, `_leave` lets go of it.
+
+    ``info`` holds ``env_id``, ``seed``, ``turn``, ``role``, ``system`` (first only, if any), ``verdict`` after each
+    step and ``success`` at the end. A step that fails for the server's part ends the episode, truncated, with a verdict
+    ``env_error`` or, past the deadline, ``timeout``; a reset that fails raises.
+
+    Args:
+        url: where the server is.
+        timeout: seconds that each answer may take.
+        max_turns: actions an episode may take here, whatever the server thinks.
+        success: the return (sum of rewards) from which an episode counts as a success.
+        binary: pay 1 for a success and 0 for all else, so that credit for less cannot be farmed; else what the
+            server pays.
+        check_seed: play the first seeded ``reset`` twice and raise where the episodes begin differently.
+
+    Raises:
+        ConnectionError: there is no server, or it went away, in ``reset``.
+        TimeoutError: it did not answer ``reset`` in time.
+        ServerError: it cannot begin an episode.
+        ValueError: an argument out of range, or options that the server refuses.
+    """
+
+    metadata = {"render_modes": []}  # noqa: RUF012  (gymnasium's own declaration)
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 60.0,
+        max_turns: int = 100,
+        success: float = 1.0,
+        binary: bool = False,
+        check_seed: bool = True,
+    ) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
+            raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
+        if not 0 < timeout < math.inf:
+            raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
+        if max_turns < 1:
+            raise ValueError(f"max_turns must be at least 1, got {max_turns!r}")
+        self.url, self.timeout, self.max_turns = url.rstrip("/"), timeout, max_turns
+        self.success, self.binary, self.check_seed = success, binary, check_seed
+        self.observation_space = self.action_space = Text(MAX_TEXT)
+        self._over, self._turn, self._return = True, 0, 0.0
+        self._seed: int | None = None
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._over = True
+        told = self._begin(seed, options or {})
+        if seed is not None and self.check_seed:
+            again = self._begin(seed, options or {})
+            if again.text != told.text:
+                raise ServerError(
+                    f"{self.url} begins differently when it is reset with seed {seed} again: it ignores seeds, or"
+                    " remembers the last episode; check_seed=False plays it nevertheless"
+                )
+            told, self.check_seed = again, False
+        if told.terminated or told.truncated:
+            raise ServerError(f"{self.url} ends the episode before it begins: {told.text[:SHOWN]}")
+        self._seed = self._seed if seed is None else int(seed)
+        self._over, self._turn, self._return = False, 0, 0.0
+        return told.text[:MAX_TEXT], {**self._facts(), **told.info}
+
+    def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        if not isinstance(action, str):
+            raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
+        if self._over:
+            raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
+        self._turn += 1
+        text = action[:MAX_TEXT].encode("utf-8", "replace").decode()  # lone surrogates are no JSON
+        try:
+            told = self._play(text)
+            earned = self._earned(told)
+        except Refused as complaint:
+            return self._answer(Told(str(complaint)[:SHOWN]), 0.0, "unparsable")
+        except TimeoutError as error:
+            return self._failed("timeout", error)
+        except Exception as error:
+            return self._failed("env_error", error)
+        if earned is None:
+            return self._failed("verifier_error", ServerError(f"the server's reward was {told.reward!r:.100}"))
+        self._return += earned
+        return self._answer(told, earned, "partial")
+
+    def close(self) -> None:
+        self._over = True
+        self._leave()
+
+    def spawn(self) -> Self:
+        """Another environment of the same settings, with a session of its own."""
+        twin = type(self)(**self._settings())
+        twin.spec = self.spec
+        return twin
+
+    # what a wire does
+
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+        """Begin an episode."""
+        raise NotImplementedError
+
+    def _play(self, action: str) -> Told:
+        """Carry out an action.
+
+        Raises:
+            Refused: the policy wrote what the server cannot take.
+            TimeoutError, ConnectionError, ServerError: it could not be carried out, or nobody knows.
+        """
+        raise NotImplementedError
+
+    def _leave(self) -> None:
+        """Let go of the session, if there is one."""
+
+    def _settings(self) -> dict[str, Any]:
+        names = ("url", "timeout", "max_turns", "success", "binary", "check_seed")
+        return {name: getattr(self, name) for name in names}
+
+    # what became of a step
+
+    def _earned(self, told: Told) -> float | None:
+        """The reward as a number; None for an end that nobody scored, or what is no number."""
+        if told.reward is None:
+            return None if told.terminated or told.truncated else 0.0
+        if not isinstance(told.reward, int | float) or not math.isfinite(told.reward):
+            return None
+        return float(told.reward)
+
+    def _answer(self, told: Told, earned: float, status: Status) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """A step that was carried out, or refused for what the policy wrote."""
+        out_of_turns = self._turn >= self.max_turns and not told.terminated
+        self._over = told.terminated or told.truncated or out_of_turns
+        reason = told.text[:500]
+        if self._over:
+            won = told.terminated and self._return >= self.success
+            if status != "unparsable":
+                status = "correct" if won else "partial" if self._return > 0 and not self.binary else "wrong"
+            reason = "out of turns" if out_of_turns else reason
+            reward = float(won) if self.binary else earned
+        else:
+            reward = 0.0 if self.binary else earned
+        parts = {"return": self._return} if self.binary and self._over else {}
+        verdict = Verdict(reward, status, None, reason, parts)
+        info = {**self._facts(), **told.info, "verdict": verdict}
+        if self._over:
+            info["success"] = verdict.success
+        return told.text[:MAX_TEXT], reward, told.terminated, self._over and not told.terminated, info
+
+    def _failed(self, status: Status, error: Exception) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """A step of which nobody knows what it earned."""
+        self._over = True
+        self._leave()
+        verdict = Verdict(0.0, status, reason=f"{type(error).__name__}: {error}"[:500])
+        return verdict.reason, 0.0, False, True, {**self._facts(), "verdict": verdict, "success": False}
+
+    def _facts(self) -> dict[str, Any]:
+        name = self.spec.id if self.spec else type(self).__name__
+        return {"env_id": name, "seed": self._seed, "turn": self._turn, "role": "user"}
+
+
+class Reply(NamedTuple):
+    """An HTTP answer whose body is JSON."""
+
+    status: int
+    body: Any
+    cookies: list[str]
+
+
+def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str], until: float) -> Reply:
+    """One HTTP request, a POST of JSON or without a body a GET, over a connection of its own.
+
+    A connection that is kept can be closed by the server at any time, and nobody would know whether what was sent over
+    it was carried out.
+
+    Args:
+        until: when it must be over, of ``time.monotonic``; a server that drips bytes is cut off then.
+
+    Raises:
+        TimeoutError, ConnectionError: no answer in time, or none at all.
+        ServerError: an answer that is too long, or no JSON.
+    """
+    parts = urlsplit(url)
+    seconds = max(0.01, until - time.monotonic())
+    kind = http.client.HTTPSConnection if parts.scheme in ("https", "wss") else http.client.HTTPConnection
+    connection = kind(parts.hostname or "", parts.port, timeout=seconds)
+    late = threading.Event()
+    watch = threading.Timer(seconds, _cut, (connection, late))
+    watch.daemon = True
+    watch.start()
+    try:
+        data = None if body is None else json.dumps(body).encode()
+        sent = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close", **headers}
+        connection.request("GET" if data is None else "POST", parts.path, data, sent)
+        response = connection.getresponse()
+        text = response.read(MAX_MESSAGE + 1)
+        if late.is_set() or response.length:
+            raise ConnectionError("the answer broke off")
+    except (OSError, http.client.HTTPException) as error:
+        if late.is_set() or isinstance(error, TimeoutError):
+            raise TimeoutError(f"{url} did not answer within {seconds:.3g} s") from None
+        raise ConnectionError(f"{url} could not be reached: {error}") from error
+    finally:
+        watch.cancel()
+        connection.close()
+    if len(text) > MAX_MESSAGE:
+        raise ServerError(f"{url} sent more than {MAX_MESSAGE:,} bytes")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ServerError(f"{url} answered {response.status} and no JSON: {text[:200]!r}") from error
+    return Reply(response.status, value, response.headers.get_all("Set-Cookie", []))
+
+
+def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+    late.set()
+    link = connection.sock
+    if link is not None:
+        with suppress(OSError):
+            link.shutdown(socket.SHUT_RDWR)

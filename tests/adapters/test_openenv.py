@@ -1,0 +1,334 @@
+"""OpenEnv's own server and clients over our adapter, and its servers through our bridge; refusals without it."""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import gymnasium as gym
+import pytest
+
+from rlvr.adapters import openenv as adapter
+from rlvr.adapters import rows, versions
+from rlvr.adapters import testing as kit
+from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.envs import Verdict
+
+from .loopback_app import serving
+
+MULTI, REMOTE = "rlvr/GuessNumber-v0", "rlvr/openenv.Remote-v0"
+TURNS = 6
+foreign = pytest.mark.foreign
+
+
+# without it
+
+
+@pytest.mark.parametrize(
+    ("found", "complaint"), [(None, "openenv is not installed"), ("0.9.1", r"openenv 0\.9\.1 is too old")]
+)
+def test_a_missing_or_older_openenv_is_named(monkeypatch, found, complaint):
+    def version(package):
+        if found is None:
+            raise versions.metadata.PackageNotFoundError(package)
+        return found
+
+    monkeypatch.setattr(versions.metadata, "version", version)
+    with pytest.raises(ImportError, match=complaint + ".*openenv>=0.10,<0.11"):
+        adapter.server_app(MULTI)
+
+
+# with it
+
+
+def connect(url):
+    from openenv.core import GenericEnvClient
+
+    return GenericEnvClient(base_url=url).sync()
+
+
+def say(message):
+    return {"message": message}
+
+
+@foreign
+def test_the_adapter_conforms_over_a_real_server_with_concurrent_sessions():
+    pytest.importorskip("openenv")
+
+    def play(specs, engine):
+        with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
+            urls = {}
+            for spec in specs:
+                key = json.dumps(spec.kwargs)
+                if key not in urls:
+                    app = adapter.server_app(f"{kit.MODULE}:{kit.SAY}", spec.kwargs, max_sessions=8)
+                    urls[key] = stack.enter_context(serving(app))
+            return list(pool.map(lambda spec: play_one(urls[json.dumps(spec.kwargs)], spec, engine), specs))
+
+    print("\n".join(kit.conform(play, kit.Engine(), tokens=False, groups=4)))
+
+
+def play_one(url, spec, engine) -> kit.Played:
+    client = connect(url)
+    try:
+        client.connect()
+        try:
+            told = client.reset(spec=spec.to_json())
+        except RuntimeError as error:
+            said = str(error)
+            return kit.Played(spec, None) if "on purpose" in said else pytest.fail(said)
+        said, rewards, actions = told.observation["text"], [], []
+        while not told.done:
+            actions.append(engine.reply(said))
+            told = client.step(say(actions[-1]))
+            said += told.observation["text"]
+            rewards.append(told.reward)
+        seen = told.observation
+        assert seen["turn"] == len(actions)
+        assert seen["valid"] == (None not in rewards)
+        reward = sum(rewards) if seen["valid"] else None
+        return kit.Played(spec, reward, None, actions, Verdict.from_dict(seen["verdict"]))
+    finally:
+        client.close()
+
+
+@pytest.fixture(scope="module")
+def server():
+    pytest.importorskip("openenv")
+    with serving(adapter.server_app(MULTI, {"level": 2, "max_turns": TURNS}, max_sessions=2)) as url:
+        yield url
+
+
+@foreign
+def test_tasks_are_named_by_seed_split_index_and_spec(server):
+    direct = gym.make(MULTI, level=2, max_turns=TURNS)
+    client = connect(server)
+    with client:
+        for seed in (0, 7):
+            assert client.reset(seed=seed).observation["text"] == direct.reset(seed=seed)[0]
+        options = {"split": "test", "index": 5, "level": 1}
+        expected = direct.reset(seed=0, options=options)[0]
+        assert {client.reset(**options).observation["text"] for _ in range(3)} == {expected}
+        (row,) = rows(MULTI, 1, seed=11, kwargs={"level": 2, "max_turns": TURNS})
+        first = client.reset(spec=row["spec"], episode_id="mine").observation
+        assert first["text"] == row["prompt"][-1]["content"]
+        assert first["system"] == row["prompt"][0]["content"]
+        state = client.state()
+        assert (state["episode_id"], state["spec"], state["step_count"]) == ("mine", row["spec"], 0)
+        assert "secret" not in json.dumps(state)
+        for complaint, asked in {
+            "no option 'indexx'": {"indexx": 1},
+            "no seed and no options beside": {"spec": row["spec"], "seed": 3},
+            "this server plays": {"spec": row["spec"].replace("rlvr/GuessNumber", "rlvr/Terminal")},
+            "is a JSON object": {"spec": "not json"},
+        }.items():
+            with pytest.raises(RuntimeError, match=complaint):
+                client.reset(**asked)
+            with pytest.raises(RuntimeError, match="no episode is under way"):
+                client.step(say("5"))
+
+
+@foreign
+def test_a_limit_is_truncated_and_says_so_in_a_field_of_its_own(server):
+    with connect(server) as client:
+        client.reset(seed=0)
+        told = [client.step(say("no number")) for _ in range(TURNS)]
+        assert [each.done for each in told] == [False] * (TURNS - 1) + [True]
+        assert told[-1].observation["truncated"]
+        assert told[-1].reward == 0.0
+        with pytest.raises(RuntimeError, match="no episode is under way"):
+            client.step(say("5"))
+        with pytest.raises(RuntimeError, match="VALIDATION_ERROR"):
+            client.step({"message": "5", "extra": 1})
+
+
+@foreign
+def test_http_has_no_sessions_and_is_refused_with_a_sentence(server):
+    body = json.dumps({"action": say("5")}).encode()
+    request = urllib.request.Request(f"{server}/step", body, {"Content-Type": "application/json"})
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(request)
+    assert caught.value.code >= 400
+
+
+@foreign
+def test_rewards_of_all_turns_at_the_end_for_a_harness_that_takes_the_last():
+    pytest.importorskip("openenv")
+    spec = kit.say_specs(1)[0]
+    app = adapter.server_app(f"{kit.MODULE}:{kit.SAY}", reward_at_end=True)
+    with serving(app) as url, connect(url) as client:
+        told = client.reset(spec=spec.to_json())
+        rewards = []
+        while not told.done:
+            told = client.step(say(kit.obey(told.observation["text"])))
+            rewards.append(told.reward)
+    assert rewards[:2] == [None, None]
+    assert rewards[2] == pytest.approx(1.0)
+
+
+@foreign
+def test_openenvs_own_validation_of_a_running_server_passes(server):
+    from openenv.cli.__main__ import app
+    from typer.testing import CliRunner
+
+    done = CliRunner().invoke(app, ["validate", "--url", server, "--json"])
+    assert done.exit_code == 0, done.output
+
+
+# the other direction
+
+
+@foreign
+def test_a_full_server_is_waited_for(server):
+    first = gym.make(REMOTE, url=server, to_text="text", check_seed=False)
+    others = [gym.make(REMOTE, url=server, to_text="text", check_seed=False, timeout=t) for t in (30, 0.5)]
+    first.reset(seed=1)
+    others[0].reset(seed=1)
+    with pytest.raises(TimeoutError, match="no free session within"):
+        others[1].reset(seed=1)
+    threading.Timer(0.5, others[0].close).start()
+    late = gym.make(REMOTE, url=server, to_text="text", check_seed=False)
+    assert late.reset(seed=1)[0] == first.reset(seed=1)[0]
+    for env in (first, late, *others):
+        env.close()
+
+
+@foreign
+def test_our_server_through_our_bridge_is_what_direct_stepping_is(server):
+    direct, remote = gym.make(MULTI, level=2, max_turns=TURNS), gym.make(REMOTE, url=server, to_text="text")
+    for seed in range(3):
+        assert direct.reset(seed=seed)[0] == remote.reset(seed=seed)[0]
+        over = False
+        while not over:
+            action = direct.unwrapped.solve() if seed else "no number"
+            here, there = direct.step(action), remote.step(action)
+            assert here[:4] == there[:4]
+            over = here[2] or here[3]
+        assert here[4]["verdict"].status == there[4]["verdict"].status
+        assert there[4]["success"] == bool(seed)
+    remote.close()
+
+
+def guessing(**flags):
+    """A server in OpenEnv's own way: two required fields, one reward at the end, and what is asked to be wrong."""
+    from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
+
+    class Guess(Action):
+        number: int
+        why: str
+
+    class Hint(Observation):
+        hint: str = ""
+        tries: int = 0
+
+    class Guessing(Environment[Guess, Hint, State]):
+        SUPPORTS_CONCURRENT_SESSIONS = True
+        seen = ""
+        count = 0
+
+        def reset(self, seed=None, episode_id=None, **options):
+            self.count, self.secret = self.count + 1, (seed or 0) % 10
+            if flags.get("ignores_seeds"):
+                self.secret = self.count
+            self.seen = self.seen * bool(flags.get("remembers")) + f"a number near {self.secret + 1}; "
+            self.tries = 0
+            return Hint(hint=self.seen, metadata={"answer": self.secret})
+
+        def step(self, action, timeout_s=None):
+            self.tries += 1
+            if action.number == 99:
+                raise RuntimeError("ninety-nine is too much")
+            done = action.number == self.secret
+            reward = {True: flags.get("pays", 1.0), False: None}[done]
+            return Hint(hint="yes" if done else "no", tries=self.tries, done=done, reward=reward)
+
+        @property
+        def state(self):
+            return State(step_count=self.tries)
+
+    return create_fastapi_app(Guessing, Guess, Hint, max_concurrent_envs=16)
+
+
+@foreign
+def test_a_server_of_theirs_is_played_by_json_and_tells_the_policy_what_was_wrong():
+    pytest.importorskip("openenv")
+    with serving(guessing()) as url:
+        env = gym.make(REMOTE, url=url)
+        observation, info = env.reset(seed=4)
+        assert observation == '{"hint": "a number near 5; ", "tries": 0}'
+        assert '"number"' in info["system"]
+        assert '"answer"' not in str((observation, info))
+        for text, complaint in {
+            "four": "JSON",
+            "[4]": "JSON object",
+            '{"number": "x", "why": ""}': "does not take this action",
+            '{"number": 4}': "why",
+        }.items():
+            observation, reward, terminated, truncated, info = env.step(text)
+            assert (reward, terminated, truncated, info["verdict"].status) == (0.0, False, False, "unparsable")
+            assert complaint in observation
+        observation, reward, terminated, _, info = env.step('<think>4?</think>```json\n{"number": 4, "why": "so"}\n```')
+        assert (reward, terminated, info["success"], info["verdict"].status) == (1.0, True, True, "correct")
+        with pytest.raises(gym.error.ResetNeeded):
+            env.step("again")
+        env.reset(seed=5)
+        *_, truncated, info = env.step('{"number": 99, "why": ""}')
+        assert truncated
+        assert info["verdict"].status == "env_error"
+        assert "ninety-nine" in info["verdict"].reason
+        env.reset(seed=5)
+        env.close()
+
+
+@foreign
+@pytest.mark.parametrize("flag", ["ignores_seeds", "remembers"])
+def test_a_server_that_ignores_seeds_or_remembers_episodes_is_refused(flag):
+    pytest.importorskip("openenv")
+    with serving(guessing(**{flag: True})) as url:
+        env = gym.make(REMOTE, url=url)
+        with pytest.raises(RuntimeError, match="begins differently"):
+            env.reset(seed=1)
+        env.close()
+        fresh = gym.make(REMOTE, url=url, new_session=True, to_text="hint")
+        assert fresh.reset(seed=1)[0].count("near") == 1
+        assert fresh.reset(seed=1)[0].count("near") == 1
+        fresh.close()
+
+
+@foreign
+def test_an_end_that_nobody_scored_is_not_a_zero():
+    pytest.importorskip("openenv")
+    with serving(guessing(pays=None)) as url:
+        env = gym.make(REMOTE, url=url)
+        env.reset(seed=3)
+        *_, info = env.step('{"number": 3, "why": ""}')
+        assert info["verdict"].status == "verifier_error"
+        env.close()
+
+
+@foreign
+def test_rollouts_over_many_sessions_at_once_and_a_server_that_goes_away():
+    pytest.importorskip("openenv")
+
+    class Solver(ExpertAgent):
+        def act(self, conversations):
+            from rlvr.agents import Reply
+
+            texts = [c.messages[-1]["content"] for c in conversations]
+            return [Reply(json.dumps({"number": int(t.split()[-1].strip(";")) - 1, "why": ""})) for t in texts]
+
+    with serving(guessing()) as url:
+        rollout = Rollout(REMOTE, Solver(), workers=8, batch_size=8, env_settings={"url": url, "to_text": "hint"})
+        episodes = rollout([Request(seed=seed) for seed in range(24)])
+        assert all(episode.success for episode in episodes), [e.verdict for e in episodes if not e.success]
+        env = gym.make(REMOTE, url=url, timeout=5)
+        env.reset(seed=1)
+    *_, truncated, info = env.step('{"number": 1, "why": ""}')
+    assert truncated
+    assert info["verdict"].status == "env_error"
+    with pytest.raises(ConnectionError, match="no OpenEnv server"):
+        env.reset(seed=1)
