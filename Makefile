@@ -31,8 +31,8 @@ test: check
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --quiet
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check . src/rlvr/*.py
-	$(BIN)/ruff format --check . src/rlvr/*.py
+	$(BIN)/ruff check . src/*.py src/rlvr/*.py
+	$(BIN)/ruff format --check . src/*.py src/rlvr/*.py
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

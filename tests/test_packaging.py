@@ -51,6 +51,7 @@ def normalised(name: str) -> str:
 def shipped() -> set[str]:
     """Every file of the tree that belongs in the wheel, by its path there."""
     files = {f"rlvr/{path.name}" for path in (ROOT / "src" / "rlvr").iterdir() if path.is_file()}
+    files |= {path.name for path in (ROOT / "src").glob("*.py")}
     for room in ROOMS:
         for path in (ROOT / room).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
