@@ -1,4 +1,7 @@
-"""Chores for the Terminal: a workspace, what to do in it, an expert's commands, and how it must look in the end."""
+"""A chore for the Terminal: a workspace, what to do in it, an expert's key presses, and how it must be in the end.
+
+The kinds of chores are in ``chores_files``, ``chores_git`` and ``chores_live``.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,27 @@ import gzip
 import io
 import random
 import tarfile
-from collections import Counter
-from collections.abc import Callable, Mapping
+import zlib
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
+from rlvr.envs.agentic.keys import write_keys
+from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.sandbox import Daemon, Limits, SandboxError, Workspace, shared
+
 WORDS = "amber birch cedar delta ember fjord grove harbor iris juniper kelp lotus maple north olive pine quartz".split()
 PEOPLE = "Ada Ben Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena".split()
-SERVICES = ("auth", "cart", "mail", "search", "users")
+MAX_FILE = 64_000  # bytes
+TRIED = Limits(seconds=10.0)
+# The dates of git are fixed, so that the same commits have the same names in every run.
+VARIABLES = {
+    "PS1": "\\w\\$ ", "HISTFILE": "", "LESSHISTFILE": "-", "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_AUTHOR_NAME": "Ada", "GIT_AUTHOR_EMAIL": "ada@example.org", "GIT_AUTHOR_DATE": "2026-01-31T12:00:00+0000",
+    "GIT_COMMITTER_NAME": "Ada", "GIT_COMMITTER_EMAIL": "ada@example.org",
+    "GIT_COMMITTER_DATE": "2026-01-31T12:00:00+0000",
+}  # fmt: skip
+_BARE = b"[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
 
 
 class Chore(NamedTuple):
@@ -22,7 +38,7 @@ class Chore(NamedTuple):
     Attributes:
         text: what is asked.
         files: the workspace at the start, by path.
-        commands: what an expert types.
+        commands: lines that an expert types.
         wanted: files that must hold exactly this in the end; None for those that must be gone. All other files of the
             start must be as they were.
         modes: permission bits that files must have in the end.
@@ -30,6 +46,12 @@ class Chore(NamedTuple):
         archive: a tar.gz that must hold exactly these files, if one is to be made.
         script: a Python program that may be changed, the path and the content of another input, and what the program
             must then print, if one is to be mended.
+        setup: a bash script that is run before the shell opens.
+        daemons: programs that run in the background.
+        exits: the exit codes of those that must have ended; all others must still run.
+        repository: the folder of a git repository, if the chore is about one.
+        asked: git commands, and what they must print of that repository in the end.
+        keys: what an expert presses, action by action, where that is not ``commands``.
     """
 
     text: str
@@ -40,279 +62,118 @@ class Chore(NamedTuple):
     links: Mapping[str, str] = MappingProxyType({})
     archive: tuple[str, dict[str, bytes]] | None = None
     script: tuple[str, str, bytes, str] | None = None
+    setup: str = ""
+    daemons: tuple[Daemon, ...] = ()
+    exits: Mapping[str, int] = MappingProxyType({})
+    repository: str = ""
+    asked: tuple[tuple[str, bytes], ...] = ()
+    keys: tuple[str, ...] = ()
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """What an expert does, but for the <Done> at the end."""
+        return self.keys or tuple(f"{write_keys(command)}<Enter>" for command in self.commands)
 
 
-def _lines(rows: list[str]) -> bytes:
+def lines(rows: list[str]) -> bytes:
     return "".join(f"{row}\n" for row in rows).encode()
 
 
-def _names(rng: random.Random, count: int) -> list[str]:
+def file_names(rng: random.Random, count: int) -> list[str]:
     return [f"{word}{rng.randint(1, 99)}" for word in rng.sample(WORDS, count)]
 
 
-def _tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
+def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
     """Files in nested folders, of different contents and lengths."""
     found = {}
-    for place, name in enumerate(_names(rng, count)):
+    for place, name in enumerate(file_names(rng, count)):
         folder = "/".join(rng.sample(("red", "green", "blue"), rng.randint(0, 2)))
         rows = rng.choices(WORDS, k=rng.randint(3, 60))
-        found["/".join(filter(None, ("data", folder, name + suffixes[place % len(suffixes)])))] = _lines(rows)
+        found["/".join(filter(None, ("data", folder, name + suffixes[place % len(suffixes)])))] = lines(rows)
     return found
 
 
-def sort_names(rng: random.Random) -> Chore:
-    rows = rng.choices(PEOPLE, k=rng.randint(12, 40))
-    name, out = _names(rng, 2)
-    text = f"Write the different lines of {name}.txt to {out}.txt, in the order of the alphabet, each once."
-    return Chore(
-        text, {f"{name}.txt": _lines(rows)}, (f"sort -u {name}.txt > {out}.txt",),
-        {f"{out}.txt": _lines(sorted(set(rows)))},
-    )  # fmt: skip
+# grading
 
 
-def count_matches(rng: random.Random) -> Chore:
-    rows = [" ".join(rng.choices(WORDS, k=4)) for _ in range(rng.randint(20, 60))]
-    word, name = rng.choice(WORDS), _names(rng, 1)[0]
-    count = sum(word in row.split() for row in rows)
-    text = f"Write to count.txt how many lines of {name}.log contain the word {word}: one line with the number."
-    command = f"grep -cw {word} {name}.log > count.txt"
-    return Chore(text, {f"{name}.log": _lines(rows)}, (command,), {"count.txt": f"{count}\n".encode()})
+def judged(chore: Chore, workspace: Workspace) -> Verdict:
+    """The verdict on what a terminal left."""
+    found = workspace.files
+    files = {path: content for path, (kind, content, _) in found.items() if kind == "file"}
+    expected: dict[str, bytes | None] = {**chore.files, **chore.wanted}
+    if chore.script:
+        del expected[chore.script[0]]
+    for path, content in expected.items():
+        if content is None and path in found:
+            return wrong(reason=f"{path} should not be there")
+        if content is not None and files.get(path) != content:
+            return wrong(reason=f"{path} is not as it should be")
+    for path, mode in chore.modes.items():
+        if found[path][2] != mode:
+            return wrong(reason=f"{path} has the permissions {found[path][2]:o}, not {mode:o}")
+    for path, target in chore.links.items():
+        if path not in found or found[path][:2] != ("link", target):
+            return wrong(reason=f"{path} is no link to {target}")
+    for daemon in chore.daemons:
+        if workspace.daemons.get(daemon.name) != chore.exits.get(daemon.name):
+            ended = "should have ended by itself" if daemon.name in chore.exits else "should still run"
+            return wrong(reason=f"{daemon.name} {ended}")
+    plain = {path: content for path, content in files.items() if isinstance(content, bytes)}
+    if chore.archive and _unpacked(plain.get(chore.archive[0])) != chore.archive[1]:
+        return wrong(reason=f"{chore.archive[0]} does not hold what it should")
+    if chore.repository:
+        return _asked(chore, plain)
+    return _tried(chore, plain) if chore.script else correct(reason="the workspace is as it was asked")
 
 
-def sort_inbox(rng: random.Random) -> Chore:
-    kinds = (".txt", ".csv", ".log")
-    files = {f"inbox/{name}{kinds[i % 3]}": _lines(rng.choices(WORDS, k=3)) for i, name in enumerate(_names(rng, 9))}
-    kind, folder = rng.choice(kinds), rng.choice(("kept", "sorted", "archive"))
-    wanted: dict[str, bytes | None] = {}
+def _unpacked(data: bytes | None) -> dict[str, bytes] | None:
+    """The files of a tar.gz; None if it is none, or holds something else than files."""
+    if data is None:
+        return None
+    try:
+        plain = gzip.GzipFile(fileobj=io.BytesIO(data)).read(MAX_FILE * 16)
+        held: dict[str, bytes] = {}
+        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as tar:
+            for entry in tar:
+                file = tar.extractfile(entry) if entry.isreg() else None
+                name = entry.name.removeprefix("./")
+                if file is None or name in held:
+                    return None
+                held[name] = file.read(MAX_FILE)
+    except (OSError, EOFError, ValueError, tarfile.TarError, zlib.error):
+        return None
+    return held
+
+
+def _tried(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
+    """Whether the mended script prints what it must for an input that was not in the workspace."""
+    if chore.script is None:
+        return correct()
+    path, given, content, printed = chore.script
+    code = files.get(path, b"").decode("utf-8", "replace")
+    try:
+        result = shared().run_python(code, files={given: content}, limits=TRIED)
+    except SandboxError as error:
+        return Verdict(0.0, "verifier_error", reason=f"the sandbox: {error}"[:300])
+    if result.stdout.split() != [printed]:
+        return wrong(reason=f"{path} does not print what it should for another {given}")
+    return correct(reason="the script is mended")
+
+
+def _asked(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
+    """Whether git says of the repository what it must. Only its objects and branches are looked at, in a sandbox of
+    their own: no settings, hooks or programs of it."""
+    folder, kept = f"{chore.repository}/.git/", {"repository/config": _BARE, "repository/refs/keep": b""}
     for path, content in files.items():
-        if path.endswith(kind):
-            wanted |= {path: None, path.replace("inbox", folder): content}
-    text = f"Move all files of inbox that end in {kind} to a new folder {folder}. Leave the others where they are."
-    return Chore(text, files, (f"mkdir {folder}", f"mv inbox/*{kind} {folder}/", f"ls {folder}"), wanted)
-
-
-def select_column(rng: random.Random) -> Chore:
-    rows = [(rng.choice(PEOPLE), rng.randint(1, 99), rng.choice(WORDS)) for _ in range(rng.randint(15, 40))]
-    bound = rng.randint(20, 80)
-    data = _lines(["name,points,team", *(f"{a},{b},{c}" for a, b, c in rows)])
-    column = rng.choice((1, 3))
-    text = (
-        f"table.csv has a heading. Write the {'name' if column == 1 else 'team'} of each row with more than {bound} "
-        "points to chosen.txt, one a line, in the order of the table and without the heading."
-    )
-    command = f"awk -F, 'NR > 1 && $2 > {bound} {{print ${column}}}' table.csv > chosen.txt"
-    chosen = [row[column - 1] for row in rows if row[1] > bound]
-    return Chore(text, {"table.csv": data}, (command,), {"chosen.txt": _lines([str(each) for each in chosen])})
-
-
-def replace_word(rng: random.Random) -> Chore:
-    files = _tree(rng, 8, (".txt", ".md"))
-    old, new = rng.choice(WORDS), f"new{rng.randint(10, 99)}"
-    wanted: dict[str, bytes | None] = {
-        path: content.replace(f"{old}\n".encode(), f"{new}\n".encode())
-        for path, content in files.items()
-        if path.endswith(".txt")
-    }
-    text = f"In all .txt files below data replace the word {old} by {new}, everywhere. Leave the .md files alone."
-    return Chore(text, files, (f"find data -name '*.txt' -exec sed -i 's/\\b{old}\\b/{new}/g' {{}} +",), wanted)
-
-
-def set_modes(rng: random.Random) -> Chore:
-    files = _tree(rng, 8, (".sh", ".txt"))
-    run, read = rng.choice((0o700, 0o750, 0o755)), rng.choice((0o600, 0o640, 0o644, 0o400))
-    modes = {path: run if path.endswith(".sh") else read for path in files}
-    text = f"Below data give every file that ends in .sh the permissions {run:o}, and every other file {read:o}."
-    commands = tuple(f"find data -type f {how} -exec chmod {mode:o} {{}} +" for how, mode in
-                     (("-name '*.sh'", run), ("! -name '*.sh'", read)))  # fmt: skip
-    return Chore(text, files, commands, {}, modes)
-
-
-def list_large(rng: random.Random) -> Chore:
-    files = _tree(rng, 12, (".txt", ".dat", ".log"))
-    bound = rng.randint(80, 250)
-    large = sorted(path for path, content in files.items() if len(content) > bound)
-    text = (
-        f"Write to large.txt the paths of all files below data with more than {bound} bytes, as data/..., one a line, "
-        "sorted by their bytes (as LC_ALL=C sorts)."
-    )
-    command = f"find data -type f -size +{bound}c | LC_ALL=C sort > large.txt"
-    return Chore(text, files, (command, "cat large.txt"), {"large.txt": _lines(large)})
-
-
-def unpack_some(rng: random.Random) -> Chore:
-    files = _tree(rng, 9, (".cfg", ".txt", ".bin"))
-    kind, folder = rng.choice((".cfg", ".txt", ".bin")), rng.choice(("restored", "unpacked"))
-    wanted: dict[str, bytes | None] = {
-        f"{folder}/{path}" : content if path.endswith(kind) else None for path, content in files.items()
-    }  # fmt: skip
-    text = (
-        f"backup.tar.gz holds files below data. Unpack those that end in {kind}, and no others, into a folder "
-        f"{folder}, with their paths (so that there is {folder}/data/...)."
-    )
-    commands = (f"mkdir {folder}", f"tar -xzf backup.tar.gz -C {folder} --wildcards '*{kind}'")
-    return Chore(text, {"backup.tar.gz": _packed(files)}, commands, wanted)
-
-
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        for path, content in files.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return gzip.compress(plain.getvalue(), mtime=0)
-
-
-def pad_numbers(rng: random.Random) -> Chore:
-    word = rng.choice(WORDS)
-    numbers = rng.sample(range(1, 100), 5) + rng.sample(range(100, 400), 4)
-    files = {f"pictures/{word}-{n}.txt": _lines(rng.choices(WORDS, k=3)) for n in numbers}
-    files |= {f"pictures/{rng.choice(WORDS)}.md": b"keep\n"}
-    wanted: dict[str, bytes | None] = {}
-    for n in numbers:
-        old, new = f"pictures/{word}-{n}.txt", f"pictures/{word}-{n:03d}.txt"
-        content = files[old]
-        wanted |= {old: None} if old != new else {}
-        wanted[new] = content
-    text = (
-        f"Rename the files pictures/{word}-N.txt so that each number has three digits: {word}-7.txt to {word}-007.txt."
-    )
-    loop = (
-        f"cd pictures; for f in {word}-*.txt; do n=${{f#{word}-}}; n=${{n%.txt}}; "
-        f'g={word}-$(printf %03d "$n").txt; [ "$f" = "$g" ] || mv "$f" "$g"; done'
-    )
-    return Chore(text, files, (loop, "ls"), wanted)
-
-
-def pack_some(rng: random.Random) -> Chore:
-    files = _tree(rng, 10, (".txt", ".log", ".csv"))
-    kind = rng.choice((".txt", ".log", ".csv"))
-    held = {path: content for path, content in files.items() if path.endswith(kind)}
-    text = (
-        f"Make pack.tar.gz, a tar archive compressed with gzip, of exactly the files below data that end in {kind}, "
-        "with their paths from here (data/...) and without entries for folders. Leave the files where they are."
-    )
-    command = f"find data -type f -name '*{kind}' | tar -czf pack.tar.gz -T -"
-    return Chore(text, files, (command, "tar -tzf pack.tar.gz | sort"), {}, archive=("pack.tar.gz", held))
-
-
-def join_tables(rng: random.Random) -> Chore:
-    people = rng.sample(PEOPLE, 6)
-    ids = rng.sample(range(100, 999), 6)
-    orders = [(rng.choice(ids), rng.randint(1, 50)) for _ in range(rng.randint(15, 40))]
-    totals: Counter[int] = Counter()
-    for who, amount in orders:
-        totals[who] += amount
-    names = dict(zip(ids, people, strict=True))
-    rows = sorted(f"{names[who]} {total}" for who, total in totals.items())
-    text = (
-        "people.csv has lines of number,name, and orders.csv lines of number,amount. Write to totals.txt one line "
-        "'NAME TOTAL' for each person with an order: the sum of the amounts, in the order of the names."
-    )
-    command = (
-        "awk -F, 'NR == FNR {n[$1] = $2; next} {t[$1] += $2} END {for (i in t) print n[i], t[i]}' people.csv "
-        "orders.csv | LC_ALL=C sort > totals.txt"
-    )
-    tables = {
-        "people.csv": _lines([f"{i},{name}" for i, name in names.items()]),
-        "orders.csv": _lines([f"{who},{amount}" for who, amount in orders]),
-    }
-    return Chore(text, tables, (command, "cat totals.txt"), {"totals.txt": _lines(rows)})
-
-
-def mend_script(rng: random.Random) -> Chore:
-    """A script that stops with an error; it is tried on numbers that nobody saw."""
-    factor, bound = rng.randint(2, 9), rng.randint(30, 70)
-
-    def numbers() -> list[str]:
-        rows = [str(rng.randint(1, 99)) for _ in range(rng.randint(12, 30))]
-        for place in rng.sample(range(len(rows)), 4):
-            rows[place] = rng.choice(("", "# note", "# 75"))
-        return rows
-
-    script = (
-        f"total = 0\nfor line in open('numbers.txt'):\n    number = int(line)\n    if number > {bound}:\n"
-        f"        total += {factor} * number\nprint(total)\n"
-    )
-    rows = numbers()
-    total = sum(factor * int(row) for row in rows if row.isdigit() and int(row) > bound)
-    text = (
-        "python3 sum.py should print a number, but stops at lines of numbers.txt that are empty or begin with #. Mend "
-        "the script so that it skips them, for this and for other files numbers.txt. Leave numbers.txt as it is."
-    )
-    skip = "s/^    number = int(line)/    if not line.strip().isdigit(): continue\\n    number = int(line)/"
-    return Chore(
-        text, {"sum.py": script.encode(), "numbers.txt": _lines(numbers())},
-        ("python3 sum.py 2>&1 | tail -n 1", f'sed -i "{skip}" sum.py', "python3 sum.py"), {},
-        script=("sum.py", "numbers.txt", _lines(rows), str(total)),
-    )  # fmt: skip
-
-
-def drop_duplicates(rng: random.Random) -> Chore:
-    files = _tree(rng, 7, (".txt", ".dat"))
-    originals = sorted(files)
-    for path in rng.sample(originals, 4):
-        files[
-            f"data/{'/'.join(rng.sample(('copy', 'old', 'x'), 2))}/{rng.choice(WORDS)}{rng.randint(100, 999)}.txt"
-        ] = files[path]
-    kept: set[bytes] = set()
-    wanted: dict[str, bytes | None] = {}
-    for path in sorted(files):
-        if files[path] in kept:
-            wanted[path] = None
-        kept.add(files[path])
-    text = (
-        "Some files below data have the same content. Of each set of equal files keep the one whose path comes first "
-        "(as LC_ALL=C sorts), and delete the others."
-    )
-    command = (
-        'find data -type f | LC_ALL=C sort | while read -r f; do h=$(md5sum < "$f"); '
-        'case "$seen" in *"$h"*) rm "$f";; *) seen="$seen $h";; esac; done'
-    )
-    return Chore(text, files, (command, "find data -type f | sort"), wanted)
-
-
-def sum_logs(rng: random.Random) -> Chore:
-    counts: Counter[str] = Counter()
-    files = {}
-    for day in rng.sample(range(10, 29), 3):
-        rows = []
-        for _ in range(rng.randint(20, 40)):
-            kind, service = rng.choice(("INFO", "WARN", "ERROR")), rng.choice(SERVICES)
-            rows.append(f"{kind} {service} took {rng.randint(1, 900)} ms")
-            counts[service] += kind == "ERROR"
-        files[f"logs/day-{day}.log.gz"] = gzip.compress(_lines(rows), mtime=0)
-    rows = [f"{name},{count}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count]
-    text = (
-        "The compressed logs in logs have lines such as 'ERROR mail took 12 ms'. Write to errors.csv one line "
-        "'service,count' for each service with errors over all logs, the most errors first and equal ones in the order "
-        "of the alphabet."
-    )
-    command = (
-        'zcat logs/*.gz | awk \'$1 == "ERROR" {n[$2]++} END {for (s in n) print s "," n[s]}\' | '
-        "LC_ALL=C sort -t, -k2,2nr -k1,1 > errors.csv"
-    )
-    return Chore(text, files, (command, "cat errors.csv"), {"errors.csv": _lines(rows)})
-
-
-def link_newest(rng: random.Random) -> Chore:
-    versions = {(rng.randint(1, 3), rng.randint(0, 15), rng.randint(0, 12)) for _ in range(9)}
-    files = {f"releases/v{a}.{b}.{c}/notes.txt": _lines([rng.choice(WORDS)]) for a, b, c in sorted(versions)}
-    newest = "v{}.{}.{}".format(*max(versions))
-    old = "v{}.{}.{}".format(*min(versions))
-    text = (
-        "Below releases there is a folder for each version, vMAJOR.MINOR.PATCH. Make releases/current a symbolic link "
-        f"whose target is the bare name of the newest folder, and delete the oldest folder, {old}."
-    )
-    commands = (f"cd releases && rm -r {old} && ln -sfn $(ls -d v* | sort -V | tail -n 1) current", "readlink current")
-    return Chore(text, files, commands, {f"releases/{old}/notes.txt": None}, links={"releases/current": newest})
-
-
-Maker = Callable[[random.Random], Chore]
-LEVELS: tuple[tuple[Maker, ...], ...] = (
-    (sort_names, count_matches, sort_inbox),
-    (select_column, replace_word, set_modes),
-    (list_large, unpack_some, pad_numbers),
-    (pack_some, join_tables, mend_script),
-    (drop_duplicates, sum_logs, link_newest),
-)
+        part = path.removeprefix(folder)
+        if part != path and part.startswith(("HEAD", "packed-refs", "objects/", "refs/")) and "/info/" not in part:
+            kept[f"repository/{part}"] = content
+    for question, answer in chore.asked:
+        command = f"git --git-dir=repository {question}"
+        try:
+            result = shared().run_shell(command, files=kept, limits=TRIED, env=VARIABLES)
+        except SandboxError as error:
+            return Verdict(0.0, "verifier_error", reason=f"the sandbox: {error}"[:300])
+        if result.stdout.encode() != answer:
+            return wrong(reason=f"git {question} of {chore.repository} does not say what it should")
+    return correct(reason="the repository is as it was asked")

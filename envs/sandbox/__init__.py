@@ -9,10 +9,12 @@ from rlvr.envs.sandbox.limits import (
     Tier,
 )
 from rlvr.envs.sandbox.probes import Report, TierReport, doctor, probe
-from rlvr.envs.sandbox.sandbox import Sandbox, Session, shared
+from rlvr.envs.sandbox.sandbox import Daemon, PseudoTerminal, Sandbox, Session, Typed, Workspace, shared
 
 __all__ = [
+    "Daemon",
     "Limits",
+    "PseudoTerminal",
     "Report",
     "Result",
     "Sandbox",
@@ -22,6 +24,8 @@ __all__ = [
     "Session",
     "Tier",
     "TierReport",
+    "Typed",
+    "Workspace",
     "doctor",
     "probe",
     "shared",

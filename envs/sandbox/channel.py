@@ -11,6 +11,8 @@ import socket
 import struct
 from typing import Any
 
+ASKED = ("session", "calls", "referee", "terminal")  # programs that are asked, and answer, while they run
+
 
 def readable(fd: int, seconds: float) -> bool:
     """Wait until there is something to read, or the end; ``select`` would refuse descriptors over 1023."""

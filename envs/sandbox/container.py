@@ -12,11 +12,12 @@ import tempfile
 from typing import Any, NoReturn
 
 from rlvr.envs.sandbox import kernel, program
+from rlvr.envs.sandbox.channel import ASKED
 
 
 def run(request: dict[str, Any]) -> NoReturn:
     """Place the descriptors, lower the limits that a process can set on itself, run. Never returns."""
-    if request["mode"] in ("session", "calls", "referee"):
+    if request["mode"] in ASKED:
         os.dup2(0, program.REQUESTS, inheritable=False)
         os.dup2(1, program.REPLIES, inheritable=False)
         null = os.open("/dev/null", os.O_RDONLY)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.envs.sandbox import bundle, scratch
+from rlvr.envs.sandbox.channel import ASKED
 from rlvr.envs.sandbox.limits import Limits, SandboxError, Tier
 from rlvr.envs.sandbox.native import memory_file
 from rlvr.envs.sandbox.running import Ended, Running
@@ -96,7 +97,7 @@ class _DirectBackend:
         home = self._home()
         text = json.dumps({**request, "home": home, "lock": not self.unsafe}).encode()
         head = b"".join(b"%d\n%s" % (len(part), part) for part in (bundle.inside(), text))
-        channel = request["mode"] in ("session", "calls", "referee")
+        channel = request["mode"] in ASKED
         feed = None if channel else memory_file(head + stdin)
         argv, container = self._command(limits)
         try:

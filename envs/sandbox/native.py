@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.envs.sandbox import bundle
-from rlvr.envs.sandbox.channel import readable, receive, send
+from rlvr.envs.sandbox.channel import ASKED, readable, receive, send
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import Plan
 from rlvr.envs.sandbox.running import Ended, Running
@@ -231,7 +231,7 @@ class NativeBackend:
         while not zygote.wait_until_clean():
             self.give_back(zygote, healthy=False)
             zygote = self._take()
-        channel = request["mode"] in ("session", "calls", "referee")
+        channel = request["mode"] in ASKED
         theirs, mine = {}, {}
         try:
             theirs["stdin"] = memory_file(stdin) if stdin else os.open("/dev/null", os.O_RDONLY)

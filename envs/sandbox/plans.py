@@ -21,6 +21,8 @@ from rlvr.envs.sandbox.keeper import CONFIG, first_closed_folder
 from rlvr.envs.sandbox.limits import Tier
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
+_TERMINAL = "/dev/tty"  # whatever terminal the program has: its sandbox's, or none
+_CLOSED = ("--remount-ro", "/", "--chdir", "/")
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
     "/etc/ld.so.cache", "/etc/alternatives",
@@ -62,8 +64,8 @@ class Plan:
         }  # fmt: skip
 
 
-def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int) -> Plan:
-    """The plan of a native tier.
+def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals: bool = False) -> Plan:
+    """The plan of a native tier; with ``terminals``, programs find the devices of a terminal.
 
     Raises:
         Missing: this machine lacks something that can be seen without trying.
@@ -78,7 +80,7 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int) -> Plan:
     drop = root and unused_uid() is not None
     python, prefix, uncover = _interpreter(drop, packages)
     readable = [] if prefix.startswith("/usr/") else [prefix]
-    config: dict[str, Any] = {"tier": tier, "packages": list(packages), "own_uid": drop}
+    config: dict[str, Any] = {"tier": tier, "packages": list(packages), "own_uid": drop, "terminals": terminals}
     command = (python, "-I", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_DESCRIPTOR, "zygote", CONFIG)
     shared: dict[str, Any] = {
         "drop_uid": drop, "uncover": tuple(uncover), "config": config,
@@ -88,9 +90,12 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int) -> Plan:
         binds = {path: path for path in readable}
         config["packages"] = [f"/packages/{number}" for number in range(len(packages))]
         binds.update(zip(packages, config["packages"], strict=True))
-        return Plan(tier="T3", argv=(*_bubblewrap(binds), *command), **shared)
+        config["processes"] = terminals and _can_mount_processes()
+        processes = ("--proc", "/proc") if config["processes"] else ()
+        return Plan(tier="T3", argv=(*_bubblewrap(binds, terminals), *processes, *_CLOSED, *command), **shared)
     _require_landlock(drop)
-    config.update(readable=[*_SYSTEM, *readable, *packages], devices=list(_DEVICES))
+    devices = [*_DEVICES, *([_TERMINAL] if terminals else [])]
+    config.update(readable=[*_SYSTEM, *readable, *packages], devices=devices)
     return Plan(tier="T2", argv=command, rooms_in=_scratch_parent(drop), **shared)
 
 
@@ -121,7 +126,8 @@ def _require_landlock(drop: bool) -> None:
         )
 
 
-def _bubblewrap(binds: dict[str, str]) -> list[str]:
+def _bubblewrap(binds: dict[str, str], terminals: bool = False) -> list[str]:
+    """The command line, but for ``_CLOSED`` and the program."""
     binary = shutil.which("bwrap") or shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
     if binary is None:
         raise Missing("T3 needs bubblewrap (`bwrap`)", "apt-get install bubblewrap (dnf, pacman: the same name)")
@@ -140,9 +146,21 @@ def _bubblewrap(binds: dict[str, str]) -> list[str]:
     for source, target in binds.items():
         argv += ["--ro-bind", source, target]
     argv += ["--dir", "/tmp", "--dir", "/dev/shm"]
-    for path in _DEVICES:
+    for path in (*_DEVICES, *([_TERMINAL] if terminals else [])):
         argv += ["--dev-bind", path, path]
-    return [*argv, "--remount-ro", "/", "--chdir", "/"]
+    if terminals:
+        argv += ["--dir", "/dev/pts", "--symlink", "pts/ptmx", "/dev/ptmx"]
+    return argv
+
+
+@cache
+def _can_mount_processes() -> bool:
+    """Whether a sandbox may have a /proc; containers that hide parts of their own forbid it. Tried."""
+    argv = _bubblewrap({})
+    info = argv.index("--info-fd")
+    argv = [*argv[:info], *argv[info + 2 :], "--proc", "/proc", *_CLOSED, "true"]
+    tried = subprocess.run(argv, capture_output=True, check=False, user=unused_uid() if os.geteuid() == 0 else None)
+    return tried.returncode == 0
 
 
 # --- the interpreter -------------------------------------------------------------------------------------

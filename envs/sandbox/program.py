@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import referee, wire
+from rlvr.envs.sandbox import referee, terminal, wire
 
 REQUESTS, REPLIES = 3, 4  # the descriptors of a session or of a program that is called
 _STATUS_OF_ERROR = 1
@@ -244,6 +244,11 @@ def _referee(request: dict[str, Any]) -> int:
     return referee.judge(request, _requests(), _replier(request["reply_bytes"]))
 
 
+def _terminal(request: dict[str, Any]) -> int:
+    return terminal.serve(request, _requests(), _replier(request["reply_bytes"]))
+
+
 _MODES: dict[str, Callable[[dict[str, Any]], int]] = {
     "script": _script, "shell": _shell, "session": _session, "calls": _calls, "referee": _referee,
+    "terminal": _terminal,
 }  # fmt: skip

@@ -21,7 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rlvr.envs.sandbox import plans, probes, wire
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
@@ -56,6 +56,8 @@ class Sandbox:
         parallel: programs at one time; more wait for their turn (their clock does not run yet).
         packages: folders that programs may import from, read-only (a ``site-packages``, for example).
         total_memory_mb: of one sandbox with all its processes, where a control group can be made.
+        terminals: whether programs find the devices of a terminal, and on T3 a ``/proc`` with their own processes; see
+            ``terminal``.
         image: the container image of tier T1; it needs ``python3`` and is never pulled.
         unsafe_local: run programs on this machine without any protection. They can do all that you can. Every
             ``Result`` says so.
@@ -72,6 +74,7 @@ class Sandbox:
         parallel: int | None = None,
         packages: Sequence[str] = (),
         total_memory_mb: int = 2048,
+        terminals: bool = False,
         image: str = DEFAULT_IMAGE,
         unsafe_local: bool = False,
     ) -> None:
@@ -82,7 +85,8 @@ class Sandbox:
         for folder in folders:
             if not os.path.isdir(folder):
                 raise ValueError(f"packages must name folders, {folder!r} is not one")
-        self._backend = _backend(tier, folders, total_memory_mb, image, self._parallel, unsafe_local)
+        self._backend = _backend(tier, folders, total_memory_mb, terminals, image, self._parallel, unsafe_local)
+        self._terminals = terminals
         self._turns = threading.BoundedSemaphore(self._parallel)
         self._threads: ThreadPoolExecutor | None = None
         self._lock = threading.Lock()
@@ -199,6 +203,42 @@ class Sandbox:
         request = _request("session", "", limits, files=files)
         request["seconds"] = 86_400
         return Session(self._backend.start(request, b"", limits, None), limits)
+
+    def terminal(
+        self,
+        limits: Limits = DEFAULT_LIMITS,
+        files: Mapping[str, str | bytes] | None = None,
+        *,
+        rows: int = 24,
+        columns: int = 80,
+        setup: str = "",
+        daemons: Sequence[Daemon] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> PseudoTerminal:
+        """bash on a pseudo-terminal of the sandbox's own. ``limits.seconds`` is the deadline of each call.
+
+        A terminal holds a sandbox of its own, beyond ``parallel``, until it is closed.
+
+        Args:
+            limits: what it may use.
+            files: its folder at the start, which is also HOME.
+            rows, columns: how large the terminal says it is.
+            setup: a bash script, run before anything else.
+            daemons: programs that run in the background from the start, each with a name.
+            env: variables besides PATH, HOME, LANG and TERM.
+
+        Raises:
+            SandboxError: the sandbox failed, or the setup did.
+            ValueError: a file's path leaves the folder, or this sandbox was made without ``terminals``.
+        """
+        if not self._terminals:
+            raise ValueError("this sandbox has no terminals: make it with Sandbox(terminals=True)")
+        request = _request("terminal", "", limits, files=files)
+        request.update(
+            rows=rows, columns=columns, setup=setup, variables=dict(env or {}), reply_bytes=4 * _REPLY_BYTES,
+            daemons=[list(each) for each in daemons], seconds=86_400,
+        )  # fmt: skip
+        return PseudoTerminal(self._backend.start(request, b"", limits, None), limits)
 
     @contextlib.contextmanager
     def channel(self, mode: str, code: str, limits: Limits, *, wait: bool = True, **fields: Any) -> Iterator[Channel]:
@@ -337,6 +377,101 @@ class Session:
         self.close()
 
 
+class Daemon(NamedTuple):
+    """A program in the background of a terminal: ``argv``, and ``given`` on its standard input. It prints a line when
+    it is ready."""
+
+    name: str
+    argv: Sequence[str]
+    given: str = ""
+
+
+class Typed(NamedTuple):
+    """What came of typing.
+
+    Attributes:
+        printed: what the terminal was sent; the middle of much is left out.
+        rests: whether nothing runs any more that does not wait for keys.
+        untyped: how many keys were left out because time was up.
+        mark: a checksum of the workspace.
+    """
+
+    printed: bytes
+    rests: bool
+    untyped: int
+    mark: int
+
+
+class Workspace(NamedTuple):
+    """What a terminal left: ``files`` by path as (kind, content or target, permissions), content None where it is too
+    much; ``daemons`` by name as exit code, or None if it still ran."""
+
+    files: dict[str, tuple[str, bytes | str | None, int]]
+    daemons: dict[str, int | None]
+
+
+class PseudoTerminal:
+    """A shell that is typed into. Not for several threads at once. Use as a context manager, or ``close`` it."""
+
+    def __init__(self, running: Running, limits: Limits) -> None:
+        self._running, self._limits = running, limits
+
+    @property
+    def alive(self) -> bool:
+        """False once what holds the terminal has ended."""
+        return self._running.alive
+
+    def type(self, keys: Sequence[tuple[bytes, float]], seconds: float) -> Typed:
+        """Type keys, each once the one before it has had its effect; returns when the terminal rests, or time is up.
+
+        Args:
+            keys: bytes, and seconds to wait after them at least; for a negative number, at most for anything new.
+            seconds: after so many the rest is left out, and what runs goes on running.
+
+        Raises:
+            ProgramEnded: what holds the terminal was brought down.
+            SandboxError: the sandbox failed.
+        """
+        packed = [[binascii.b2a_base64(data, newline=False).decode(), pause] for data, pause in keys]
+        answer = self._ask({"keys": packed, "seconds": seconds}, seconds + self._limits.seconds)
+        return Typed(
+            binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]), int(answer["mark"])
+        )
+
+    def copy(self) -> Workspace:
+        """End all that runs, and read the workspace.
+
+        Raises:
+            ProgramEnded: what holds the terminal was brought down.
+        """
+        answer = self._ask({"copy": True}, self._limits.seconds)
+        files = {
+            path: (kind, binascii.a2b_base64(content) if kind == "file" and content is not None else content, mode)
+            for path, (kind, content, mode) in answer["files"].items()
+        }
+        return Workspace(files, answer["daemons"])
+
+    def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
+        try:
+            return Channel(self._running, time.monotonic() + seconds).ask(message)
+        except (ProgramEnded, SandboxDied) as error:
+            self._running.kill()
+            self._running.result()  # raises if it never started
+            if isinstance(error, SandboxDied):
+                raise ProgramEnded("killed") from None
+            raise
+
+    def close(self) -> None:
+        """End the shell and all that it started."""
+        self._running.close()
+
+    def __enter__(self) -> PseudoTerminal:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
 def _request(
     mode: str,
     code: str,
@@ -357,7 +492,7 @@ def _request(
 
 
 def _backend(
-    tier: str, packages: tuple[str, ...], memory_mb: int, image: str, parallel: int, unsafe_local: bool
+    tier: str, packages: tuple[str, ...], memory_mb: int, terminals: bool, image: str, parallel: int, unsafe_local: bool
 ) -> Backend:
     if unsafe_local:
         if tier != "auto":
@@ -369,30 +504,29 @@ def _backend(
             raise ValueError("tier T1 takes its packages from the image: build one that has them")
         return ContainerBackend(probes.probe_tier("T1", image).engine, image)
     try:
-        return NativeBackend(plans.make(chosen, packages, memory_mb), parallel)
+        return NativeBackend(plans.make(chosen, packages, memory_mb, terminals), parallel)
     except plans.Missing as missing:
         raise SandboxUnavailable(f"{missing.what}\n  to change it: {missing.command}") from None
 
 
-_shared: Sandbox | None = None
+_shared: dict[tuple[int, bool], Sandbox] = {}
 _shared_lock = threading.Lock()
-_shared_pid = 0
 
 
-def shared() -> Sandbox:
-    """The sandbox that graders and tools share in this process; made when first needed.
+def shared(terminals: bool = False) -> Sandbox:
+    """The sandbox that graders and tools share in this process, or the one for terminals; made when first needed.
 
     Raises:
         SandboxUnavailable: no tier holds on this machine.
     """
-    global _shared, _shared_pid
+    key = (os.getpid(), terminals)  # after a fork the sandbox belongs to the other process
     with _shared_lock:
-        if _shared is None or _shared_pid != os.getpid():
-            _shared, _shared_pid = Sandbox(), os.getpid()
-            atexit.register(_close_shared, os.getpid())
-        return _shared
+        if key not in _shared:
+            _shared[key] = Sandbox(terminals=terminals)
+            atexit.register(_close_shared, key)
+        return _shared[key]
 
 
-def _close_shared(pid: int) -> None:
-    if _shared is not None and pid == os.getpid():
-        _shared.close()
+def _close_shared(key: tuple[int, bool]) -> None:
+    if key[0] == os.getpid():
+        _shared[key].close()

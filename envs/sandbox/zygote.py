@@ -157,6 +157,18 @@ class _Zygote:
         for folder in ("/tmp", "/dev/shm"):
             kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID_NODEV, size)
         os.mkdir(home, 0o700)
+        if self._config["terminals"]:
+            self._make_devices()
+
+    def _make_devices(self) -> None:
+        """Pseudo-terminals and a list of processes of the run's own; nobody else's are in them."""
+        flags = kernel.MS_NOSUID_NODEV
+        kernel.mount("devpts", "/dev/pts", "devpts", kernel.MS_NOSUID, "newinstance,ptmxmode=0666,mode=620")
+        if self._config["processes"]:
+            try:
+                kernel.mount("proc", "/proc", "proc", flags)
+            except OSError:  # the one underneath shows the sandbox's own processes: better none
+                kernel.mount("tmpfs", "/proc", "tmpfs", flags, "size=4k,mode=555")
 
     # --- T2 ---
 
@@ -164,16 +176,23 @@ class _Zygote:
         home = f"{self._config['scratch']}/run{self._runs}"
         os.mkdir(home, 0o700)
         child = os.fork()
+        at_terminal = request["mode"] == "terminal"
         if child == 0:
-            os.setpgid(0, 0)
+            if at_terminal:  # who has a terminal leads a session
+                os.setsid()
+                request["leads"] = True
+            else:
+                os.setpgid(0, 0)
             self._become_program(request, fds, home)
-        with contextlib.suppress(OSError):
-            os.setpgid(child, child)
+        if not at_terminal:
+            with contextlib.suppress(OSError):
+                os.setpgid(child, child)
         _close(fds)
 
         def kill() -> None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(child, signal.SIGKILL)
+            for end in (os.kill, os.killpg):
+                with contextlib.suppress(ProcessLookupError):
+                    end(child, signal.SIGKILL)
 
         over, closed = self._wait(child, kill, lambda: scratch.weigh(home, request["disk_mb"] << 20))
         kill()  # the leader is not reaped yet, so the group's number is still ours
@@ -196,7 +215,9 @@ class _Zygote:
             _place({slot: fds[name] for slot, name in enumerate(_FDS) if name in fds}, fds["status"])
             if self._namespaces:
                 self._make_room(home, request["disk_mb"])
-            else:
+            if request["mode"] == "terminal":
+                request["pty"] = os.openpty()  # the sandbox's own on T3; elsewhere before it is out of reach
+            if not self._namespaces:
                 kernel.landlock(self._config["readable"], [home], self._config["devices"])
             kernel.drop_capabilities()
             os.umask(0o077)

@@ -1,23 +1,29 @@
-"""Terminal: a real shell, a drawn screen, and a check of the workspace that nothing typed can reach."""
+"""Terminal: a real shell on a pseudo-terminal, a drawn screen, and a check of what is left that nothing typed can
+reach."""
 
 from __future__ import annotations
 
 import pickle
 import random
+import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import gymnasium as gym
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.agentic import terminal
-from rlvr.envs.agentic.chores import LEVELS
-from rlvr.envs.agentic.terminal import COLUMNS, ROWS, Sitting, Terminal
+from rlvr.envs.agentic import chores, keys, terminal
+from rlvr.envs.agentic.keys import Key, read_keys, write_keys
+from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
+from rlvr.envs.agentic.terminal import LEVELS, Sitting, Terminal
 from rlvr.envs.core.text_env import TextEnv
-from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, probes
+from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, Workspace, probes
 
 pytest.importorskip("pyte")
 KINDS = [(level, kind) for level, row in enumerate(LEVELS, 1) for kind in range(len(row))]
+NAMED = {make.__name__: (level, kind) for level, row in enumerate(LEVELS, 1) for kind, make in enumerate(row)}
 
 
 def available() -> bool:
@@ -29,146 +35,342 @@ def available() -> bool:
 
 
 held = pytest.mark.skipif(not available(), reason="no sandbox tier in which permissions may be changed")
+sees_processes = pytest.mark.skipif(not probes.probe_tier("T3").holds, reason="only T3 has job control and a /proc")
 
 
 def seated(level: int, kind: int = 0, seed: int = 0) -> tuple[Terminal, Sitting]:
     return Terminal(), Sitting(level, kind, seed)
 
 
-def play(task: Terminal, state: Sitting, *lines: str) -> tuple[Sitting, object]:
-    verdict = None
-    for line in lines:
-        state, verdict, *_ = task.apply(state, line)
+def play(task: Terminal, state: Sitting, *actions: str) -> tuple[Sitting, Verdict]:
+    verdict = Verdict(0.0, "partial")
+    for action in actions:
+        state, verdict, *_ = task.apply(state, action)
     return state, verdict
 
 
-def solved(task: Terminal, state: Sitting) -> tuple[Sitting, object]:
+def shown(task: Terminal, state: Sitting, *actions: str) -> list[str]:
+    """The lines of the screen after some actions, without the one that tells of the cursor."""
+    return task.observe(play(task, state, *actions)[0]).splitlines()[:-1]
+
+
+def solved(task: Terminal, state: Sitting) -> tuple[Sitting, Verdict]:
     while True:
         state, verdict, over, _ = task.apply(state, task.solve(state))
         if over:
             return state, verdict
 
 
+# keys
+
+
+def test_keys_have_the_names_that_are_documented():
+    assert read_keys("ls -l<Enter>") == [Key("ls -l"), Key("\r")]
+    assert read_keys("<c-C><Ctrl-d><C-[><C-Space>") == [Key("\x03"), Key("\x04"), Key("\x1b", 0.15), Key("\0")]
+    assert read_keys("<Down*3><A-f><F5>") == [Key("\x1b[B" * 3), Key("\x1bf"), Key("\x1b[[E")]
+    assert read_keys("a\nb<Enter>\nc") == [Key("a\r"), Key("b"), Key("\r"), Key("c")]
+    assert read_keys("<Lt>Enter> <Return>") == [Key("<"), Key("Enter> "), Key("\r")]
+    assert read_keys("cat <<EOF >a <b>") == [Key("cat <<EOF >a <b>")]
+
+
+@given(st.text(alphabet=st.sampled_from("<>EntrDowlC-*3 \\[]x"), max_size=40))
+def test_what_is_written_as_keys_types_itself(text):
+    assert "".join(key.sent for key in read_keys(write_keys(text))) == text
+
+
+@pytest.mark.parametrize("text", ["a\x00b", "\x1b[A", "\ud800", "<Esc>" * 401, "<Down*99>" * 5])
+def test_what_no_key_sends_is_refused(text):
+    with pytest.raises(ValueError, match=r"printable|400 keys"):
+        read_keys(text)
+
+
+# screens
+
+
+def drawn(text: str) -> list[str]:
+    screen = Screen()
+    screen.feed(text.encode())
+    return screen.text().split("\n")
+
+
+def test_a_screen_is_what_an_emulator_draws():
+    assert drawn("100 %\r  7\r\nred\x1b[31m ink\x1b[0m\x1b[2D!") == ["  7 %", "red i!k"]
+    assert drawn("\r\n".join(map(str, range(200))))[-1] == "199"
+    screen = Screen()
+    assert screen.feed(b"ab\x1b[6n") == "\x1b[1;3R"
+    assert screen.cursor() == (1, 3)
+
+
+@settings(max_examples=60)
+@given(st.text(alphabet=st.sampled_from("a1;?[]m\x1b\x9b\x00\r\n\t\x08HJKhlr0953漢"), max_size=120))
+def test_no_printed_text_breaks_the_screen(text):
+    rows = drawn(text)
+    assert len(rows) <= ROWS
+    assert all(len(row) <= COLUMNS for row in rows)
+    assert drawn(f"{text}\x1b\\\x1bcstill here")[-1].endswith("here")
+
+
+# chores
+
+
 def test_there_are_as_many_kinds_as_are_promised():
-    assert len({LEVELS[level - 1][kind] for level, kind in KINDS}) == len(KINDS) >= 12
+    assert len(NAMED) == len(KINDS) >= 20
 
 
 @pytest.mark.parametrize(("level", "kind"), KINDS)
 def test_a_chore_is_not_done_before_it_begins(level, kind):
     for seed in range(30):
         chore = LEVELS[level - 1][kind](random.Random(seed))
-        assert len(chore.commands) + 1 <= terminal.TURNS
-        changed = [path for path, content in chore.wanted.items() if chore.files.get(path) != content]
-        assert changed or chore.modes or chore.links or chore.archive or chore.script
+        assert chore == LEVELS[level - 1][kind](random.Random(seed))
+        assert len(chore.actions) + 1 <= terminal.TURNS
+        files = {path: ("file", content, 0o644) for path, content in chore.files.items()}
+        untouched = Workspace(files, {daemon.name: None for daemon in chore.daemons})
+        assert chores.judged(chore, untouched).reward == 0.0 or chore.script or chore.modes
 
 
 @held
 @pytest.mark.parametrize(("level", "kind"), KINDS)
-def test_the_experts_commands_do_it_and_one_thing_more_undoes_it(level, kind):
+def test_the_experts_keys_do_it_and_one_thing_more_undoes_it(level, kind):
     task, state = seated(level, kind, 5)
-    assert solved(task, state)[1].reward == 1.0
+    after, verdict = solved(task, state)
+    assert verdict.reward == 1.0, (verdict, after.screen)
     chore = terminal._chore(state)
-    spared = next(path for path in chore.files if chore.wanted.get(path, b"") is not None)
-    state = play(task, state, *chore.commands, f"cd ~; chmod u+w {spared}; echo more >> {spared}")[0]
-    assert play(task, state, "done")[1].reward == 0.0 or chore.script
+    spared = next(path for path in [*chore.files, *chore.wanted] if chore.wanted.get(path, b"") is not None)
+    spoil = f"<Enter>cd ~; chmod u+w {spared}; echo more >> {spared}<Enter>"
+    assert play(task, state, *chore.actions, spoil, "<Done>")[1].reward == 0.0 or chore.script
+
+
+@held
+@pytest.mark.parametrize("name", ["set_modes", "restore_file", "stop_worker", "choose_settings", "commit_part"])
+def test_doing_nothing_earns_nothing(name):
+    task, state = seated(*NAMED[name], 3)
+    assert play(task, state, "<Done>")[1].reward == 0.0
 
 
 @held
 @pytest.mark.parametrize(
-    "lines",
+    "actions",
     [
-        (),
-        ("echo passed", "echo 'reward: 1'"),
-        ("rm -rf ~/* ~/.[a-z]*",),
-        ("exit 0",),
-        ("kill -9 $PPID",),
-        ("kill -9 -1",),
-        ("echo 'import sys; sys.exit(0)' | tee json.py base64.py os.py stat.py main.py",),
-        ("trap 'echo $BASH_COMMAND' DEBUG", "alias printf=true; printf() { true; }"),
-        ("exec 1>&-",),
-        ("chmod 000 ~",),
-        ("mkfifo sorted.txt out.txt; ln -s /dev/zero zero",),
-        ("cd / && ls; cat /etc/passwd /proc/1/environ",),
+        ("echo passed<Enter>", "echo 'reward: 1'<Enter>"),
+        ("rm -rf ~/* ~/.[a-z]*<Enter>",),
+        ("exit 0<Enter>", "<C-d>", "exec false<Enter>"),
+        ("kill -9 $PPID<Enter>",),
+        ("kill -9 -1<Enter>",),
+        ("echo 'import sys; sys.exit(0)' | tee json.py base64.py os.py stat.py main.py<Enter>",),
+        ("trap 'echo $BASH_COMMAND' DEBUG<Enter>", "PROMPT_COMMAND='exit'<Enter>", "ls<Enter>"),
+        ("exec 1>&-<Enter>", "exec 0<&-<Enter>"),
+        ("chmod 000 ~<Enter>",),
+        ("mkfifo sorted.txt out.txt; ln -s /dev/zero zero<Enter>",),
+        ("cd / && ls; cat /etc/passwd /proc/1/environ<Enter>",),
+        ("stty raw -echo -isig<Enter>", "stty rows 2 columns 2<Enter>"),
+        ("printf '\\033[?3h\\033[99999999999999999999C\\033]0;x'<Enter>", "head -c 3000000 /dev/urandom<Enter>"),
     ],
 )
-def test_cheats_and_vandals_earn_nothing(lines, monkeypatch):
-    monkeypatch.setattr(terminal, "_DRIVER", terminal._DRIVER.replace("+ 10.0", "+ 2.0"))
+def test_cheats_and_vandals_earn_nothing(actions):
     task, state = seated(2, 1, 7)
     over, verdict = False, None
-    for line in (*lines, "done"):
+    for action in (*actions, "<Done>"):
         if not over:
-            state, verdict, over, _ = task.apply(state, line)
+            state, verdict, over, _ = task.apply(state, action)
     assert (verdict.reward, verdict.valid, over) == (0.0, True, True)
+
+
+@held
+@pytest.mark.parametrize(
+    ("name", "actions"),
+    [
+        ("stop_worker", ("kill -9 $(cat run/*.pid)<Enter>",)),
+        ("stop_worker", ("for f in run/*.pid; do kill $(cat $f); done<Enter>",)),
+        ("reload_worker", ("echo port 1 | tee conf/*.conf state/*.txt<Enter>",)),
+        ("choose_settings", ("echo yes | python3 settings.py<Enter>", "touch settings.dat<Enter>")),
+        ("commit_part", ("cd *[0-9]; git commit -qam x<Enter>",)),
+        ("merge_branch", ("cd *[0-9]; git merge -q -s ours $(git branch --format='%(refname:short)')<Enter>",)),
+        ("merge_branch", ("cd *[0-9]; printf '#!/bin/sh\\necho fake' > .git/config; rm -r .git/refs<Enter>",)),
+        ("find_bad_commit", ("cd *[0-9]; git log --format=%s > ../bad.txt<Enter>",)),
+    ],
+)
+def test_a_wrong_way_through_a_chore_earns_nothing(name, actions):
+    for seed in (1, 2):
+        task, state = seated(*NAMED[name], seed)
+        verdict = play(task, state, *actions, "<Done>")[1]
+        assert (verdict.reward, verdict.valid) == (0.0, True)
+
+
+# the terminal
 
 
 @held
 def test_the_shell_keeps_its_folder_and_its_names_and_a_restored_one_lives_through_the_same():
     task, state = seated(3)
-    state = play(task, state, "cd data; x=41; f() { echo $((x + 1)); }", "f; basename $PWD")[0]
-    assert state.screen.splitlines()[1:] == ["42", "data", "$"]
-    terminal._SESSIONS.clear()
+    state = play(task, state, "cd data; x=41; f() { echo $((x + 1)); }<Enter>", "clear; f; basename $PWD<Enter>")[0]
+    assert task.observe(state).splitlines()[:2] == ["42", "data"]
+    terminal._SEATS.clear()
     again = pickle.loads(pickle.dumps(state))
-    assert play(pickle.loads(pickle.dumps(task)), again, "f")[0].screen.splitlines()[1:] == ["42", "$"]
+    assert shown(pickle.loads(pickle.dumps(task)), again, "clear; f<Enter>")[0] == "42"
 
 
 @held
 def test_two_forks_do_not_see_each_others_files():
     env = TextEnv(Terminal(), level=1)
     env.reset(seed=1)
-    env.step("echo one > one.txt")
+    env.step("echo one > one.txt<Enter>")
     twin = env.fork()
-    env.step("echo two > two.txt")
-    assert "two.txt" not in twin.step("ls")[0]
-    assert "two.txt" in env.step("ls")[0]
+    env.step("echo two > two.txt<Enter>")
+    assert "two.txt" not in twin.step("ls *.txt<Enter>")[0].partition("ls *.txt")[2]
+    assert "two.txt" in env.step("ls *.txt<Enter>")[0].partition("ls *.txt")[2]
 
 
 @held
-def test_a_line_that_does_not_end_is_stopped_and_the_episode_goes_on(monkeypatch):
-    monkeypatch.setattr(terminal, "_DRIVER", terminal._DRIVER.replace("+ 10.0", "+ 0.5"))
+def test_what_cannot_be_brought_back_is_refused_with_the_reason():
     task, state = seated(1)
-    state, verdict = play(task, state, "sleep 60")
-    assert "[stopped: it took too long" in state.screen
+    state = play(task, state, "date +%N > now.txt; clear<Enter>")[0]
+    terminal._SEATS.clear()
+    verdict = play(task, state, "ls<Enter>")[1]
+    assert (verdict.status, verdict.valid) == ("env_error", False)
+    assert "led to another workspace" in verdict.reason
+
+
+@held
+def test_a_program_that_does_not_end_is_left_running_and_can_be_interrupted(monkeypatch):
+    monkeypatch.setattr(terminal, "ACTION_SECONDS", 0.5)
+    task, state = seated(1)
+    state, verdict = play(task, state, "sleep 60<Enter>")
     assert verdict.valid
-    state, _ = play(task, state, "yes")
-    assert "this is a new shell]" in state.screen
-    assert "still here" in play(task, state, "echo still here")[0].screen
+    assert not probes.probe_tier("T3").holds or "still running" in state.screen
+    state = play(task, state, "<C-c>", "yes<Enter>", "<C-c>")[0]
+    assert "still here" in shown(task, state, "clear; echo still here<Enter>")
 
 
 @held
-def test_what_needs_keys_finds_the_end_of_its_input():
+def test_wait_waits_for_what_comes():
     task, state = seated(1)
-    assert "EOF" in play(task, state, "python3 -c 'input()'")[0].screen
-
-
-def test_a_screen_is_what_an_emulator_draws():
-    assert terminal.screen("100 %\r  7\nred\x1b[31m ink\x1b[0m\x1b[2D!") == "  7 %\nred i!k\n$"
-    assert terminal.screen("\n".join(map(str, range(200)))).splitlines()[-2:] == ["199", "$"]
-
-
-@settings(max_examples=40)
-@given(st.text(alphabet=st.sampled_from("a1;?[]m\x1b\x9b\x00\r\n\t\x08HJKhlr0953"), max_size=120))
-def test_no_printed_text_breaks_the_screen(text):
-    lines = terminal.screen(text).splitlines()
-    assert len(lines) <= ROWS + 1
-    assert all(len(line) <= max(132, COLUMNS, len(text)) for line in lines)
+    state = play(task, state, "clear; (sleep 0.4; echo soon) &<Enter>")[0]
+    assert "soon" not in task.observe(state)
+    assert "soon" in task.observe(play(task, state, "<Wait>")[0])
 
 
 @held
-@pytest.mark.parametrize("reply", ["", " \n", "\x1b[A", "a\x00b", "x" * 5_000, "\ud800", "<think>ls"])
+def test_line_editing_history_and_completion_work():
+    task, state = seated(1)
+    state = play(task, state, "mkdir a-long-name; clear<Enter>", "echo nw<BS>e<Left*2>o<Enter>")[0]
+    assert "one" in task.observe(state).splitlines()
+    assert shown(task, state, "<Up> two<Enter>")[-2] == "one two"
+    assert shown(task, state, "cd a-<Tab><Enter>")[-1] == "~/a-long-name$"
+
+
+@sees_processes
+def test_jobs_are_stopped_and_brought_back():
+    task, state = seated(1)
+    state = play(task, state, "cat > kept.txt<Enter>one<Enter>", "<C-z>")[0]
+    assert any("Stopped" in line for line in task.observe(state).splitlines())
+    state = play(task, state, "fg<Enter>two<Enter><C-d>", "clear; cat kept.txt<Enter>")[0]
+    assert task.observe(state).splitlines()[:2] == ["one", "two"]
+
+
+@sees_processes
+def test_a_command_that_takes_a_while_is_waited_for():
+    task, state = seated(1)
+    assert "late" in shown(task, state, "clear; sleep 0.3; sleep 0.3 | cat; echo late<Enter>")
+
+
+def on_screen(*programs: str) -> pytest.MarkDecorator:
+    missing = [name for name in programs if shutil.which(name, path="/usr/local/bin:/usr/bin:/bin") is None]
+    return pytest.mark.skipif(bool(missing), reason=f"{missing} not installed")
+
+
+@held
+@on_screen("vi")
+def test_vi_edits_a_file():
+    task, state = seated(1)
+    state = play(task, state, "vi new.txt<Enter>", "ione<Enter>two<Esc>", "kx", "<Esc>:wq<Enter>")[0]
+    assert shown(task, state, "clear; cat new.txt<Enter>")[:2] == ["on", "two"]
+
+
+@held
+@on_screen("nano")
+def test_nano_edits_a_file():
+    task, state = seated(1)
+    state = play(task, state, "nano new.txt<Enter>", "one<Enter>two", "<C-o><Enter><C-x>")[0]
+    assert shown(task, state, "clear; cat new.txt<Enter>")[:2] == ["one", "two"]
+
+
+@held
+@on_screen("ed")
+def test_ed_edits_a_file():
+    task, state = seated(1)
+    state = play(task, state, "ed new.txt<Enter>", "a<Enter>one<Enter>two<Enter>.<Enter>1d<Enter>w<Enter>q<Enter>")[0]
+    assert shown(task, state, "clear; cat new.txt<Enter>")[0] == "two"
+
+
+@held
+@on_screen("less")
+def test_less_pages_and_finds():
+    task, state = seated(1)
+    state = play(task, state, "seq 500 > numbers.txt; less numbers.txt<Enter>")[0]
+    assert shown(task, state)[:2] == ["1", "2"]
+    state = play(task, state, "<PgDn>")[0]
+    assert str(ROWS) in shown(task, state)[:3]
+    state = play(task, state, "/37<Enter>", "<Down*2>")[0]
+    assert shown(task, state)[0] == "39"
+    assert shown(task, state, "qclear; echo back<Enter>")[0] == "back"
+
+
+@sees_processes
+@on_screen("top", "ps")
+def test_top_and_ps_see_the_sandbox_and_nothing_else():
+    task, state = seated(1)
+    state = play(task, state, "top<Enter>")[0]
+    assert any("PID" in line for line in task.observe(state).splitlines())
+    rows = shown(task, state, "q", "clear; ps -e -o comm= | sort -u | tr '\\n' ' '<Enter>")
+    assert set(rows[0].partition("~$")[0].split()) <= {
+        "bash",
+        "python3",
+        "python3.11",
+        "ps",
+        "sort",
+        "tr",
+        "python",
+    } | {name for name in rows[0].split() if name.startswith("python")}
+
+
+@held
+def test_a_python_prompt_is_talked_to():
+    task, state = seated(1)
+    state = play(task, state, "python3 -q<Enter>", "x = 6<Enter>x * 7<Enter>")[0]
+    assert "42" in task.observe(state).splitlines()
+    assert shown(task, state, "<C-d>", "clear; echo out<Enter>")[0] == "out"
+
+
+@held
+@pytest.mark.parametrize(
+    "reply", ["", " \n", "\x1b[A", "a\x00b", "x" * 5_000, "\ud800", "<think>ls", "ls<Enter><Done>"]
+)
 def test_what_cannot_be_typed_is_told_and_types_nothing(reply):
     task, state = seated(1)
     after, verdict = play(task, state, reply)
     assert (after.typed, verdict.status) == ((), "unparsable")
+    assert after.problem in task.observe(after)
+    assert after.problem not in task.observe(play(task, after, "<C-l>")[0])
 
 
 @held
 def test_a_sandbox_that_fails_is_no_zero(monkeypatch):
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise SandboxError("no room")
 
-    monkeypatch.setattr(terminal, "shared", lambda: type("Broken", (), {"session": fail})())
+    monkeypatch.setattr(terminal, "shared", lambda **_: type("Broken", (), {"terminal": fail})())
     task, state = seated(1)
     assert play(task, state, "ls")[1].status == "env_error"
+
+
+@held
+def test_many_terminals_at_once_lose_none():
+    task = Terminal()
+    states = [Sitting(level, kind, seed) for seed in range(2) for level, kind in KINDS[::3]]
+    with ThreadPoolExecutor(len(states)) as pool:
+        assert [verdict.reward for _, verdict in pool.map(lambda state: solved(task, state), states)] == [1.0] * len(
+            states
+        )
 
 
 def test_it_refuses_where_nothing_keeps_a_shell_in(monkeypatch):
@@ -176,3 +378,8 @@ def test_it_refuses_where_nothing_keeps_a_shell_in(monkeypatch):
     monkeypatch.setattr(terminal.os, "geteuid", lambda: 1000)
     with pytest.raises(SandboxUnavailable, match="permissions"):
         gym.make("rlvr/Terminal-v0")
+
+
+def test_the_system_prompt_names_keys_that_there_are():
+    named = {name for name in keys.NAMES if f"<{name}>" in Terminal.system}
+    assert {"Enter", "Tab", "Esc", "Up", "Lt"} <= named
