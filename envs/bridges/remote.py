@@ -239,11 +239,14 @@ def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str
     kind = http.client.HTTPSConnection if parts.scheme in ("https", "wss") else http.client.HTTPConnection
     connection = kind(parts.hostname or "", parts.port, timeout=seconds)
     late = threading.Event()
-    watch = threading.Timer(seconds, _cut, (connection, late))
-    watch.daemon = True
-    watch.start()
+    watch: threading.Timer | None = None
     try:
         data = None if body is None else json.dumps(body).encode()
+        connection.connect()
+        # Its socket: once the answer begins the connection no longer knows it.
+        watch = threading.Timer(max(0.0, until - time.monotonic()), _cut, (connection.sock, late))
+        watch.daemon = True
+        watch.start()
         sent = {"Content-Type": "application/json", "Accept": "application/json", "Connection": "close", **headers}
         connection.request("GET" if data is None else "POST", parts.path, data, sent)
         response = connection.getresponse()
@@ -255,7 +258,8 @@ def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str
             raise TimeoutError(f"{url} did not answer within {seconds:.3g} s") from None
         raise ConnectionError(f"{url} could not be reached: {error}") from error
     finally:
-        watch.cancel()
+        if watch is not None:
+            watch.cancel()
         connection.close()
     if len(text) > MAX_MESSAGE:
         raise ServerError(f"{url} sent more than {MAX_MESSAGE:,} bytes")
@@ -266,9 +270,7 @@ def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str
     return Reply(response.status, value, response.headers.get_all("Set-Cookie", []))
 
 
-def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
+def _cut(link: socket.socket, late: threading.Event) -> None:
     late.set()
-    link = connection.sock
-    if link is not None:
-        with suppress(OSError):
-            link.shutdown(socket.SHUT_RDWR)
+    with suppress(OSError):
+        link.shutdown(socket.SHUT_RDWR)
