@@ -16,6 +16,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards import grade
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
 from rlvr.envs.tools.search import Document, Index
+from rlvr.envs.tools.tool import MAX_OUTPUT
 
 
 class Level(NamedTuple):
@@ -118,9 +119,16 @@ def read(world: World, title: str) -> str:
 
 
 class WorldSearch(ToolTask[World]):
-    """Levels 1 to 5: 2 to 5 documents on the way, among 30 to 190; from level 3 on with bynames and namesakes.
+    """Answer questions about a made-up world that need several searches.
+
+    Levels 1 to 5: 2 to 5 documents on the way, among 30 to 190; from level 3 on with bynames and namesakes.
 
     About 2,000 tasks per CPU-second at level 1 and 250 at level 5: a whole world is made for each.
+
+    Args:
+        hops: how many documents lie on the way, from 1 to 5; the level decides if None. The worlds are those of the
+            level. With 1 the question asks for a fact of what it names.
+        tool_style, tools_in, max_calls, max_output: see ``ToolTask``.
     """
 
     levels = len(LEVELS)
@@ -130,12 +138,29 @@ class WorldSearch(ToolTask[World]):
     )
     toolset: ClassVar[Sequence[Tool]] = (tool(search, given=1), tool(read, given=1))
 
+    def __init__(
+        self,
+        *,
+        hops: int | None = None,
+        tool_style: str = "hermes",
+        tools_in: str = "system",
+        max_calls: int | None = None,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        if hops is not None and hops not in range(1, LEVELS[-1].hops + 1):
+            raise ValueError(f"hops must be a whole number from 1 to {LEVELS[-1].hops}, got {hops!r}")
+        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
+        self.hops = hops
+
     def begin(self, rng: random.Random, level: int) -> World:
         seed = rng.getrandbits(48)
-        return _asked(seed, level)
+        return _asked(seed, level, self._hops(level))
+
+    def _hops(self, level: int) -> int:
+        return LEVELS[level - 1].hops if self.hops is None else self.hops
 
     def budget(self, level: int) -> int:
-        return 3 * LEVELS[level - 1].hops + 2
+        return 3 * self._hops(level) + 2
 
     def content(self, state: Session[World]) -> str:
         return f"{state.world.question} {state.world.answer}"
@@ -229,10 +254,9 @@ def _written(rng: random.Random, made: Made, of_kind: dict[str, list[str]], name
     return " ".join([f"{name}{also} {verb} {kind}.", *told])
 
 
-def _asked(seed: int, level: int) -> World:
+def _asked(seed: int, level: int, hops: int) -> World:
     """The question of a world: a walk from one document to the next that meets none twice, and a fact at its end."""
-    made, hops = make(seed, level), LEVELS[level - 1].hops
-    rng = random.Random(seed + 1)
+    made, rng = make(seed, level), random.Random(seed + 1)
     while True:
         here = rng.choice(list(made.kinds))
         said = _mention(rng, made, here)

@@ -80,6 +80,27 @@ def test_a_worlds_documents_say_what_is_true(level: int):
             assert target != document.title
 
 
+@pytest.mark.parametrize("hops", LEVELS)
+def test_hops_say_how_many_documents_lie_on_the_way(hops: int):
+    env = gym.make("rlvr/WorldSearch-v0", hops=hops, level=1).unwrapped
+    for seed in range(10):
+        question, _ = env.reset(seed=seed)
+        world = env.get_state().state.world
+        assert len(world.path) == hops
+        assert len(make(world.seed, 1).documents) == 30
+        for _ in range(2 * hops):
+            assert env.step(env.solve())[4]["role"] == "tool"
+        assert env.step(env.solve())[1] == 1.0
+        assert question == world.question
+    assert (hops == 2) == (gym.make("rlvr/WorldSearch-v0").unwrapped.reset(seed=9)[0] == question)
+
+
+@pytest.mark.parametrize("hops", [0, 6, "2", 1.5])
+def test_hops_that_no_world_has_are_refused(hops: object):
+    with pytest.raises(ValueError, match="from 1 to 5"):
+        gym.make("rlvr/WorldSearch-v0", hops=hops)
+
+
 def test_copying_what_a_tool_said_is_no_answer():
     env = gym.make("rlvr/WorldSearch-v0").unwrapped
     env.reset(seed=1)
