@@ -54,30 +54,51 @@ def write_report(folder: Path) -> Path:
 
 
 def draw_curve(metrics: list[dict[str, Any]], path: Path) -> None:
-    """Reward of the sampled training episodes by step, and success on held-out tasks where it was measured."""
+    """Reward of the sampled training episodes by step, and success on held-out tasks where it was measured.
+
+    Where tools were called, a second panel shows how often.
+    """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.2, 3.6), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.subplots()
     train = [record for record in metrics if record["phase"] == "train"]
-    steps = [record["step"] for record in train]
-    axes.plot(steps, [record["reward"] for record in train], color="#3465a4", label="reward, sampled, train tasks")
     evaluations = [record for record in metrics if record["phase"] == "evaluation"]
+    called = any(record.get("tool_calls") for record in train)
+    figure = Figure(figsize=(7.2, 5.6 if called else 3.6), dpi=120, layout="constrained")
+    FigureCanvasAgg(figure)
+    panels = figure.subplots(1 + called, sharex=True, squeeze=False, height_ratios=[2, 1][: 1 + called])[:, 0]
+    _lines(panels[0], train, evaluations, ("reward", "reward, sampled, train tasks"), ("success", "success"))
+    panels[0].set(ylim=(-0.02, 1.02))
+    if called:
+        _lines(panels[1], train, evaluations, ("tool_calls", "sampled, train tasks"), ("tool_calls", "tool calls"))
+        panels[1].set(ylabel="tool calls an episode", ylim=(-0.05, None))
+        panels[1].get_legend().remove()
+    panels[-1].set(xlabel="reinforcement learning step")
+    figure.savefig(path, metadata={"Software": None})
+
+
+def _lines(
+    axes: Any,
+    train: list[dict[str, Any]],
+    evaluations: list[dict[str, Any]],
+    trained: tuple[str, str],
+    measured: tuple[str, str],
+) -> None:
+    """A figure of the training steps, and one of the evaluations, both ways; each with its name in the legend."""
+    name, label = trained
+    axes.plot([record["step"] for record in train], [record[name] for record in train], color="#3465a4", label=label)
+    name, label = measured
     for way, colour, marker in (("greedy", "#2a8a4a", "o"), ("sampled", "#b8502f", "s")):
         axes.plot(
             [record["step"] for record in evaluations],
-            [record[f"{way}_success"] for record in evaluations],
+            [record[f"{way}_{name}"] for record in evaluations],
             marker=marker,
             color=colour,
             linestyle=":",
-            label=f"success, {way}, held-out tasks",
+            label=f"{label}, {way}, held-out tasks",
         )
-    axes.set(xlabel="reinforcement learning step", ylim=(-0.02, 1.02))
     axes.grid(alpha=0.3)
     axes.legend(loc="lower right", frameon=False)
-    figure.savefig(path, metadata={"Software": None})
 
 
 def _table(evaluations: list[dict[str, Any]]) -> str:

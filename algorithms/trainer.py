@@ -301,6 +301,7 @@ class Trainer:
             result = summarise(episodes)
             self.evaluations[f"{name} {way}"] = {key: getattr(result, key) for key in result.__slots__}
             record |= {f"{way}_success": result.success, f"{way}_reward": result.reward, "tasks": tasks}
+            record[f"{way}_tool_calls"] = tool_calls(episodes)
             self.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
         self._log(record, clock)
 
@@ -395,11 +396,18 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
         "success": result.success,
         "groups_with_signal": sum(len(rewards) > 1 for rewards in groups.values()) / max(1, len(groups)),
         "turns": result.turns,
+        "tool_calls": tool_calls(episodes),
         "sampled_tokens": result.tokens,
         "cut": sum(episode.cut for episode in episodes) / max(1, len(episodes)),
         "invalid": result.episodes - result.valid,
         "statuses": dict(sorted(result.statuses.items())),
     }
+
+
+def tool_calls(episodes: list[Episode]) -> float:
+    """How many replies of an episode a tool answered, in the mean."""
+    answered = sum(turn.role == "tool" for episode in episodes for turn in episode.turns)
+    return answered / max(1, len(episodes))
 
 
 def check_inputs(preset: Preset, group_size: int) -> None:

@@ -1,13 +1,13 @@
 """Learning: the example configs with several seeds, each in a process of its own with one thread.
 
-    python benchmarks/learning.py                                  # all four, seeds 0, 1 and 2
+    python benchmarks/learning.py                                  # all five, seeds 0, 1 and 2
     python benchmarks/learning.py --configs calculator --seeds 0   # measures these again, keeps the other rows
 
 Before and after are success on held-out tasks, greedy and sampled; "last 10" is the mean reward of the last ten
 training steps. CPU seconds are those of the warm start, the training and the evaluations, and grow by half or more on a
-machine that does other work; peak memory is the process's. The picture is the learning curve of the calculator with
-seed 0. The exit status is 1 if a run misses its target. With ``--runs`` the run folders are kept, and one that holds
-the same run already, to its end, is read instead of run again.
+machine that does other work; peak memory is the process's. Tool calls are those of a held-out episode, in the mean.
+The pictures are learning curves with seed 0. The exit status is 1 if a run misses its target. With ``--runs`` the run
+folders are kept, and one that holds the same run already, to its end, is read instead of run again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ from rlvr.algorithms.config import load_config
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
-PICTURE = ROOT / "docs" / "images" / "demo.png"
+IMAGES = ROOT / "docs" / "images"
+PICTURES = {"calculator": "demo.png", "world_search": "world_search.png"}
 Row = dict[str, Any]
 # What each run must reach: a bound, on a figure of its row, from below ("min") or above ("max").
 TARGETS: dict[str, tuple[tuple[str, str, float], ...]] = {
@@ -45,6 +46,12 @@ TARGETS: dict[str, tuple[tuple[str, str, float], ...]] = {
         ("after_greedy", "min", 0.80),
         ("cpu_seconds", "max", 600),
     ),
+    "world_search": (
+        ("before_sampled", "max", 0.40),
+        ("last_10", "min", 0.80),
+        ("after_greedy", "min", 0.80),
+        ("cpu_seconds", "max", 360),
+    ),
     "countdown": (
         ("before_sampled", "max", 0.50),
         ("last_10", "min", 0.80),
@@ -52,6 +59,7 @@ TARGETS: dict[str, tuple[tuple[str, str, float], ...]] = {
         ("cpu_seconds", "max", 600),
     ),
 }
+# What a table shows, where its rows have it.
 COLUMNS = {
     "seed": "seed",
     "before_sampled": "before, sampled",
@@ -59,6 +67,10 @@ COLUMNS = {
     "last_10": "last 10 steps",
     "after_sampled": "after, sampled",
     "after_greedy": "after, greedy",
+    "before_sampled_tool_calls": "tool calls before, sampled",
+    "after_sampled_tool_calls": "after, sampled",
+    "before_greedy_tool_calls": "before, greedy",
+    "after_greedy_tool_calls": "after, greedy",
     "cpu_seconds": "CPU s",
     "peak_mib": "peak MiB",
     "missed": "missed",
@@ -99,11 +111,12 @@ def finished(config: str, seed: int, folder: Path) -> bool:
 def curve_figures(metrics: list[Row]) -> Row:
     evaluations = {record["name"]: record for record in metrics if record["phase"] == "evaluation"}
     rewards = [record["reward"] for record in metrics if record["phase"] == "train"]
-    row: Row = {
-        f"{name}_{way}": round(evaluations[name][f"{way}_success"], 4)
-        for name in ("before", "after")
-        for way in ("sampled", "greedy")
-    }
+    row: Row = {}
+    for name in ("before", "after"):
+        for way in ("sampled", "greedy"):
+            row[f"{name}_{way}"] = round(evaluations[name][f"{way}_success"], 4)
+            if evaluations["after"].get(f"{way}_tool_calls"):
+                row[f"{name}_{way}_tool_calls"] = round(evaluations[name][f"{way}_tool_calls"], 2)
     row["gain_greedy"] = round(row["after_greedy"] - row["before_greedy"], 4)
     row["held_out_tasks"] = evaluations["after"]["tasks"]
     return row | {"steps": len(rewards), "last_10": round(statistics.fmean(rewards[-10:]), 4)}
@@ -117,11 +130,11 @@ def read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def draw(folder: Path) -> None:
+def draw(config: str, folder: Path) -> None:
     from rlvr.algorithms.report import draw_curve
 
-    PICTURE.parent.mkdir(parents=True, exist_ok=True)
-    draw_curve(read(folder / "metrics.jsonl"), PICTURE)
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    draw_curve(read(folder / "metrics.jsonl"), IMAGES / PICTURES[config])
 
 
 def write(rows: list[Row], command: str) -> None:
@@ -146,13 +159,16 @@ def write(rows: list[Row], command: str) -> None:
 def table(config: str, rows: list[Row]) -> str:
     wanted = ", ".join(f"{name} {'≥' if way == 'min' else '≤'} {bound:g}" for name, way, bound in TARGETS[config])
     head = f"## {config}\n\n`rlvr train --config examples/{config}.yaml --seed N`, {rows[0]['steps']} steps. "
-    head += f"Wanted: {wanted}.\n\n| {' | '.join(COLUMNS.values())} |\n|{'---|' * len(COLUMNS)}\n"
-    return head + "".join(f"| {' | '.join(cell(row[name]) for name in COLUMNS)} |\n" for row in rows)
+    columns = {name: title for name, title in COLUMNS.items() if all(name in row for row in rows)}
+    head += f"Wanted: {wanted}.\n\n| {' | '.join(columns.values())} |\n|{'---|' * len(columns)}\n"
+    return head + "".join(f"| {' | '.join(cell(row[name], name) for name in columns)} |\n" for row in rows)
 
 
-def cell(value: Any) -> str:
+def cell(value: Any, name: str) -> str:
     if isinstance(value, list):
         return ", ".join(value) or "nothing"
+    if name.endswith("tool_calls"):
+        return f"{value:.2f}"
     return f"{value:.3f}" if isinstance(value, float) and abs(value) <= 1 else f"{value:.0f}"
 
 
@@ -177,8 +193,8 @@ def main() -> int:
                 rows = json.loads(stored.read_text())["rows"] if stored.exists() else []
                 others = [old for old in rows if (old["config"], old["seed"]) != (config, seed)]
                 write([*others, row], command)
-                if (config, seed) == ("calculator", 0):
-                    draw(folder)
+                if seed == 0 and config in PICTURES:
+                    draw(config, folder)
     return int(missed)
 
 
