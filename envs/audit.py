@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.text_env import TextEnv
 
 SLOW = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
@@ -108,14 +109,24 @@ class _Auditor:
         yield self._splits()
 
     def _reset(self, level: int, index: int, **options: Any) -> tuple[str, dict[str, Any]]:
-        return self.env.reset(seed=self.seed, options={"level": level, "index": index, **options})
+        observation, info = self.env.reset(seed=self.seed, options={"level": level, "index": index, **options})
+        return text_of(observation), info
 
     def _play(self, check: Check, reply: str) -> bool:
         """Say the same thing until the episode ends; whether it was rewarded."""
+        allowed = getattr(self.env.task, "patience", SLOW)
         while True:
-            began = time.perf_counter()
-            _, reward, terminated, truncated, info = self.env.step(reply)
-            check.slowest = max(check.slowest, time.perf_counter() - began)
+            before = self.env.get_state()
+            taken = float("inf")
+            for again in range(3):  # when it was slow: a busy machine is not slow three times in a row
+                if again:
+                    self.env.set_state(before)
+                began = time.perf_counter()
+                _, reward, terminated, truncated, info = self.env.step(reply)
+                taken = min(taken, time.perf_counter() - began)
+                if taken <= allowed:
+                    break
+            check.slowest = max(check.slowest, taken)
             if not info["verdict"].valid:
                 check.note(f"{self._where(info)}: {info['verdict'].status}: {info['verdict'].reason}")
             if float(reward) > 0 or terminated or truncated:
@@ -220,8 +231,8 @@ class _Auditor:
         for level, index in self.places:
             check.tries += 1
             options = {"level": level, "index": index}
-            first, second = (env.reset(seed=self.seed, options=options) for env in (self.env, twin))
-            replies = [env.step("\\boxed{1}") for env in (self.env, twin)]
+            first, second = (_plain(env.reset(seed=self.seed, options=options)) for env in (self.env, twin))
+            replies = [_plain(env.step("\\boxed{1}")) for env in (self.env, twin)]
             if first != second or replies[0] != replies[1]:
                 check.note(f"level {level}, index {index}: two environments differ")
         return check
@@ -240,6 +251,12 @@ class _Auditor:
                     if seen.setdefault(content, split) != split:
                         check.note(f"level {level}: {content[:80]!r} is in {seen[content]} and in {split}")
         return check
+
+
+def _plain(told: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What reset or step returned, in a form that can be compared; an image as its bytes."""
+    image = image_of(told[0])
+    return text_of(told[0]), b"" if image is None else image.tobytes(), *told[1:]
 
 
 def _boxed(reply: str) -> str | None:

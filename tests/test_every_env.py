@@ -22,6 +22,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rlvr
 from rlvr.envs import TextEnv, Verdict
+from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 
@@ -31,7 +32,7 @@ REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
 # where their packages are installed; tests/envs/test_bridges.py has them
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.")
+BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.")
 ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(BRIDGES)]
 SEEDS = range(30)
 # All that `info` may hold before the end: none of it can carry the answer.
@@ -78,6 +79,19 @@ def levels(env_id: str) -> range:
 EVERY_LEVEL = [(env_id, level) for env_id in ENVS for level in levels(env_id)]
 
 
+def plain(observation: Any) -> tuple[str, bytes]:
+    """An observation as something that can be compared: its text, and the bytes of its image."""
+    image = image_of(observation)
+    return text_of(observation), b"" if image is None else image.tobytes()
+
+
+def apart(observations: Any) -> list[tuple[str, bytes]]:
+    """The observations of a vector environment, each by itself."""
+    if isinstance(observations, dict):
+        return [(text, image.tobytes()) for text, image in zip(*map(observations.get, ("text", "image")), strict=True)]
+    return list(map(plain, observations))
+
+
 def expert_actions(env: TextEnv, seed: int, **options: Any) -> list[str]:
     env.reset(seed=seed, options=options)
     actions = []
@@ -97,7 +111,8 @@ def fingerprint(env_id: str) -> str:
         actions = expert_actions(env, seed)
         steps = rlvr.replay(env, seed, actions)
         env.reset(seed=seed)
-        record.append([repr(steps), env.content, env.sample_action(random.Random(seed))])
+        seen = [plain(step[0]) for step in steps]
+        record.append([seen, repr([step[1:] for step in steps]), env.content, env.sample_action(random.Random(seed))])
     return hashlib.sha256(repr(record).encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -136,8 +151,8 @@ def test_runs_vectorised_with_default_arguments(env_id, mode):
     vector = gym.make_vec(env_id, num_envs=3, vectorization_mode=mode)
     try:
         observations, infos = vector.reset(seed=[5, 6, 7])
-        expected = [single.reset(seed=seed)[0] for seed in (5, 6, 7)]
-        assert list(observations) == expected
+        expected = [plain(single.reset(seed=seed)[0]) for seed in (5, 6, 7)]
+        assert apart(observations) == expected
         first = []
         for seed in (5, 6, 7):
             single.reset(seed=seed)
@@ -147,7 +162,7 @@ def test_runs_vectorised_with_default_arguments(env_id, mode):
             single.reset(seed=seed)
             outcomes.append(single.step(action))
         observations, rewards, terminated, truncated, infos = vector.step(tuple(first))
-        assert list(observations) == [outcome[0] for outcome in outcomes]
+        assert apart(observations) == [plain(outcome[0]) for outcome in outcomes]
         assert rewards.tolist() == [outcome[1] for outcome in outcomes]
         assert terminated.tolist() == [outcome[2] for outcome in outcomes]
         assert truncated.tolist() == [outcome[3] for outcome in outcomes]
@@ -161,7 +176,7 @@ def test_runs_vectorised_with_default_arguments(env_id, mode):
 def test_its_spec_is_plain_json_that_rebuilds_the_same_task(env_id):
     env = gym.make(env_id, max_turns=2)
     again = gym.make(gym.envs.registration.EnvSpec.from_json(env.spec.to_json()))
-    assert again.reset(seed=4)[0] == env.reset(seed=4)[0]
+    assert plain(again.reset(seed=4)[0]) == plain(env.reset(seed=4)[0])
     assert again.unwrapped.max_turns == 2
 
 
@@ -217,7 +232,7 @@ def test_the_identity_in_info_names_the_task(env_id):
             options = {"index": info["index"], "split": info["split"], "level": info["level"]}
             twin = gym.make(info["env_id"], split=info["split"]).unwrapped
             same, named = twin.reset(seed=info["seed"], options=options)
-            assert (same, twin.content) == (observation, content)
+            assert (plain(same), twin.content) == (plain(observation), content)
             assert {key: named[key] for key in options} == options
 
 
@@ -358,10 +373,10 @@ def test_max_turns_shortens_an_episode(env_id):
 def test_renders_its_transcript_as_text(env_id):
     env = gym.make(env_id, render_mode="ansi")
     observation, _ = env.reset(seed=0)
-    assert env.render() == observation
+    assert env.render() == text_of(observation)
     action = env.unwrapped.solve()
     later, *_ = env.step(action)
-    assert env.render() == f"{observation}\n> {action}\n{later}"
+    assert env.render() == f"{text_of(observation)}\n> {action}\n{text_of(later)}"
 
 
 # exact restore

@@ -167,7 +167,7 @@ for env_id in sys.argv[1:]:
     try:
         gymnasium.make(env_id)
     except ImportError as error:
-        print(env_id, "rlvr[tools]" in str(error))
+        print(env_id, "rlvr[tools]" in str(error) or "rlvr[visual]" in str(error))
         continue
     episodes = Rollout(env_id, ExpertAgent())([Request(seed=seed) for seed in range(3)])
     certain = gymnasium.make(env_id).unwrapped.task.certain

@@ -1,0 +1,179 @@
+"""VisualGraphs: a shortest way between two nodes of a drawn graph."""
+
+from __future__ import annotations
+
+import heapq
+import math
+import random
+from itertools import combinations, pairwise
+from typing import NamedTuple
+
+from rlvr.envs.rewards.answers import items
+from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
+from rlvr.envs.visual.seen import LOOK, Seen, VisualQuestions
+
+NODES = (8, 10, 8, 9, 11)
+EDGES = (11, 14, 14, 20, 26)
+FEWEST = (3, 4, 3, 3, 3)  # edges of the way, at least
+LETTERS = "ABCDEFGHIJK"
+RADIUS = 13.0
+NEAR = 21.0  # no line passes a node that it does not belong to at less than this
+FILL: Colour = (255, 232, 160)
+
+
+class Graph(NamedTuple):
+    """Node i is ``LETTERS[i]`` at ``places[i]``; an edge is (from, to, length)."""
+
+    places: tuple[Point, ...]
+    edges: tuple[tuple[int, int, int], ...]
+    weighted: bool
+    directed: bool
+    start: int
+    goal: int
+
+
+class VisualGraphs(VisualQuestions):
+    """Levels 1 and 2: the way with the fewest edges. 3: with lengths written at the edges. 4 and 5: with arrows that
+    hold in their direction alone. Every shortest way is right.
+    """
+
+    kind = "checked"
+    system = f"{LOOK} A way is written as its nodes in order, such as A, C, B."
+
+    def ask(self, rng: random.Random, level: int) -> Seen:
+        while True:
+            places = spread(rng, NODES[level - 1])
+            edges = joined(rng, places, EDGES[level - 1], weighted=level >= 3, directed=level >= 4)
+            start, goal = rng.sample(range(len(places)), 2)
+            graph = Graph(places, edges, level >= 3, level >= 4, start, goal)
+            way, _ = shortest(graph)
+            if len(way) > FEWEST[level - 1]:
+                break
+        text = f"Give a shortest way from {LETTERS[start]} to {LETTERS[goal]}: "
+        text += "the one with the smallest sum of lengths." if graph.weighted else "the one with the fewest lines."
+        if graph.directed:
+            text += " Arrows can only be followed in their direction."
+        return Seen(graph, text, ", ".join(LETTERS[node] for node in way))
+
+    def check(self, state: Seen, answer: str) -> str | None:
+        graph: Graph = state.scene
+        named = [name.upper() for name in items(answer.replace("->", ",").replace("→", ","))]
+        known = LETTERS[: len(graph.places)]
+        if not 1 <= len(named) <= 50 or any(len(name) != 1 or name not in known for name in named):
+            raise ValueError(f"the answer is not a list of nodes from A to {known[-1]}")
+        way = [known.index(name) for name in named]
+        if way[0] != graph.start or way[-1] != graph.goal:
+            return "the way has another beginning or end"
+        lengths, length = out_of(graph), 0
+        for one, other in pairwise(way):
+            if other not in lengths[one]:
+                return f"nothing leads from {known[one]} to {known[other]}"
+            length += lengths[one][other]
+        return None if length == shortest(graph)[1] else "there is a shorter way"
+
+    def guess(self, state: Seen, rng: random.Random) -> str:
+        """From the start over some nodes to the goal, which the question names."""
+        graph: Graph = state.scene
+        others = [node for node in range(len(graph.places)) if node not in (graph.start, graph.goal)]
+        way = [graph.start, *rng.sample(others, rng.randint(1, 3)), graph.goal]
+        return ", ".join(LETTERS[node] for node in way)
+
+    def sketch(self, scene: Graph, canvas: Canvas) -> None:
+        for one, other, _ in scene.edges:
+            start, end = scene.places[one], scene.places[other]
+            if scene.directed:
+                share = RADIUS / math.dist(start, end)
+                tip = end[0] + (start[0] - end[0]) * share, end[1] + (start[1] - end[1]) * share
+                canvas.arrow(start, tip, INK, 1.6, 10)
+            else:
+                canvas.line([start, end], INK, 1.6)
+        for one, other, length in scene.edges if scene.weighted else ():
+            canvas.text(label_place(scene.places[one], scene.places[other]), str(length), 13, (180, 20, 30), halo=True)
+        for node, place in enumerate(scene.places):
+            canvas.circle(place, RADIUS, FILL, INK, 1.5)
+            canvas.text(place, LETTERS[node], 14)
+
+
+def label_place(one: Point, other: Point) -> Point:
+    return one[0] + (other[0] - one[0]) * 0.5, one[1] + (other[1] - one[1]) * 0.5
+
+
+def spread(rng: random.Random, count: int) -> tuple[Point, ...]:
+    """Places for the nodes, well apart."""
+    while True:
+        places: list[Point] = []
+        for _ in range(300):
+            place = round(rng.uniform(20, UNITS - 20), 1), round(rng.uniform(20, UNITS - 20), 1)
+            if all(math.dist(place, other) > 68 for other in places):
+                places.append(place)
+            if len(places) == count:
+                return tuple(places)
+
+
+def joined(
+    rng: random.Random, places: tuple[Point, ...], count: int, weighted: bool, directed: bool
+) -> tuple[tuple[int, int, int], ...]:
+    """Lines that cross none, pass no third node closely, and whose labels stand apart; nearer nodes first."""
+    pairs = sorted(combinations(range(len(places)), 2), key=lambda p: math.dist(places[p[0]], places[p[1]]))
+    pairs.sort(key=lambda p: math.dist(places[p[0]], places[p[1]]) * rng.uniform(0.6, 1.4))
+    edges: list[tuple[int, int, int]] = []
+    for one, other in pairs:
+        line = places[one], places[other]
+        others = (place for node, place in enumerate(places) if node not in (one, other))
+        if any(distance(place, *line) < NEAR for place in others):
+            continue
+        drawn = [(places[a], places[b]) for a, b, _ in edges]
+        if any(crossing(line, each) for each in drawn):
+            continue
+        if any(math.dist(label_place(*line), label_place(*each)) < 20 for each in drawn):
+            continue
+        ends = (other, one) if directed and rng.random() < 0.5 else (one, other)
+        edges.append((*ends, rng.randint(1, 9) if weighted else 1))
+        if len(edges) == count:
+            break
+    return tuple(edges)
+
+
+def distance(place: Point, one: Point, other: Point) -> float:
+    """From a place to a line between two others."""
+    along = (other[0] - one[0], other[1] - one[1])
+    share = ((place[0] - one[0]) * along[0] + (place[1] - one[1]) * along[1]) / (along[0] ** 2 + along[1] ** 2)
+    share = min(1.0, max(0.0, share))
+    return math.dist(place, (one[0] + share * along[0], one[1] + share * along[1]))
+
+
+def crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
+    """Whether two lines cross between their ends; lines that share an end do not."""
+    if set(one) & set(other):
+        return False
+
+    def side(a: Point, b: Point, c: Point) -> bool:
+        return (b[0] - a[0]) * (c[1] - a[1]) > (b[1] - a[1]) * (c[0] - a[0])
+
+    (a, b), (c, d) = one, other
+    return side(a, b, c) != side(a, b, d) and side(c, d, a) != side(c, d, b)
+
+
+def out_of(graph: Graph) -> list[dict[int, int]]:
+    """For each node, where edges lead from it and how long they are."""
+    lengths: list[dict[int, int]] = [{} for _ in graph.places]
+    for one, other, length in graph.edges:
+        lengths[one][other] = length
+        if not graph.directed:
+            lengths[other][one] = length
+    return lengths
+
+
+def shortest(graph: Graph) -> tuple[list[int], int]:
+    """A shortest way and its length (Dijkstra 1959); an empty way where none leads there."""
+    lengths, waiting, done = out_of(graph), [(0, [graph.start])], set()
+    while waiting:
+        length, way = heapq.heappop(waiting)
+        if way[-1] == graph.goal:
+            return way, length
+        if way[-1] in done:
+            continue
+        done.add(way[-1])
+        for node, more in lengths[way[-1]].items():
+            heapq.heappush(waiting, (length + more, [*way, node]))
+    return [], 0

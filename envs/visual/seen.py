@@ -1,0 +1,135 @@
+"""What the visual tasks share: a scene, which only the picture shows, and a question about it.
+
+The text alone is not enough: the same words are asked of many scenes. The scene is plain numbers and words, so a state
+stays small; the picture is drawn from it when it is looked at.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.extraction import extract
+from rlvr.envs.rewards.grading import grader
+from rlvr.envs.visual.canvas import Canvas, checked_side, require_pillow
+
+LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."
+
+S = TypeVar("S")
+
+
+class Visual(Task[S], Generic[S]):
+    """A task with a square picture beside its text; a subclass writes ``paint``.
+
+    Args:
+        side: pixels of a side of the picture, from 112 to 1,344. The tasks are the same whatever it is.
+
+    Raises:
+        ImportError: Pillow is missing.
+        ValueError: the side is out of range.
+    """
+
+    levels = 5
+    fine: ClassVar[int] = 2  # see Canvas
+
+    def __init__(self, *, side: int = 336) -> None:
+        self.side = checked_side(side)
+        self.image_shape = (self.side, self.side, 3)
+        require_pillow()
+
+    def image(self, state: S) -> Any:
+        canvas = Canvas(self.side, self.fine)
+        self.paint(state, canvas)
+        return canvas.array()
+
+    def paint(self, state: S, canvas: Canvas) -> None:
+        """Draw the state."""
+        raise NotImplementedError
+
+
+class Seen(NamedTuple):
+    """A scene, what is asked about it, the answer, and how an expert comes to it."""
+
+    scene: Any
+    text: str
+    answer: str
+    working: str = ""
+
+
+class VisualQuestions(Visual[Seen]):
+    """One question about one picture, one turn. A subclass writes ``ask``, ``sketch`` and ``guess``.
+
+    Attributes:
+        kind: the grader's name; "checked" where a subclass writes ``check`` instead.
+        options: given to the grader.
+    """
+
+    system = LOOK
+    kind: ClassVar[str] = "number"
+    options: ClassVar[Mapping[str, Any]] = {}
+
+    def __init__(self, *, side: int = 336) -> None:
+        super().__init__(side=side)
+        self._grade: Callable[..., Verdict] | None = None if self.kind == "checked" else grader(self.kind)
+
+    def ask(self, rng: random.Random, level: int) -> Seen:
+        """A new scene and question of this level, drawn from ``rng`` alone."""
+        raise NotImplementedError
+
+    def sketch(self, scene: Any, canvas: Canvas) -> None:
+        """Draw the scene."""
+        raise NotImplementedError
+
+    def guess(self, state: Seen, rng: random.Random) -> str:
+        """An answer of the right form, for the random agent."""
+        raise NotImplementedError
+
+    def check(self, state: Seen, answer: str) -> str | None:
+        """Why an answer is wrong, or None for a right one, where several may be right.
+
+        Raises:
+            ValueError: the answer cannot be read; its message says why.
+        """
+        raise NotImplementedError
+
+    def start(self, rng: random.Random, level: int) -> Seen:
+        return self.ask(rng, level)
+
+    def content(self, state: Seen) -> str:
+        return f"{state.text}\n{state.scene!r}"
+
+    def observe(self, state: Seen) -> str:
+        return state.text
+
+    def paint(self, state: Seen, canvas: Canvas) -> None:
+        self.sketch(state.scene, canvas)
+
+    def apply(self, state: Seen, action: str) -> Transition:
+        if self._grade is None:
+            verdict = self._checked(action, state)
+        else:
+            verdict = self._grade(action, state.answer, **self.options)
+        return Transition(state, verdict, terminated=True)
+
+    def solve(self, state: Seen) -> str:
+        answer = self.shortcut(state)
+        return f"{state.working}\n{answer}" if state.working else answer
+
+    def shortcut(self, state: Seen) -> str:
+        return f"\\boxed{{{state.answer}}}"
+
+    def sample_action(self, state: Seen, rng: random.Random) -> str:
+        return f"\\boxed{{{self.guess(state, rng)}}}"
+
+    def _checked(self, reply: str, state: Seen) -> Verdict:
+        found = extract(reply)
+        if found.answer is None:
+            return unparsable(found.reason)
+        try:
+            fault = self.check(state, found.answer)
+        except ValueError as error:
+            return unparsable(str(error)[:200], found.answer)
+        return correct(found.answer) if fault is None else wrong(found.answer, fault)

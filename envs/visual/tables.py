@@ -1,0 +1,122 @@
+"""VisualTables: questions about a table that stands in the picture alone. The answer is in none of its cells."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import NamedTuple
+
+from rlvr.envs.visual.canvas import INK, UNITS, Canvas
+from rlvr.envs.visual.seen import Seen, VisualQuestions
+
+PEOPLE = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo")
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun")
+SHAPES = ((4, 3), (5, 3), (6, 4), (7, 5), (8, 6))  # rows and columns of each level
+TINTS = {"yellow": (255, 240, 140), "green": (190, 235, 190), "blue": (190, 215, 255)}
+HEAD = (230, 230, 230)
+
+
+class Table(NamedTuple):
+    """``cells[row][column]``; ``tints`` names a colour for each cell, "" for none."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[int, ...], ...]
+    tints: tuple[tuple[str, ...], ...]
+
+
+class VisualTables(VisualQuestions):
+    """Level 1: the sum of two cells of a column. 2: a column's total. 3: by how much one row's total exceeds another's.
+    4: what a column adds up to in the rows where another is above a bound. 5: the sum of the cells of one colour in
+    some columns. Rows and columns stand in any order.
+    """
+
+    def ask(self, rng: random.Random, level: int) -> Seen:
+        while True:
+            table = filled(rng, *SHAPES[level - 1], tinted=level == 5)
+            text, answer, working = QUESTIONS[level - 1](rng, table)
+            if not any(answer in row for row in table.cells):
+                return Seen(table, text, str(answer), working)
+
+    def guess(self, state: Seen, rng: random.Random) -> str:
+        return str(rng.randint(-99, 99) if "exceed" in state.text else rng.randint(20, 500))
+
+    def sketch(self, scene: Table, canvas: Canvas) -> None:
+        wide, high = (UNITS - 16) / (len(scene.columns) + 1), min(38.0, (UNITS - 16) / (len(scene.rows) + 1))
+        top = (UNITS - high * (len(scene.rows) + 1)) / 2
+        for row in range(len(scene.rows) + 1):
+            for column in range(len(scene.columns) + 1):
+                left, upper = 8 + column * wide, top + row * high
+                words, fill = "", None
+                if row and column:
+                    words, tint = str(scene.cells[row - 1][column - 1]), scene.tints[row - 1][column - 1]
+                    fill = TINTS.get(tint)
+                elif row or column:
+                    words, fill = scene.rows[row - 1] if row else scene.columns[column - 1], HEAD
+                canvas.box(left, upper, left + wide, upper + high, fill, INK)
+                canvas.text((left + wide / 2, upper + high / 2), words, 14 if len(scene.columns) < 6 else 13)
+
+
+def filled(rng: random.Random, height: int, width: int, tinted: bool) -> Table:
+    rows, columns = rng.sample(PEOPLE[: height + 1], height), rng.sample(MONTHS[: max(width, 4)], width)
+    cells = tuple(tuple(rng.randint(2, 99) for _ in columns) for _ in rows)
+    tints = tuple(tuple(rng.choice(["", "", *TINTS]) if tinted else "" for _ in columns) for _ in rows)
+    return Table(tuple(rows), tuple(columns), cells, tints)
+
+
+Asked = tuple[str, int, str]
+
+
+def two_cells(rng: random.Random, table: Table) -> Asked:
+    column = rng.randrange(len(table.columns))
+    rows = sorted(rng.sample(range(len(table.rows)), 2), key=lambda row: table.rows[row])
+    values = [table.cells[row][column] for row in rows]
+    names = " and ".join(table.rows[row] for row in rows)
+    return f"How much did {names} have in {table.columns[column]} together?", sum(values), added(values)
+
+
+def column_total(rng: random.Random, table: Table) -> Asked:
+    column = rng.randrange(len(table.columns))
+    values = [row[column] for row in table.cells]
+    return f"How much did all of them have in {table.columns[column]} together?", sum(values), added(values)
+
+
+def row_difference(rng: random.Random, table: Table) -> Asked:
+    one, other = rng.sample(range(len(table.rows)), 2)
+    totals = sum(table.cells[one]), sum(table.cells[other])
+    text = f"By how much does {table.rows[one]}'s total over all months exceed {table.rows[other]}'s? "
+    return text + "Write less with a minus sign.", totals[0] - totals[1], f"{totals[0]} and {totals[1]}."
+
+
+def where_above(rng: random.Random, table: Table) -> Asked:
+    one, other = rng.sample(range(len(table.columns)), 2)
+    bound = rng.choice((30, 40, 50, 60))
+    values = [row[other] for row in table.cells if row[one] > bound]
+    text = f"Take those who had more than {bound} in {table.columns[one]}. "
+    return text + f"How much did they have in {table.columns[other]} together?", sum(values), added(values)
+
+
+def tinted_sum(rng: random.Random, table: Table) -> Asked:
+    tint, columns = rng.choice(tuple(TINTS)), sorted(rng.sample(range(len(table.columns)), 2))
+    first, last = columns
+    pairs = [
+        (value, colour)
+        for row, colours in zip(table.cells, table.tints, strict=True)
+        for value, colour in zip(row[first : last + 1], colours[first : last + 1], strict=True)
+    ]
+    values = [value for value, colour in pairs if colour == tint]
+    text = f"What is the sum of the {tint} cells in the columns from {table.columns[first]} to {table.columns[last]}, "
+    return text + "these two and those that stand between them?", sum(values), added(values)
+
+
+def added(values: list[int]) -> str:
+    return f"{' + '.join(map(str, values)) or 'none'} = {sum(values)}"
+
+
+QUESTIONS: tuple[Callable[[random.Random, Table], Asked], ...] = (
+    two_cells,
+    column_total,
+    row_difference,
+    where_above,
+    tinted_sum,
+)
