@@ -24,7 +24,20 @@ from rlvr.envs.core.registry import list_envs, register, register_template
 from rlvr.envs.core.text_env import Snapshot, TextEnv, replay
 from rlvr.envs.core.verdict import Verdict
 
-FAMILIES = (mathematics, science, logic, algorithmic, puzzles, games, worlds, visual, agentic, coding, knowledge, bridges)
+FAMILIES = (
+    mathematics,
+    science,
+    logic,
+    algorithmic,
+    puzzles,
+    games,
+    worlds,
+    visual,
+    agentic,
+    coding,
+    knowledge,
+    bridges,
+)
 
 register_template("rlvr/Mixture-v0", "rlvr.envs.curriculum.mixture:MixtureEnv")
 
