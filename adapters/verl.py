@@ -1,0 +1,241 @@
+"""verl: our environments under its trainers, as an agent loop; see docs/adapters/verl.md.
+
+verl's workers find it by a file that ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names::
+
+    - name: rlvr
+      _target_: rlvr.adapters.verl.AgentLoop
+      max_turn_tokens: 256
+
+and the rows by their column ``agent_name`` (`rlvr.adapters.rows` with ``format="verl"``). The reward is the
+environment's, so no reward function is asked. ``data.max_response_length`` bounds all that follows the first prompt; an
+episode that it cuts keeps what it earned.
+
+An invalid verdict teaches nothing: the session fails, verl logs why, and pads the batch with rows that weigh nothing.
+Its older trainer (``trainer.use_v1=false``) would die of that: there the episode's mask is empty, while its reward of 0
+stays in its group's baseline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+from uuid import uuid4
+
+from rlvr.adapters.rows import AGENT, read_spec
+from rlvr.adapters.spec import Session
+from rlvr.adapters.versions import require
+from rlvr.agents import Message
+from rlvr.agents.rendering import NoChatTemplate, Renderer
+
+TESTED = ("verl", "0.9.1", "0.10")
+require(*TESTED)
+try:
+    from verl.experimental.agent_loop.agent_loop import AgentLoopBase, AgentLoopOutput, register
+except ImportError as error:
+    raise ImportError(
+        f"{error}; verl does not declare all it imports: pip install cachetools fastapi uvicorn"
+    ) from error
+
+logger = logging.getLogger(__name__)
+BREAK = "\u200b"  # of no width: put into a special token's spelling, so that it is read as text
+
+
+class InvalidEpisode(RuntimeError):
+    """The environment, not the policy, failed; verl leaves such a session out."""
+
+
+class Dialect(NamedTuple):
+    """What we need to know of a tokenizer: its special tokens, as a pattern and as ids, and what ends a reply."""
+
+    special: re.Pattern[str]
+    special_ids: frozenset[int]
+    end_id: int
+
+
+@lru_cache(maxsize=4)
+def _dialect(tokenizer: Any) -> Dialect:
+    added = {number: token.content for number, token in tokenizer.added_tokens_decoder.items() if token.special}
+    special = dict(zip(tokenizer.all_special_ids, map(str, tokenizer.all_special_tokens), strict=True)) | added
+    spelled = sorted(filter(None, special.values()), key=len, reverse=True)
+    try:
+        end: int | None = Renderer(tokenizer).end_id
+    except NoChatTemplate:  # verl has a few templates of its own
+        end = tokenizer.eos_token_id
+    if end is None:
+        raise ValueError(f"the tokenizer of {tokenizer.name_or_path!r} has no token that ends a reply: set eos_token")
+    pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
+    return Dialect(pattern, frozenset(special), end)
+
+
+class _Tokens(NamedTuple):
+    """A conversation so far: everything, and of what follows the first prompt the mask and the log-probabilities."""
+
+    ids: list[int]
+    mask: list[int]
+    logprobs: list[float] | None
+
+
+@register(AGENT)
+class AgentLoop(AgentLoopBase):  # type: ignore[misc]
+    """Plays one episode through verl's "continuous token" helpers: what was sampled is never encoded again.
+
+    Args:
+        max_turn_tokens: the longest reply; None leaves it to the conversation's budget.
+        use_system: whether the environment's system prompt is said; rows should agree.
+        given: verl's own arguments.
+
+    Raises:
+        TypeError: an option that there is not.
+        ValueError: max_turn_tokens is below 1.
+    """
+
+    def __init__(self, *args: Any, max_turn_tokens: int | None = None, use_system: bool = True, **given: Any) -> None:
+        # verl's own are objects and names, and its base class ignores what it does not know.
+        if unknown := [name for name, value in given.items() if isinstance(value, int | float)]:
+            raise TypeError(f"the agent loop has no option {unknown[0]!r}; it has max_turn_tokens and use_system")
+        if max_turn_tokens is not None and max_turn_tokens < 1:
+            raise ValueError(f"max_turn_tokens must be at least 1, got {max_turn_tokens}")
+        super().__init__(*args, **given)
+        self.max_turn_tokens, self.use_system = max_turn_tokens, use_system
+        self.dialect = _dialect(self.tokenizer)
+
+    async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> AgentLoopOutput:
+        """Play the row's task.
+
+        Raises:
+            InvalidEpisode: the environment failed.
+            ValueError: the row names no task, or its prompt is too long.
+        """
+        spec = read_spec({"extra_info": row.get("extra_info")})
+        session = await asyncio.to_thread(Session, spec, use_system=self.use_system)
+        try:
+            output = await self._play(session, row["raw_prompt"], sampling_params, int(priority))
+        finally:
+            await asyncio.to_thread(session.close)
+        if session.valid:
+            return output
+        reason = f"{spec.to_json()} is not trained on: {session.verdict}"
+        if "session_id" in row:  # only the worker of the newer trainer counts its sessions
+            raise InvalidEpisode(reason)
+        logger.warning(reason)
+        output.reward_score, output.response_mask = 0.0, [0] * len(output.response_mask)
+        return output
+
+    async def _play(
+        self, session: Session, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
+    ) -> AgentLoopOutput:
+        tools, account = session.info.get("tools"), _Account()
+        messages = [self._plain(message) for message in session.messages or prompt]
+        room: int = self.rollout_config.response_length
+        tokens = _Tokens(await self._begin(messages, tools), [], [] if sampling_params.get("logprobs") else None)
+        while not session.done and len(tokens.mask) < room:
+            longest = min(self.max_turn_tokens or room, room - len(tokens.mask))
+            began, before = time.perf_counter(), session.reward
+            said = await self.server_manager.generate(
+                request_id=account.request if not self.rollout_config.full_determinism else f"det-{priority}",
+                prompt_ids=tokens.ids,
+                sampling_params={**sampling_params, "max_tokens": longest},
+                priority=priority,
+            )
+            heard = time.perf_counter()
+            tokens = await self._hear(tokens, said)
+            text = self.tokenizer.decode(said.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            answer = await asyncio.to_thread(session.step, text)
+            account.add(said, heard - began, time.perf_counter() - heard, session.reward - before)
+            if answer is None:
+                break
+            messages += [{"role": "assistant", "content": text}, self._plain(answer)]
+            longer = await self._tell(messages, tokens, tools)
+            if len(longer.mask) >= room:  # not a word more would fit
+                break
+            tokens = longer
+        start = len(tokens.ids) - len(tokens.mask)
+        if not tokens.mask:  # it failed before the first turn, and the older trainer wants a token
+            tokens = _Tokens([*tokens.ids, self.dialect.end_id], [0], None if tokens.logprobs is None else [0.0])
+        return AgentLoopOutput(
+            prompt_ids=tokens.ids[:start],
+            response_ids=tokens.ids[start:],
+            response_mask=tokens.mask,
+            response_logprobs=tokens.logprobs,
+            reward_score=session.reward,
+            num_turns=2 * session.turns,
+            **account.said(),
+        )
+
+    async def _begin(self, messages: list[Message], tools: Any) -> list[int]:
+        """The first prompt; verl would cut off its beginning, and the policy would guess at the rest."""
+        ids: list[int] = await self.ct_build_initial_tokens(messages, tools=tools)
+        if len(ids) == (limit := self.rollout_config.prompt_length):
+            length = len(self.continuous_token_builder.build_initial_tokens(messages, tools=tools))
+            if length > limit:
+                raise ValueError(
+                    f"a first prompt has {length} tokens, more than data.max_prompt_length={limit}: "
+                    "raise it, or leave such rows out with data.filter_overlong_prompts=true"
+                )
+        return ids
+
+    async def _hear(self, tokens: _Tokens, said: Any) -> _Tokens:
+        logprobs = None if tokens.logprobs is None else list(said.log_probs or [])
+        merged, mask, scores = await self.ct_merge_assistant_token(
+            tokens.ids, list(said.token_ids), tokens.mask, tokens.logprobs, assistant_logprobs=logprobs
+        )
+        return _Tokens(merged.token_ids, mask, scores)
+
+    async def _tell(self, messages: list[Message], tokens: _Tokens, tools: Any) -> _Tokens:
+        """The tokens with the last of the messages after them."""
+        ids, mask, logprobs = tokens
+        if ids[-1] not in self.dialect.special_ids:  # cut off in the middle, and verl would leave the turn open
+            ids, mask = [*ids, self.dialect.end_id], [*mask, 0]
+            logprobs = None if logprobs is None else [*logprobs, 0.0]
+        try:
+            merged, mask, logprobs = await self.ct_merge_context_msg(
+                messages[:-1], messages, ids, mask, logprobs, tools=tools
+            )
+        except Exception:
+            if messages[-1]["role"] != "tool":
+                raise
+            # A template, or verl's builder for it, that knows tools' answers only after calls of its own form.
+            messages[-1] = {**messages[-1], "role": "user"}
+            return await self._tell(messages, tokens, tools)
+        return _Tokens(merged.token_ids, mask, logprobs)
+
+    def _plain(self, message: Message) -> Message:
+        """The message, in which no special token is spelled: verl's templates would take it for one."""
+        content = self.dialect.special.sub(lambda found: found[0][0] + BREAK + found[0][1:], message["content"])
+        return {"role": message["role"], "content": content}
+
+
+class _Account:
+    """What verl asks of an episode beside its tokens: the time it took, and what the engine said of itself."""
+
+    def __init__(self) -> None:
+        self.request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
+        self.metrics: dict[str, Any] = {"generate_sequences": 0.0, "tool_calls": 0.0, "num_preempted": -1}
+        self.fields: dict[str, Any] = {"turn_scores": [], "tool_rewards": []}
+        self.routed_experts: Any = None
+
+    def add(self, said: Any, waited: float, stepped: float, earned: float) -> None:
+        """One turn: the engine's output, the seconds of the engine and of the environment, and the reward."""
+        self.metrics["generate_sequences"] += waited
+        self.metrics["tool_calls"] += stepped
+        if said.num_preempted is not None:
+            self.metrics["num_preempted"] = max(self.metrics["num_preempted"], 0) + said.num_preempted
+        if said.routed_experts is not None:
+            self.routed_experts = said.routed_experts
+        before, new = self.fields, said.extra_fields
+        self.fields = {**new, **before}  # the first turn's, such as the weights that it was sampled with
+        if new.get("max_global_steps") is not None:
+            self.fields["max_global_steps"] = new["max_global_steps"]
+        for name in new.keys() & before.keys():
+            if name.startswith("spec_"):  # counts of speculative decoding
+                self.fields[name] = before[name] + new[name]
+        self.fields["turn_scores"].append(earned)
+
+    def said(self) -> dict[str, Any]:
+        """As fields of verl's output."""
+        return {"metrics": self.metrics, "routed_experts": self.routed_experts, "extra_fields": self.fields}
