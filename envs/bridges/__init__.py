@@ -6,12 +6,18 @@ Nothing of theirs is imported here: the names are those of the tested versions.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlvr.envs.bridges.names import GEM, REASONING_GYM, TEXTARENA
-from rlvr.envs.core.registry import register, register_template
+from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, TEXTARENA, VERIFIERS
+from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 
 # Servers are spoken to over the network: nothing of theirs need be installed.
 register_template("rlvr/openenv.Remote-v0", "rlvr.envs.bridges.openenv:OpenEnv")
 register_template("rlvr/nemo_gym.Remote-v0", "rlvr.envs.bridges.nemo_gym:NeMoGym")
+# Any environment of Gymnasium or PettingZoo, said in words.
+register_template("rlvr/Gymnasium-v0", ENTRY_POINT, task="rlvr.envs.bridges.gymnasium_text:GymnasiumText")
+register_template("rlvr/PettingZoo-v0", ENTRY_POINT, task="rlvr.envs.bridges.pettingzoo:PettingZooSeat")
+if find_spec("pettingzoo") is not None:
+    for _name in PETTINGZOO:
+        register(f"rlvr/pettingzoo.{_name}-v0", "rlvr.envs.bridges.pettingzoo:PettingZooGame", name=_name)
 if find_spec("reasoning_gym") is not None:
     for _name in REASONING_GYM:
         register(f"rlvr/rg.{_name}-v0", "rlvr.envs.bridges.reasoning_gym:ReasoningGym", name=_name)
@@ -24,3 +30,9 @@ if (_gem := find_spec("gem")) and any(
 ):
     for _name in GEM:
         register(f"rlvr/gem.{_name}-v0", "rlvr.envs.bridges.gem:GemGame", name=_name)
+if find_spec("verifiers") is not None:
+    _task = "rlvr.envs.bridges.verifiers:Verifiers"
+    register_template("rlvr/verifiers.Taskset-v0", ENTRY_POINT, task=_task)
+    for _name in VERIFIERS:
+        if (_found := find_spec(_name)) and _found.origin and Path(_found.origin).with_name("taskset.py").exists():
+            register(f"rlvr/verifiers.{_name}-v0", _task, taskset=_name)

@@ -337,3 +337,19 @@ REFUSED_GEM = {
     "logic:RuleTaker-*": "asks for `<answer>` tags and reads `\\boxed{}`",
     "WikiGame": "plays on live pages of the web",
 }
+
+# Packages of verifiers' repository that one seat plays with text alone, by the module they are installed as.
+VERIFIERS = ("alphabet_sort", "reverse_text", "wordle")
+
+REFUSED_VERIFIERS = {
+    "gsm8k, code_golf, harbor": "scored by a program in a sandbox, or played in a container; rlvr/GSM8K-v0 is here",
+    "glossary, scratchpad, wiki_search, deepwiki": "bring tool servers",
+    "kuhn_poker, proposer_solver": "seat several agents",
+    "color_codeword": "shows pictures",
+    "interception and its kin": "rewrite what is asked of a model, which is not asked here",
+    "openenv, nemo_gym, textarena": "other people's environments: `rlvr/openenv.Remote-v0`, `rlvr/nemo_gym.Remote-v0` "
+    "and `rlvr/textarena.` reach them without a second bridge",
+}
+
+# Games of PettingZoo whose board is put into words in envs/bridges/pettingzoo.py; others by "rlvr/PettingZoo-v0".
+PETTINGZOO = ("ConnectFour", "LeducHoldem", "TicTacToe")

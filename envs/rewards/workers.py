@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 DEFAULT_MEMORY: Final = 1 << 30
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 180.0  # what some bridges load takes half a minute where others work, too
 JOBS_PER_WORKER: Final = 1_000
 _PRELOAD: Final = ("rlvr.envs.rewards.symbolic:warm",)
 _KEPT_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "HOME", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH")

@@ -1,0 +1,123 @@
+"""verifiers' tasksets (v1) as environments: their tasks, prompts and scoring; our seeds, resets, splits and restore.
+
+>>> gym.make("rlvr/verifiers.Taskset-v0", taskset="reverse-text", config={"dataset_split": "train"})   # doctest: +SKIP
+
+There, an environment cannot be stepped: it asks a model server through a harness program in a sandbox. Here the policy
+sits in the seat of its agent, in a worker process without any of the three (see ``verifiers_worker``). A state is the
+task's number and the actions so far. The reward is 1 where their rewards come to ``full`` and 0 for all else; their own
+sum, and each reward by its name, stand in the verdict's ``parts``. A scorer that raises is an invalid verdict.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.bridges.pools import call
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.rewards.extraction import visible_text
+from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+
+WORKER: Final = "verifiers_worker"
+SECONDS: Final = 60.0
+LOAD_SECONDS: Final = 600.0
+LONGEST: Final = 20_000  # characters of an action that a scorer is given: its end
+MOST: Final = 1_000
+
+
+class Played(NamedTuple):
+    """An episode so far: which task, and what the policy reads next."""
+
+    number: int
+    actions: tuple[str, ...]
+    text: str
+    content: str
+
+
+class Verifiers(Task[Played]):
+    """Args:
+        taskset: its id, which names an installed module (``reverse-text`` is ``reverse_text``).
+        config: what ``--env.taskset.*`` sets; plain JSON.
+        tasks: how many of its first tasks there are; they are loaded in each worker.
+        turns: how many actions an episode may take.
+        full: the sum of rewards that counts as success.
+
+    Raises:
+        TypeError: the configuration is no JSON.
+        ValueError: a number below 1; later, in ``reset``: the taskset cannot be loaded, or not be played here.
+    """
+
+    source = "verifiers, the installed version and package of tasks"
+    certain = False
+
+    def __init__(
+        self,
+        *,
+        taskset: str,
+        config: Mapping[str, Any] | None = None,
+        tasks: int = MOST,
+        turns: int = 32,
+        full: float = 1.0,
+    ) -> None:
+        if tasks < 1 or turns < 1:
+            raise ValueError(f"tasks={tasks} and turns={turns} must be at least 1")
+        self.taskset, self.most, self.full, self._turns = taskset, tasks, full, turns
+        self.config = json.dumps(dict(config or {}), sort_keys=True, allow_nan=False)
+        self.asks = f"the tasks of verifiers' {taskset}"
+
+    @property
+    def name(self) -> str:
+        return f"Verifiers {self.taskset} {self.config}"
+
+    @cached_property
+    def count(self) -> int:
+        """How many tasks there are.
+
+        Raises:
+            ValueError: the taskset cannot be loaded, or not be played here.
+        """
+        try:
+            told: dict[str, int] = call(WORKER, "describe", self._named(), LOAD_SECONDS)
+        except WorkerError as error:
+            raise ValueError(str(error)) from None
+        return told["tasks"]
+
+    def turns(self, level: int) -> int:
+        return self._turns
+
+    def start(self, rng: random.Random, level: int) -> Played:
+        number = rng.randrange(self.count)
+        made = call(WORKER, "begin", [*self._named(), number], LOAD_SECONDS)
+        return Played(number, (), made["text"], made["content"])
+
+    def content(self, state: Played) -> str:
+        return state.content
+
+    def observe(self, state: Played) -> str:
+        return state.text
+
+    def apply(self, state: Played, action: str) -> Transition:
+        # What a policy thought is left out, as model servers leave it out of the reply.
+        said = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
+        actions = (*state.actions, said)
+        try:
+            told = call(WORKER, "play", [*self._named(), state.number, list(actions)], SECONDS)
+        except WorkerTimeout as error:
+            return Transition(state, Verdict(0.0, "timeout", None, f"the episode is {error}"), True)
+        except WorkerError as error:
+            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+        after = state._replace(actions=actions, text=told["text"])
+        if not told["done"]:
+            return Transition(after, Verdict(0.0, "partial", reason="the episode goes on"))
+        if told["error"]:
+            return Transition(after, Verdict(0.0, "env_error", None, told["error"][:300]), True)
+        reason = f"its own score is {told['score']:g}; ended: {told['stopped']}"
+        verdict = correct(reason=reason) if told["score"] >= self.full - 1e-9 else wrong(reason=reason)
+        return Transition(after, verdict.but(parts={"its own score": told["score"], **told["scores"]}), True)
+
+    def _named(self) -> list[Any]:
+        return [self.taskset, self.config, self.most]
