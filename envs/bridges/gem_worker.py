@@ -51,7 +51,7 @@ def begin(name: str, level: int, seed: int) -> dict[str, Any]:
 def play(name: str, level: int, seed: int, actions: list[str]) -> dict[str, Any]:
     """What the last of the actions leads to: the next observation, whether it is over and won, GEM's own return."""
     past, action = tuple(actions[:-1]), actions[-1]
-    game, score = _games.pop((name, level, seed, past), None) or _again(name, level, seed, past)
+    game, score = _taken(name, level, seed, past)
     text, reward, over, won = _step(game, name, level, seed, past, action)
     if not over:
         _keep((name, level, seed, (*past, action)), game, score + reward)
@@ -61,7 +61,7 @@ def play(name: str, level: int, seed: int, actions: list[str]) -> dict[str, Any]
 def solve(name: str, level: int, seed: int, actions: list[str]) -> str | None:
     """The move of an expert who sees what is hidden; None where none is known."""
     past = tuple(actions)
-    game, score = _games.pop((name, level, seed, past), None) or _again(name, level, seed, past)
+    game, score = _taken(name, level, seed, past)
     _keep((name, level, seed, past), game, score)
     if name in SEARCHES:
         return _planned((name, level, seed), past, game)
@@ -90,6 +90,12 @@ def _new(name: str, level: int, seed: int) -> tuple[Any, str]:
     _seeded(name, level, seed, 1)
     text, info = game.reset(seed=seed)
     return game, _joined(text, info)
+
+
+def _taken(name: str, level: int, seed: int, past: tuple[str, ...]) -> tuple[Any, float]:
+    """The game after these actions, and what it has paid, out of what is kept."""
+    key = (name, level, seed, past)
+    return _games.pop(key) if key in _games else _again(*key)
 
 
 def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> tuple[Any, float]:
@@ -132,16 +138,18 @@ def _keep(key: Key, game: Any, score: float) -> None:
 def _winnable(name: str, game: Any) -> bool:
     match name:
         case "FifteenPuzzle":
-            return not game._is_solved() and _even(game.board)
+            solved: bool = game._is_solved()
+            return not solved and _even(game.board)
         case "Sokoban":
             path = _sokoban_path(game)
-            return path is not None and 0 < len(path) <= game.max_turns
+            return path is not None and 0 < len(path) <= int(game.max_turns)
         case "Crosswords":
-            return 0 < sum(row.count("_") for row in game.board) <= game.max_turns
+            cells: int = sum(row.count("_") for row in game.board)
+            return 0 < cells <= int(game.max_turns)
         case "Sudoku":
-            return 0 < game.init_num_empty <= game.max_turns
+            return 0 < int(game.init_num_empty) <= int(game.max_turns)
         case "WordSearch":
-            return len(game.placed_words) == game.num_words
+            return len(game.placed_words) == int(game.num_words)
     return True
 
 
@@ -174,7 +182,7 @@ def _search(
 ) -> list[str] | None:
     """The moves of a way to a position with nothing left: a shortest one, where ``left`` never says too much."""
     ties = itertools.count()
-    waiting = [(left(start), next(ties), 0, start, None)]
+    waiting: list[tuple[int, int, int, Any, Any]] = [(left(start), next(ties), 0, start, None)]
     seen: dict[Any, Any] = {}
     while waiting and len(seen) < NODES:
         _, _, depth, here, way = heapq.heappop(waiting)
@@ -194,7 +202,7 @@ def _search(
 
 
 def _sliding_path(game: Any) -> list[str] | None:
-    size = game.num_rows
+    size = int(game.num_rows)
     places = list(itertools.product(range(size), repeat=2))
     weight = 1 if size < 4 else 3  # longer ways, found sooner
 
@@ -209,7 +217,8 @@ def _sliding_path(game: Any) -> list[str] | None:
 
     def left(board: tuple[int, ...]) -> int:
         tiles = [(place, divmod(tile - 1, size)) for place, tile in zip(places, board, strict=True) if tile]
-        return weight * sum(abs(r - a) + abs(c - b) for (r, c), (a, b) in tiles)
+        away: int = sum(abs(r - a) + abs(c - b) for (r, c), (a, b) in tiles)
+        return weight * away
 
     return _search(tuple(tile or 0 for row in game.board for tile in row), moves, left)
 

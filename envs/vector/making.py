@@ -12,8 +12,11 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
-from rlvr.envs.vector.seat import Env, Make
+from rlvr.envs.vector.inline import Backend
+from rlvr.envs.vector.seat import Env, Make, Seat
 
+# From the seats, the number of workers and the timeout to where the environments run.
+BackendMaker = Callable[[list[Seat], int, float | None], Backend]
 BACKENDS = ("sync", "thread", "process", "asyncio")
 MOST_THREADS = 256
 
@@ -26,9 +29,9 @@ def checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
         raise ValueError(f"autoreset_mode must be one of {allowed}; got {mode!r}") from None
 
 
-def checked_workers(backend: str, workers: int | None, timeout: float | None, num_envs: int) -> int:
+def checked_workers(backend: str | BackendMaker, workers: int | None, timeout: float | None, num_envs: int) -> int:
     """How many threads or processes there are, of settings that make sense together."""
-    if backend not in BACKENDS:
+    if not callable(backend) and backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
@@ -40,7 +43,7 @@ def checked_workers(backend: str, workers: int | None, timeout: float | None, nu
         )
     if backend == "process" and not hasattr(os, "fork"):
         raise ValueError("the process back end needs a POSIX system: take thread or asyncio")
-    most = min(num_envs, _processors() if backend == "process" else MOST_THREADS)
+    most = min(num_envs, _processors() if backend == "process" or callable(backend) else MOST_THREADS)
     return most if workers is None else min(workers, num_envs)
 
 

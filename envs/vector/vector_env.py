@@ -23,7 +23,7 @@ from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.vector.coroutines import Coroutines
 from rlvr.envs.vector.infos import Infos
 from rlvr.envs.vector.inline import Backend, Done, Inline
-from rlvr.envs.vector.making import checked_mode, checked_workers, makers_of, sharing
+from rlvr.envs.vector.making import BackendMaker, checked_mode, checked_workers, makers_of, sharing
 from rlvr.envs.vector.processes import Processes
 from rlvr.envs.vector.seat import Answer, Make, Order, Outcome, Seat
 from rlvr.envs.vector.threads import Threads
@@ -74,7 +74,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         backend: ``sync`` steps in turn, for environments that only compute. ``thread`` is for environments that wait;
             one that is stuck keeps its thread, which cannot be killed and is never used again. ``process`` is for
             environments that compute much or crash hard; a stuck one is killed. ``asyncio`` awaits environments whose
-            ``step`` is a coroutine or that have a ``step_async``, and steps others in threads.
+            ``step`` is a coroutine or that have a ``step_async``, and steps others in threads. Or a function of the
+            seats, the workers and the timeout that makes a back end of its own, such as ``rlvr.adapters.ray.actors()``.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``; see https://farama.org/Vector-Autoreset-Mode.
         workers: how many threads (default: one for each environment, at most 256) or processes (default: one for each
             processor). Environments of one process are stepped in turn.
@@ -95,7 +96,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         env: str | Make | Sequence[Make],
         num_envs: int | None = None,
         *,
-        backend: str = "sync",
+        backend: str | BackendMaker = "sync",
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         workers: int | None = None,
         timeout: float | None = None,
@@ -361,7 +362,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                     first.spec.kwargs = {k: v for k, v in first.spec.kwargs.items() if k not in NOT_SINGLE}
                 mode, space = self.autoreset_mode, self.single_observation_space
                 seats = [Seat(make, mode, space) for make in self._makers]
-                if self.backend != "process":
+                if self.backend in ("sync", "thread", "asyncio"):  # the others have them elsewhere
                     seats[0].env = self._first
                 match self.backend:
                     case "sync":
@@ -370,8 +371,12 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                         self._backend = Threads(seats, self.workers, self.timeout)
                     case "asyncio":
                         self._backend = Coroutines(seats, self.workers, self.timeout)
-                    case _:
+                    case "process":
                         self._backend = Processes(seats, self.workers, self.timeout)
+                    case str():
+                        raise ValueError(f"no back end {self.backend!r}")
+                    case make:
+                        self._backend = make(seats, self.workers, self.timeout)
                 weakref.finalize(self, _close, self._backend, os.getpid())
             return self._backend
 

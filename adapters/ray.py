@@ -1,0 +1,221 @@
+"""Ray: environments in actors, anywhere in a cluster, behind our vector environment; see docs/adapters/ray.md.
+
+>>> from rlvr.adapters.ray import actors                            # doctest: +SKIP
+>>> from rlvr.envs.vector import VectorEnv                          # doctest: +SKIP
+>>> vector = VectorEnv("rlvr/Terminal-v0", 64, backend=actors(num_cpus=1), workers=16, timeout=60)   # doctest: +SKIP
+
+It is for environments that take a millisecond or more for a step, or that need the machines. What `VectorEnv` says of
+its back ends holds here too: an actor that dies, with its process or its machine, ends its environments' episodes with
+an ``env_error`` verdict, one that is over its time is killed, and others take their places with the same seeds.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from gymnasium.vector import AutoresetMode
+
+from rlvr.adapters.versions import require
+from rlvr.envs.core.verdict import Status
+from rlvr.envs.vector.inline import Done, Job
+from rlvr.envs.vector.seat import Order, Outcome, Seat
+from rlvr.envs.vector.threads import START_SECONDS, timed_out
+
+TESTED = ("ray", "2.60", "3")
+SLICE = 0.1  # seconds between two looks at what was sent meanwhile
+
+
+def actors(**options: Any) -> Callable[[list[Seat], int, float | None], Actors]:
+    """The ``backend`` of a `VectorEnv` whose ``workers`` are actors of Ray.
+
+    Args:
+        options: of an actor, as for ``ray.remote``: num_cpus, resources, runtime_env, …. ``max_restarts`` stays 0.
+
+    Raises:
+        ImportError: Ray is missing, or older than what was tested.
+        ValueError: ``max_restarts``: a restarted actor has lost its environments, and would not say so.
+    """
+    require(*TESTED)
+    if options.get("max_restarts"):
+        raise ValueError("max_restarts: actors that died are replaced here, with seeds that belong to their places")
+    return partial(Actors, options=options)
+
+
+class Holder:
+    """What an actor is: some of the environments."""
+
+    def __init__(self, seats: dict[int, tuple[Any, ...]]) -> None:
+        self._seats: dict[int, Seat] = {}
+        for place, (lost, *made_of) in seats.items():
+            self._seats[place] = Seat(*made_of)
+            self._seats[place].lost = lost
+
+    def run(self, place: int, order: Order) -> Outcome:
+        return self._seats[place].run(order)
+
+    def ready(self) -> bool:
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class _Actor:
+    """Our side of an actor: what it was sent and has not answered, in turn, and when it began with the first."""
+
+    handle: Any
+    places: list[int]
+    start: Any = None  # the reference that is ready when the actor is
+    under_way: deque[tuple[Any, Job]] = field(default_factory=deque)
+    clock: float = field(default_factory=time.monotonic)
+
+
+class Actors:
+    """The back end: see `actors`.
+
+    Args:
+        seats: one for each environment; their environments live in the actors.
+        workers: how many actors the environments are dealt to, in turn. Those of one actor are stepped in turn.
+        timeout: seconds that an order may take, or None.
+        options: of each actor.
+    """
+
+    def __init__(self, seats: list[Seat], workers: int, timeout: float | None, options: dict[str, Any]) -> None:
+        self._ray = importlib.import_module("ray")
+        self._kind = self._ray.remote(**options)(Holder) if options else self._ray.remote(Holder)
+        self._seats, self._timeout = seats, timeout
+        self._lock = threading.RLock()  # guards all that follows
+        self._done: list[Done] = []
+        self._playing: set[int] = set()  # the environments in the middle of an episode
+        self._closed = False
+        self._actors: dict[int, _Actor] = {}  # by place
+        for first in range(min(workers, len(seats))):
+            self._hire(list(range(first, len(seats), workers)), {})
+
+    def submit(self, jobs: Sequence[Job]) -> None:
+        with self._lock:
+            for place, order in jobs:
+                if order[0] == "reset" and order[1][0] is not None:
+                    self._seats[place].seed = order[1][0]
+                self._send(self._actors[place], (place, order))
+
+    def collect(self, timeout: float | None) -> list[Done]:
+        until = float("inf") if timeout is None else time.monotonic() + timeout
+        while True:
+            with self._lock:
+                self._give_up_overdue(time.monotonic())
+                heads = {actor.under_way[0][0]: actor for actor in self._busy()}
+                if self._done or self._closed or not heads or time.monotonic() >= until:
+                    done, self._done = self._done, []
+                    return done
+            wait = min(SLICE, max(0.0, until - time.monotonic()))
+            self._ray.wait(list(heads), num_returns=1, timeout=wait)
+            ready, _ = self._ray.wait(list(heads), num_returns=len(heads), timeout=0)
+            with self._lock:
+                for reference in ready:
+                    self._take(heads[reference])
+
+    def close(self) -> None:
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            for actor in self._distinct():
+                self._kill(actor)
+
+    # sending and taking
+
+    def _distinct(self) -> list[_Actor]:
+        return list({id(actor): actor for actor in self._actors.values()}.values())
+
+    def _busy(self) -> list[_Actor]:
+        return [actor for actor in self._distinct() if actor.under_way]
+
+    def _hire(self, places: list[int], lost: dict[int, str]) -> _Actor:
+        parts = {
+            place: (lost.get(place, ""), seat.make, seat.mode, seat.space, seat.seed, seat.generation)
+            for place in places
+            for seat in [self._seats[place]]
+        }
+        handle = self._kind.remote(parts)
+        actor = _Actor(handle, places, handle.ready.remote())
+        for place in places:
+            self._actors[place] = actor
+        return actor
+
+    def _send(self, actor: _Actor, job: Job) -> None:
+        if not actor.under_way:
+            actor.clock = time.monotonic()
+        actor.under_way.append((actor.handle.run.remote(*job), job))
+
+    def _take(self, actor: _Actor) -> None:
+        """Everything that the actor has answered, in turn."""
+        while actor.under_way and self._actors[actor.places[0]] is actor:
+            reference, (place, order) = actor.under_way[0]
+            if not self._ray.wait([reference], timeout=0)[0]:
+                return
+            try:
+                outcome = self._ray.get(reference)
+            except self._ray.exceptions.RayTaskError as error:  # what Seat lets through: no fault of an environment
+                outcome = self._seats[place].failure("env_error", f"{order[0]}: {error}")
+            except self._ray.exceptions.RayError as error:
+                self._replace(actor, "env_error", f"its actor died: {str(error).splitlines()[0]}")
+                return
+            actor.under_way.popleft()
+            actor.start, actor.clock = None, time.monotonic()
+            self._enter(place, order, outcome)
+
+    def _enter(self, place: int, order: Order, outcome: Outcome) -> None:
+        self._done.append((place, outcome))
+        if order[0] in ("reset", "step", "again"):
+            over = (outcome[2] or outcome[3]) and self._seats[place].mode is not AutoresetMode.SAME_STEP
+            (self._playing.discard if over else self._playing.add)(place)
+
+    # what goes wrong
+
+    def _give_up_overdue(self, now: float) -> None:
+        if self._timeout is None:
+            return
+        for actor in self._busy():
+            if now - actor.clock < self._timeout:
+                continue
+            if actor.start is not None:
+                if not self._ray.wait([actor.start], timeout=0)[0]:  # it waits for its process, or for room
+                    if now - actor.clock > max(self._timeout, START_SECONDS):
+                        self._replace(actor, "timeout", f"no actor within {START_SECONDS:g} s")
+                    continue
+                actor.start, actor.clock = None, now
+                continue
+            self._take(actor)
+            if actor.under_way and now - actor.clock >= self._timeout:
+                self._replace(actor, "timeout", f"no answer within {self._timeout:g} s")
+
+    def _replace(self, actor: _Actor, status: Status, reason: str) -> None:
+        """Give an actor up; its environments begin anew in another, and what it was at has failed."""
+        self._kill(actor)
+        _, (place, order) = actor.under_way.popleft()
+        lost = {}
+        for each in actor.places:
+            old = self._seats[each]
+            self._seats[each] = Seat(old.make, old.mode, old.space, old.seed, old.generation + 1)
+            if each != place and each in self._playing:
+                lost[each] = f"the actor that it shared with others is gone: {reason}"
+        successor = self._hire(actor.places, lost)
+        seat = self._seats[place]
+        outcome = seat.failure(status, f"{order[0]}: {reason}")
+        if order[0] == "step" and seat.mode is AutoresetMode.SAME_STEP:
+            self._send(successor, (place, ("again", outcome)))
+        else:
+            self._enter(place, order, timed_out(order, outcome))
+        for _, job in actor.under_way:
+            self._send(successor, job)
+
+    def _kill(self, actor: _Actor) -> None:
+        with suppress(Exception):  # it is gone, or Ray is
+            self._ray.kill(actor.handle)

@@ -1,0 +1,294 @@
+"""Environments of others, in this process, as tasks of ours: what the bridges to Gymnasium and PettingZoo share.
+
+A state is the episode's seed and the actions so far. The foreign environment itself is a cache: one that has lived
+through those actions goes on, and where there is none, the episode is played again from its seed. So forks, snapshots
+and pickles are exact for any environment that repeats itself from a seed; one that does not is told apart, and its
+episode ends with an ``env_error`` verdict.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import random
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any, Final, Generic, NamedTuple, TypeVar
+
+from rlvr.envs.core.seeding import digest
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.rewards.extraction import extract, visible_text
+
+KEPT: Final = 64  # foreign environments kept in the middle of an episode
+DRAWS: Final = 100
+LONGEST: Final = 10_000  # characters of an action that a foreign environment is told
+Live = TypeVar("Live")
+_turn = threading.RLock()  # held in calls into environments that draw from global generators
+
+
+class Episode(NamedTuple):
+    """A foreign episode so far: what names it, and what came of the last action.
+
+    Attributes:
+        actions: the texts that were actions; what was none is not among them.
+        note: why the last text was none, if it was.
+        earned: the environment's own return; ``last`` is its last reward.
+    """
+
+    level: int
+    seed: int
+    actions: tuple[str, ...]
+    text: str
+    turn: int = 0
+    note: str = ""
+    earned: float = 0.0
+    last: float = 0.0
+    over: bool = False
+
+
+class Step(NamedTuple):
+    """What a foreign environment answered. The text is of no use after the end."""
+
+    text: str
+    reward: float
+    terminated: bool
+    truncated: bool
+    info: Mapping[str, Any]
+
+
+class NoAction(ValueError):
+    """A text that names no action, or none that is allowed now; the message is told to the policy."""
+
+
+class OverTooSoon(RuntimeError):
+    """An episode that ended before the policy had a turn: another is drawn."""
+
+
+class Played(Task[Episode], Generic[Live]):
+    """Base of tasks that play a foreign environment; the four methods at the end are the bridge.
+
+    Args:
+        success: what counts as done: an own return of at least so much, or a function (or "module:function") of the
+            return, whether the episode terminated by itself, and the last info.
+        reward: "success" gives 1 for an episode that succeeded and 0 for all else, "return" the foreign rewards.
+        limit: how many actions an episode may take, texts that are none included.
+        system: what the policy is told before the first observation.
+        global_random: whether the environment may draw from Python's or numpy's global generators. They are then
+            seeded for each call and restored after it, and calls wait for one another. Without, they may overlap.
+
+    Raises:
+        ValueError: a setting that is not allowed.
+    """
+
+    certain = False
+
+    def __init__(
+        self,
+        success: float | str | Callable[[float, bool, Mapping[str, Any]], bool],
+        reward: str,
+        limit: int,
+        system: str | None,
+        global_random: bool,
+    ) -> None:
+        if reward not in ("success", "return"):
+            raise ValueError(f"reward must be success or return, got {reward!r}")
+        self.success = success
+        self.reward = reward
+        self.limit = limit
+        self.system = system
+        self.global_random = global_random
+        self._live: OrderedDict[tuple[int, int, tuple[str, ...]], Live] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_live": OrderedDict(), "_lock": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _lock=threading.Lock())
+
+    def turns(self, level: int) -> int:
+        return self.limit
+
+    def start(self, rng: random.Random, level: int) -> Episode:
+        for _ in range(DRAWS):
+            seed = rng.getrandbits(31)
+            try:
+                live, text = self._begun(level, seed)
+            except OverTooSoon:
+                continue
+            self._keep((level, seed, ()), live)
+            return Episode(level, seed, (), text)
+        raise RuntimeError(f"none of {DRAWS} episodes of {self.name} lasted until the policy's first turn")
+
+    def content(self, state: Episode) -> str:
+        """The seed: what hides behind the first observation cannot be seen from outside."""
+        return f"{state.level} {state.seed}"
+
+    def observe(self, state: Episode) -> str:
+        return f"{state.note}\n\n{state.text}" if state.note else state.text
+
+    def apply(self, state: Episode, action: str) -> Transition:
+        if state.over:
+            return Transition(state, self._judged(state, False, {}), True)
+        said = told(action)
+        key = (state.level, state.seed, state.actions)
+        try:
+            live = self._taken(state)
+            try:
+                with self._own_random(state.seed, len(state.actions) + 1):
+                    step = self.play(live, said)
+            except NoAction as error:
+                self._keep(key, live)
+                after = state._replace(turn=state.turn + 1, note=str(error)[:500], last=0.0)
+                return Transition(after, Verdict(0.0, "partial", reason=str(error)[:500]))
+            if not math.isfinite(step.reward):
+                raise ValueError(f"the reward was {step.reward!r}")
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}"[:500]
+            return Transition(state, Verdict(0.0, "env_error", reason=reason), True)
+        return self._after(state, said, step, live)
+
+    def _after(self, state: Episode, said: str, step: Step, live: Live) -> Transition:
+        actions, turn = (*state.actions, said), state.turn + 1
+        over = step.terminated or step.truncated
+        earned = state.earned + step.reward
+        after = Episode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over)
+        if not over:
+            self._keep((state.level, state.seed, actions), live)
+            reward = step.reward if self.reward == "return" else 0.0
+            return Transition(after, Verdict(reward, "partial", reason="it goes on"))
+        self.end(live)
+        if step.truncated and not step.terminated and turn >= self.limit:
+            return Transition(after, Verdict(0.0, "partial"))  # its limit is ours: `out_of_turns` has the last word
+        return Transition(after, self._judged(after, step.terminated, step.info), True)
+
+    def out_of_turns(self, state: Episode, turns: int) -> Verdict:
+        verdict = self._judged(state, False, {})
+        return verdict if verdict.success else verdict.but(reason=f"not done within {turns} turns")
+
+    def _judged(self, state: Episode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
+        success = self.success
+        if isinstance(success, (int, float)):
+            done = state.earned >= success - 1e-9
+        else:
+            done = bool(function_of(success)(state.earned, terminated, info))
+        verdict = correct(reason="done") if done else wrong(reason="not done")
+        reward = state.last if self.reward == "return" else verdict.reward
+        return verdict.but(reward=reward, parts={"its own return": state.earned})
+
+    def close(self) -> None:
+        with self._lock:
+            lives, self._live = list(self._live.values()), OrderedDict()
+        for live in lives:
+            with suppress(Exception):
+                self.end(live)
+
+    # the cache
+
+    def _taken(self, state: Episode) -> Live:
+        """The foreign environment at this state, which nobody else has then."""
+        with self._lock:
+            live = self._live.pop((state.level, state.seed, state.actions), None)
+        if live is not None:
+            return live
+        live, text = self._begun(state.level, state.seed)
+        for place, action in enumerate(state.actions):
+            with self._own_random(state.seed, place + 1):
+                text = self.play(live, action).text
+        if text != state.text:
+            self.end(live)
+            raise RuntimeError("the environment does not repeat itself from a seed, so the episode cannot be restored")
+        return live
+
+    def _begun(self, level: int, seed: int) -> tuple[Live, str]:
+        with self._own_random(seed, 0):
+            live = self.begin(level)
+            return live, self.first(live, seed)
+
+    def _keep(self, key: tuple[int, int, tuple[str, ...]], live: Live) -> None:
+        with self._lock:
+            self._live[key] = live
+            oldest = self._live.popitem(last=False)[1] if len(self._live) > KEPT else None
+        if oldest is not None:
+            with suppress(Exception):
+                self.end(oldest)
+
+    @contextmanager
+    def _own_random(self, seed: int, turn: int) -> Iterator[None]:
+        """Python's and numpy's global generators as the episode's own, meanwhile."""
+        if not self.global_random:
+            yield
+            return
+        import numpy as np
+
+        with _turn:
+            before = random.getstate(), np.random.get_state()
+            number = digest("played", seed, turn) & 0xFFFFFFFF
+            random.seed(number)
+            np.random.seed(number)
+            try:
+                yield
+            finally:
+                random.setstate(before[0])
+                np.random.set_state(before[1])
+
+    # the bridge
+
+    def begin(self, level: int) -> Live:
+        """A new foreign environment."""
+        raise NotImplementedError
+
+    def first(self, live: Live, seed: int) -> str:
+        """Reset it; the first observation."""
+        raise NotImplementedError
+
+    def play(self, live: Live, said: str) -> Step:
+        """What comes of the policy's words. Raises `NoAction` before anything has changed."""
+        raise NotImplementedError
+
+    def end(self, live: Live) -> None:
+        """Close it."""
+
+
+def told(action: str) -> str:
+    """What of a reply is the action: the last box, else the text after the thinking."""
+    found = extract(action, ("boxed", "tag"))
+    text = found.answer if found.answer is not None else visible_text(action)
+    return text.encode("utf-8", "replace").decode().strip()[-LONGEST:].strip()
+
+
+def choice(said: str, names: Sequence[str] | None, count: int, start: int = 0) -> int:
+    """The number of an action that is said by its name or by its number.
+
+    Raises:
+        NoAction: it is neither.
+    """
+    text = " ".join(said.split()).casefold()
+    known = [name.casefold() for name in names or ()]
+    if text in known:
+        return start + known.index(text)
+    if not known and text.isascii() and text.isdigit() and len(text) < 10 and start <= int(text) < start + count:
+        return int(text)
+    allowed = ", ".join(names) if names else f"{start} to {start + count - 1}"
+    raise NoAction(f"{said[:60]!r} is no action; there are: {allowed}")
+
+
+def function_of(value: Any) -> Callable[..., Any]:
+    """A function, or the one that "module:function" names.
+
+    Raises:
+        ValueError: it names none.
+    """
+    if callable(value):
+        return value  # type: ignore[no-any-return]
+    module, _, name = str(value).partition(":")
+    try:
+        found = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ValueError(f"{value!r} names no function: {error}") from error
+    if not callable(found):
+        raise ValueError(f"{value!r} is no function")
+    return found  # type: ignore[no-any-return]
