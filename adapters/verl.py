@@ -1,14 +1,8 @@
 """verl: our environments under its trainers, as an agent loop; see docs/adapters/verl.md.
 
-verl's workers find it by a file that ``actor_rollout_ref.rollout.agent.agent_loop_config_path`` names::
-
-    - name: rlvr
-      _target_: rlvr.adapters.verl.AgentLoop
-      max_turn_tokens: 256
-
-and the rows by their column ``agent_name`` (`rlvr.adapters.rows` with ``format="verl"``). The reward is the
-environment's, so no reward function is asked. ``data.max_response_length`` bounds all that follows the first prompt; an
-episode that it cuts keeps what it earned.
+verl's workers find it by a file such as ``examples/verl_agent_loop.yaml``, and it finds the task in a row of
+`rlvr.adapters.rows` with ``format="verl"``. The reward is the environment's; no reward function is asked.
+``data.max_response_length`` bounds all that follows the first prompt; an episode that it cuts keeps what it earned.
 
 An invalid verdict teaches nothing: the session fails, verl logs why, and pads the batch with rows that weigh nothing.
 Its older trainer (``trainer.use_v1=false``) would die of that: there the episode's mask is empty, while its reward of 0
@@ -129,7 +123,11 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _play(
         self, session: Session, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
     ) -> AgentLoopOutput:
-        tools, account = session.info.get("tools"), _Account()
+        tools, request = session.info.get("tools"), uuid4().hex  # one request: its turns go where their cache is
+        if self.rollout_config.get("full_determinism", False):
+            request = f"det-{priority}"
+        notes: dict[str, Any] = {"routed_experts": None, "extra_fields": {"turn_scores": [], "tool_rewards": []}}
+        notes["metrics"] = {"generate_sequences": 0.0, "tool_calls": 0.0, "num_preempted": -1}
         messages = [self._plain(message) for message in session.messages or prompt]
         room: int = self.rollout_config.response_length
         tokens = _Tokens(await self._begin(messages, tools), [], [] if sampling_params.get("logprobs") else None)
@@ -137,7 +135,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             longest = min(self.max_turn_tokens or room, room - len(tokens.mask))
             began, before = time.perf_counter(), session.reward
             said = await self.server_manager.generate(
-                request_id=account.request if not self.rollout_config.full_determinism else f"det-{priority}",
+                request_id=request,
                 prompt_ids=tokens.ids,
                 sampling_params={**sampling_params, "max_tokens": longest},
                 priority=priority,
@@ -146,10 +144,10 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             tokens = await self._hear(tokens, said)
             text = self.tokenizer.decode(said.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             answer = await asyncio.to_thread(session.step, text)
-            account.add(said, heard - began, time.perf_counter() - heard, session.reward - before)
+            _note(notes, said, heard - began, time.perf_counter() - heard, session.reward - before)
             if answer is None:
                 break
-            messages += [{"role": "assistant", "content": text}, self._plain(answer)]
+            messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
             longer = await self._tell(messages, tokens, tools)
             if len(longer.mask) >= room:  # not a word more would fit
                 break
@@ -164,7 +162,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             response_logprobs=tokens.logprobs,
             reward_score=session.reward,
             num_turns=2 * session.turns,
-            **account.said(),
+            **notes,
         )
 
     async def _begin(self, messages: list[Message], tools: Any) -> list[int]:
@@ -210,32 +208,18 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         return {"role": message["role"], "content": content}
 
 
-class _Account:
-    """What verl asks of an episode beside its tokens: the time it took, and what the engine said of itself."""
-
-    def __init__(self) -> None:
-        self.request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
-        self.metrics: dict[str, Any] = {"generate_sequences": 0.0, "tool_calls": 0.0, "num_preempted": -1}
-        self.fields: dict[str, Any] = {"turn_scores": [], "tool_rewards": []}
-        self.routed_experts: Any = None
-
-    def add(self, said: Any, waited: float, stepped: float, earned: float) -> None:
-        """One turn: the engine's output, the seconds of the engine and of the environment, and the reward."""
-        self.metrics["generate_sequences"] += waited
-        self.metrics["tool_calls"] += stepped
-        if said.num_preempted is not None:
-            self.metrics["num_preempted"] = max(self.metrics["num_preempted"], 0) + said.num_preempted
-        if said.routed_experts is not None:
-            self.routed_experts = said.routed_experts
-        before, new = self.fields, said.extra_fields
-        self.fields = {**new, **before}  # the first turn's, such as the weights that it was sampled with
-        if new.get("max_global_steps") is not None:
-            self.fields["max_global_steps"] = new["max_global_steps"]
-        for name in new.keys() & before.keys():
-            if name.startswith("spec_"):  # counts of speculative decoding
-                self.fields[name] = before[name] + new[name]
-        self.fields["turn_scores"].append(earned)
-
-    def said(self) -> dict[str, Any]:
-        """As fields of verl's output."""
-        return {"metrics": self.metrics, "routed_experts": self.routed_experts, "extra_fields": self.fields}
+def _note(notes: dict[str, Any], said: Any, waited: float, stepped: float, earned: float) -> None:
+    """Add a turn: what the engine said, the seconds of engine and environment, and the reward."""
+    metrics, fields = notes["metrics"], notes["extra_fields"]
+    metrics["generate_sequences"] += waited
+    metrics["tool_calls"] += stepped
+    if said.num_preempted is not None:
+        metrics["num_preempted"] = max(metrics["num_preempted"], 0) + said.num_preempted
+    if said.routed_experts is not None:
+        notes["routed_experts"] = said.routed_experts
+    for name, value in said.extra_fields.items():
+        if name.startswith("spec_"):  # counts of speculative decoding
+            value = value + fields.get(name, 0)
+        if name != "min_global_steps" or name not in fields:  # the weights of the first turn, and of the last
+            fields[name] = value
+    fields["turn_scores"].append(earned)
