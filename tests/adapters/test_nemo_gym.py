@@ -287,7 +287,12 @@ def test_episodes_that_nobody_steps_are_dropped():
         assert len(made.session_state) == 1
 
 
-SERVERS = ("resources_servers/rlvr", "responses_api_agents/gymnasium_agent", "responses_api_models/openai_model")
+SERVERS = (
+    "resources_servers/rlvr",
+    "responses_api_agents/gymnasium_agent",
+    "responses_api_models/openai_model",
+    "environment_servers/legacy_agent",  # from 0.7 on
+)
 
 
 def bisect(text):
@@ -321,7 +326,7 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
         running = subprocess.Popen(start, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, **common)
         try:
             until = time.monotonic() + 300
-            while "servers ready" not in (tmp_path / "run.log").read_text():
+            while not re.search(r"All \d+ / \d+ servers ready", (tmp_path / "run.log").read_text()):
                 stuck = running.poll() is not None or time.monotonic() > until
                 assert not stuck, (tmp_path / "run.log").read_text()[-3000:]
                 time.sleep(1)

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -18,7 +23,7 @@ from rlvr.adapters import testing as kit
 from rlvr.agents import ExpertAgent, Request, Rollout
 from rlvr.envs import Verdict
 
-from .loopback_app import serving
+from .loopback_app import free_socket, serving
 
 MULTI, REMOTE = "rlvr/GuessNumber-v0", "rlvr/openenv.Remote-v0"
 TURNS = 6
@@ -177,6 +182,28 @@ def test_openenvs_own_validation_of_a_running_server_passes(server):
 
     done = CliRunner().invoke(app, ["validate", "--url", server, "--json"])
     assert done.exit_code == 0, done.output
+
+
+@foreign
+def test_the_example_serves():
+    pytest.importorskip("openenv")
+    example = Path(__file__).parents[2] / "examples" / "openenv_server.py"
+    with free_socket() as at:
+        port = str(at.getsockname()[1])
+    command = [sys.executable, example, MULTI, "--set", "level=3", "--port", port]
+    server = subprocess.Popen(command, env=os.environ | {"PYTHONSAFEPATH": "1"})
+    try:
+        client, until = connect(f"http://127.0.0.1:{port}"), time.monotonic() + 120
+        while server.poll() is None and time.monotonic() < until:
+            with suppress(ConnectionError):
+                told = client.reset(seed=1).observation
+                break
+            time.sleep(0.2)
+        assert told["text"] == gym.make(MULTI, level=3).reset(seed=1)[0]
+        client.close()
+    finally:
+        server.terminate()
+        server.wait(30)
 
 
 # the other direction
