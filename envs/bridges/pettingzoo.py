@@ -1,6 +1,6 @@
 """PettingZoo's games of several players (its AEC interface), one seat for the policy, the others for a function.
 
-    gym.make("rlvr/PettingZoo-v0", env="pettingzoo.classic.tictactoe_v3:env", to_text="my_module:board",
+    gym.make("rlvr/PettingZoo-v0", env="classic/tictactoe-v3", to_text="my_module:board",
              actions=["1", "2", …], opponents="my_module:player")
 
 The policy hears the game when it is its turn, or when it is over for it; the others have moved meanwhile.
@@ -8,9 +8,11 @@ The policy hears the game when it is its turn, or when it is over for it; the ot
 
 from __future__ import annotations
 
+import importlib
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from rlvr.envs.bridges.played import NoAction, OverTooSoon, Played, Step, choice, function_of
@@ -32,7 +34,7 @@ class Table:
 
 class PettingZooSeat(Played[Table]):
     """Args:
-        env: a function that makes an AEC environment, or "module:function".
+        env: an id of PettingZoo's registry, or a function that makes an AEC environment, or "module:function".
         settings: given to it; or a list of such mappings, one for each level.
         to_text: from the seat's observation and info to text: a function, or "module:function".
         to_action: from the policy's words (what it boxed) to an action; raises ValueError for words that name none,
@@ -72,7 +74,8 @@ class PettingZooSeat(Played[Table]):
         self.levels = len(self.settings)
         self.to_text, self.to_action, self.seat, self.opponents = to_text, to_action, seat, opponents
         self.names = list(actions) if actions is not None else None
-        for function in (env, to_text, to_action, None if opponents == "random" else opponents):
+        self._make = self._maker()
+        for function in (to_text, to_action, None if opponents == "random" else opponents):
             if function is not None:
                 function_of(function)
         if not isinstance(success, (int, float)):
@@ -83,6 +86,18 @@ class PettingZooSeat(Played[Table]):
     def name_of(self) -> str:
         return self.env if isinstance(self.env, str) else getattr(self.env, "__qualname__", "a game")
 
+    def _maker(self) -> Callable[..., Any]:
+        if not isinstance(self.env, str) or ":" in self.env:
+            return function_of(self.env)
+        try:
+            registry: Any = importlib.import_module("pettingzoo")
+            registry.spec("aec", self.env)
+        except ImportError as error:
+            raise ImportError("pettingzoo is not installed: pip install 'pettingzoo[classic]>=1.27'") from error
+        except Exception as error:  # its own kinds of error, or no registry
+            raise ValueError(f"PettingZoo (from 1.27) has no environment {self.env!r}: {error!s:.200}") from error
+        return partial(registry.make, "aec", self.env)
+
     @property
     def name(self) -> str:
         return f"PettingZoo {self.name_of}"
@@ -90,7 +105,7 @@ class PettingZooSeat(Played[Table]):
     # the bridge
 
     def begin(self, level: int) -> Table:
-        return Table(function_of(self.env)(**self.settings[level - 1]))
+        return Table(self._make(**self.settings[level - 1]))
 
     def first(self, live: Table, seed: int) -> str:
         live.chance = random.Random(seed)
@@ -199,19 +214,19 @@ LEDUC: Final = ("call", "raise", "fold", "check")
 HERE: Final = "rlvr.envs.bridges.pettingzoo"
 GAMES: Final[dict[str, dict[str, Any]]] = {
     "TicTacToe": {
-        "env": "pettingzoo.classic.tictactoe_v3:env",
+        "env": "classic/tictactoe-v3",
         "to_text": f"{HERE}:tic_tac_toe",
         "actions": [f"{place % 3 + 1} {place // 3 + 1}" for place in range(9)],
         "turns": 9,
     },
     "ConnectFour": {
-        "env": "pettingzoo.classic.connect_four_v3:env",
+        "env": "classic/connect_four-v3",
         "to_text": f"{HERE}:connect_four",
         "actions": [str(column) for column in range(1, 8)],
         "turns": 30,
     },
     "LeducHoldem": {
-        "env": "pettingzoo.classic.leduc_holdem_v4:env",
+        "env": "classic/leduc_holdem-v4",
         "to_text": f"{HERE}:leduc_holdem",
         "actions": list(LEDUC),
         "turns": 12,

@@ -163,9 +163,13 @@ class TestItsGames:
             won += reward
         assert won >= 20
 
+    def test_an_unknown_id_is_one_clear_error(self):
+        with pytest.raises(ValueError, match="has no environment 'classic/nothing-v1'"):
+            make(env="classic/nothing-v1")
+
     def test_the_whole_suite_speaks_the_same_interface(self):
         """Rock, paper, scissors has no mask, and its players move at once."""
-        env = gym.make("rlvr/PettingZoo-v0", env="pettingzoo.classic.rps_v2:env", to_text="builtins:divmod",
+        env = gym.make("rlvr/PettingZoo-v0", env="classic/rps-v2", to_text="builtins:divmod",
                        actions=["rock", "paper", "scissors"], settings={"max_cycles": 3}, split=None, seat=0,
                        success=0.5)  # fmt: skip
         env.unwrapped.task.to_text = lambda observation, info: f"the other's last: {observation}"
