@@ -40,6 +40,7 @@ LIMITS = Limits(seconds=20.0, processes=48)
 TURNS = 20
 PRESSED = Verdict(0.0, "partial", reason="pressed keys")
 BROKEN = Verdict(0.0, "wrong", reason="the shell and all that stands around it were brought down")
+LATE = Verdict(0.0, "timeout", reason="the sandbox did not answer in time")
 PROMPT = "~$ "
 
 LEVELS: tuple[tuple[Callable[[random.Random], Chore], ...], ...] = (
@@ -159,8 +160,8 @@ class Terminal(Task[Sitting]):
             if not keys:
                 return self._finish(state, seat)
             screen, mark = _press(seat, keys)
-        except ProgramEnded:
-            return Transition(state, BROKEN, terminated=True)
+        except ProgramEnded as ended:
+            return Transition(state, LATE if ended.reason == "time_limit" else BROKEN, terminated=True)
         except SandboxUnavailable:
             raise
         except (SandboxError, OSError) as error:

@@ -18,7 +18,7 @@ from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import Plan
 from rlvr.envs.sandbox.running import Ended, Running
 
-_READY_SECONDS = 20.0
+_READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
 _CHANNELS = ("requests", "replies")
 

@@ -32,6 +32,7 @@ from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded, Running
 T = TypeVar("T")
 DEFAULT_LIMITS = Limits()
 _REPLY_BYTES = 1 << 20
+_OPENING_SECONDS = 60.0  # of a terminal with its setup, beside many others on a busy machine
 
 
 class Backend(Protocol):
@@ -228,7 +229,7 @@ class Sandbox:
             env: variables besides PATH, HOME, LANG and TERM.
 
         Raises:
-            SandboxError: the sandbox failed, or the setup did.
+            SandboxError: the sandbox failed, or the setup or a daemon did.
             ValueError: a file's path leaves the folder, or this sandbox was made without ``terminals``.
         """
         if not self._terminals:
@@ -238,7 +239,9 @@ class Sandbox:
             rows=rows, columns=columns, setup=setup, variables=dict(env or {}), reply_bytes=4 * _REPLY_BYTES,
             daemons=[list(each) for each in daemons], seconds=86_400,
         )  # fmt: skip
-        return PseudoTerminal(self._backend.start(request, b"", limits, None), limits)
+        terminal = PseudoTerminal(self._backend.start(request, b"", limits, None), limits)
+        terminal.wait_until_open()
+        return terminal
 
     @contextlib.contextmanager
     def channel(self, mode: str, code: str, limits: Limits, *, wait: bool = True, **fields: Any) -> Iterator[Channel]:
@@ -421,6 +424,20 @@ class PseudoTerminal:
         """False once what holds the terminal has ended."""
         return self._running.alive
 
+    def wait_until_open(self) -> None:
+        """Wait until keys can be typed.
+
+        Raises:
+            SandboxError: something went wrong before.
+        """
+        try:
+            Channel(self._running, time.monotonic() + _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0})
+        except (ProgramEnded, SandboxDied):
+            self._running.kill()
+            said = " ".join(self._running.result().stderr.split())
+            self.close()
+            raise SandboxError(f"the terminal did not open: {said[-300:] or 'it said nothing'}") from None
+
     def type(self, keys: Sequence[tuple[bytes, float]], seconds: float) -> Typed:
         """Type keys, each once the one before it has had its effect; returns when the terminal rests, or time is up.
 
@@ -454,12 +471,12 @@ class PseudoTerminal:
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
             return Channel(self._running, time.monotonic() + seconds).ask(message)
-        except (ProgramEnded, SandboxDied) as error:
+        except ProgramEnded:
             self._running.kill()
-            self._running.result()  # raises if it never started
-            if isinstance(error, SandboxDied):
-                raise ProgramEnded("killed") from None
             raise
+        except SandboxDied:
+            self._running.kill()
+            raise ProgramEnded("killed") from None
 
     def close(self) -> None:
         """End the shell and all that it started."""

@@ -6,11 +6,11 @@ import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from rlvr.envs.sandbox import Daemon, Limits, PseudoTerminal, Sandbox, SandboxError
-from rlvr.envs.sandbox.running import ProgramEnded
 
 from .conftest import keeper_of, processes_under
 from .hostile import CALL, ESCAPES, TELLTALES
@@ -58,8 +58,12 @@ def test_daemons_run_until_they_are_ended_and_their_end_is_told(desk: Sandbox) -
     with desk.terminal(LIMITS, daemons=daemons) as shell:
         typed(shell, "kill -9 $!; true")
         assert shell.copy().daemons == {"one": None, "two": None, "three": None}
-    with desk.terminal(LIMITS, setup="exit 3") as shell, pytest.raises((ProgramEnded, SandboxError)):
-        shell.type([], SECONDS)
+
+
+@pytest.mark.parametrize("broken", [{"setup": "exit 3"}, {"daemons": [Daemon("one", ("python3", "-c", "1"))]}])
+def test_a_terminal_that_cannot_be_set_up_is_no_fault_of_who_types(desk: Sandbox, broken: dict[str, Any]) -> None:
+    with pytest.raises(SandboxError, match=r"did not open: .*(exit status 3|before it was ready)"):
+        desk.terminal(LIMITS, **broken)
 
 
 def test_much_output_is_cut_and_too_much_waits(desk: Sandbox) -> None:
