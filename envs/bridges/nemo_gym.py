@@ -143,8 +143,8 @@ class NeMoGym(RemoteEnv):
         }
 
     def _post(self, path: str, body: Row, until: float) -> Reply:
-        headers = {"Cookie": "; ".join(f"{k}={v}" for k, v in self._cookies.items())} if self._cookies else {}
-        reply = exchange(self.url + path, body, headers, until)
+        cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
+        reply = exchange(self.url + path, body, self.headers | ({"Cookie": cookie} if cookie else {}), until)
         for line in reply.cookies:
             try:
                 self._cookies |= {name: morsel.coded_value for name, morsel in SimpleCookie(line).items()}

@@ -49,7 +49,6 @@ class OpenEnv(RemoteEnv):
         system: said to the policy first; None: how to act, where it is by JSON.
         reset_options: handed to every ``reset`` of the server; those given here win.
         new_session: begin every episode in a new session, for servers whose environments remember the last one.
-        headers: sent when the connection is made, such as ``{"Authorization": "Bearer …"}``.
         settings: as `RemoteEnv`.
     """
 
@@ -62,18 +61,17 @@ class OpenEnv(RemoteEnv):
         system: str | None = None,
         reset_options: Mapping[str, Any] | None = None,
         new_session: bool = False,
-        headers: Mapping[str, str] | None = None,
         **settings: Any,
     ) -> None:
         super().__init__(url, **settings)
         self.to_action, self.to_text, self.system = to_action, to_text, system
-        self.reset_options, self.new_session, self.headers = dict(reset_options or {}), new_session, dict(headers or {})
+        self.reset_options, self.new_session = dict(reset_options or {}), new_session
         self._link: ClientConnection | None = None
         self._write: ToAction | None = None
         self._asks: str | None = None
 
     def _settings(self) -> dict[str, Any]:
-        names = ("to_action", "to_text", "system", "reset_options", "new_session", "headers")
+        names = ("to_action", "to_text", "system", "reset_options", "new_session")
         return super()._settings() | {name: getattr(self, name) for name in names}
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:

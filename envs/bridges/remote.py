@@ -67,6 +67,7 @@ class RemoteEnv(gym.Env[str, str]):
         binary: pay 1 for a success and 0 for all else, so that credit for less cannot be farmed; else what the
             server pays.
         check_seed: play the first seeded ``reset`` twice and raise where the episodes begin differently.
+        headers: sent along, such as ``{"Authorization": "Bearer …"}``.
 
     Raises:
         ConnectionError: there is no server, or it went away, in ``reset``.
@@ -86,16 +87,20 @@ class RemoteEnv(gym.Env[str, str]):
         success: float = 1.0,
         binary: bool = False,
         check_seed: bool = True,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https", "ws", "wss") or not parts.hostname:
             raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
+        if parts.username or parts.password or parts.query or parts.fragment:
+            raise ValueError("url must be an address alone; what is secret goes into headers, which no message shows")
         if not 0 < timeout < math.inf:
             raise ValueError(f"timeout must be a positive number of seconds, got {timeout!r}")
         if max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, got {max_turns!r}")
         self.url, self.timeout, self.max_turns = url.rstrip("/"), timeout, max_turns
         self.success, self.binary, self.check_seed = success, binary, check_seed
+        self.headers = dict(headers or {})
         self.observation_space = self.action_space = Text(MAX_TEXT)
         self._over, self._turn, self._return = True, 0, 0.0
         self._seed: int | None = None
@@ -168,7 +173,7 @@ class RemoteEnv(gym.Env[str, str]):
         """Let go of the session, if there is one."""
 
     def _settings(self) -> dict[str, Any]:
-        names = ("url", "timeout", "max_turns", "success", "binary", "check_seed")
+        names = ("url", "timeout", "max_turns", "success", "binary", "check_seed", "headers")
         return {name: getattr(self, name) for name in names}
 
     # what became of a step

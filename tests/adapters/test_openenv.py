@@ -210,18 +210,20 @@ def test_the_example_serves():
 
 
 @foreign
-def test_a_full_server_is_waited_for(server):
-    first = gym.make(REMOTE, url=server, to_text="text", check_seed=False)
-    others = [gym.make(REMOTE, url=server, to_text="text", check_seed=False, timeout=t) for t in (30, 0.5)]
-    first.reset(seed=1)
-    others[0].reset(seed=1)
-    with pytest.raises(TimeoutError, match="no free session within"):
-        others[1].reset(seed=1)
-    threading.Timer(0.5, others[0].close).start()
-    late = gym.make(REMOTE, url=server, to_text="text", check_seed=False)
-    assert late.reset(seed=1)[0] == first.reset(seed=1)[0]
-    for env in (first, late, *others):
-        env.close()
+def test_a_full_server_is_waited_for():
+    pytest.importorskip("openenv")
+    with serving(adapter.server_app(MULTI, max_sessions=1)) as url, ExitStack() as stack:
+        first, late, never = (
+            gym.make(REMOTE, url=url, to_action="message", to_text="text", check_seed=False, timeout=timeout)
+            for timeout in (60, 60, 1)
+        )
+        for env in (first, late, never):
+            stack.callback(env.close)
+        begun = first.reset(seed=1)[0]
+        with pytest.raises(TimeoutError):
+            never.reset(seed=1)
+        threading.Timer(0.5, first.close).start()
+        assert late.reset(seed=1)[0] == begun
 
 
 @foreign

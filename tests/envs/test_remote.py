@@ -100,7 +100,16 @@ def test_no_episode_is_without_end():
 
 
 @pytest.mark.parametrize(
-    "settings", [{"url": "localhost:80"}, {"timeout": 0}, {"timeout": math.inf}, {"max_turns": 0}, {"nonsense": 1}]
+    "settings",
+    [
+        {"url": "localhost:80"},
+        {"url": "http://me:secret@here"},
+        {"url": "http://here?key=secret"},
+        {"timeout": 0},
+        {"timeout": math.inf},
+        {"max_turns": 0},
+        {"nonsense": 1},
+    ],
 )
 @pytest.mark.parametrize("env_id", [OPENENV, NEMO])
 def test_settings_that_make_no_sense(env_id, settings):
@@ -125,11 +134,13 @@ def test_hostile_actions_are_refused_quickly(text):
 
 
 @contextlib.contextmanager
-def socket_server(handle):
+def socket_server(handle, headers=None):
     """A server of WebSockets, which plays ``handle(message, count)``: a dict or text to send, or an exception."""
     server = pytest.importorskip("websockets.sync.server")
 
     def serve(link):
+        if headers is not None:
+            headers.append(link.request.headers["Authorization"])
         for count, raw in enumerate(link):
             message = json.loads(raw)
             if message["type"] == "close":
@@ -164,14 +175,15 @@ def remote(url, **settings):
 
 
 def test_what_goes_over_the_wire():
-    heard = []
+    heard, headers = [], []
 
     def handle(message, count):
         heard.append(message)
         return told(None if count < 2 else 1, count == 2, text="hello", metadata={"answer": "42"})
 
-    with socket_server(handle) as url:
-        env = remote(url, reset_options={"split": "test"}, system="Be brief.")
+    with socket_server(handle, headers) as url:
+        key = {"Authorization": "Bearer 7"}
+        env = remote(url, reset_options={"split": "test"}, system="Be brief.", headers=key)
         observation, info = env.reset(seed=5, options={"index": 2})
         assert (observation, info["system"], info["seed"]) == ("hello", "Be brief.", 5)
         assert env.step("one")[:4] == ("hello", 0.0, False, False)
@@ -179,6 +191,7 @@ def test_what_goes_over_the_wire():
         assert info["success"]
         assert "42" not in str(info)
         env.close()
+    assert headers == ["Bearer 7"]
     assert heard == [
         {"type": "reset", "data": {"split": "test", "index": 2, "seed": 5}},
         {"type": "step", "data": {"message": "one"}},
@@ -250,6 +263,16 @@ def test_a_reset_that_fails_raises(answer, kind):
 def test_where_there_is_no_server():
     with pytest.raises(ConnectionError, match="no OpenEnv server"):
         remote("http://127.0.0.1:9").reset()
+
+
+@pytest.mark.filterwarnings("error")
+def test_gymnasiums_checker_has_nothing_to_say():
+    from gymnasium.utils.env_checker import check_env
+
+    with socket_server(lambda message, count: told(0.5, count == 3, text=f"{count}")) as url:
+        env = remote(url, new_session=True, check_seed=True)
+        check_env(env.unwrapped, skip_render_check=True)
+        env.close()
 
 
 def test_texts_of_observations():
