@@ -63,7 +63,8 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
     """The tasks of one environment. Generated ones go on without end unless ``n`` bounds them.
 
     Raises:
-        ValueError: no environment is named, ``n`` is below 1 or above the table's size, or the environment leaves its tools to a chat template.
+        ValueError: no environment is named, ``n`` is below 1, or the environment leaves its tools to a chat template;
+            when the tasks are loaded, ``n`` is above the table's size.
     """
 
     def __init__(self, config: RlvrTasksetConfig) -> None:
@@ -79,8 +80,10 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         env.close()
         if info.get("tools"):
             raise ValueError(f"{env_id} leaves its tools to a chat template; have them told with tools_in='system'")
-        self.INFINITE = config.n is None and size is None
-        self._n = sys.maxsize if self.INFINITE else config.n
+        endless = config.n is None and size is None
+        self._n = sys.maxsize if endless else config.n
+        if endless:
+            self.__class__ = EndlessRlvrTaskset  # prime-rl asks the class whether it ends
 
     def load(self) -> Iterator[RlvrTask]:
         for spec, messages in tasks(self._first, self._n, self.config.use_system):
@@ -88,6 +91,10 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
             named = f"{spec.env_id}#{spec.seed}" + "".join(f"/{value}" for value in spec.options.values())
             told = {"prompt": first, "system_prompt": system[0] if system else None}
             yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **told), self.config.task)
+
+
+class EndlessRlvrTaskset(RlvrTaskset):
+    INFINITE = True
 
 
 class RlvrEnvConfig(vf.EnvConfig):  # type: ignore[misc]

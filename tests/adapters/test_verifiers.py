@@ -7,6 +7,7 @@ import importlib
 import importlib.util
 import json
 import os
+import socket
 import subprocess
 import sys
 import tomllib
@@ -246,6 +247,7 @@ def test_where_it_runs_and_where_nothing_goes(vf, monkeypatch):
 def test_tasksets(vf):
     endless, three = make_env(vf).taskset, make_env(vf, taskset={"n": 3, "use_system": False}).taskset
     assert (endless.bounded, three.bounded) == (False, True)
+    assert (type(endless).INFINITE, type(three).INFINITE) == (True, False)  # prime-rl lists what says it ends
     first = list(endless.take(3))
     assert [task.data.spec for task in first] == [task.data.spec for task in three]
     assert len({task.key for task in first}) == 3
@@ -329,6 +331,50 @@ def test_rewards_of_text_are_those_of_direct_stepping(vf, monkeypatch):
         ]
 
     kit.conform(play, engine, tokens=False)
+
+
+@foreign
+def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
+    """Its orchestrator loads tasks, and sends each to a server in another process, which samples from the engine."""
+    from verifiers.v1.serve import EnvClient, env_config_data
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    code = "import json, sys; from verifiers.v1.serve import serve_env\n"
+    code += "serve_env(max_workers=1, address=sys.argv[1], config_data=json.loads(sys.argv[2]))"
+    env = make_env(vf, taskset={"n": 4})
+    command = [sys.executable, "-c", code, address, json.dumps(env_config_data(env.config))]
+    engine = kit.Engine(*policy)
+
+    async def rollouts(url):
+        client, context = EnvClient(address), training(vf, url, folder)
+        try:
+            await client.wait_for_server_startup(timeout=300)
+            return await asyncio.gather(
+                *(
+                    client.run(context.client, context.model, context.sampling, task.data.model_dump(mode="json"))
+                    for task in env.taskset
+                )
+            )
+        finally:
+            await client.close()
+
+    server = subprocess.Popen(command)
+    try:
+        with recorded(engine) as generating:
+            episodes = asyncio.run(rollouts(generating.url))
+    finally:
+        server.terminate()
+        server.wait(60)
+    for episode in episodes:
+        (trace,) = episode.traces
+        assert episode.ok
+        spec = TaskSpec.parse(trace.task.data.spec)
+        played = kit.Played(spec, trace.reward, tokens_of(trace), verdict=Verdict.from_dict(trace.info["verdict"]))
+        kit.check_rewards(played, engine.tokenizer)
+        kit.check_masks(played, engine.calls)
+        kit.check_logprobs(played, engine.model)
 
 
 # the renderer
