@@ -69,6 +69,8 @@ class InPlaceLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def get_max_length(self) -> int:
         return -1
 
+    get_max_cache_shape = get_max_length  # what some trainers' versions of transformers call it
+
     def reset(self) -> None:
         self.length = 0
 
