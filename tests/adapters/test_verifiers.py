@@ -308,6 +308,17 @@ def test_vf_eval_as_it_is_installed(vf, tmp_path, uploads):
 
 
 @foreign
+def test_the_recipe_is_read_by_the_command(vf, tmp_path):
+    recipe = next(path for path in RECIPES if path.stem == "eval")
+    command = [Path(sys.executable).with_name("vf-eval"), "@", recipe, "-m", "any", "--dry-run", "--output-dir", "out"]
+    subprocess.run(command, cwd=tmp_path, env=os.environ | {"HOME": str(tmp_path)}, check=True, timeout=300)
+    (path,) = tmp_path.glob("out/*/configs/resolved/eval.json")
+    resolved = json.loads(path.read_text())
+    assert (resolved["push"], resolved["env"]["agent"]["runtime"]["type"]) == (False, "subprocess")
+    assert resolved["env"]["taskset"]["kwargs"] == {"level": 2, "split": "test"}
+
+
+@foreign
 def test_rewards_of_text_are_those_of_direct_stepping(vf, monkeypatch):
     monkeypatch.setenv("NO_KEY", "none")
     engine = kit.Engine()
