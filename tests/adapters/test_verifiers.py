@@ -50,7 +50,7 @@ def seats(value) -> list[dict]:
         return [seat for each in value for seat in seats(each)]
     if not isinstance(value, dict):
         return []
-    own = [value["env"]] if "env" in value else []
+    own = [value["env"]] if isinstance(value.get("env"), dict) else []
     return own + [seat for each in value.values() for seat in seats(each)]
 
 
