@@ -53,7 +53,7 @@ def serve(policy: Path, folder: Path, batch: int) -> Iterator[str]:
     command = ["uv", "run", "--no-project", "-m", "skyrl.tinker.api", "--backend", "jax", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--base-model", str(policy.resolve()), "--backend-config", json.dumps(sizes)]
     command += ["--checkpoints-base", str((folder / "checkpoints").resolve())]
-    command += ["--database-url", f"sqlite:///{(folder / 'requests.db').resolve()}"]
+    command += ["--database-url", f"sqlite:///{(folder / 'requests.db').resolve()}", "--session-timeout-sec", "-1"]
     variables = os.environ | {"VIRTUAL_ENV": sys.prefix, "PATH": paths, "UV_OFFLINE": "1", "PYTHONSAFEPATH": "1"}
     folder.mkdir(parents=True)
     with (folder / "log.txt").open("w") as log:
@@ -163,8 +163,8 @@ def main() -> None:
     parser.add_argument("--policy", type=Path, help="folder of a Qwen3 or Llama model with a chat template")
     parser.add_argument("--out", type=Path, default=Path("runs/tinker"), help="a new folder, for curve.json and logs")
     parser.add_argument("--base-url", help="a server that runs already, instead of one of our own")
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--prompts", type=int, default=16, help="tasks of a step")
+    parser.add_argument("--steps", type=int, default=30)
+    parser.add_argument("--prompts", type=int, default=8, help="tasks of a step")
     parser.add_argument("--group-size", type=int, default=8, help="episodes of a task")
     parser.add_argument("--learning-rate", type=float, default=1.5e-3)
     parser.add_argument("--seed", type=int, default=0)
