@@ -21,6 +21,7 @@ import gymnasium as gym
 from results import Table, write_results
 
 from rlvr.adapters import Session, TaskSpec
+from rlvr.adapters import gem as gem_adapter
 from rlvr.adapters import trl as adapter
 from rlvr.adapters.policy_endpoint import HarnessEnv
 from rlvr.agents.tiny import tiny_tokenizer
@@ -67,6 +68,22 @@ def tools() -> Episode:
         while not tool._session.done:
             tool.act(WORDS)
             steps += 1
+        return steps
+
+    return play
+
+
+def gem() -> Episode:
+    """GEM's interface; its class does nothing, so it need not be installed."""
+    gem_adapter.require = lambda *_: ""  # type: ignore[assignment]
+    env = gem_adapter.GemEnv(ENV, **SPEC.kwargs)
+
+    def play() -> int:
+        env.reset(seed=0)
+        over, steps = False, 0
+        while not over:
+            _, _, terminated, truncated, _ = env.step(WORDS)
+            over, steps = terminated or truncated, steps + 1
         return steps
 
     return play
@@ -132,7 +149,13 @@ def main() -> None:
     parser.add_argument("--episodes", type=int, default=400)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    inside = {"direct": direct(), "Session": session(), "TRL tools": tools(), "TRL rollout function": rollout()}
+    inside = {
+        "direct": direct(),
+        "Session": session(),
+        "GEM": gem(),
+        "TRL tools": tools(),
+        "TRL rollout function": rollout(),
+    }
     wire = harness()
     table = Table("Steps through an adapter", "microseconds of CPU a step, resets included", "direct")
     walls = []
