@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 
 from rlvr.envs.bridges.remote import MAX_MESSAGE, Refused, RemoteEnv, ServerError, Told, exchange
 from rlvr.envs.rewards.json_schema import NotJSON, find_json, load
+from rlvr.envs.tools.calls import read_calls
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -42,10 +43,11 @@ class OpenEnv(RemoteEnv):
     Args:
         url: of the server, such as ``http://localhost:8000``.
         to_action: makes of the policy's text what the server takes: a function, which may raise ValueError for the
-            policy to read, or the name of the field that the text is. None asks the server's ``/schema``: where its one
-            required field is a text, that; else the policy is asked for a JSON object of that schema.
+            policy to read, or the name of the field that the text is. None asks the server's ``/schema``: where its
+            only field is a text, that; where actions are calls of tools, those are in ``info["tools"]`` and calls are
+            read as Hermes and Qwen write them; else the policy is asked for a JSON object of that schema.
         to_text: what the policy reads of an observation: a function, or the name of a field. None takes the only field,
-            where that is a text, or the whole observation as JSON; never ``reward``, ``done`` and ``metadata``.
+            where that is a text, or the whole observation as JSON; ``metadata`` only when it is named.
         system: said to the policy first; None: how to act, where it is by JSON.
         reset_options: handed to every ``reset`` of the server; those given here win.
         new_session: begin every episode in a new session, for servers whose environments remember the last one.
@@ -69,6 +71,7 @@ class OpenEnv(RemoteEnv):
         self._link: ClientConnection | None = None
         self._write: ToAction | None = None
         self._asks: str | None = None
+        self._tools: list[dict[str, Any]] | None = None  # of servers whose actions are calls
 
     def _settings(self) -> dict[str, Any]:
         names = ("to_action", "to_text", "system", "reset_options", "new_session")
@@ -83,11 +86,13 @@ class OpenEnv(RemoteEnv):
         data = {**self.reset_options, **options} | ({} if seed is None else {"seed": int(seed)})
         try:
             told = self._told(self._first(data, until))
+            if self._write == self._call and self._tools is None:
+                self._tools = self._listed(until)
         except BaseException:
             self._leave()
             raise
-        said = self.system or self._asks
-        return told._replace(info={"system": said}) if said else told
+        facts = {"system": self.system or self._asks, "tools": self._tools}
+        return told._replace(info={name: fact for name, fact in facts.items() if fact})
 
     def _play(self, action: str) -> Told:
         assert self._write is not None  # for the type checker: reset made it
@@ -102,7 +107,8 @@ class OpenEnv(RemoteEnv):
             if complaint[0] == "VALIDATION_ERROR":
                 raise Refused(f"The environment does not take this action: {complaint[1]}")
             raise ServerError(complaint[1])
-        return self._told(answer)
+        told = self._told(answer)
+        return told if self._tools is None else told._replace(info={"role": "tool"})
 
     def _leave(self) -> None:
         link, self._link = self._link, None
@@ -214,6 +220,8 @@ class OpenEnv(RemoteEnv):
                 raise ServerError(f"the observation has no {self.to_text!r}; it has {', '.join(seen)}")
             value = seen[self.to_text]
             return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        if "tool_name" in seen and ("result" in seen or "error" in seen):
+            return _result(seen)
         shown = {name: v for name, v in seen.items() if name not in ("metadata", "reward", "done") and v is not None}
         (only, *more) = shown.values() or [""]
         return only if isinstance(only, str) and not more else json.dumps(shown, ensure_ascii=False)
@@ -224,15 +232,44 @@ class OpenEnv(RemoteEnv):
         field = self.to_action
         if field is None:
             schema = _without_metadata(self._schema(until))
-            needed, fields = schema.get("required", []), schema.get("properties", {})
-            if len(needed) != 1 or fields.get(needed[0], {}).get("type") != "string":
-                self._asks = (
-                    "Act by writing one JSON object, alone or in a fenced block. Its JSON schema:\n"
-                    + json.dumps(schema, ensure_ascii=False)
-                )
+            fields = schema["properties"]
+            if {"tool_name", "arguments"} <= fields.keys():
+                return self._call
+            (field, *more) = fields or [""]
+            if more or fields.get(field, {}).get("type") != "string":
+                self._asks = f"{BY_JSON}\n{json.dumps(schema, ensure_ascii=False)}"
                 return read_object
-            field = needed[0]
         return lambda text: {field: text}
+
+    def _call(self, text: str) -> Action:
+        """The call of a tool that a reply makes."""
+        tools = {tool["function"]["name"]: list(tool["function"]["parameters"]) for tool in self._tools or ()}
+        reading = read_calls(text, "hermes", tools)
+        if reading.problem:
+            raise ValueError(f"The call cannot be read: {reading.problem}")
+        if len(reading.calls) != 1:
+            raise ValueError(f"An action is one call of a tool: {', '.join(tools)}.")
+        (call,) = reading.calls
+        return {"type": "call_tool", "tool_name": call.name, "arguments": dict(call.arguments)}
+
+    def _listed(self, until: float) -> list[dict[str, Any]]:
+        """The server's tools, as chat templates take them."""
+        answer = self._ask({"type": "step", "data": {"type": "list_tools"}}, until)
+        seen = answer["data"].get("observation")
+        tools = seen.get("tools") if isinstance(seen, dict) else None
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) and "name" in tool for tool in tools):
+            raise ServerError(f"{self.url} does not list its tools: {_error(answer)}; give to_action")
+        return [
+            {
+                "type": "function",
+                "function": {
+                    "name": str(tool["name"]),
+                    "description": str(tool.get("description", "")),
+                    "parameters": dict(tool.get("input_schema") or {}),
+                },
+            }
+            for tool in tools
+        ]
 
     def _schema(self, until: float) -> dict[str, Any]:
         """The JSON schema of the server's actions."""
@@ -259,6 +296,17 @@ def read_object(text: str) -> Action:
     if not isinstance(value, dict):
         raise ValueError("An action is one JSON object, not another value.")
     return value
+
+
+def _result(seen: Mapping[str, Any]) -> str:
+    """What a tool said, as a text."""
+    error, result = seen.get("error"), seen.get("result")
+    if error is not None:
+        return f"Error: {error.get('message', error) if isinstance(error, dict) else error}"
+    parts = result.get("content") if isinstance(result, dict) else None
+    if isinstance(parts, list) and all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in parts):
+        return "\n".join(part["text"] for part in parts)
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
 
 
 def _without_metadata(schema: Mapping[str, Any]) -> dict[str, Any]:

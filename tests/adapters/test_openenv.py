@@ -22,6 +22,7 @@ from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
 from rlvr.agents import ExpertAgent, Request, Rollout
 from rlvr.envs import Verdict
+from rlvr.envs.tools.calls import Call, write_call
 
 from .loopback_app import free_socket, serving
 
@@ -310,6 +311,52 @@ def test_a_server_of_theirs_is_played_by_json_and_tells_the_policy_what_was_wron
         assert info["verdict"].status == "env_error"
         assert "ninety-nine" in info["verdict"].reason
         env.reset(seed=5)
+        env.close()
+
+
+@foreign
+def test_an_environment_of_tools_is_played_by_calls():
+    pytest.importorskip("openenv")
+    from fastmcp import FastMCP
+    from openenv.core.env_server import Observation, State, create_fastapi_app
+    from openenv.core.env_server.mcp_environment import MCPEnvironment
+    from openenv.core.env_server.mcp_types import CallToolAction, CallToolObservation
+
+    class Shop(MCPEnvironment):
+        def __init__(self):
+            tools = FastMCP("shop")
+
+            @tools.tool
+            def price(of: str) -> int:
+                """What a thing costs."""
+                return len(of)
+
+            super().__init__(tools)
+
+        def reset(self, seed=None, episode_id=None, **options):
+            return Observation(metadata={"message": "Ask for prices."})
+
+        def _step_impl(self, action, timeout_s=None, **options):
+            raise NotImplementedError
+
+        @property
+        def state(self):
+            return State()
+
+    def call(name):
+        return write_call(Call(name, {"of": "pear"}), "hermes")
+
+    with serving(create_fastapi_app(Shop, CallToolAction, CallToolObservation)) as url:
+        env = gym.make(REMOTE, url=url, system="Shop.", max_turns=4)
+        _, info = env.reset(seed=1)
+        assert [tool["function"]["name"] for tool in info["tools"]] == ["price"]
+        assert info["tools"][0]["function"]["parameters"]["properties"] == {"of": {"type": "string"}}
+        told = [env.step(text) for text in (call("price"), call("rice"), "pear?", call("price") * 2)]
+        assert [each[0] for each in told[:2]] == ["4", "Error: Unknown tool: 'rice'"]
+        assert [each[4]["role"] for each in told] == ["tool", "tool", "user", "user"]
+        assert "one call of a tool: price" in told[2][0]
+        assert told[3][4]["verdict"].status == "unparsable"
+        assert told[3][3]
         env.close()
 
 
