@@ -106,8 +106,8 @@ def read_data_url(url: str) -> Image:
     Raises:
         ValueError: it is none.
     """
-    if not url.startswith(DATA_URL):
-        raise ValueError(f"an image is a text that begins with {DATA_URL}, got {url[:40]!r}")
+    if not isinstance(url, str) or not url.startswith(DATA_URL):
+        raise ValueError(f"an image is a text that begins with {DATA_URL}, got {url!r:.40}")
     return read_png(base64.b64decode(url[len(DATA_URL) :], validate=True))
 
 
