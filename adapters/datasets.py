@@ -34,7 +34,7 @@ def dataset(env_id: str, n: int | None = None, format: str = "plain", **options:
         ImportError: the package ``datasets`` is missing.
         ValueError: as `rlvr.adapters.rows`.
     """
-    return _package().Dataset.from_list(rows(env_id, n, format, **options))  # type: ignore[no-any-return]
+    return _package().Dataset.from_list(rows(env_id, n, format, **options))
 
 
 def splits(
@@ -60,7 +60,7 @@ def splits(
         split: dataset(env_id, n, format, kwargs={**(kwargs or {}), "split": split}, **options)
         for split, n in sizes.items()
     }
-    return _package().DatasetDict(found)  # type: ignore[no-any-return]
+    return _package().DatasetDict(found)
 
 
 def graded(table: Dataset, column: str = "completion") -> Dataset:
@@ -88,7 +88,7 @@ def graded(table: Dataset, column: str = "completion") -> Dataset:
         "reason": [verdict.reason for verdict in verdicts],
     }
     added = _package().Dataset.from_dict(columns, features=_features())
-    return _package().concatenate_datasets([table.remove_columns(taken), added], axis=1)  # type: ignore[no-any-return]
+    return _package().concatenate_datasets([table.remove_columns(taken), added], axis=1)
 
 
 def _features() -> Any:

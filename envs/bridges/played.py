@@ -22,7 +22,7 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 
-KEPT: Final = 64  # foreign environments kept in the middle of an episode
+KEPT: Final = 256  # places in episodes at which foreign environments are kept
 DRAWS: Final = 100
 LONGEST: Final = 10_000  # characters of an action that a foreign environment is told
 Live = TypeVar("Live")
@@ -100,7 +100,8 @@ class Played(Task[Episode], Generic[Live]):
         self.limit = limit
         self.system = system
         self.global_random = global_random
-        self._live: OrderedDict[tuple[int, int, tuple[str, ...]], Live] = OrderedDict()
+        # Several at one place: the members of a group begin alike.
+        self._live: OrderedDict[tuple[int, int, tuple[str, ...]], list[Live]] = OrderedDict()
         self._lock = threading.Lock()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -181,19 +182,22 @@ class Played(Task[Episode], Generic[Live]):
 
     def close(self) -> None:
         with self._lock:
-            lives, self._live = list(self._live.values()), OrderedDict()
-        for live in lives:
-            with suppress(Exception):
-                self.end(live)
+            kept, self._live = self._live, OrderedDict()
+        for lives in kept.values():
+            self._end_all(lives)
 
     # the cache
 
     def _taken(self, state: Episode) -> Live:
         """The foreign environment at this state, which nobody else has then."""
+        key = (state.level, state.seed, state.actions)
         with self._lock:
-            live = self._live.pop((state.level, state.seed, state.actions), None)
-        if live is not None:
-            return live
+            if key in self._live:
+                lives = self._live[key]
+                found = lives.pop()
+                if not lives:
+                    del self._live[key]
+                return found
         live, text = self._begun(state.level, state.seed)
         for place, action in enumerate(state.actions):
             with self._own_random(state.seed, place + 1):
@@ -210,11 +214,15 @@ class Played(Task[Episode], Generic[Live]):
 
     def _keep(self, key: tuple[int, int, tuple[str, ...]], live: Live) -> None:
         with self._lock:
-            self._live[key] = live
-            oldest = self._live.popitem(last=False)[1] if len(self._live) > KEPT else None
-        if oldest is not None:
+            self._live.setdefault(key, []).append(live)
+            self._live.move_to_end(key)
+            oldest = self._live.popitem(last=False)[1] if len(self._live) > KEPT else []
+        self._end_all(oldest)
+
+    def _end_all(self, lives: list[Live]) -> None:
+        for live in lives:
             with suppress(Exception):
-                self.end(oldest)
+                self.end(live)
 
     @contextmanager
     def _own_random(self, seed: int, turn: int) -> Iterator[None]:

@@ -67,7 +67,7 @@ def not_lost(total, terminated, info):
 
 def shortest_taxi(env: TextEnv) -> list[str]:
     """The way that Taxi's own table of transitions shows."""
-    (live,) = list(env.task._live.values())[-1:]
+    live = list(env.task._live.values())[-1][-1]
     inner = live.unwrapped
     start = int(inner.s)
     came, waiting = {start: None}, [start]
@@ -137,7 +137,7 @@ def test_a_text_environment_needs_to_be_told_nothing_but_success():
     env = make(env=Riddle, success=1.0)
     for seed in range(5):
         env.reset(seed=seed)
-        (live,) = list(env.task._live.values())[-1:]
+        live = list(env.task._live.values())[-1][-1]
         assert env.step("\\boxed{10}")[1] == 0.0
         assert env.step(f"\\boxed{{{live.number}}}")[1] == 1.0
     env.reset(seed=0)
@@ -257,12 +257,45 @@ def test_what_must_be_told_is_asked_for(settings, complaint):
         make(**settings)
 
 
-def test_a_step_costs_little():
-    """Many episodes stay in the cache no longer than they need to."""
+def test_what_is_kept_is_bounded_and_let_go():
     env = make(**LAKE, settings={"is_slippery": False})
-    for seed in range(100):
+    for seed in range(400):
         env.reset(seed=seed)
         env.step("\\boxed{left}")
-    assert len(env.task._live) <= 64
+    assert len(env.task._live) <= 256
     env.close()
     assert not env.task._live
+
+
+def test_the_members_of_a_group_each_have_their_own():
+    made = []
+
+    def counted(**settings):
+        made.append(Riddle(**settings))
+        return made[-1]
+
+    env = make(env=counted, settings={"most": 10**6}, success=1.0)
+    group = [env, env.spawn(), env.spawn()]
+    before = len(made)
+    for member in group:
+        member.reset(seed=3)
+    for number in (1, 2):
+        steps = [member.step(f"\\boxed{{{number}}}")[0] for member in group]
+        assert len(set(steps)) == 1
+    assert len(made) - before == 3, "none had to be played again"
+
+
+def test_rows_and_processes_carry_it():
+    from rlvr.adapters import read_spec, rows
+    from rlvr.envs.vector import VectorEnv
+
+    settings = {**LAKE, "settings": {"is_slippery": False}}
+    (row,) = rows("rlvr/Gymnasium-v0", 1, kwargs=settings)
+    _, observation, _ = read_spec(row).start()
+    assert row["prompt"][-1]["content"] == observation
+    with VectorEnv("rlvr/Gymnasium-v0", 2, backend="process", workers=1, env_settings=settings) as vector:
+        vector.reset(seed=0)
+        for action in ("down", "down", "right", "right", "down", "right"):
+            _, rewards, terminations, _, _ = vector.step([f"\\boxed{{{action}}}"] * 2)
+    assert rewards.tolist() == [1.0, 1.0]
+    assert terminations.all()
