@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import os
 import random
+import time
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -67,18 +68,26 @@ class _Seat:
 
     def press(self, keys: list[Key]) -> tuple[str, int]:
         """What the screen shows then, and the checksum of the workspace."""
-        typed = self.terminal.type([(key.sent.encode(), key.pause) for key in keys], ACTION_SECONDS)
-        rests, untyped, mark = typed.rests, typed.untyped, typed.mark
-        for _ in range(3):  # what a terminal is asked by a program, it answers
-            answer = self.screen.feed(typed.printed)
-            if not answer:
+        until, untyped = time.monotonic() + ACTION_SECONDS, 0
+        rests = True
+        for place, key in enumerate(keys, 1):
+            rests = self._type(key.sent, key.pause, until)
+            if not rests:
+                untyped = len(keys) - place
                 break
-            typed = self.terminal.type([(answer.encode(), 0.0)], ACTION_SECONDS)
-            rests, mark = typed.rests, typed.mark
         row, column = self.screen.cursor()
         status = f"row {row}, column {column}" + ("" if rests else "; still running")
         status += f"; time was up, {untyped} keys were not pressed" if untyped else ""
-        return shown(f"{self.screen.text()}\n[{status}]", 8_000), mark
+        return shown(f"{self.screen.text()}\n[{status}]", 8_000), self.terminal.mark()
+
+    def _type(self, text: str, pause: float, until: float) -> bool:
+        """Type, and draw what comes of it; True if the terminal rests then."""
+        for _ in range(4):  # what a program asks a terminal, such as where its cursor is, is answered at once
+            typed = self.terminal.type([(text.encode(), pause)], max(0.1, until - time.monotonic()))
+            text, pause = self.screen.feed(typed.printed), 0.0
+            if not text or not typed.rests:
+                break
+        return typed.rests
 
     def close(self) -> None:
         self.terminal.close()

@@ -13,6 +13,7 @@ import resource
 import struct
 from collections.abc import Iterable, Sequence
 
+TERMINAL = "/dev/tty"  # the terminal of whoever opens it; the one device that needs ioctl
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
 CLONE_NEW_ANY = 0x7E020000  # every CLONE_NEW* bit of clone(2); NEWTIME exists only for clone3 and unshare
 MS_NOSUID, MS_NOSUID_NODEV, MS_BIND_REC, MS_PRIVATE_REC = 0x2, 0x6, 0x5000, 0x44000
@@ -175,7 +176,7 @@ def landlock(readable: Iterable[str], writable: Iterable[str], devices: Iterable
         for path, rights, needed in (
             *((p, _READ, False) for p in readable),
             *((p, writing, True) for p in writable),
-            *((p, 1 << 1 | 1 << 2, False) for p in devices),
+            *((p, files & (1 << 1 | 1 << 2 | (1 << 15 if p == TERMINAL else 0)), False) for p in devices),
         ):
             _allow_below(ruleset, path, rights, needed)
         no_new_privileges()

@@ -21,7 +21,6 @@ from rlvr.envs.sandbox.keeper import CONFIG, first_closed_folder
 from rlvr.envs.sandbox.limits import Tier
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
-_TERMINAL = "/dev/tty"  # whatever terminal the program has: its sandbox's, or none
 _CLOSED = ("--remount-ro", "/", "--chdir", "/")
 _SYSTEM = (
     "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store",
@@ -94,7 +93,7 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
         processes = ("--proc", "/proc") if config["processes"] else ()
         return Plan(tier="T3", argv=(*_bubblewrap(binds, terminals), *processes, *_CLOSED, *command), **shared)
     _require_landlock(drop)
-    devices = [*_DEVICES, *([_TERMINAL] if terminals else [])]
+    devices = [*_DEVICES, *([kernel.TERMINAL] if terminals else [])]
     config.update(readable=[*_SYSTEM, *readable, *packages], devices=devices)
     return Plan(tier="T2", argv=command, rooms_in=_scratch_parent(drop), **shared)
 
@@ -146,7 +145,7 @@ def _bubblewrap(binds: dict[str, str], terminals: bool = False) -> list[str]:
     for source, target in binds.items():
         argv += ["--ro-bind", source, target]
     argv += ["--dir", "/tmp", "--dir", "/dev/shm"]
-    for path in (*_DEVICES, *([_TERMINAL] if terminals else [])):
+    for path in (*_DEVICES, *([kernel.TERMINAL] if terminals else [])):
         argv += ["--dev-bind", path, path]
     if terminals:
         argv += ["--dir", "/dev/pts", "--symlink", "pts/ptmx", "/dev/ptmx"]

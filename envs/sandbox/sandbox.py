@@ -396,13 +396,11 @@ class Typed(NamedTuple):
         printed: what the terminal was sent; the middle of much is left out.
         rests: whether nothing runs any more that does not wait for keys.
         untyped: how many keys were left out because time was up.
-        mark: a checksum of the workspace.
     """
 
     printed: bytes
     rests: bool
     untyped: int
-    mark: int
 
 
 class Workspace(NamedTuple):
@@ -451,9 +449,15 @@ class PseudoTerminal:
         """
         packed = [[binascii.b2a_base64(data, newline=False).decode(), pause] for data, pause in keys]
         answer = self._ask({"keys": packed, "seconds": seconds}, seconds + self._limits.seconds)
-        return Typed(
-            binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]), int(answer["mark"])
-        )
+        return Typed(binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]))
+
+    def mark(self) -> int:
+        """A checksum of the workspace as it is now.
+
+        Raises:
+            ProgramEnded: what holds the terminal was brought down.
+        """
+        return int(self._ask({"mark": True}, self._limits.seconds)["mark"])
 
     def copy(self) -> Workspace:
         """End all that runs, and read the workspace.

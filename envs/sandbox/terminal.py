@@ -30,7 +30,7 @@ KEPT_HEAD, KEPT_TAIL = 8_000, 24_000  # bytes of what one request printed; the m
 MOST_PRINTED = 1 << 20  # a program that prints more in one request is left waiting for the next
 MOST_FILES, MOST_BYTES, MOST_COPIED = 2_000, 64_000, 600_000  # of a copy: files, bytes of one, bytes of all
 _GLANCE = 0.002  # seconds between two looks at the processes
-_SILENCE, _LONG_SILENCE = 0.15, 1.0  # seconds that count as rest without /proc: at a prompt, and during a command
+_SILENCE, _LONG_SILENCE = 0.15, 3.0  # seconds that count as rest without /proc: at a prompt, and during a command
 # System calls in which a program waits for keys: those that name the descriptor first, and those that wait for many.
 _READS, _WAITS = {"x86_64": ({0}, {7, 23, 232, 270, 271, 281}), "aarch64": ({63}, {22, 72, 73})}.get(
     platform.machine(), (set(), set())
@@ -38,11 +38,15 @@ _READS, _WAITS = {"x86_64": ({0}, {7, 23, 232, 270, 271, 281}), "aarch64": ({63}
 
 
 def serve(request: dict[str, Any], requests: Iterator[dict[str, Any]], reply: Callable[[dict[str, Any]], None]) -> int:
-    """Answer requests until their channel closes: ``keys`` types, ``copy`` ends all and reads the workspace."""
+    """Answer requests until their channel closes: ``keys`` types, ``mark`` tells a checksum of the workspace, ``copy``
+    ends all that runs and reads the workspace."""
     kernel.set_dumpable(0)  # what is typed into must not be read or written through /proc by what it types to
     terminal = _Terminal(request)
     for message in requests:
-        answer = terminal.type(message["keys"], message["seconds"]) if "keys" in message else terminal.copy()
+        if "keys" in message:
+            answer = terminal.type(message["keys"], message["seconds"])
+        else:
+            answer = {"mark": terminal.mark()} if "mark" in message else terminal.copy()
         reply({"nonce": message["nonce"], **answer})
     return 0
 
@@ -123,8 +127,7 @@ class _Terminal:
             rests = self._rest(until)
             if not rests:
                 break
-        answer = {"printed": self._printed.packed(), "rests": rests, "untyped": len(keys) - typed}
-        return {**answer, "mark": self._mark()}
+        return {"printed": self._printed.packed(), "rests": rests, "untyped": len(keys) - typed}
 
     def _write(self, data: bytes, until: float) -> bool:
         while data:
@@ -198,6 +201,8 @@ class _Terminal:
     def _processes(self) -> list[tuple[int, str, str]] | None:
         """Number, state and time run so far of every process here but this one; None where they cannot be seen."""
         found, own = [], os.getpid()
+        if own != 1:  # what is to be seen are the machine's
+            return None
         children = {self._shell.pid, *(process.pid for process in self._daemons.values())}
         try:
             names = os.listdir("/proc")
@@ -262,16 +267,22 @@ class _Terminal:
                 found[short] = ["file", text, kept.st_mode & 0o7777]
         return {"files": found, "daemons": ended}
 
-    def _mark(self) -> int:
-        """A checksum of the workspace as it is now."""
+    def mark(self) -> int:
+        """A checksum of the workspace as it is now: names, permissions, links, and the contents of texts. Left out are
+        the contents of what is no text (archives and git's index hold times) and the notes that programs keep for
+        themselves, hidden files at the top."""
         mark, room = 0, MOST_COPIED
         for short, path, kept in self._entries():
+            if short.startswith(".") and "/" not in short:
+                continue
             mark = zlib.crc32(f"{short} {kept.st_mode}".encode("utf-8", "surrogateescape"), mark)
-            if stat.S_ISREG(kept.st_mode) and kept.st_size <= min(room, MOST_BYTES):
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                if stat.S_ISLNK(kept.st_mode):
+                    mark = zlib.crc32(os.fsencode(os.readlink(path)), mark)
+                elif stat.S_ISREG(kept.st_mode) and kept.st_size <= min(room, MOST_BYTES):
                     data = _content(path)
                     room -= len(data)
-                    mark = zlib.crc32(data, mark)
+                    mark = mark if b"\0" in data else zlib.crc32(data, mark)
         return mark
 
     def _entries(self) -> Iterator[tuple[str, str, os.stat_result]]:

@@ -221,6 +221,17 @@ def test_two_forks_do_not_see_each_others_files():
 
 
 @held
+@pytest.mark.parametrize("name", ["pack_some", "commit_part", "choose_settings", "reload_worker", "find_bad_commit"])
+def test_a_terminal_is_brought_back_whatever_was_done_in_it(name):
+    task, state = seated(*NAMED[name], 4)
+    for action in terminal._chore(state).actions:
+        state = play(task, state, action)[0]
+        terminal._SEATS.clear()
+    verdict = play(task, state, "<Done>")[1]
+    assert verdict.reward == 1.0, verdict
+
+
+@held
 def test_what_cannot_be_brought_back_is_refused_with_the_reason():
     task, state = seated(1)
     state = play(task, state, "date +%N > now.txt; clear<Enter>")[0]
@@ -284,6 +295,8 @@ def test_vi_edits_a_file():
     task, state = seated(1)
     state = play(task, state, "vi new.txt<Enter>", "ione<Enter>two<Esc>", "kx", "<Esc>:wq<Enter>")[0]
     assert shown(task, state, "clear; cat new.txt<Enter>")[:2] == ["on", "two"]
+    at_once = "clear; vi other.txt<Enter>ione<Esc>yyp:wq<Enter>clear; cat other.txt<Enter>"
+    assert shown(task, state, at_once) == ["one", "one", "~$"]
 
 
 @held
