@@ -128,6 +128,8 @@ class WorldSearch(ToolTask[World]):
     Args:
         hops: how many documents lie on the way, from 1 to 5; the level decides if None. The worlds are those of the
             level. With 1 the question asks for a fact of what it names.
+        facts: which facts a question may ask for, of born, profession, river, settled, product, started and year; any
+            if None.
         tool_style, tools_in, max_calls, max_output: see ``ToolTask``.
     """
 
@@ -142,6 +144,7 @@ class WorldSearch(ToolTask[World]):
         self,
         *,
         hops: int | None = None,
+        facts: Sequence[str] | None = None,
         tool_style: str = "hermes",
         tools_in: str = "system",
         max_calls: int | None = None,
@@ -149,12 +152,17 @@ class WorldSearch(ToolTask[World]):
     ) -> None:
         if hops is not None and hops not in range(1, LEVELS[-1].hops + 1):
             raise ValueError(f"hops must be a whole number from 1 to {LEVELS[-1].hops}, got {hops!r}")
+        wanted = tuple(FACTS) if facts is None else tuple(facts)
+        if not wanted or not set(wanted) <= set(FACTS):
+            raise ValueError(f"facts must be some of {', '.join(FACTS)}, got {facts!r}")
+        if hops != 1 and wanted == ("year",):
+            raise ValueError("no document leads to an event: year alone can be asked for with hops=1 only")
         super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
-        self.hops = hops
+        self.hops, self.facts = hops, wanted
 
     def begin(self, rng: random.Random, level: int) -> World:
         seed = rng.getrandbits(48)
-        return _asked(seed, level, self._hops(level))
+        return _asked(seed, level, self._hops(level), self.facts)
 
     def _hops(self, level: int) -> int:
         return LEVELS[level - 1].hops if self.hops is None else self.hops
@@ -254,7 +262,7 @@ def _written(rng: random.Random, made: Made, of_kind: dict[str, list[str]], name
     return " ".join([f"{name}{also} {verb} {kind}.", *told])
 
 
-def _asked(seed: int, level: int, hops: int) -> World:
+def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> World:
     """The question of a world: a walk from one document to the next that meets none twice, and a fact at its end."""
     made, rng = make(seed, level), random.Random(seed + 1)
     while True:
@@ -270,6 +278,9 @@ def _asked(seed: int, level: int, hops: int) -> World:
             path.append((made.bynames.get(here, here), here))
             phrase = RELATIONS[relation][3].format(x=phrase)
         else:
-            fact = rng.choice(list(made.facts[here]))
+            known = [fact for fact in made.facts[here] if fact in facts]
+            if not known:
+                continue
+            fact = rng.choice(known)
             _, grader, _, question = FACTS[fact]
             return World(seed, level, question.format(x=phrase), made.facts[here][fact], grader, tuple(path))

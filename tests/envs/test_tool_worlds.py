@@ -101,6 +101,28 @@ def test_hops_that_no_world_has_are_refused(hops: object):
         gym.make("rlvr/WorldSearch-v0", hops=hops)
 
 
+def test_facts_say_what_questions_ask_for():
+    for hops in (1, 3):
+        for facts in (["river"], ["product", "profession"], ["started"]):
+            env = gym.make("rlvr/WorldSearch-v0", facts=facts, hops=hops).unwrapped
+            for seed in range(5):
+                env.reset(seed=seed)
+                world = env.get_state().state.world
+                made, last = make(world.seed, 1), world.path[-1][1]
+                assert world.answer in [made.facts[last][fact] for fact in facts if fact in made.facts[last]]
+    assert (
+        gym.make("rlvr/WorldSearch-v0", facts=["year"], hops=1).unwrapped.reset(seed=0)[0].startswith("In which year")
+    )
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"), [([], "some of"), (["colour"], "some of"), ("river", "some of"), (["year"], "leads to an event")]
+)
+def test_facts_that_cannot_be_asked_for_are_refused(facts: object, says: str):
+    with pytest.raises(ValueError, match=says):
+        gym.make("rlvr/WorldSearch-v0", facts=facts)
+
+
 def test_copying_what_a_tool_said_is_no_answer():
     env = gym.make("rlvr/WorldSearch-v0").unwrapped
     env.reset(seed=1)
