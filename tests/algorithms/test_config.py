@@ -14,6 +14,10 @@ from pydantic import BaseModel
 from rlvr.algorithms.command import parse
 from rlvr.algorithms.config import ConfigError, Section, TrainConfig, load_config, read_yaml, to_yaml
 from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.trainer import load_model
+
+FOLDER = Path(__file__).parents[2] / "examples"
+EXAMPLES = [path for path in sorted(FOLDER.glob("*.yaml")) if "\nenv:" in path.read_text(encoding="utf-8")]
 
 
 def write(path: Path, text: str) -> Path:
@@ -173,6 +177,15 @@ def test_numbers_that_yaml_takes_for_text_are_numbers(tmp_path: Path):
     config = load_config(write(tmp_path / "c.yaml", "learner: {lr: 1e-4}\noverrides: {kl_coef: 1e-3}\n"))
     assert config.learner.lr == 1e-4
     assert config.preset().kl_coef == 1e-3
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_the_examples_can_be_read_and_their_words_are_tokens(path: Path):
+    config = load_config(path)
+    assert load_config({**yaml.safe_load(to_yaml(config))}) == config
+    if config.model.words:
+        _, tokenizer = load_model(config)
+        assert {len(tokenizer.encode(word, add_special_tokens=False)) for word in config.model.words} == {1}
 
 
 def test_presets_have_configs_or_reasons():

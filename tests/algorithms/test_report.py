@@ -146,3 +146,13 @@ def test_the_picture_is_the_same_each_time(tmp_path: Path):
     for name in ("a", "b"):
         draw_curve(CURVE, tmp_path / f"{name}.png")
     assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+
+
+def test_calls_of_tools_get_a_panel_of_their_own(tmp_path: Path):
+    calls = {"tool_calls": 0.5, "greedy_tool_calls": 1.0, "sampled_tool_calls": 0.0}
+    for name, more in (("none", {}), ("zero", dict.fromkeys(calls, 0.0)), ("some", calls)):
+        draw_curve([{**record, **more} for record in CURVE], tmp_path / f"{name}.png")
+    none, zero, some = (
+        (tmp_path / f"{name}.png").read_bytes()[16:24] for name in ("none", "zero", "some")
+    )  # width, height
+    assert none == zero != some
