@@ -1,10 +1,11 @@
 """The gallery: every environment with its card, an example prompt and an episode of its expert; every kit of tools.
 
-    python benchmarks/gallery.py [--out docs/gallery]
+    python benchmarks/gallery.py [--out docs/gallery] [--family visual]
 
-Writes one page for each family and an index, from the registry; scores come from benchmarks/results/cards.json. Data
-sets are shown with the made-up rows of tests/data, in the official columns. Whoever adds an id runs it again:
-tests/test_gallery.py compares the ids of the pages with those that are registered.
+Writes one page for each family (or for one) and an index, from the registry; scores come from
+benchmarks/results/cards.json. Data sets are shown with the made-up rows of tests/data, in the official columns; the
+first image of an environment that shows any goes to docs/images/visual. Whoever adds an id runs it again:
+tests/test_cards.py compares the ids of the pages with those that are registered.
 """
 
 from __future__ import annotations
@@ -32,12 +33,14 @@ os.environ["RLVR_PLUGINS"] = "0"
 import rlvr  # noqa: E402  (the two settings above are read when it is imported)
 from rlvr.envs import TextEnv  # noqa: E402
 from rlvr.envs.cards import Card, card  # noqa: E402
+from rlvr.envs.core.images import text_of, write_png  # noqa: E402
 from rlvr.envs.tools import KITS, MCP, Call, Fetch, Functions, Search, SQLite, Workspace, write_call  # noqa: E402
 from rlvr.envs.tools.search import Document  # noqa: E402
 
 Calls = Callable[[TextEnv, str], list[Call]]  # from an environment that was reset, and its prompt
 
 BRIDGES = ("rlvr/rg.", "rlvr/textarena.")
+IMAGES = ROOT / "docs" / "images" / "visual"  # the first image of each environment that shows any
 RESULTS = ROOT / "benchmarks" / "results" / "cards.json"
 LONGEST_PROMPT = 1_600
 LONGEST_REPLY = 500
@@ -64,7 +67,7 @@ def episode(env: TextEnv, calls: Calls | None = None) -> tuple[str, list[tuple[s
     ``calls`` are made before the expert, who may know of no tools, answers.
     """
     observation, _ = env.reset(seed=0)
-    first, turns, player, rng = observation, [], "The expert", random.Random(0)
+    first, turns, player, rng = text_of(observation), [], "The expert", random.Random(0)
     script = [write_call(call, env.task.style) for call in calls(env, first)] if calls else []  # type: ignore[attr-defined]
     while True:
         try:
@@ -72,7 +75,7 @@ def episode(env: TextEnv, calls: Calls | None = None) -> tuple[str, list[tuple[s
         except NotImplementedError:
             action, player = env.sample_action(rng), "No expert is known; at random"
         observation, reward, terminated, truncated, info = env.step(action)
-        turns.append((action, observation))
+        turns.append((action, text_of(observation)))
         if terminated or truncated:
             verdict = info["verdict"]
             return first, turns, f"{verdict.status}, reward {float(reward):g}: {verdict.reason}", player
@@ -127,6 +130,11 @@ def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | Non
     prompt, played, verdict, player = episode(env, CALLS.get(name))
     env.close()
     text += f"\nPrompt (level 1, seed 0):\n\n{block(short(prompt, LONGEST_PROMPT))}"
+    if env.task.image_shape is not None:
+        path = IMAGES / f"{env.name}.png"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(write_png(env.reset(seed=0)[0]["image"]))
+        text += f"\n![The image beside it](../images/visual/{path.name})\n"
     text += f"\n{player}:\n\n{block(transcript(played))}"
     return text + f"\nVerdict: {' '.join(verdict.split())}\n"
 
@@ -305,6 +313,7 @@ def tools_page() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gallery")
+    parser.add_argument("--family", default="", help="write this family's page alone, and the index")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     measured = json.loads(RESULTS.read_text())["cards"] if RESULTS.exists() else {}
@@ -314,15 +323,18 @@ def main() -> None:
         if env_id.startswith(BRIDGES):
             continue
         described = card(env_id)
+        ids.setdefault(described.family, []).append(env_id)
+        if options.family not in ("", described.family):
+            continue
         env = gym.make(env_id).unwrapped if described.ready else None
         pages.setdefault(described.family, []).append(section(described, env, measured.get(env_id)))
-        ids.setdefault(described.family, []).append(env_id)
-    for path in options.out.glob("*.md"):
+    for path in () if options.family else options.out.glob("*.md"):
         path.unlink()
     for family, sections in sorted(pages.items()):
         head = f"# {family.capitalize()}\n\nMade by `python benchmarks/gallery.py`; [all families](README.md).\n\n"
         (options.out / f"{family}.md").write_text(head + "\n".join(sections), encoding="utf-8")
-    (options.out / "tools.md").write_text(tools_page(), encoding="utf-8")
+    if not options.family:
+        (options.out / "tools.md").write_text(tools_page(), encoding="utf-8")
     index = (
         f"# Gallery\n\n{sum(map(len, ids.values()))} environments, each with its card, a prompt and a solved episode. "
     )

@@ -30,9 +30,9 @@ class Chart(NamedTuple):
 
 
 class VisualCharts(VisualQuestions):
-    """Level 1: the value of a bar. 2: the change between two points of a line. 3: bars of several colours side by side,
-    or on top of each other. 4: a pie, of which one slice is asked for by its rank, or the total of some bars. 5: two
-    lines, and where one is above the other or the two are furthest apart.
+    """Reading charts. Level 1: the value of a bar. 2: the change between two points of a line. 3: bars of several
+    colours side by side, or on top of each other. 4: a pie, of which one slice is asked for by its rank, or the total
+    of some bars. 5: two lines, and where one is above the other or the two are furthest apart.
     """
 
     kind = "exact"

@@ -32,8 +32,8 @@ class Face(NamedTuple):
 
 
 class VisualClocks(VisualQuestions):
-    """Level 1: a face with numbers, five minutes exact. 2: every minute, without numbers. 3: the face is turned.
-    4: the minutes from one clock to another. 5: the same with turned clocks that are seen in a mirror.
+    """Reading clocks. Level 1: a face with numbers, at five minutes. 2: at any minute, without numbers. 3: the face is
+    turned. 4: the minutes from one clock to another. 5: the same with turned clocks that are seen in a mirror.
     """
 
     kind = "checked"

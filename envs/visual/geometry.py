@@ -45,9 +45,9 @@ class Mirror(NamedTuple):
 
 
 class VisualGeometry(VisualQuestions):
-    """Level 1: the area of squares on a grid. 2: of a triangle on a grid. 3: an angle of a figure whose other angles
-    are written in it. 4: the area of a figure of five to seven corners on a grid. 5: where a point of a grid lies after
-    a reflection in a line, or after a quarter turn.
+    """Measuring figures. Level 1: the area of squares on a grid. 2: of a triangle. 3: an angle of a figure whose other
+    angles are written in it. 4: the area of a figure of five to seven corners. 5: where a point lies after a reflection
+    in a line, or after a quarter turn.
     """
 
     kind = "checked"

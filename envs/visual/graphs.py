@@ -33,8 +33,8 @@ class Graph(NamedTuple):
 
 
 class VisualGraphs(VisualQuestions):
-    """Levels 1 and 2: the way with the fewest edges. 3: with lengths written at the edges. 4 and 5: with arrows that
-    hold in their direction alone. Every shortest way is right.
+    """A shortest way in a graph. Levels 1 and 2: the one with the fewest edges. 3: with lengths written at the edges. 4
+    and 5: with arrows that hold in their direction alone. Every shortest way is right.
     """
 
     kind = "checked"

@@ -60,8 +60,8 @@ class Room(NamedTuple):
 
 
 class VisualGridWorld(Visual[Room]):
-    """Level 1: a room with walls. 2: with lava, which ends the game. 3 to 5: one or two doors, each of which opens for
-    who carries the key of its colour; level 5 has keys that no door needs.
+    """A walk over a board. Level 1: a room with walls. 2: with lava, which ends the game. 3 to 5: one or two doors,
+    each of which opens for who carries the key of its colour; level 5 has keys that no door needs.
     """
 
     system = (

@@ -42,8 +42,9 @@ class Matrix(NamedTuple):
 
 
 class VisualMatrices(VisualQuestions):
-    """Levels 1 to 4: so many of shape, colour, number and size follow a rule along the rows; the others stay the same.
-    Level 5: all four do, and the number is a sum. Rules: the same in a row, one more each time, each of three once.
+    """The missing panel of a matrix. Levels 1 to 4: so many of shape, colour, number and size follow a rule along the
+    rows; the others stay the same. Level 5: all four do, and the number is a sum. Rules: the same in a row, one more
+    each time, each of three once.
     """
 
     kind = "choice"

@@ -29,8 +29,8 @@ class Maze(NamedTuple):
 
 
 class VisualMazes(VisualQuestions):
-    """Levels 1 to 5: mazes of 5 x 5 to 14 x 14 cells, from level 3 on with ways round. Any way that crosses no wall and
-    ends at the goal is right.
+    """A way through a maze. Levels 1 to 5: mazes of 5 x 5 to 14 x 14 cells, from level 3 on with ways round. Any way
+    that crosses no wall and ends at the goal is right.
     """
 
     kind = "checked"

@@ -26,9 +26,9 @@ class Table(NamedTuple):
 
 
 class VisualTables(VisualQuestions):
-    """Level 1: the sum of two cells of a column. 2: a column's total. 3: by how much one row's total exceeds another's.
-    4: what a column adds up to in the rows where another is above a bound. 5: the sum of the cells of one colour in
-    some columns. Rows and columns stand in any order.
+    """Sums over a table. Level 1: of two cells of a column. 2: a column's total. 3: by how much one row's total exceeds
+    another's. 4: what a column adds up to in the rows where another is above a bound. 5: the sum of the cells of one
+    colour in some columns. Rows and columns stand in any order.
     """
 
     def ask(self, rng: random.Random, level: int) -> Seen:
