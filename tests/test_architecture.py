@@ -222,7 +222,7 @@ sys.meta_path.insert(0, Blocker())
 
 def run_light(code: str) -> str:
     allowed = f"ALLOWED = {sorted(light_modules() | {'rlvr', 'sitecustomize', 'usercustomize'})!r}\n"
-    allowed += "PROBED = ('reasoning_gym', 'textarena', 'gem', 'pettingzoo', 'verifiers')\n"
+    allowed += "PROBED = ('reasoning_gym', 'textarena', 'gem', 'pettingzoo', 'verifiers', 'skyrl_gym')\n"
     done = subprocess.run([sys.executable, "-c", allowed + BLOCKER + code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout

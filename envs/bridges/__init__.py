@@ -6,7 +6,7 @@ Nothing of theirs is imported here: the names are those of the tested versions.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, TEXTARENA, VERIFIERS
+from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, SKYRL_GYM, TEXTARENA, VERIFIERS
 from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 
 # Servers are spoken to over the network: nothing of theirs need be installed.
@@ -21,6 +21,9 @@ if find_spec("pettingzoo") is not None:
 if find_spec("reasoning_gym") is not None:
     for _name in REASONING_GYM:
         register(f"rlvr/rg.{_name}-v0", "rlvr.envs.bridges.reasoning_gym:ReasoningGym", name=_name)
+if find_spec("skyrl_gym") is not None:
+    for _name, (_, _split) in SKYRL_GYM.items():
+        register(f"rlvr/skyrl.{_name}-v0", "rlvr.envs.bridges.skyrl_gym:SkyRLGym", name=_name, split=_split)
 if find_spec("textarena") is not None:
     for _name in TEXTARENA:
         register(f"rlvr/textarena.{_name}-v0", "rlvr.envs.bridges.textarena:TextArena", name=_name)

@@ -353,3 +353,14 @@ REFUSED_VERIFIERS = {
 
 # Games of PettingZoo whose board is put into words in envs/bridges/pettingzoo.py; others by "rlvr/PettingZoo-v0".
 PETTINGZOO = ("ConnectFour", "LeducHoldem", "TicTacToe")
+
+# skyrl-gym's environments: how many turns an episode has, and the split that is the default.
+SKYRL_GYM: dict[str, tuple[int, str]] = {"aime": (1, "test"), "gsm8k": (1, "train"), "gsm8k_multi_turn": (5, "train")}
+
+REFUSED_SKYRL_GYM = {
+    "lcb": "runs the policy's program in the process that holds the hidden tests; rlvr/CodeContests-v0 does not",
+    "search": "asks a retrieval server that is no part of the package; rlvr/WorldSearch-v0 brings its documents along",
+    "searchcode": "the same, and runs the policy's Python beside the scorer",
+    "text2sql": "needs databases that are no part of the package, opened for writing; rlvr/SQL-v0 makes its own",
+    "rlm": "not registered; runs the policy's Python in its own process",
+}

@@ -1,0 +1,202 @@
+"""skyrl-gym's environments here: their turns and scorers; rows, seeds, splits, ends and restore are ours.
+
+skyrl-gym holds no tasks: rows come from its trainer. Here they are read as every table of ours is. A state is the row
+and the actions so far; a worker plays them again in a new environment of theirs, so nothing is shared. The reward is 1
+where their scorer gives all that it has, and the answer, read as a whole by us, is the row's. It is 0 for all else: no
+part of it for a format, none below zero. What theirs came to stands in the verdict's ``parts``.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.bridges.names import SKYRL_GYM
+from rlvr.envs.bridges.pools import call
+from rlvr.envs.core.tables import DataError, Source, load_rows
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.extraction import visible_text
+from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+
+WORKER: Final = "skyrl_gym_worker"
+SECONDS: Final = 20.0
+LONGEST: Final = 20_000  # characters of an action that a scorer is given: its end
+NUMBER: Final = re.compile(r"[-+]?\d{1,40}(?:\.\d{0,40})?")
+
+
+class Suite(NamedTuple):
+    """What the environments of one kind of row share.
+
+    Attributes:
+        source, splits: where the rows are.
+        gold: the reference, from the row's answer.
+        form: how an answer is written; ``{}`` is the answer.
+        written: the answers in a text that is written so.
+    """
+
+    source: Source
+    splits: tuple[str, ...]
+    gold: Callable[[str], str]
+    form: str
+    written: re.Pattern[str]
+
+
+def _last_line(answer: str) -> str:
+    """The number behind the last ``####`` of an official solution."""
+    final = answer.rpartition("####")[2].strip().replace(",", "")
+    if not NUMBER.fullmatch(final):
+        raise ValueError(f"the answer has no line '#### n' at its end: {answer[-60:]!r}")
+    return final
+
+
+def _plain(answer: str) -> str:
+    """A whole number without leading zeros."""
+    if not answer.strip().isascii() or not answer.strip().isdigit():
+        raise ValueError(f"an answer of AIME is a whole number, not {answer[:60]!r}")
+    return str(int(answer))
+
+
+GSM8K = Suite(
+    Source(
+        folder="gsm8k",
+        hub="openai/gsm8k",
+        config="main",
+        revision="e53f048856ff4f594e959d75785d2c2d37b678ee",
+        columns=("question", "answer"),
+    ),
+    ("train", "test"),
+    _last_line,
+    "#### {}",
+    re.compile(r"#### ([^\n]*)"),
+)
+AIME = Suite(
+    Source(
+        folder="aime24",
+        hub="HuggingFaceH4/aime_2024",
+        revision="2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+        columns=("question", "answer"),
+        names={"question": "problem"},
+        splits={"test": "train"},
+    ),
+    ("test",),
+    _plain,
+    "Answer: {}",
+    re.compile(r"(?i)answer[ \t]*:([^\n]*)"),
+)
+SUITES: Final[Mapping[str, Suite]] = {"gsm8k": GSM8K, "gsm8k_multi_turn": GSM8K, "aime": AIME}
+
+
+class Asked(NamedTuple):
+    """A question so far.
+
+    Attributes:
+        question: the row's.
+        gold: its answer.
+        actions: the replies, as the scorer was given them.
+        told: what the policy reads next; empty for the question itself.
+    """
+
+    question: str
+    gold: str
+    actions: tuple[str, ...] = ()
+    told: str = ""
+
+
+class SkyRLGym(Task[Asked]):
+    """Args:
+        name: the environment's id in skyrl-gym.
+        split: one of its splits.
+        data_files: a file of rows, or a folder that holds ``<split>.jsonl``; else RLVR_DATA or the hub is asked.
+        columns: the table's own names of ``question`` and ``answer``.
+        limit: only the first rows.
+
+    Raises:
+        ValueError: there is no such environment, or it is refused; or it has no such split.
+        DataError: the rows cannot be had, or one is not what it should be.
+    """
+
+    reads_split = True
+    licence = "Apache-2.0; the rows' own"
+
+    def __init__(
+        self,
+        *,
+        name: str,
+        split: str | None = None,
+        data_files: str | os.PathLike[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        if name not in SKYRL_GYM:
+            raise ValueError(f"the bridge has no environment {name!r} of skyrl-gym; docs/bridges.md lists them")
+        self.env_class, self.suite = name, SUITES[name]
+        self.splits = self.suite.splits
+        self.split = split or self.splits[0]
+        if self.split not in self.splits:
+            raise ValueError(f"{name} has no split {split!r}; it has {', '.join(self.splits)}")
+        self.source = self.suite.source
+        self.asks = f"skyrl-gym's {name}: a question with a number for an answer"
+        form = self.suite.form.format("42")
+        self.system = f"Think step by step. Write the answer on the last line, as in: {form}"
+        rows = load_rows(self.source, self.split, data_files, columns=columns, limit=limit)
+        self.rows = [self._read(number, row) for number, row in enumerate(rows)]
+        self.size = len(self.rows)
+
+    def _read(self, number: int, row: Mapping[str, Any]) -> Asked:
+        try:
+            question, answer = str(row["question"]), str(row["answer"])
+            if not question.strip():
+                raise ValueError("the question is blank")
+            return Asked(question, self.suite.gold(answer))
+        except ValueError as error:
+            raise DataError(f"row {number}: {error}") from error
+
+    def turns(self, level: int) -> int:
+        return SKYRL_GYM[self.env_class][0]
+
+    def row(self, index: int, rng: random.Random) -> Asked:
+        return self.rows[index]
+
+    def content(self, state: Asked) -> str:
+        return state.question
+
+    def observe(self, state: Asked) -> str:
+        return state.told or state.question
+
+    def apply(self, state: Asked, action: str) -> Transition:
+        said = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
+        actions = (*state.actions, said)
+        try:
+            played = call(WORKER, "play", [self.env_class, state.question, state.gold, list(actions)], SECONDS)
+        except WorkerTimeout as error:
+            return Transition(state, Verdict(0.0, "timeout", None, f"the scorer is {error}"), True)
+        except WorkerError as error:
+            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+        after = state._replace(actions=actions, told=played["text"])
+        verdict = self.judge(state.gold, said, played["last"]).but(parts={"its own score": played["score"]})
+        if verdict.success or played["done"]:
+            return Transition(after, verdict, True)
+        return Transition(after, Verdict(0.0, "partial", verdict.answer, "wrong so far", verdict.parts))
+
+    def judge(self, gold: str, said: str, theirs: float) -> Verdict:
+        """Their word for it, and ours: every answer that is written must be the one number."""
+        answers = [answer.strip().strip("$").strip() for answer in self.suite.written.findall(said)]
+        if not answers:
+            return unparsable(f"no answer is written as {self.suite.form.format('42')}")
+        if theirs >= 1.0 and {_value(answer) for answer in answers} == {_value(gold)}:
+            return correct(answers[-1])
+        return wrong(answers[-1][:200])
+
+    def solve(self, state: Asked) -> str:
+        return self.suite.form.format(state.gold)
+
+
+def _value(answer: str) -> Fraction | str:
+    """The number that an answer is, else its text, which no reference is."""
+    bare = answer.removesuffix(".").replace(",", "")
+    return Fraction(bare) if NUMBER.fullmatch(bare) else answer
