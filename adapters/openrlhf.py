@@ -13,7 +13,8 @@ The label of a row is the task's spec (`rlvr.adapters.rows` with ``format="openr
 room keeps what it earned.
 
 OpenRLHF has no way to leave a sample out. So a task whose verdict is invalid is played once more; should that fail
-too, its mask is empty, and its reward is the mean of its group's valid ones, so that it moves no baseline.
+too, its mask is empty, and its reward is the mean of its group's valid ones, so that it moves no baseline. Of a group
+that failed altogether each sample keeps one token, whose advantage is 0: batches without a token divide by zero.
 """
 
 from __future__ import annotations
@@ -87,13 +88,14 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
             ValueError: the label names no task, or the row has images.
         """
         # Before anything is awaited, so that the first of a group to end finds all the others.
-        group = self._groups.setdefault(label, [])
+        task = str(label)
+        group = self._groups.setdefault(task, [])
         earned = asyncio.get_running_loop().create_future()
         group.append(earned)
         try:
             if images:
                 raise ValueError("the row has images, and this executor plays in text alone")
-            for _ in range(self.attempts):
+            for _ in range(max(1, self.attempts)):
                 episode, cut = await self._play(label, sampling_params, max_length, hf_tokenizer, llm_engine)
                 if valid := episode.session.valid and len(episode.tokens) > episode.start:
                     break
@@ -102,9 +104,11 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
         finally:
             if not earned.done():
                 earned.set_result(None)
-            if all(future.done() for future in group) and self._groups.get(label) is group:
-                del self._groups[label]
-        ids, mask = episode.tokens.ids, episode.tokens.mask if valid else [0] * len(episode.tokens)
+            if all(future.done() for future in group) and self._groups.get(task) is group:
+                del self._groups[task]
+        ids, ranges = episode.tokens.ids, _ranges(episode.tokens.mask) if valid else []
+        if reward is None:
+            reward, ranges = 0.0, [(len(ids) - 1, len(ids))]
         return {
             "prompt": prompt,
             "label": label,
@@ -113,7 +117,7 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
             "reward": reward,
             "scores": reward,
             "observation_tokens": list(ids),
-            "action_ranges": _ranges(mask),
+            "action_ranges": ranges,
             "rollout_log_probs": list(episode.tokens.logprobs) if sampling_params.logprobs is not None else None,
             "truncated": cut and valid,
             "extra_logs": {"turns": float(episode.session.turns), "valid": float(valid)},
@@ -153,12 +157,12 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
         return episode, cut or not episode.session.done
 
 
-async def _mean(group: Sequence[asyncio.Future[float | None]]) -> float:
-    """The mean reward of a group's valid episodes, once all of them have ended; 0 when there are none."""
+async def _mean(group: Sequence[asyncio.Future[float | None]]) -> float | None:
+    """The mean reward of a group's valid episodes, once all have ended; None when there are none."""
     waiting = list(group)
     await asyncio.wait(waiting)
     rewards = [reward for future in waiting if (reward := future.result()) is not None]
-    return sum(rewards) / len(rewards) if rewards else 0.0
+    return sum(rewards) / len(rewards) if rewards else None
 
 
 def _ranges(mask: Sequence[int]) -> list[tuple[int, int]]:

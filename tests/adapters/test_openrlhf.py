@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import copy
 import importlib
 import importlib.machinery
 import importlib.util
@@ -161,7 +162,8 @@ def episode_of(batch, place, spec) -> kit.Played:
     mask = [0, *batch.action_mask[place].tolist()][:length]
     logprobs = [0.0, *batch.rollout_log_probs[place].tolist()][:length]
     tokens = TokenSequence(batch.sequences[place, :length].tolist(), mask, logprobs)
-    return kit.Played(spec, batch.rewards[place].item(), tokens)
+    # The next test but one shows that what is left of a group that failed weighs nothing.
+    return kit.Played(spec, batch.rewards[place].item(), tokens, weight=batch.info["valid"][place].item())
 
 
 @pytest.fixture
@@ -192,13 +194,14 @@ def test_an_invalid_episode_moves_no_baseline_and_no_weight(openrlhf, policy, fa
     actor.executor.attempts = 1
     actor.llm.pause = 0.002  # so that a group does not end in the order it began in
     responses = play_groups(actor, engine.tokenizer, kit.say_specs(2, 4))
-    valid = [bool(r["action_ranges"]) for r in responses]
+    valid = [bool(r["extra_logs"]["valid"]) for r in responses]
     assert 0 < sum(valid) < len(valid)
     batch = experiences_of(openrlhf, responses)
     advantages = advantages_of(openrlhf, batch, estimator, 4)
     for begin in (0, 4):
-        kept = [r["reward"] for r in responses[begin : begin + 4] if r["action_ranges"]]
-        mean = sum(kept) / len(kept) if kept else 0.0
+        kept = [responses[place]["reward"] for place in range(begin, begin + 4) if valid[place]]
+        assert kept
+        mean = sum(kept) / len(kept)
         for place in range(begin, begin + 4):
             if not valid[place]:
                 assert responses[place]["reward"] == pytest.approx(mean)
@@ -249,6 +252,29 @@ def check_loss(openrlhf, batch, advantages, valid):
 
 
 @foreign
+@pytest.mark.parametrize("fault", kit.FAULTS)
+@pytest.mark.parametrize("estimator", ["rloo", "dr_grpo", "group_norm"])
+def test_a_batch_that_failed_altogether_moves_nothing_and_is_finite(openrlhf, policy, fault, estimator):
+    import torch
+
+    actor = make_actor(openrlhf, kit.Engine(*policy))
+    batch = experiences_of(openrlhf, play_groups(actor, policy[1], kit.say_specs(1, 3, fault)))
+    advantages = advantages_of(openrlhf, batch, estimator, 3)
+    pad = torch.nn.utils.rnn.pad_sequence
+    old = pad([experience.rollout_log_probs[0] for experience in batch], batch_first=True)
+    mask = pad([experience.action_mask[0] for experience in batch], batch_first=True)
+    assert mask.sum(dim=1).tolist() == [1, 1, 1]
+    for by_token in (True, False):
+        new = (old + 0.1).requires_grad_()
+        loss = openrlhf.loss.PolicyLoss(token_level_loss=by_token)(
+            new, old, pad(advantages, batch_first=True), action_mask=mask
+        )[0]
+        loss.backward()
+        assert loss.item() == 0.0
+        assert not new.grad.any()
+
+
+@foreign
 def test_a_failure_that_passes_is_played_again(openrlhf, policy, fails_on_nothing):
     said = iter(["nothing"])
     engine = kit.Engine(*policy, script=lambda text: next(said, None) or kit.obey(text), wrong_every=10**6)
@@ -277,8 +303,8 @@ def test_each_turn_and_the_conversation_have_their_limits(openrlhf, policy):
     assert len(response["observation_tokens"]) == start + 30
     assert response["truncated"]
     (response,) = play_groups(actor, engine.tokenizer, kit.say_specs(1), params, max_length=start)
-    assert response["action_ranges"] == []
-    assert response["reward"] == 0.0
+    assert (response["reward"], response["extra_logs"]["valid"]) == (0.0, 0.0)
+    assert response["action_ranges"] == [(start - 1, start)]
 
 
 @foreign
@@ -322,6 +348,10 @@ def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
     with pytest.raises(ValueError, match="images"):
         asyncio.run(actor.generate_responses("?", label, settings(), 300, policy[1], 2, images=["x.png"]))
     assert actor.executor._groups == {}
+    mute = copy.deepcopy(policy[1])
+    mute.chat_template = None
+    with pytest.raises(ValueError, match="no chat template"):
+        asyncio.run(make_actor(openrlhf, kit.Engine(*policy)).generate_responses("?", label, settings(), 300, mute, 2))
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.10.0")
     with pytest.raises(ImportError, match=r"openrlhf 0\.10\.0 is too old"):
         importlib.reload(adapter)

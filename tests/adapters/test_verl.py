@@ -174,17 +174,22 @@ def queue(qwen):
     import ray
     import transfer_queue
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
+    for attempt in range(4):
+        try:
+            ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=100 * 2**20)
+            break
+        except Exception as error:  # Ray gives itself 30 seconds, which a busy machine may not have
+            ray.shutdown()
+            if "timed out during startup" not in str(error) or attempt == 3:
+                raise
     transfer_queue.init(compose(qwen.folder).transfer_queue)
     yield transfer_queue
     transfer_queue.close()
     ray.shutdown()
 
 
-def play_new(queue, config, client, table, repeats):
-    """Through the worker, TransferQueue and replay buffer: what the trainer samples, and the keys of its rows."""
-    from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
-    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+def submit(queue, table):
+    """Tell the queue of prompts as the trainer does: the batch for the workers, and its ids."""
     from verl.utils import tensordict_utils
 
     uids = [uuid.uuid4().hex for _ in table]
@@ -194,6 +199,24 @@ def play_new(queue, config, client, table, repeats):
     tensordict_utils.assign_non_tensor_data(batch, "global_steps", 1)
     tags = [{"is_prompt": True, "status": "pending", "global_steps": 1} for _ in uids]
     queue.kv_batch_put(keys=uids, partition_id="train", tags=tags)
+    return batch, uids
+
+
+def take(queue, config, uids):
+    """What the trainer samples once all have ended: names, and data."""
+    from verl.trainer.ppo.v1.replay_buffer import ReplayBuffer
+
+    sampled, _ = ReplayBuffer("sync", config, None, "drop", None, 0.01).sample(1, "train", len(uids))
+    data = queue.kv_batch_get(keys=sampled.keys, partition_id="train")
+    queue.kv_clear(keys=sampled.keys, partition_id="train")
+    return sampled, data
+
+
+def play_new(queue, config, client, table, repeats):
+    """Through the worker, TransferQueue and replay buffer; an episode that was left out is None."""
+    from verl.trainer.ppo.v1 import AgentLoopWorkerTQ
+
+    batch, uids = submit(queue, table)
     config.actor_rollout_ref.rollout.n = repeats
 
     async def play():
@@ -202,10 +225,8 @@ def play_new(queue, config, client, table, repeats):
         await asyncio.gather(*worker.background_tasks)
 
     asyncio.run(play())
-    sampled, _ = ReplayBuffer("sync", config, None, "drop", None, 0.01).sample(1, "train", len(uids))
-    data = queue.kv_batch_get(keys=sampled.keys, partition_id="train")
+    sampled, data = take(queue, config, uids)
     found = dict(zip(sampled.keys, data, strict=True))
-    queue.kv_clear(keys=sampled.keys, partition_id="train")
     order = [f"{uid}_{session}_0" for uid in uids for session in range(repeats)]
     return [key for key in order if key in found], [found.get(key) for key in order], data, sampled
 
@@ -265,6 +286,47 @@ def test_an_invalid_episode_is_in_no_baseline(qwen, queue, monkeypatch, caplog):
         group = [score[other] for other in keys if other.split("_")[0] == key.split("_")[0]]
         expected = score[key] - torch.stack(group).mean()
         torch.testing.assert_close(advantage[key].max() + advantage[key].min(), expected, atol=1e-6, rtol=1e-5)
+
+
+class ScriptedClient:
+    """As above, without a model: it travels into another process."""
+
+    def __init__(self, folder):
+        self.folder, self.tokenizer = str(folder), None
+
+    async def generate(self, request_id, *, prompt_ids, sampling_params, priority=0):
+        from transformers import AutoTokenizer
+        from verl.workers.rollout.replica import TokenOutput
+
+        from rlvr.adapters import testing
+
+        self.tokenizer = self.tokenizer or AutoTokenizer.from_pretrained(self.folder)
+        ids = self.tokenizer.encode(testing.obey(self.tokenizer.decode(prompt_ids)))
+        ids.append(self.tokenizer.eos_token_id)
+        fields = {"min_global_steps": 1, "max_global_steps": 1}
+        return TokenOutput(token_ids=ids, log_probs=[0.0] * len(ids), extra_fields=fields)
+
+
+@foreign
+def test_verls_manager_finds_the_loop_in_a_process_of_its_own(qwen, queue):
+    """Nothing but the file that the configuration names tells the worker of us."""
+    import ray
+    from verl.trainer.ppo.v1 import AgentLoopManagerTQ
+
+    changes = ["actor_rollout_ref.rollout.agent.num_workers=1", "actor_rollout_ref.rollout.n=2"]
+    config = compose(qwen.folder, *changes)
+    ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])
+    manager = AgentLoopManagerTQ.create(
+        config, ScriptedClient(qwen.folder), teacher_client=None, reward_loop_worker_handles=None
+    )
+    specs = [*kit.say_specs(2), *kit.say_specs(1, fault="step")]
+    batch, uids = submit(queue, table_of(specs))
+    manager.generate_sequences(batch)
+    sampled, data = take(queue, config, uids)
+    assert sorted(key[:-4] for key in sampled.keys) == sorted([uid for uid in uids[:2] for _ in range(2)])
+    assert [round(row["rm_scores"].sum().item(), 5) for row in data] == [1.0] * 4
+    for worker in manager.agent_loop_workers:
+        ray.kill(worker)
 
 
 def obey_or_not():
