@@ -308,13 +308,9 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
     pytest.importorskip("nemo_gym")
     bin_of = Path(sys.prefix) / "bin"
     config = adapter.write_project(tmp_path, MULTI, 4, kwargs={"level": 2}).relative_to(tmp_path)
-    for server in (
-        "resources_servers/rlvr",
-        "responses_api_agents/gymnasium_agent",
-        "responses_api_models/openai_model",
-    ):
-        (tmp_path / "venvs" / server).mkdir(parents=True)  # each server has one of its own: here all have this one
-        (tmp_path / "venvs" / server / ".venv").symlink_to(sys.prefix)
+    for name in SERVERS:  # each has an environment of its own, which uv would fill: here all have this one
+        (tmp_path / "venvs" / name).mkdir(parents=True)
+        (tmp_path / "venvs" / name / ".venv").symlink_to(sys.prefix)
     with free_socket() as at:
         head = ["+head_server.host=127.0.0.1", f"+head_server.port={at.getsockname()[1]}"]
     model = "responses_api_models/openai_model/configs/openai_model.yaml"
