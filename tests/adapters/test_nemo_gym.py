@@ -13,6 +13,7 @@ import urllib.error
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -319,12 +320,17 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
         start = [bin_of / "ng_run", f"+config_paths=[{config},{model}]", *head, "+skip_venv_if_present=true"]
         start += [f"+policy_base_url=http://127.0.0.1:{port}/v1", "+policy_api_key=x", "+policy_model_name=m"]
         start += [f"+uv_venv_dir={tmp_path}/venvs"]
-        running = subprocess.Popen(start, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, **common)
+        launch = partial(
+            subprocess.Popen, start, stdout=log, stderr=subprocess.STDOUT, start_new_session=True, **common
+        )
+        running, again = launch(), 3
         try:
-            until = time.monotonic() + 300
-            while not re.search(r"All \d+ / \d+ servers ready", (tmp_path / "run.log").read_text()):
-                stuck = running.poll() is not None or time.monotonic() > until
-                assert not stuck, (tmp_path / "run.log").read_text()[-3000:]
+            until = time.monotonic() + 400
+            while not re.search(r"All \d+ / \d+ servers ready", told := (tmp_path / "run.log").read_text()):
+                if running.poll() is not None and again and "timed out during startup" in told:
+                    running, again = launch(), again - 1  # Ray gives its node 30 seconds, however busy the machine
+                assert running.poll() is None, told[-3000:]
+                assert time.monotonic() < until, told[-3000:]
                 time.sleep(1)
             given = f"+input_jsonl_fpath={tmp_path}/resources_servers/rlvr/data/example.jsonl"
             collect = [bin_of / "ng_collect_rollouts", "+agent_name=rlvr_agent", given, *head]
