@@ -5,6 +5,10 @@ from __future__ import annotations
 import importlib.util
 import pickle
 import random
+import re
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -233,6 +237,15 @@ def test_all_are_registered_and_nothing_global_is_seeded(say):
     env.step("\\boxed{1}")
     assert random.getstate() == before
     assert isinstance(env, say.Env)
+
+
+@foreign
+@needs_gem
+def test_the_page_runs():
+    page = (Path(__file__).parents[2] / "docs" / "adapters" / "gem.md").read_text(encoding="utf-8")
+    block = re.search(r"```py\n(.*?)```", page, re.DOTALL)[1]
+    done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=280)
+    assert done.returncode == 0, done.stderr
 
 
 @foreign

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import signal
+import subprocess
+import sys
 import time
 from functools import partial
+from pathlib import Path
 
 import gymnasium as gym
 import pytest
@@ -165,6 +169,12 @@ class TestActors:
                 received |= set(vector.recv(timeout=60.0).ids.tolist())
             assert received == {0, 1, 2}
             assert vector.call("unwrapped")[0] is not None
+
+    def test_the_page_runs(self):
+        page = (Path(__file__).parents[2] / "docs" / "adapters" / "ray.md").read_text(encoding="utf-8")
+        block = re.search(r"```py\n(.*?)```", page, re.DOTALL)[1]
+        done = subprocess.run([sys.executable, "-c", block], capture_output=True, text=True, timeout=280)
+        assert done.returncode == 0, done.stderr
 
     def test_nothing_is_left(self, ray):
         with kit.nothing_left(grace=60.0):
