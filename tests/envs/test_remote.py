@@ -134,8 +134,8 @@ def test_hostile_actions_are_refused_quickly(text):
 
 
 @contextlib.contextmanager
-def socket_server(handle, headers=None):
-    """A server of WebSockets, which plays ``handle(message, count)``: a dict or text to send, or an exception."""
+def socket_server(handle, headers=None, schema=None):
+    """A server of WebSockets, and of an action's schema over HTTP, which plays ``handle(message, count)``: a dict or text to send, or an exception."""
     server = pytest.importorskip("websockets.sync.server")
 
     def serve(link):
@@ -152,7 +152,12 @@ def socket_server(handle, headers=None):
             for each in answer if isinstance(answer, list) else [answer]:
                 link.send(each if isinstance(each, str) else json.dumps(each))
 
-    with server.serve(serve, "127.0.0.1", 0) as running:
+    def answer_http(link, request):
+        if request.path.endswith("/schema"):
+            return link.respond(200 if schema else 404, json.dumps({"action": schema}))
+        return None
+
+    with server.serve(serve, "127.0.0.1", 0, process_request=answer_http) as running:
         thread = threading.Thread(target=running.serve_forever)
         thread.start()
         try:
@@ -304,6 +309,72 @@ def test_actions_of_ones_own_and_refusals_of_the_server_are_told_to_the_policy()
         assert "invalid literal" in env.step("seven")[0]
         assert "n is 7" in env.step("6")[0]
         assert env.step("7")[1] == 1.0
+        env.close()
+
+
+TEXT = {"type": "string"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "said", "sent"),
+    [
+        ({"message": TEXT, "metadata": {}}, "go <on>", {"message": "go <on>"}),
+        ({"message": TEXT, "loud": {"type": "boolean"}}, '{"message": "go"}', {"message": "go"}),
+        ({"move": {"type": "integer"}}, '```json\n{"move": 3}\n```', {"move": 3}),
+    ],
+)
+def test_the_schema_says_how_to_act(fields, said, sent):
+    heard = []
+
+    def handle(message, count):
+        heard.append(message["data"])
+        return told(None, text="go")
+
+    with socket_server(handle, schema={"properties": fields, "required": list(fields)[:1]}) as url:
+        env = remote(url, to_action=None)
+        _, info = env.reset()
+        env.step(said)
+        env.close()
+    assert heard == [{}, sent]
+    assert ("system" in info) == (said != "go <on>")
+
+
+def test_tools_of_a_server_are_listed_once_and_called():
+    heard = []
+
+    def handle(message, count):
+        heard.append(message["data"])
+        if message["data"].get("type") == "list_tools":
+            return told(
+                0.0, tools=[{"name": "ask", "description": "Asks.", "input_schema": {"properties": {"q": TEXT}}}]
+            )
+        if message["type"] == "reset":
+            return told(text="go")
+        result = {"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
+        return told(1.0, True, tool_name="ask", result=result)
+
+    schema = {"properties": {"type": {"const": "call_tool"}, "tool_name": TEXT, "arguments": {}}}
+    with socket_server(handle, schema=schema) as url:
+        env = remote(url, to_action=None)
+        for _ in range(2):
+            _, info = env.reset()
+            assert info["tools"][0]["function"]["parameters"] == {"properties": {"q": TEXT}}
+            assert "one call of a tool: ask" in env.step("hello")[0]
+            text, reward, terminated, _, info = env.step(
+                '<tool_call>{"name": "ask", "arguments": {"q": "x"}}</tool_call>'
+            )
+            assert (text, reward, terminated, info["role"]) == ("one\ntwo", 1.0, True, "tool")
+        env.close()
+    call = {"type": "call_tool", "tool_name": "ask", "arguments": {"q": "x"}}
+    assert heard == [{}, {"type": "list_tools"}, call, {}, call]
+
+
+@pytest.mark.parametrize("schema", [None, "text", {"properties": {"tool_name": TEXT, "arguments": {}}}])
+def test_a_schema_that_says_nothing(schema):
+    with socket_server(lambda message, count: told(text="go"), schema=schema) as url:
+        env = remote(url, to_action=None)
+        with pytest.raises(RuntimeError, match="give to_action"):
+            env.reset()
         env.close()
 
 
