@@ -67,7 +67,7 @@ def play(taskset: str, config: str, most: int, index: int, actions: list[str]) -
     """What the last of the actions leads to: what comes next, or the end and its scores."""
     names, past, action = (taskset, config, most), tuple(actions[:-1]), actions[-1]
     episode = _episodes.pop((names, index, past), None) or _again(names, index, past)
-    _step(episode, names, index, past, action)
+    episode = _step(episode, names, index, past, action)
     if episode.result is None:
         _keep((names, index, (*past, action)), episode)
         return {"text": episode.text, "done": False}
@@ -151,7 +151,7 @@ class Talk:
         agent = trace.AgentInfo(config=seat.config, name=seat.episode.seat)
         self.trace = vf.Trace(task=named, agent=agent, state=state.state_cls(type(task))())
         self._said: list[Any] = []
-        self._over = False
+        self._over = self._closed = False
 
     async def turn(self, message: Any = None) -> Any:
         if self._over:
@@ -193,8 +193,9 @@ class Talk:
         return False
 
     async def close(self) -> None:
-        if self.trace in self.seat.completed:
+        if self._closed:
             return
+        self._over = self._closed = True
         self.trace.stop("agent_completed")
         self.seat.completed.append(self.trace)
         try:
@@ -282,13 +283,17 @@ def _begin(names: Names, index: int) -> Episode:
 def _again(names: Names, index: int, actions: tuple[str, ...]) -> Episode:
     episode = _begin(names, index)
     for place, action in enumerate(actions):
-        _step(episode, names, index, actions[:place], action)
+        episode = _step(episode, names, index, actions[:place], action)
     return episode
 
 
-def _step(episode: Episode, names: Names, index: int, past: tuple[str, ...], action: str) -> None:
+def _step(episode: Episode, names: Names, index: int, past: tuple[str, ...], action: str) -> Episode:
+    """The episode after an action. One that makes it fail counts as an empty one; it is a fault if that fails, too."""
     _seeded(*names, index, 1 + len(past))
     episode.go_on(action)
+    if action and episode.result is not None and _scores(episode.result)["error"]:
+        episode = _step(_again(names, index, past), names, index, past, "")
+    return episode
 
 
 def _scores(result: Any) -> dict[str, Any]:

@@ -68,7 +68,7 @@ class Game(vf.Env[Seats]):
                 heard = await talk.turn(f"Say {word}")
                 if heard.terminated:
                     break
-                if heard.last_reply == "break the game":
+                if heard.last_reply == "break the game" or task.data.answer == "breaks":
                     raise ValueError("the game broke, on purpose")
                 talk.trace.state.right += heard.last_reply == word
 class Echoes(vf.Taskset[Echo, Setting]):
@@ -197,12 +197,22 @@ def test_turns_and_stops(packages):
 def test_what_breaks_is_not_the_policys_fault(packages):
     for taskset, config, answers, said in (
         ("echoes", {"fault": "raises"}, [words, words], "a scorer that fails, on purpose"),
-        ("echoes", {}, ["break the game"], "the game broke, on purpose"),
+        ("echoes", {"fault": "breaks"}, ["x"], "the game broke, on purpose"),
         ("unscored", {}, ["x"], "a reward was not given"),
     ):
         verdict = play(make(packages, taskset, config=config), answers)[-1][4]["verdict"]
         assert (verdict.valid, verdict.status) == (False, "env_error")
         assert said in verdict.reason
+
+
+@pytest.mark.foreign
+def test_words_that_break_a_game_are_an_empty_reply(packages):
+    """Nothing is to be had from breaking it, not even that the episode does not count."""
+    env = make(packages, "echoes")
+    broken, empty = play(env, ["break the game", words]), play(env, ["", words])
+    assert [step[:4] for step in broken] == [step[:4] for step in empty]
+    assert broken[-1][4]["verdict"].parts["its own score"] == 0.5
+    assert broken[-1][4]["verdict"].valid
 
 
 @pytest.mark.foreign
