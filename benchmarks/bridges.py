@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.metadata
+import os
 import re
 import subprocess
 import sys
@@ -29,7 +30,8 @@ CASE = re.compile(r"test_(\w+)\[(rlvr/[^\]]+)\]")
 
 def run(report: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--junitxml={report}"]
-    subprocess.run([*command, str(ROOT / "tests" / "envs" / "test_bridges.py")], cwd=ROOT, check=False)
+    variables = os.environ | {"RLVR_BRIDGES": "rg textarena"}
+    subprocess.run([*command, str(ROOT / "tests" / "envs" / "test_bridges.py")], cwd=ROOT, env=variables, check=False)
 
 
 def outcomes(reports: Iterable[Path]) -> dict[str, dict[str, str]]:
