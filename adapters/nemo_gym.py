@@ -3,8 +3,8 @@
     write_project("my_gym", "rlvr/GuessNumber-v0", 1000)        # the server's folder, its configuration and the rows
 
 A row's ``input`` begins the conversation, its ``spec`` names the task, and the server plays it. There an answer must
-have a reward, so an episode that must not be trained on is answered with status 500 and the reason: NeMo Gym keeps it
-out of the rollouts, and it is never a 0.
+have a reward, so an episode that must not be trained on is answered with status 500 and the reason. It is not among the
+rollouts then, and never a 0.
 """
 
 from __future__ import annotations

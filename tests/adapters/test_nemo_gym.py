@@ -298,7 +298,9 @@ SERVERS = (
 
 def bisect(text):
     """Finds the number of GuessNumber from what was said so far."""
-    low, high = map(int, re.findall(r"from (\d+) to (\d+)", text)[-1])
+    if not (bounds := re.findall(r"from (\d+) to (\d+)", text)):
+        return kit.obey(text)
+    low, high = map(int, bounds[-1])
     for guess, answer in re.findall(r"^(\d+)\n(higher|lower)$", text, re.MULTILINE):
         low, high = (int(guess) + 1, high) if answer == "higher" else (low, int(guess) - 1)
     return str((low + high) // 2)
@@ -309,6 +311,14 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
     pytest.importorskip("nemo_gym")
     bin_of = Path(sys.prefix) / "bin"
     config = adapter.write_project(tmp_path, MULTI, 4, kwargs={"level": 2}).relative_to(tmp_path)
+    data = tmp_path / "resources_servers" / "rlvr" / "data" / "example.jsonl"
+    splits_failures = versions.numbers(versions.metadata.version("nemo-gym")) >= (0, 7)
+    if splits_failures:
+        agent_ref = {"type": "responses_api_agents", "name": "rlvr_agent"}
+        broken = [row_of(kit.say_specs(1, fault=fault)[0]) | {"agent_ref": agent_ref} for fault in kit.FAULTS]
+        data.write_text(data.read_text() + "".join(json.dumps(row) + "\n" for row in broken))
+        listed = (tmp_path / config).read_text()
+        (tmp_path / config).write_text(listed.replace('["rlvr"]', json.dumps(MODULES)))
     for name in SERVERS:  # each has an environment of its own, which uv would fill: here all have this one
         (tmp_path / "venvs" / name).mkdir(parents=True)
         (tmp_path / "venvs" / name / ".venv").symlink_to(sys.prefix)
@@ -332,9 +342,9 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
                 assert running.poll() is None, told[-3000:]
                 assert time.monotonic() < until, told[-3000:]
                 time.sleep(1)
-            given = f"+input_jsonl_fpath={tmp_path}/resources_servers/rlvr/data/example.jsonl"
-            collect = [bin_of / "ng_collect_rollouts", "+agent_name=rlvr_agent", given, *head]
+            collect = [bin_of / "ng_collect_rollouts", "+agent_name=rlvr_agent", f"+input_jsonl_fpath={data}", *head]
             collect += [f"+output_jsonl_fpath={tmp_path}/rollouts.jsonl"]
+            collect += ["+route_failures_to_sidecar=true"] * splits_failures
             done = subprocess.run(collect, capture_output=True, text=True, timeout=200, **common)
             assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
         finally:
@@ -346,6 +356,9 @@ def test_a_written_project_under_their_own_command_and_rollout_collection(tmp_pa
                     os.killpg(running.pid, signal.SIGKILL)
     episodes = [json.loads(line) for line in (tmp_path / "rollouts.jsonl").read_text().splitlines()]
     assert [(e["reward"], e["terminated"], e["info"]["success"]) for e in episodes] == [(1.0, True, True)] * 4
+    if splits_failures:
+        failures = (tmp_path / "rollouts_failures.jsonl").read_text()
+        assert failures.count("agent_run_error") == failures.count("on purpose") == len(kit.FAULTS)
 
 
 # the other direction

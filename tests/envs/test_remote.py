@@ -135,7 +135,10 @@ def test_hostile_actions_are_refused_quickly(text):
 
 @contextlib.contextmanager
 def socket_server(handle, headers=None, schema=None):
-    """A server of WebSockets, and of an action's schema over HTTP, which plays ``handle(message, count)``: a dict or text to send, or an exception."""
+    """A server of WebSockets, which plays ``handle(message, count)``: a dict or text to send, or an exception.
+
+    It tells the schema of its actions over HTTP.
+    """
     server = pytest.importorskip("websockets.sync.server")
 
     def serve(link):
