@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from rlvr.adapters.rows import tasks
@@ -30,11 +30,8 @@ from verifiers.v1.clients.base import build_async_openai  # noqa: E402
 __all__ = ["InProcessHarness", "RlvrEnv", "RlvrTaskset"]
 
 UPLOADS = "PRIME_RUNS_MODE"  # Prime's own switch; "disabled" keeps `vf-eval` from opening a run on its platform
+TO_A_CALL = {"tool_call_id": "call"}  # messages of tools bear one; ours answer calls that were text
 RETRIES = 2  # of a request to the model, as OpenAI's client has by default
-
-
-class InvalidEpisode(RuntimeError):
-    """The episode went wrong by no fault of the policy's; the message says how."""
 
 
 class RlvrTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is not here when types are checked
@@ -98,15 +95,14 @@ class EndlessRlvrTaskset(RlvrTaskset):
 
 
 class RlvrEnvConfig(vf.EnvConfig):  # type: ignore[misc]
+    """``tool_role``: tools' outputs have the role ``tool``, as our policies hear them; chat endpoints refuse it."""
+
+    tool_role: bool = False
     agent: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
 
 
 class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
-    """One episode: the environment says what comes next, the seat ``agent`` answers.
-
-    The reward is the return; ``success``, ``turns`` and ``truncated`` are metrics, the verdict stands in the trace's
-    ``info``. Steps are taken in threads, so that no environment holds up the others.
-    """
+    """One episode: the environment says what comes next, the seat ``agent`` answers. Steps are taken in threads."""
 
     def __init__(self, config: RlvrEnvConfig) -> None:
         os.environ.setdefault(UPLOADS, "disabled")
@@ -123,7 +119,8 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
                     _require_valid(session)
                     if message is None:
                         break
-                    segment = await interaction.turn(message["content"])
+                    as_tool = message["role"] == "tool" and self.config.tool_role
+                    segment = await interaction.turn([message | TO_A_CALL] if as_tool else message["content"])
                 _record(session, interaction.trace)
         finally:
             await asyncio.to_thread(session.close)
@@ -154,29 +151,25 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         system, prompt = self.harness.resolve_text_prompt(self.data)
-        self._messages = [_message("system", system)] if system is not None else []
-        self._messages += [_message("user", prompt)] if prompt is not None else []
+        begun = {"system": system, "user": prompt}
+        self._messages = [{"role": role, "content": text} for role, text in begun.items() if text is not None]
         # The interception server's address and secret; of the model's own client, only how long to wait.
         here = vf.EvalClientConfig(base_url=self.endpoint, api_key_var="", timeout=self.ctx.client.timeout)
         self._client = build_async_openai(here).with_options(api_key=self.secret, max_retries=RETRIES)
 
     async def _run(self, messages: Any) -> Any:
-        self._messages += [_message(message.role, message.content) for message in messages or ()]
+        self._messages += [message.model_dump(exclude_none=True) for message in messages or ()]
         try:
             answer = await self._client.chat.completions.create(model=self.ctx.model, messages=self._messages)
         except Exception as error:  # verifiers knows why: the request went through it
             return vf.ProgramResult(1, "", f"{type(error).__name__}: {error}")
         reply = answer.choices[0].message.content or ""
-        self._messages.append(_message("assistant", reply))
+        self._messages.append({"role": "assistant", "content": reply})
         return vf.ProgramResult(0, reply, "")
 
     async def close(self) -> None:
         await super().close()
         await self._client.close()
-
-
-def _message(role: str, content: Any) -> dict[str, Any]:
-    return {"role": role, "content": content}
 
 
 def _said(segment: Any) -> str:
@@ -187,23 +180,22 @@ def _said(segment: Any) -> str:
 
 def _require_valid(session: Session) -> None:
     if not session.valid and session.verdict is not None:
-        raise InvalidEpisode(f"{session.spec.env_id}: {session.verdict.status}: {session.verdict.reason}")
+        raise RuntimeError(f"{session.spec.env_id}: {session.verdict.status}: {session.verdict.reason}")
 
 
 def _record(session: Session, trace: Any) -> None:
-    """What the episode earned, unless the model failed: then its trace holds the error, and no reward."""
+    """What the episode earned."""
     if trace.errors:
-        return
+        return  # the model failed
     trace.record_reward("return", session.reward)
-    facts: Mapping[str, Any] = {"success": session.info.get("success", False), "turns": session.turns}
-    trace.record_metrics({name: float(value) for name, value in facts.items()})
-    trace.record_metric("truncated", float(session.truncated or not session.done))
+    trace.record_metric("success", session.info.get("success", False))
+    trace.record_metric("turns", session.turns)
+    trace.record_metric("truncated", session.truncated or not session.done)
     if session.verdict is not None:
         trace.info["verdict"] = session.verdict.to_dict()
 
 
 def _solved(spec: str) -> bool | None:
-    """Whether the expert succeeds; None where there is none."""
     session = Session(spec)
     try:
         while not session.done:

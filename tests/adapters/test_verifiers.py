@@ -205,6 +205,42 @@ def test_our_own_sampler_serves_their_training_client(vf, folder, policy):
 
 
 @foreign
+def test_the_example_trains(folder, policy):
+    path = ROOT / "examples" / "verifiers" / "train.py"
+    found = importlib.util.spec_from_file_location("verifiers_train", path)
+    example = importlib.util.module_from_spec(found)
+    found.loader.exec_module(example)
+    records = list(example.train(folder, steps=2, prompts=2, group_size=2, lr=1e-3))
+    assert [record["step"] for record in records] == [1, 2]
+    assert all(0.0 <= record["reward"] <= 1.0 for record in records)
+
+
+@foreign
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_tools_output_under_its_role(vf, folder, policy, kept):
+    """The tokens are those of our own rollouts when the role is kept, and a user's when it is not."""
+    model, tokenizer = policy
+    env = make_env(vf, taskset={"env": "rlvr/Calculator-v0", "n": 1, "use_system": False}, tool_role=kept)
+    (task,) = env.taskset
+    expert, _, _ = TaskSpec.parse(task.data.spec).start()
+    engine = kit.Engine(model, tokenizer, script=lambda text: expert.unwrapped.solve(), max_new_tokens=60)
+
+    def say(text):
+        action = expert.unwrapped.solve()
+        expert.step(action)
+        return action
+
+    engine.script = say
+    with recorded(engine) as server:
+        context = training(vf, server.url, folder)
+        context.sampling.max_tokens = 60
+        (episode,) = run_all(env, [task], context)
+    assert episode.traces[0].reward == 1.0
+    text = tokenizer.decode(tokens_of(episode.traces[0]).ids)
+    assert ("<|tool|>" in text, text.count("<|user|>")) == ((True, 1) if kept else (False, 2))
+
+
+@foreign
 def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
     """Why the renderer is there: what was cut by its length comes back otherwise when it is rendered anew."""
     from rlvr.adapters.generate_server import GenerateServer
