@@ -17,7 +17,6 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn
 from rlvr.agents import Message
-from rlvr.agents.conversation import require_text
 from rlvr.envs.core.seeding import digest
 
 Row = dict[str, Any]
@@ -93,9 +92,7 @@ def tasks(
                 observation, info = env.reset(seed=seed)
             options = {"index": info["index"]} if info.get("index") is not None else {}
             spec = TaskSpec(first.env_id, seed, first.module, first.kwargs, options)
-            messages = initial_messages(observation, info, use_system=use_system)
-            require_text(messages, "a trainer that takes these rows")
-            yield spec, messages
+            yield spec, initial_messages(observation, info, use_system=use_system)
     finally:
         env.close()
 

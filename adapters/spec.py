@@ -18,7 +18,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents import Message
-from rlvr.agents.conversation import heard, require_text
+from rlvr.agents.conversation import TEXT_ALONE, heard, require_text
 from rlvr.envs import Verdict
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
@@ -76,9 +76,19 @@ class TaskSpec:
             raise ValueError(f"a task's spec has env_id, seed and perhaps module, kwargs, options; got {value!r:.200}")
         return cls(**record)
 
-    def make(self) -> gym.Env[str, str]:
-        """The environment, not reset yet; each call makes another one, and they share what is costly to read."""
-        return _maker(self.module, self.env_id, json.dumps(self.kwargs, sort_keys=True))()
+    def make(self, images: bool = False) -> gym.Env[str, str]:
+        """The environment, not reset yet; each call makes another one, and they share what is costly to read.
+
+        Args:
+            images: whether whoever asks can do with images beside texts.
+
+        Raises:
+            ValueError: he cannot, and the environment shows images.
+        """
+        env = _maker(self.module, self.env_id, json.dumps(self.kwargs, sort_keys=True))()
+        if not images and isinstance(getattr(env, "observation_space", None), gym.spaces.Dict):
+            raise ValueError(TEXT_ALONE.format("this adapter"))
+        return env
 
     def start(self, env: gym.Env[str, str] | None = None) -> tuple[gym.Env[str, str], str, dict[str, Any]]:
         """The environment (a new one, or the one given) at the task's beginning: env, observation, info."""
@@ -153,7 +163,7 @@ class Session:
         self.done = self.truncated = False
         self.info: dict[str, Any] = {}
         self.messages: list[Message] = []
-        self.env = env or self.spec.make()
+        self.env = env or self.spec.make(images)
         try:
             _, observation, self.info = self.spec.start(self.env)
             self.messages = initial_messages(observation, self.info, use_system=use_system)

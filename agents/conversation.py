@@ -35,6 +35,12 @@ def heard(observation: Any, info: Mapping[str, Any]) -> Message:
     return message
 
 
+TEXT_ALONE = (
+    "{} reads text alone, and this environment shows images: play it with OpenAIAgent and an endpoint that serves a "
+    "vision-language model"
+)
+
+
 def require_text(messages: Iterable[Message], who: str) -> None:
     """Refuse messages with images, for those who would pass over them in silence.
 
@@ -42,10 +48,7 @@ def require_text(messages: Iterable[Message], who: str) -> None:
         ValueError: there is one.
     """
     if any(message.get("images") for message in messages):
-        raise ValueError(
-            f"{who} reads text alone, and this environment shows images: play it with OpenAIAgent and an endpoint that "
-            "serves a vision-language model"
-        )
+        raise ValueError(TEXT_ALONE.format(who))
 
 
 # stop: the policy ended its turn; length: the turn's token limit; context: no room was left to say anything;

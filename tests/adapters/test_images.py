@@ -80,14 +80,14 @@ def test_a_session_carries_images_for_who_asks_and_refuses_otherwise():
         Session(spec)
     session = Session(spec, images=True)
     (first,) = session.messages[-1]["images"]
-    assert np.array_equal(read_data_url(first), spec.start()[1]["image"])
+    assert np.array_equal(read_data_url(first), gym.make(WORLD).reset(seed=2)[0]["image"])
     message = session.step(session.env.solve())
     assert message is not None
     assert message["images"] != [first]
 
 
 def test_rows_and_grades_of_single_turns_refuse_what_they_would_lose():
-    with pytest.raises(ValueError, match="a trainer that takes these rows reads text alone"):
+    with pytest.raises(ValueError, match="this adapter reads text alone"):
         rows(CLOCKS, 2)
     with pytest.raises(ValueError, match="reads text alone"):
         grade(TaskSpec(CLOCKS, seed=0), "\\boxed{3:00}")
