@@ -104,19 +104,20 @@ class RemoteEnv(gym.Env[str, str]):
         self.observation_space = self.action_space = Text(MAX_TEXT)
         self._over, self._turn, self._return = True, 0, 0.0
         self._seed: int | None = None
+        self._known = {"seeds": not check_seed}  # shared with those that are spawned: one of them asks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         self._over = True
         told = self._begin(seed, options or {})
-        if seed is not None and self.check_seed:
+        if seed is not None and not self._known["seeds"]:
             again = self._begin(seed, options or {})
             if again.text != told.text:
                 raise ServerError(
                     f"{self.url} begins differently when it is reset with seed {seed} again: it ignores seeds, or"
                     " remembers the last episode; check_seed=False plays it nevertheless"
                 )
-            told, self.check_seed = again, False
+            told, self._known["seeds"] = again, True
         if told.terminated or told.truncated:
             raise ServerError(f"{self.url} ends the episode before it begins: {told.text[:SHOWN]}")
         self._seed = self._seed if seed is None else int(seed)
@@ -151,7 +152,7 @@ class RemoteEnv(gym.Env[str, str]):
     def spawn(self) -> Self:
         """Another environment of the same settings, with a session of its own."""
         twin = type(self)(**self._settings())
-        twin.spec = self.spec
+        twin.spec, twin._known = self.spec, self._known
         return twin
 
     # what a wire does

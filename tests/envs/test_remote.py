@@ -273,6 +273,22 @@ def test_where_there_is_no_server():
         remote("http://127.0.0.1:9").reset()
 
 
+def test_seeds_are_asked_about_once_for_an_environment_and_those_it_spawns():
+    begun = []
+
+    def handle(message, count):
+        begun.append(message["data"]["seed"])
+        return told(text=f"task {message['data']['seed']}")
+
+    with socket_server(handle) as url:
+        env = remote(url, check_seed=True).unwrapped
+        twins = [env.spawn(), env.spawn()]
+        for seed, each in enumerate([*twins, env]):
+            assert each.reset(seed=seed)[0] == f"task {seed}"
+            each.close()
+    assert begun == [0, 0, 1, 2]
+
+
 @pytest.mark.filterwarnings("error")
 def test_gymnasiums_checker_has_nothing_to_say():
     from gymnasium.utils.env_checker import check_env
@@ -505,3 +521,17 @@ def test_a_server_that_drips_is_cut_off_at_the_deadline():
         env = gym.make(NEMO, url=url, rows=[row()], timeout=0.5)
         with pytest.raises(TimeoutError):  # and not in hours
             env.reset(seed=1)
+
+
+def test_a_servers_tasks_are_rows_for_any_trainer(tmp_path):
+    from rlvr.adapters import read_spec, rows
+
+    (tmp_path / "rows.jsonl").write_text("".join(json.dumps(row(name=f"task {place}")) + "\n" for place in range(3)))
+    with gym_server(lambda path, body, cookie: (200, {"observation": body["name"]}, None)) as url:
+        table = rows(NEMO, kwargs={"url": url, "rows": str(tmp_path / "rows.jsonl")})
+        prompts = [each["prompt"][-1]["content"] for each in table]
+        assert sorted(prompts) == [f"hello\n\ntask {place}" for place in range(3)]
+        for each, prompt in zip(table, prompts, strict=True):
+            env, observation, _ = read_spec(each).start()
+            assert observation == prompt
+            env.close()
