@@ -14,9 +14,11 @@ from __future__ import annotations
 import asyncio
 import copy
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import lru_cache
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
 from typing import Any
 
 from rlvr.adapters.rows import tasks
@@ -38,6 +40,18 @@ from tinker_cookbook.rl.rollout_limits import RolloutLimits  # noqa: E402
 __all__ = ["GroupBuilder", "TaskDataset", "TaskDatasetBuilder", "TextMessageEnv", "TokenEnv", "shared_tokenizer"]
 
 ENDLESS = 1 << 40  # tokens; the runner's limit, when there is one, is the cookbook's to keep
+BLOCKING, OFTEN = 0.05, 3  # seconds that so many calls in a row may each hold up the trainer's loop
+
+_slow: Counter[str] = Counter()  # of each kind of call, how often in a row; threads, which cost 0.1 ms, then take over
+
+
+async def _called(kind: str, function: Callable[[], Any]) -> Any:
+    if _slow[kind] >= OFTEN:
+        return await asyncio.to_thread(function)
+    start = time.perf_counter()
+    result = function()
+    _slow[kind] = _slow[kind] + 1 if time.perf_counter() - start > BLOCKING else 0
+    return result
 
 
 class _Locked:
@@ -55,6 +69,7 @@ class _Locked:
             with self._lock:
                 return value(*arguments, **options)
 
+        setattr(self, name, call)
         return call
 
 
@@ -78,14 +93,10 @@ def _facts(session: Session) -> dict[str, float]:
 
 
 class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not here when types are checked
-    """One episode message by message, for the cookbook's renderers and completers.
+    """One episode message by message, for the cookbook's renderers and completers; arguments as for `Session`.
 
     Attributes:
         session: the episode; None before `initial_observation`.
-
-    Args:
-        spec: the task, in any form that `TaskSpec.parse` reads.
-        use_system: whether the environment's system prompt is said.
     """
 
     def __init__(self, spec: TaskSpec | str | Mapping[str, Any], *, use_system: bool = True) -> None:
@@ -94,8 +105,9 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
         self._messages: list[Any] = []
 
     async def initial_observation(self) -> list[Any]:
-        self.session = await asyncio.to_thread(Session, self.spec, use_system=self.use_system)
-        self._messages = [dict(message) for message in self.session.messages] or [{"role": "user", "content": ""}]
+        begin = partial(Session, self.spec, use_system=self.use_system)
+        session = self.session = await _called(f"reset {self.spec.env_id}", begin)
+        self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
 
     async def step(self, message: Any) -> Any:
@@ -104,7 +116,7 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
             raise ValueError("an episode begins with initial_observation")
         before, answer = session.reward, None
         if not session.done:  # it is when the environment failed in reset
-            answer = await asyncio.to_thread(session.step, text_of(message))
+            answer = await _called(self.spec.env_id, partial(session.step, text_of(message)))
         self._messages += [message, *([dict(answer)] if answer else [])]
         return MessageStepResult(session.reward - before, session.done, list(self._messages), _facts(session))
 
@@ -124,13 +136,11 @@ class TokenEnv(types.Env):  # type: ignore[misc]
 
     Attributes:
         session: the episode; None before `initial_observation`.
-        rollout_limits: what the cookbook's runner keeps to.
 
     Args:
-        spec: the task, in any form that `TaskSpec.parse` reads.
+        spec, use_system: as for `Session`.
         renderer: of a tokenizer that threads may share.
-        max_trajectory_tokens: the longest conversation, its prompt included; None for no limit.
-        use_system: whether the environment's system prompt is said.
+        limits: what the cookbook's runner keeps to.
     """
 
     def __init__(
@@ -138,11 +148,11 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         spec: TaskSpec | str | Mapping[str, Any],
         renderer: Renderer,
         *,
-        max_trajectory_tokens: int | None = None,
+        limits: RolloutLimits | None = None,
         use_system: bool = True,
     ) -> None:
         self.spec, self.use_system, self._renderer = TaskSpec.parse(spec), use_system, renderer
-        self.rollout_limits = RolloutLimits(max_trajectory_tokens=max_trajectory_tokens)
+        self.rollout_limits = limits  # where the runner looks for them
         self._episode: TokenSession | None = None
         self._stop = sorted(renderer.end_ids)
 
@@ -151,10 +161,9 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         return None if self._episode is None else self._episode.session
 
     async def initial_observation(self) -> Any:
-        self._episode = await asyncio.to_thread(
-            TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system
-        )
-        return tinker.ModelInput.from_ints(self._episode.tokens.ids), self._stop
+        begin = partial(TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system)
+        self._episode = await _called(f"reset {self.spec.env_id}", begin)
+        return _shown(self._episode.tokens.ids), self._stop
 
     async def step(self, action: Sequence[int], *, extra: Any = None) -> Any:
         if self._episode is None:
@@ -162,19 +171,22 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         episode, session = self._episode, self._episode.session
         before = session.reward
         if not session.done:
-            await asyncio.to_thread(episode.hear, action)
-        seen = tinker.ModelInput.from_ints(episode.tokens.ids)
+            await _called(self.spec.env_id, partial(episode.hear, action))
+        seen = _shown([] if episode.over else episode.tokens.ids)
         return types.StepResult(session.reward - before, episode.over, seen, self._stop, _facts(session))
+
+
+def _shown(ids: Sequence[int]) -> Any:
+    """Ids as the cookbook's input, without the check of each, which takes longer than all the rest of a step."""
+    return tinker.ModelInput.model_construct(chunks=[tinker.EncodedTextChunk.model_construct(tokens=list(ids))])
 
 
 @dataclass
 class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
-    """A group: episodes of one task. It pickles, for rollouts in other processes.
+    """A group: ``group_size`` episodes of one task, ``spec`` as JSON. It pickles, for rollouts in other processes.
 
     Attributes:
-        spec: the task as JSON.
         model_name: whose tokenizer.
-        group_size: how many episodes.
         renderer_name: a renderer of the cookbook; None for the tokenizer's chat template and `TokenEnv`.
         max_trajectory_tokens: the longest conversation, its prompt included; None for no limit.
         use_system: whether the environment's system prompt is said.
@@ -194,16 +206,15 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         return made
 
     def _make(self) -> Any:
+        limits = RolloutLimits(max_trajectory_tokens=self.max_trajectory_tokens)
         if self.renderer_name is None:
-            limit = self.max_trajectory_tokens
-            template = _template(self.model_name)
-            return TokenEnv(self.spec, template, max_trajectory_tokens=limit, use_system=self.use_system)
+            return TokenEnv(self.spec, _template(self.model_name), limits=limits, use_system=self.use_system)
         return EnvFromMessageEnv(
             renderers.get_renderer(self.renderer_name, shared_tokenizer(self.model_name), model_name=self.model_name),
             TextMessageEnv(self.spec, use_system=self.use_system),
             failed_parse_reward=0.0,  # the cookbook's own: -1.0 and -0.1
             context_overflow_reward=0.0,
-            rollout_limits=RolloutLimits(max_trajectory_tokens=self.max_trajectory_tokens),
+            rollout_limits=limits,
         )
 
     async def compute_group_rewards(self, trajectory_group: list[Any], env_group: Sequence[Any]) -> list[Any]:
@@ -236,12 +247,12 @@ def _session_of(env: Any) -> Session | None:
 class TaskDataset(types.RLDataset):  # type: ignore[misc]
     """Batches of groups; when there are fewer tasks than the batches ask for, they come again in the same order."""
 
-    def __init__(self, specs: Sequence[TaskSpec], batches: int, batch_size: int, **group: Any) -> None:
+    def __init__(self, specs: Sequence[TaskSpec], batches: int, batch_size: int, group: GroupBuilder) -> None:
         self.specs, self.batches, self.batch_size, self.group = specs, batches, batch_size, group
 
     def get_batch(self, index: int) -> list[GroupBuilder]:
         places = range(index * self.batch_size, (index + 1) * self.batch_size)
-        return [GroupBuilder(self.specs[place % len(self.specs)].to_json(), **self.group) for place in places]
+        return [replace(self.group, spec=self.specs[place % len(self.specs)].to_json()) for place in places]
 
     def __len__(self) -> int:
         return self.batches
@@ -285,27 +296,19 @@ class TaskDatasetBuilder(types.RLDatasetBuilder):  # type: ignore[misc]
         for name in ("batches", "batch_size", "group_size"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        train = self._data(self.kwargs, self.batches * self.batch_size, self.n, self.batch_size, self.group_size)
+        template, limit = self.renderer_name, self.max_trajectory_tokens
+        group = GroupBuilder("", self.model_name, self.group_size, template, limit, self.use_system)
+        specs = self._specs(self.kwargs, self.n, self.batches * self.batch_size)
+        train = TaskDataset(specs, self.batches, self.batch_size, group)
         if not self.test_tasks:
             return train, None
-        return train, self._data({**self.kwargs, "split": "test"}, self.test_tasks, None, self.test_tasks, 1)
+        held_out = self._specs({**self.kwargs, "split": "test"}, None, self.test_tasks)
+        return train, TaskDataset(held_out, 1, len(held_out), replace(group, group_size=1))
 
-    def _data(
-        self, kwargs: dict[str, Any], wanted: int, n: int | None, batch_size: int, group_size: int
-    ) -> TaskDataset:
+    def _specs(self, kwargs: dict[str, Any], n: int | None, wanted: int) -> list[TaskSpec]:
         module, _, name = self.env_id.rpartition(":")
         first = TaskSpec(name, self.seed, module or "rlvr", kwargs)
         if n is None:
             size: int | None = getattr(first.make().unwrapped, "size", None)
             n = wanted if size is None else min(size, wanted)
-        specs = [spec for spec, _ in tasks(first, n, self.use_system)]
-        return TaskDataset(
-            specs,
-            -(-wanted // batch_size),
-            batch_size,
-            model_name=self.model_name,
-            group_size=group_size,
-            renderer_name=self.renderer_name,
-            max_trajectory_tokens=self.max_trajectory_tokens,
-            use_system=self.use_system,
-        )
+        return [spec for spec, _ in tasks(first, n, self.use_system)]
