@@ -123,7 +123,8 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _play(
         self, session: Session, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
     ) -> AgentLoopOutput:
-        tools, request = session.info.get("tools"), uuid4().hex  # one request: its turns go where their cache is
+        tools = list(session.info.get("tools") or ()) or None
+        request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
         if self.rollout_config.get("full_determinism", False):
             request = f"det-{priority}"
         notes: dict[str, Any] = {"routed_experts": None, "extra_fields": {"turn_scores": [], "tool_rewards": []}}
@@ -166,15 +167,14 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         )
 
     async def _begin(self, messages: list[Message], tools: Any) -> list[int]:
-        """The first prompt; verl would cut off its beginning, and the policy would guess at the rest."""
-        ids: list[int] = await self.ct_build_initial_tokens(messages, tools=tools)
-        if len(ids) == (limit := self.rollout_config.prompt_length):
-            length = len(self.continuous_token_builder.build_initial_tokens(messages, tools=tools))
-            if length > limit:
-                raise ValueError(
-                    f"a first prompt has {length} tokens, more than data.max_prompt_length={limit}: "
-                    "raise it, or leave such rows out with data.filter_overlong_prompts=true"
-                )
+        """The first prompt. verl's wrapper would cut off its beginning, and the policy would guess at the rest."""
+        build = self.continuous_token_builder.build_initial_tokens
+        ids: list[int] = await asyncio.to_thread(build, messages, tools=tools)
+        if len(ids) > (limit := self.rollout_config.prompt_length):
+            raise ValueError(
+                f"a first prompt has {len(ids)} tokens, more than data.max_prompt_length={limit}: "
+                "raise it, or leave such rows out with data.filter_overlong_prompts=true"
+            )
         return ids
 
     async def _hear(self, tokens: _Tokens, said: Any) -> _Tokens:
