@@ -284,8 +284,11 @@ def test_the_example_trains_against_skyrls_server(ours, tmp_path):
     example = load_example()
     build_tiny(tmp_path / "policy", hidden=32, layers=1)
     settings = {"steps": 2, "prompts": 2, "group_size": 2, "learning_rate": 1e-3, "seed": 0}
-    with kit.nothing_left(), example.serve(tmp_path / "policy", tmp_path / "server", 4) as address:
+    before = set(kit._children())
+    with example.serve(tmp_path / "policy", tmp_path / "server", 4) as address:
+        assert set(kit._children()) > before
         record = example.train(tmp_path / "policy", tmp_path / "out", address, settings)
+    assert set(kit._children()) <= before, "the server is there still"
     assert len(record["reward"]) == 2
     assert max(record["kl_sample_train"]) < 1e-6
 
