@@ -13,7 +13,9 @@ import argparse
 import asyncio
 import itertools
 import json
+import platform
 from collections.abc import Iterator, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -87,10 +89,20 @@ def main() -> None:
     parser.add_argument("--prompts", type=int, default=16, help="tasks of a step")
     parser.add_argument("--group-size", type=int, default=8, help="episodes of a task")
     parser.add_argument("--lr", type=float, default=5e-4)
+    parser.add_argument("--out", type=Path, help="a JSON file for the curve")
     options = parser.parse_args()
     torch.set_num_threads(1)
+    records = []
     for record in train(options.policy, options.steps, options.prompts, options.group_size, options.lr):
+        records.append(record)
         print(json.dumps(record), flush=True)
+    if options.out:
+        settings = {"prompts": options.prompts, "group_size": options.group_size, "learning_rate": options.lr}
+        versions = {name: metadata.version(name) for name in ("verifiers", "renderers", "transformers", "torch")}
+        machine = f"{platform.machine()}, Python {platform.python_version()}, CPU"
+        curve = {"env": ENV, "versions": versions, "machine": machine, "settings": settings}
+        curve |= {"reward": [record["reward"] for record in records]}
+        options.out.write_text(json.dumps(curve, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
