@@ -150,6 +150,10 @@ def reload_worker(rng: random.Random) -> Chore:
     return Chore(text, {"worker.py": WORKER, **files}, commands, wanted, daemons=daemons)
 
 
+def _down(count: int) -> str:
+    return f"<Down*{count}>" if count > 1 else "<Down>" * count
+
+
 def choose_settings(rng: random.Random) -> Chore:
     names = file_names(rng, 8)
     before = [name for name in names if rng.random() < 0.4]
@@ -159,10 +163,8 @@ def choose_settings(rng: random.Random) -> Chore:
     joined = ",".join(after)
     number = f"{zlib.crc32(joined.encode()) % 10_000:04d}"
     switched = [place for place, name in enumerate(names) if (name in before) != (name in after)]
-    presses = "".join(
-        (f"<Down*{place - last}>" if place > last else "") + "<Space>"
-        for last, place in zip([0, *switched], switched, strict=False)
-    )
+    steps = [place - last for last, place in zip([0, *switched], switched, strict=False)]
+    presses = "".join(f"{_down(count)}<Space>" for count in steps)
     text = (
         "python3 settings.py is a full-screen program in which settings are switched on and off. Use it to have "
         f"exactly these switched on: {', '.join(after)}. Save, and leave the program. It writes settings.dat; leave "
