@@ -43,10 +43,7 @@ BAR = 24.0  # height of the strip with the keys that are held
 
 
 class Room(NamedTuple):
-    """Cells are numbered row by row; ``keys`` and ``doors`` are (cell, colour).
-
-    ``told`` is what the last move led to; "" at the beginning.
-    """
+    """A board; cells are numbered row by row, ``keys`` and ``doors`` are (cell, colour)."""
 
     size: int
     walls: tuple[int, ...]
@@ -56,10 +53,17 @@ class Room(NamedTuple):
     goal: int
     player: int
     held: tuple[str, ...] = ()
+
+
+class Walk(NamedTuple):
+    """The board as it was first and as it is now, and what the last move led to; "" at the beginning."""
+
+    first: Room
+    room: Room
     told: str = ""
 
 
-class VisualGridWorld(Visual[Room]):
+class VisualGridWorld(Visual[Walk]):
     """A walk over a board. Level 1: a room with walls. 2: with lava, which ends the game. 3 to 5: one or two doors,
     each of which opens for who carries the key of its colour; level 5 has keys that no door needs.
     """
@@ -75,70 +79,72 @@ class VisualGridWorld(Visual[Room]):
     def turns(self, level: int) -> int:
         return SIZES[level - 1].turns
 
-    def start(self, rng: random.Random, level: int) -> Room:
+    def start(self, rng: random.Random, level: int) -> Walk:
         size = SIZES[level - 1]
         while True:
             room = laid_out(rng, size)
             way = None if room is None else shortest(room)
             if room is not None and way is not None and size.fewest <= len(way) <= size.most:
-                return room
+                return Walk(room, room)
 
-    def content(self, state: Room) -> str:
-        return repr(tuple(state[:-2]))  # not what is held and told, which play brings about
+    def content(self, state: Walk) -> str:
+        return repr(tuple(state.first))
 
-    def observe(self, state: Room) -> str:
+    def observe(self, state: Walk) -> str:
         return f"{state.told} Your move?" if state.told else "The game begins. Your move?"
 
-    def apply(self, state: Room, action: str) -> Transition:
+    def apply(self, state: Walk, action: str) -> Transition:
         move, reason = read_action(action, MOVES)
         if move is None:
             told = "That is no move: up, down, left or right."
             return Transition(state._replace(told=told), Verdict(0.0, "unparsable", reason=reason))
-        after = moved(state, move)
-        if after.player in state.lava:
+        room, told = moved(state.room, move)
+        after = Walk(state.first, room, told)
+        if room.player in room.lava:
             return Transition(after, wrong(move, "stepped on lava"), terminated=True)
-        if after.player == state.goal:
+        if room.player == room.goal:
             return Transition(after, correct(move, "reached the goal"), terminated=True)
         return Transition(after, GOES_ON)
 
-    def solve(self, state: Room) -> str:
-        way = shortest(state)
+    def solve(self, state: Walk) -> str:
+        way = shortest(state.room)
         return f"\\boxed{{{way[0] if way else 'up'}}}"
 
-    def sample_action(self, state: Room, rng: random.Random) -> str:
+    def sample_action(self, state: Walk, rng: random.Random) -> str:
         return f"\\boxed{{{rng.choice(tuple(MOVES))}}}"
 
-    def paint(self, state: Room, canvas: Canvas) -> None:
-        wide = (UNITS - BAR) / state.size
+    def paint(self, state: Walk, canvas: Canvas) -> None:
+        room = state.room
+        wide = (UNITS - BAR) / room.size
         left = BAR / 2
 
         def corner(cell: int) -> tuple[float, float]:
-            row, column = divmod(cell, state.size)
+            row, column = divmod(cell, room.size)
             return left + column * wide, row * wide
 
-        doors = dict(state.doors)
-        for cell in range(state.size**2):
+        doors = dict(room.doors)
+        for cell in range(room.size**2):
             x, y = corner(cell)
-            fill = STONE if cell in state.walls else LAVA if cell in state.lava else FLOOR
+            fill = STONE if cell in room.walls else LAVA if cell in room.lava else FLOOR
             canvas.box(x, y, x + wide, y + wide, fill, (200, 200, 200))
-            if cell in state.lava:
+            if cell in room.lava:
                 for part in (0.3, 0.5, 0.7):
                     waves = [(x + wide * (0.2 + 0.15 * i), y + wide * (part + 0.06 * (-1) ** i)) for i in range(5)]
                     canvas.line(waves, (200, 30, 20), 1.5)
             if cell in doors:
                 canvas.box(x + 0.1 * wide, y + 0.1 * wide, x + 0.9 * wide, y + 0.9 * wide, COLOURS[doors[cell]], INK)
                 canvas.circle((x + 0.72 * wide, y + 0.5 * wide), 0.07 * wide, PAPER, INK)
-        for cell, colour in state.keys:
+        for cell, colour in room.keys:
             x, y = corner(cell)
             key(canvas, x + wide / 2, y + wide / 2, 0.3 * wide, colour)
-        x, y = corner(state.goal)
+        x, y = corner(room.goal)
         canvas.polygon(star((x + wide / 2, y + wide / 2), 0.4 * wide), GOLD)
-        x, y = corner(state.player)
+        x, y = corner(room.player)
         canvas.circle((x + wide / 2, y + wide / 2), 0.36 * wide, COLOURS["blue"], INK)
         for side in (0.38, 0.62):
             canvas.circle((x + side * wide, y + 0.43 * wide), 0.06 * wide, PAPER)
         canvas.line([(x + 0.36 * wide, y + 0.62 * wide), (x + 0.64 * wide, y + 0.62 * wide)], PAPER, 1.5)
-        for number, colour in enumerate(state.held):
+        for number, colour in enumerate(room.held):
             key(canvas, left + 14 + 34 * number, UNITS - BAR / 2, 9, colour)
 
 
@@ -156,16 +162,16 @@ def neighbour(size: int, cell: int, move: str) -> int | None:
     return row * size + column if 0 <= row < size and 0 <= column < size else None
 
 
-def moved(room: Room, move: str) -> Room:
-    """The room after a move: nobody walks through walls, or through doors without their key."""
+def moved(room: Room, move: str) -> tuple[Room, str]:
+    """The room after a move, and what it led to: nobody walks through walls, or through doors without their key."""
     to = neighbour(room.size, room.player, move)
     if to is None or to in room.walls:
-        return room._replace(told="There is a wall.")
+        return room, "There is a wall."
     told = "You walk on."
     doors = dict(room.doors)
     if to in doors:
         if doors[to] not in room.held:
-            return room._replace(told=f"The {doors[to]} door is locked.")
+            return room, f"The {doors[to]} door is locked."
         told = f"The {doors[to]} door opens."
         room = room._replace(doors=tuple(door for door in room.doors if door[0] != to))
     keys = dict(room.keys)
@@ -173,7 +179,7 @@ def moved(room: Room, move: str) -> Room:
         told = f"You take the {keys[to]} key."
         left = tuple(each for each in room.keys if each[0] != to)
         room = room._replace(keys=left, held=(*room.held, keys[to]))
-    return room._replace(player=to, told=told)
+    return room._replace(player=to), told
 
 
 def shortest(room: Room) -> list[str] | None:

@@ -324,7 +324,7 @@ def test_the_board_of_the_grid_world_is_in_its_picture_at_every_turn():
             observation, _ = env.reset(seed=seed)
             over = False
             while not over:
-                room, image = env.get_state().state, observation["image"].astype(int)
+                room, image = env.get_state().state.room, observation["image"].astype(int)
                 wide, doors = (UNITS - grid_world.BAR) / room.size, dict(room.doors)
                 for cell in range(room.size**2):
                     row, column = divmod(cell, room.size)
@@ -401,7 +401,7 @@ def test_a_detour_is_no_shortest_way_and_arrows_are_one_way():
 def test_the_grid_world_keeps_its_rules():
     env = made(WORLD, level=3)
     env.reset(seed=1)
-    room = env.get_state().state
+    room = env.get_state().state.room
     (door,), way = room.doors, grid_world.shortest(room)
     assert way is not None
     without = room._replace(keys=())
@@ -412,9 +412,9 @@ def test_the_grid_world_keeps_its_rules():
         for move in grid_world.MOVES
         if grid_world.neighbour(room.size, cell, move) == door[0] and cell not in room.walls
     )
-    locked = grid_world.moved(room._replace(player=beside[0]), beside[1])
-    assert (locked.player, locked.told) == (beside[0], f"The {door[1]} door is locked.")
-    opened = grid_world.moved(room._replace(player=beside[0], held=(door[1],)), beside[1])
+    locked, told = grid_world.moved(room._replace(player=beside[0]), beside[1])
+    assert (locked.player, told) == (beside[0], f"The {door[1]} door is locked.")
+    opened, _ = grid_world.moved(room._replace(player=beside[0], held=(door[1],)), beside[1])
     assert (opened.player, opened.doors) == (door[0], ())
     lava = next(
         (cell, move)
@@ -422,8 +422,11 @@ def test_the_grid_world_keeps_its_rules():
         for move in grid_world.MOVES
         if grid_world.neighbour(room.size, cell, move) in room.lava and cell not in room.walls
     )
-    _, verdict, over, _ = env.task.apply(room._replace(player=lava[0]), lava[1])
+    content = env.content
+    _, verdict, over, _ = env.task.apply(grid_world.Walk(room, room._replace(player=lava[0])), lava[1])
     assert (verdict.reward, verdict.reason, over) == (0.0, "stepped on lava", True)
+    env.step(env.solve())
+    assert env.content == content, "whatever is played, it is the same task"
 
 
 @pytest.mark.parametrize(("env_id", "count"), [("rlvr/VisualMatrices-v0", 3), (WORLD, 1)])
@@ -521,7 +524,7 @@ LAYERS = {
     "RandomPromptFormat": lambda env: RandomPromptFormat(env),
     "RubricReward": lambda env: RubricReward(env, OwnVerdict()),
     "SpuriousReward": lambda env: SpuriousReward(env, "random"),
-    "PotentialShaping": lambda env: PotentialShaping(env, lambda room: -float(room.player)),
+    "PotentialShaping": lambda env: PotentialShaping(env, lambda walk: -float(walk.room.player)),
     "ActionRepair": lambda env: ActionRepair(env),
     "EpisodeStatistics": lambda env: EpisodeStatistics(env),
     "DifficultySchedule": lambda env: DifficultySchedule(env, [(0, 2)]),
