@@ -8,9 +8,11 @@ import pytest
 
 from rlvr.adapters import connect, connect_vector, rows
 from rlvr.adapters.serve import Server
+from rlvr.adapters.sessions import _speaks
 from rlvr.adapters.spec import Session, TaskSpec, grade
 from rlvr.adapters.wire import pack, unpack, write
-from rlvr.envs.core.images import read_data_url
+from rlvr.envs.core.images import observation_space, read_data_url
+from rlvr.envs.core.spaces import Text
 
 WORLD, CLOCKS = "rlvr/VisualGridWorld-v0", "rlvr/VisualClocks-v0"
 
@@ -59,6 +61,23 @@ def test_a_served_batch_is_stacked(url):
         assert later in vector.observation_space
     finally:
         vector.close()
+
+
+@pytest.mark.parametrize(
+    ("space", "served"),
+    [
+        (observation_space(None), True),
+        (observation_space((4, 5, 3)), True),
+        (gym.spaces.Text(9), True),
+        (gym.spaces.Discrete(3), False),
+        (gym.spaces.Dict(text=Text()), False),
+        (gym.spaces.Dict(text=Text(), image=gym.spaces.Box(0, 1, (4, 5, 3))), False),
+        (gym.spaces.Dict(text=Text(), image=gym.spaces.Box(0, 255, (4, 5), np.uint8)), False),
+        (gym.spaces.Dict(text=Text(), image=gym.spaces.Box(0, 255, (4, 5, 3), np.uint8), more=Text()), False),
+    ],
+)
+def test_texts_and_texts_beside_images_are_served_and_nothing_else(space, served):
+    assert _speaks(space) == served
 
 
 def test_an_image_crosses_as_a_png():
