@@ -7,8 +7,7 @@ what handles texts need not ask which one it has.
 from __future__ import annotations
 
 import base64
-import struct
-import zlib
+import io
 from collections.abc import Mapping
 from typing import Any
 
@@ -18,9 +17,9 @@ import numpy as np
 from rlvr.envs.core.spaces import Text
 
 Image = np.ndarray[Any, np.dtype[np.uint8]]
-SIGNATURE = b"\x89PNG\r\n\x1a\n"
 DATA_URL = "data:image/png;base64,"
 MAX_PIXELS = 1 << 24  # of an image that is read
+MISSING = 'images need Pillow, which is not installed: pip install "rlvr[visual]"'
 
 
 def observation_space(image: tuple[int, int, int] | None) -> gym.Space[Any]:
@@ -51,42 +50,48 @@ def with_text(observation: Any, text: str) -> Any:
     return {**observation, "text": text} if isinstance(observation, Mapping) else text
 
 
+def require_pillow() -> Any:
+    """Pillow's module of images.
+
+    Raises:
+        ImportError: it is missing; names the extra that brings it.
+    """
+    try:
+        import PIL.Image
+    except ImportError:
+        raise ImportError(MISSING) from None
+    return PIL.Image
+
+
 def write_png(image: Image) -> bytes:
     """An image [H, W, 3] of uint8 as a PNG file.
 
     Raises:
+        ImportError: Pillow is missing.
         ValueError: another shape or type.
     """
     if image.dtype != np.uint8 or image.ndim != 3 or image.shape[2] != 3 or not image.size:
         raise ValueError(f"an image is an array [H, W, 3] of uint8, got {image.dtype} {list(image.shape)}")
-    height, width, _ = image.shape
-    rows = np.zeros((height, 1 + 3 * width), np.uint8)  # a byte before each row names its filter: none
-    rows[:, 1:] = image.reshape(height, -1)
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)  # 8 bits of red, green and blue
-    return SIGNATURE + _chunk(b"IHDR", head) + _chunk(b"IDAT", zlib.compress(rows.tobytes(), 6)) + _chunk(b"IEND", b"")
+    file = io.BytesIO()
+    require_pillow().fromarray(image).save(file, "PNG")
+    return file.getvalue()
 
 
 def read_png(data: bytes) -> Image:
-    """The image in a file that `write_png` wrote.
+    """The image in a PNG file, as [H, W, 3] of uint8.
 
     Raises:
-        ValueError: it is no such file; other kinds of PNG are Pillow's to read.
+        ImportError: Pillow is missing.
+        ValueError: it is no PNG file, broken, or larger than 2^24 pixels.
     """
+    pillow = require_pillow()
     try:
-        if data[:8] != SIGNATURE or data[12:16] != b"IHDR" or data[37:41] != b"IDAT":
-            raise ValueError("another signature, or other chunks")
-        width, height, *kind = struct.unpack(">IIBBBBB", data[16:29])
-        if kind != [8, 2, 0, 0, 0] or not 0 < width * height <= MAX_PIXELS:
-            raise ValueError("another kind of image, or too large")
-        (length,) = struct.unpack(">I", data[33:37])
-        size = height * (1 + 3 * width)
-        raw = zlib.decompressobj().decompress(data[41 : 41 + length], size + 1)
-        rows = np.frombuffer(raw, np.uint8)
-        if rows.size != size or rows[:: 1 + 3 * width].any():
-            raise ValueError("filtered, or not of its own size")
-    except (ValueError, struct.error, zlib.error) as error:
-        raise ValueError(f"not a PNG file of ours: {error}") from None
-    return rows.reshape(height, 1 + 3 * width)[:, 1:].reshape(height, width, 3).copy()
+        with pillow.open(io.BytesIO(data), formats=("PNG",)) as image:
+            if image.width * image.height > MAX_PIXELS:
+                raise ValueError(f"{image.width} x {image.height} pixels are too many")
+            return np.array(image.convert("RGB"))
+    except (OSError, SyntaxError, ValueError, pillow.DecompressionBombError) as error:  # Pillow raises all of these
+        raise ValueError(f"not a PNG file that can be read: {error}") from None
 
 
 def data_url(image: Image) -> str:
@@ -109,7 +114,3 @@ def read_data_url(url: str) -> Image:
     if not isinstance(url, str) or not url.startswith(DATA_URL):
         raise ValueError(f"an image is a text that begins with {DATA_URL}, got {url!r:.40}")
     return read_png(base64.b64decode(url[len(DATA_URL) :], validate=True))
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))

@@ -14,7 +14,6 @@ import numpy as np
 
 UNITS = 336  # the side of every picture, in its own units
 SMALLEST, LARGEST = 112, 1_344  # pixels of a side
-MISSING = 'images are drawn by Pillow, which is not installed: pip install "rlvr[visual]"'
 INK, GREY, PAPER = (25, 25, 25), (150, 150, 150), (255, 255, 255)
 # Colours that a question may name, and that are told apart with most kinds of colour blindness.
 COLOURS: dict[str, tuple[int, int, int]] = {
@@ -29,14 +28,6 @@ COLOURS: dict[str, tuple[int, int, int]] = {
 }
 Point = tuple[float, float]
 Colour = tuple[int, int, int]
-
-
-def require_pillow() -> None:
-    """Raise ImportError, naming the extra, where Pillow is missing."""
-    try:
-        import PIL.ImageDraw  # noqa: F401
-    except ImportError as error:
-        raise ImportError(MISSING) from error
 
 
 def checked_side(side: Any) -> int:

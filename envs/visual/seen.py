@@ -10,11 +10,12 @@ import random
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from rlvr.envs.core.images import require_pillow
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grader
-from rlvr.envs.visual.canvas import Canvas, checked_side, require_pillow
+from rlvr.envs.visual.canvas import Canvas, checked_side
 
 LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."
 
