@@ -6,8 +6,8 @@
 Before and after are success on held-out tasks, greedy and sampled; "last 10" is the mean reward of the last ten
 training steps. CPU seconds are those of the warm start, the training and the evaluations, and grow by half or more on a
 machine that does other work; peak memory is the process's. Tool calls are those of a held-out episode, in the mean.
-The pictures are learning curves with seed 0. The exit status is 1 if a run misses its target. With ``--runs`` the run
-folders are kept, and one that holds the same run already, to its end, is read instead of run again.
+The pictures show one seed each. The exit status is 1 if a run misses its target. With ``--runs`` the run folders are
+kept, and one that holds the same run already, to its end, is read instead of run again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from rlvr.algorithms.config import load_config
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results"
 IMAGES = ROOT / "docs" / "images"
-PICTURES = {"calculator": "demo.png", "world_search": "world_search.png"}
+PICTURES = {("calculator", 0): "demo.png", ("world_search", 1): "world_search.png"}  # by config and seed
 Row = dict[str, Any]
 # What each run must reach: a bound, on a figure of its row, from below ("min") or above ("max").
 TARGETS: dict[str, tuple[tuple[str, str, float], ...]] = {
@@ -130,11 +130,11 @@ def read(path: Path) -> list[Row]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def draw(config: str, folder: Path) -> None:
+def draw(folder: Path, name: str) -> None:
     from rlvr.algorithms.report import draw_curve
 
     IMAGES.mkdir(parents=True, exist_ok=True)
-    draw_curve(read(folder / "metrics.jsonl"), IMAGES / PICTURES[config])
+    draw_curve(read(folder / "metrics.jsonl"), IMAGES / name)
 
 
 def write(rows: list[Row], command: str) -> None:
@@ -193,8 +193,8 @@ def main() -> int:
                 rows = json.loads(stored.read_text())["rows"] if stored.exists() else []
                 others = [old for old in rows if (old["config"], old["seed"]) != (config, seed)]
                 write([*others, row], command)
-                if seed == 0 and config in PICTURES:
-                    draw(config, folder)
+                if picture := PICTURES.get((config, seed)):
+                    draw(folder, picture)
     return int(missed)
 
 
