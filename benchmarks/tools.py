@@ -38,7 +38,7 @@ from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.search import Document, Index
 
 AT_ONCE = 64
-CALLS = 100  # of one episode
+CALLS = 40  # of one episode
 GEM = """
 import statistics, sys, time
 from concurrent.futures import ThreadPoolExecutor
