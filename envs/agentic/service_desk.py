@@ -72,7 +72,7 @@ class Request(NamedTuple):
 
 
 class ServiceDesk(ToolTask[Desk]):
-    """Serve customers of a shop, airline or bank through its tools and by its policy.
+    """Serve the customers of a shop through its tools and by its policy.
 
     Levels 1 to 5: one request with its order number, one without, returns and exchanges, two requests, three.
 
