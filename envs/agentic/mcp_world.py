@@ -20,7 +20,7 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
-from rlvr.envs.tools.with_tools import Working
+from rlvr.envs.tools.with_tools import Working, written
 
 CHECK_SECONDS: Final = 30.0
 
@@ -129,7 +129,8 @@ class MCPWorld(WithTools):
         setup = []
         for step in inner.task.get("setup", ()):
             used = self._server.everything[step["name"]]
-            setup.append((used.name, tuple(sorted(used.check(step.get("arguments", {})).items()))))
+            used.check(step.get("arguments", {}))
+            setup.append(written(used.name, step.get("arguments", {})))
         return Working(inner, made=tuple(setup), episode=rng.getrandbits(62))
 
     def _answered(self, state: Working, action: str) -> Transition:
@@ -152,7 +153,7 @@ class MCPWorld(WithTools):
                 return server.run(session, used, used.check(arguments), CHECK_SECONDS)
 
             made = state.made[len(task.get("setup", ())) :]
-            calls = [Call(name, dict(arguments)) for name, arguments in made]
+            calls = [Call(each[0], self._arguments(each)) for each in made]
             return _verdict(self.checker(Outcome(task, reply, calls, call)))
 
     def solve(self, state: Working) -> str:

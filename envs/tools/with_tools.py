@@ -6,6 +6,7 @@ tool says is never read for an answer.
 
 from __future__ import annotations
 
+import json
 import random
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from rlvr.envs.tools.sessions import Sessions
 from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolError, ToolFault, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
-Made = tuple[str, tuple[tuple[str, Any], ...]]  # a call: the tool's name, and its checked arguments
+Made = tuple[str, str]  # a call: the tool's name, and its arguments as JSON, so that calls are cheap to compare
 
 
 class Working(NamedTuple):
@@ -168,8 +169,8 @@ class WithTools(Task[Working]):
             used = named(call.name, self._tools)
             arguments = used.check(call.arguments)
             before = tuple(made)
-            made.append((call.name, tuple(sorted(arguments.items()))))
-            return self._run(state.episode, before, made[-1])
+            made.append(written(call.name, call.arguments))
+            return self._run(state.episode, before, made[-1], arguments)
 
         try:
             heard = carry_out(reading, state.calls, self.max_calls, use, self.max_output)
@@ -187,27 +188,30 @@ class WithTools(Task[Working]):
             self._end(state)
         return Transition(state._replace(inner=inner, said=""), verdict, terminated, role)
 
-    def _run(self, episode: int, before: tuple[Made, ...], call: Made) -> str:
+    def _run(self, episode: int, before: tuple[Made, ...], call: Made, arguments: dict[str, Any]) -> str:
         """Carry out a call in the session that has carried out those before it."""
-        name, arguments = call
-        place = self._owner[name]
+        place = self._owner[call[0]]
         with self._session(episode, place, before, (*before, call)) as session:
-            return self._kits[place].run(session, self._known[name], dict(arguments), self.seconds)
+            return self._kits[place].run(session, self._known[call[0]], arguments, self.seconds)
+
+    def _arguments(self, call: Made) -> dict[str, Any]:
+        """The arguments of a call that was made, with their types."""
+        return self._known[call[0]].check(json.loads(call[1]))
 
     @contextmanager
     def _session(self, episode: int, place: int, past: Sequence[Made], after: Sequence[Made] | None) -> Iterator[Any]:
         """A kit's session that lived through ``past``, kept as one that lived through ``after``; None: ended."""
         kit, sessions = self._kits[place], self._sessions[place]
         own = self._own(place, past)
-        session = sessions.take(_key(episode, own))
+        session = sessions.take((episode, own))
         fresh = session is None
         if fresh:
             session = kit.open()
         keep = False
         try:
-            for name, arguments in own if fresh else ():
+            for call in own if fresh else ():
                 with suppress(ToolError):
-                    kit.run(session, self._known[name], dict(arguments), self.seconds)
+                    kit.run(session, self._known[call[0]], self._arguments(call), self.seconds)
             yield session
             keep = after is not None
         except ToolError:
@@ -217,7 +221,7 @@ class WithTools(Task[Working]):
             if not keep:
                 kit.close(session)
             elif session is not None:
-                sessions.give(_key(episode, self._own(place, after or ())), session)
+                sessions.give((episode, self._own(place, after or ())), session)
 
     def _own(self, place: int, made: Sequence[Made]) -> tuple[Made, ...]:
         """Of some calls those that a kit's session has to have lived through."""
@@ -226,7 +230,7 @@ class WithTools(Task[Working]):
     def _end(self, state: Working) -> None:
         """Close what the episode held."""
         for place, (kit, sessions) in enumerate(zip(self._kits, self._sessions, strict=True)):
-            session = sessions.take(_key(state.episode, self._own(place, state.made)))
+            session = sessions.take((state.episode, self._own(place, state.made)))
             if session is not None:
                 kit.close(session)
 
@@ -238,9 +242,9 @@ class WithTools(Task[Working]):
         self.task.close()
 
 
-def _key(episode: int, past: Sequence[Made]) -> str:
-    """Names what a session has lived through; written out, for arguments may be lists."""
-    return f"{episode} {past!r}"
+def written(name: str, arguments: Mapping[str, Any]) -> Made:
+    """A call to be kept in a state."""
+    return name, json.dumps(arguments, sort_keys=True)
 
 
 def _kit(given: str | Kit) -> Kit:
