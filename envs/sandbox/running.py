@@ -73,8 +73,9 @@ class _Stream:
     def read(self) -> bool:
         """Take what is there; False once there is more than the limit."""
         while self.open and len(self.data) <= self.limit:
+            asked = min(1 << 16, self.limit + 1 - len(self.data))
             try:
-                chunk = os.read(self.fd, min(1 << 16, self.limit + 1 - len(self.data)))
+                chunk = os.read(self.fd, asked)
             except BlockingIOError:
                 return True
             except OSError:
@@ -82,6 +83,8 @@ class _Stream:
             if not chunk:
                 self.open = False
             self.data += chunk
+            if len(chunk) < asked:  # a pipe gives all it has
+                break
         return len(self.data) <= self.limit
 
     def take(self) -> str:
@@ -151,6 +154,7 @@ class Running:
         if replies.data:
             self._refuse()
         self._outgoing += line
+        self._write()
         late: RunStatus = "time_limit"
         while b"\n" not in replies.data and self._ended is None:
             self._step(deadline, late)
@@ -211,7 +215,10 @@ class Running:
             self._stop("killed")
         if self._requests in ready:
             self._write()
-        if not all(s.read() for s in (self._out, self._err, self._replies) if s):
+        streams = [s for s in (self._out, self._err, self._replies) if s]
+        if self._replies is None or self._replies.fd not in ready:  # what came before a reply is read with it
+            streams = [s for s in streams if s.fd in ready]
+        if not all(s.read() for s in streams):
             self._stop("output_limit")
         if exit_fd is None or exit_fd in ready:
             self._ended = self._handle.poll_exit()

@@ -225,7 +225,9 @@ class WithTools(Task[Working]):
 
     def _own(self, place: int, made: Sequence[Made]) -> tuple[Made, ...]:
         """Of some calls those that a kit's session has to have lived through."""
-        return tuple(each for each in made if self._owner[each[0]] == place) if self._kits[place].remembers else ()
+        if not self._kits[place].remembers:
+            return ()
+        return tuple(made) if len(self._kits) == 1 else tuple([x for x in made if self._owner[x[0]] == place])
 
     def _end(self, state: Working) -> None:
         """Close what the episode held."""
