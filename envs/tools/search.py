@@ -104,6 +104,8 @@ class Index:
         # Rounded before they are compared: the last bits of a sum depend on the processor.
         scores = np.round(self._ranker.get_scores(known), 4)
         found = np.flatnonzero(scores > 0)
+        if len(found) > count:  # only the best are put in order
+            found = found[scores[found] >= np.partition(scores[found], -count)[-count]]
         best = found[np.argsort(-scores[found], kind="stable")[:count]]
         return [self.documents[place] for place in best]
 

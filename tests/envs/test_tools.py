@@ -242,6 +242,15 @@ def test_search_finds_by_words_and_ranks_by_them():
         Index([Document("A", "x"), Document("A", "y")])
 
 
+def test_the_best_few_are_the_first_of_the_best_many():
+    texts = ["red fox", "red red hen", "green tree", "red cow", "blue fox"]
+    index = Index([Document(f"D{place:02}", texts[place % 5]) for place in range(40)])
+    many = index.search("red fox", 20)
+    assert [index.search("red fox", count) for count in range(1, 20)] == [many[:count] for count in range(1, 20)]
+    assert [document.title for document in many[:8]] == [f"D{place:02}" for place in range(0, 40, 5)], "ties by place"
+    assert len(index.search("cow", 20)) == 8
+
+
 # environments with tools
 
 
