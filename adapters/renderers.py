@@ -144,7 +144,5 @@ def _text(message: Mapping[str, Any]) -> str:
             raise ValueError("this renderer takes text alone")
         content = "".join(part["text"] for part in content)
     if message.get("tool_calls"):
-        raise ValueError(
-            "this renderer takes tool calls as text: our environments tell their tools in the prompt"
-        )
+        raise ValueError("this renderer takes tool calls as text: our environments tell their tools in the prompt")
     return content
