@@ -22,6 +22,7 @@ from rlvr.envs.bridges.skyrl_gym import SUITES, SkyRLGym
 from rlvr.envs.core.tables import DataError
 
 IDS = [f"rlvr/skyrl.{name}-v0" for name in names.SKYRL_GYM]
+needs_package = pytest.mark.skipif(importlib.util.find_spec("skyrl_gym") is None, reason="skyrl-gym is not installed")
 every_id = pytest.mark.parametrize("env_id", IDS)
 
 
@@ -85,6 +86,7 @@ def test_bad_input_is_one_clear_error(tmp_path):
 
 
 @pytest.mark.foreign
+@needs_package
 class TestEveryId:
     @every_id
     def test_checker(self, env_id):
@@ -138,6 +140,7 @@ class TestEveryId:
 
 
 @pytest.mark.foreign
+@needs_package
 def test_turns_are_theirs_and_a_format_earns_nothing():
     env = gym.make("rlvr/skyrl.gsm8k_multi_turn-v0").unwrapped
     env.reset(seed=0)
@@ -155,6 +158,7 @@ def test_turns_are_theirs_and_a_format_earns_nothing():
 
 
 @pytest.mark.foreign
+@needs_package
 def test_a_wrong_answer_to_aime_costs_nothing():
     env = gym.make("rlvr/skyrl.aime-v0").unwrapped
     env.reset(seed=0)
