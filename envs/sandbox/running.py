@@ -204,8 +204,9 @@ class Running:
         poll, wait = select.poll(), deadline - now
         if exit_fd is None:
             wait = min(wait, 0.02)
-        watched = [exit_fd, self._cancel, *(s.fd for s in (self._out, self._err, self._replies) if s and s.open)]
-        for fd in watched:
+        # The replies first, for they are looked at in this order: what was printed before a reply is then seen with it.
+        streams = [s for s in (self._replies, self._out, self._err) if s and s.open]
+        for fd in [*(s.fd for s in streams), exit_fd, self._cancel]:
             if fd is not None:
                 poll.register(fd, select.POLLIN)
         if self._outgoing and self._requests is not None:
@@ -215,10 +216,7 @@ class Running:
             self._stop("killed")
         if self._requests in ready:
             self._write()
-        streams = [s for s in (self._out, self._err, self._replies) if s]
-        if self._replies is None or self._replies.fd not in ready:  # what came before a reply is read with it
-            streams = [s for s in streams if s.fd in ready]
-        if not all(s.read() for s in streams):
+        if not all(s.read() for s in streams if s.fd in ready):
             self._stop("output_limit")
         if exit_fd is None or exit_fd in ready:
             self._ended = self._handle.poll_exit()
