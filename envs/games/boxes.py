@@ -10,14 +10,14 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import NamedTuple
 
 from rlvr.envs.games.boards import SearchedGame, cheapest, directed, shortest
 
 # For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
 # on the pushes.
-LEVELS = ((6, 6, 2, 1, 6, 3), (6, 7, 3, 2, 8, 5), (7, 7, 4, 2, 10, 8), (7, 8, 5, 3, 14, 10), (8, 8, 6, 4, 20, 12))
+LEVELS = ((6, 6, 2, 1, 6, 3), (6, 7, 3, 2, 8, 5), (7, 7, 3, 2, 10, 8), (7, 8, 5, 3, 14, 10), (8, 8, 6, 4, 20, 12))
 UPHILL, ON = 0.9, 0.6  # how often a pull that leads away from the goals is preferred, and how often one goes on
 TURNS = (60, 120, 180, 240, 320)
 
@@ -50,7 +50,7 @@ class Sokoban(SearchedGame[Store]):
                 continue
             # Goals that lie together and rather at the edge, so that boxes have a way to go.
             corners = [rng.choice(cells) for _ in range(1 if level == 1 else 5)]
-            near = spread(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
+            near, _ = spread(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
             cells.sort(key=lambda cell: near[cell] + rng.random())
             goals = sum([1 << cell for cell in cells[:count]])
             level_made = pulled(rng, width, walls, goals, slides, least + rng.randrange(3))
@@ -185,26 +185,39 @@ def pulled(rng: random.Random, width: int, walls: int, goals: int, slides: int, 
     A slide pulls one box one way, once or more. From a position without a pull the walk goes back to the last one.
     None when it takes more than so many slides. The player may begin wherever it is free.
     """
-    far = spread(width, walls, goals)
+    far, layers = spread(width, walls, goals)
     chance = rng.random
+    ways = []
+    for by in (1, -1, width, -width):  # for each way, the cells from which a pull leads farther off, or off a goal
+        up = goals
+        for near, next_one in pairwise(layers):
+            up |= near & shifted(next_one, by)
+        ways.append((by, up))
     boxes, away, reach = goals, 0, ~(walls | goals)
     passed: list[tuple[int, int, int]] = []
     for _ in range(slides):
         free = ~(walls | boxes)
-        choices = [
-            (cell, by)
-            for by in (1, -1, width, -width)
-            for cell in bits(boxes & shifted(reach, by) & shifted(free, 2 * by))
-        ]
-        if not choices:
+        turn, wanted, can, by = int(chance() * 4), chance() < UPHILL, 0, 0
+        for way, up in ways[turn:] + ways[:turn]:
+            here = boxes & shifted(reach & shifted(free, way), way)
+            if wanted and here & up:
+                can, by = here & up, way
+                break
+            if here:
+                can, by = here, way
+                if not wanted:
+                    break
+        if not can:
             if not passed:
                 return None
             boxes, away, reach = passed.pop()
             continue
         passed.append((boxes, away, reach))
-        if chance() < UPHILL:
-            choices = [(at, by) for at, by in choices if far[at + by] > far[at] or goals >> at & 1] or choices
-        box, by = choices[int(chance() * len(choices))]
+        low = can & -can
+        while can != low and chance() < 0.5:
+            can ^= low
+            low = can & -can
+        box = low.bit_length() - 1
         while True:
             boxes ^= 1 << box | 1 << box + by
             away += far[box + by] - far[box]
@@ -222,17 +235,19 @@ def shifted(mask: int, by: int) -> int:
     return mask >> by if by > 0 else mask << -by
 
 
-def spread(width: int, walls: int, goals: int) -> dict[int, int]:
-    """The distance of every floor cell from the nearest goal: a lower bound on the pushes a box there needs."""
-    far, reach, distance = {}, goals, 0
+def spread(width: int, walls: int, goals: int) -> tuple[dict[int, int], list[int]]:
+    """The distance of every floor cell from the nearest goal, a lower bound on the pushes a box there needs; and the
+    masks of the cells at each distance."""
+    far, layers, reach, distance = {}, [], goals, 0
     edge = goals
     while edge:
+        layers.append(edge)
         for cell in bits(edge):
             far[cell] = distance
         distance += 1
         edge = (reach << 1 | reach >> 1 | reach << width | reach >> width) & ~(reach | walls)
         reach |= edge
-    return far
+    return far, layers
 
 
 # solving levels
