@@ -25,15 +25,15 @@ from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.versions import require
 from rlvr.envs.core.verdict import Status
+from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
-from rlvr.envs.vector.seat import Order, Outcome, Seat
 from rlvr.envs.vector.threads import START_SECONDS, timed_out
 
 TESTED = ("ray", "2.60", "3")
 SLICE = 0.1  # seconds between two looks at what was sent meanwhile
 
 
-def actors(**options: Any) -> Callable[[list[Seat], int, float | None], Actors]:
+def actors(**options: Any) -> Callable[[list[EnvSlot], int, float | None], Actors]:
     """The ``backend`` of a `VectorEnv` whose ``workers`` are actors of Ray.
 
     Args:
@@ -52,14 +52,14 @@ def actors(**options: Any) -> Callable[[list[Seat], int, float | None], Actors]:
 class Holder:
     """What an actor is: some of the environments."""
 
-    def __init__(self, seats: dict[int, tuple[Any, ...]]) -> None:
-        self._seats: dict[int, Seat] = {}
-        for place, (lost, *made_of) in seats.items():
-            self._seats[place] = Seat(*made_of)
-            self._seats[place].lost = lost
+    def __init__(self, slots: dict[int, tuple[Any, ...]]) -> None:
+        self._slots: dict[int, EnvSlot] = {}
+        for place, (lost, *made_of) in slots.items():
+            self._slots[place] = EnvSlot(*made_of)
+            self._slots[place].lost = lost
 
-    def run(self, place: int, order: Order) -> Outcome:
-        return self._seats[place].run(order)
+    def run(self, place: int, order: Command) -> Outcome:
+        return self._slots[place].run(order)
 
     def ready(self) -> bool:
         return True
@@ -80,29 +80,29 @@ class Actors:
     """The back end: see `actors`.
 
     Args:
-        seats: one for each environment; their environments live in the actors.
+        slots: one for each environment; their environments live in the actors.
         workers: how many actors the environments are dealt to, in turn. Those of one actor are stepped in turn.
         timeout: seconds that an order may take, or None.
         options: of each actor.
     """
 
-    def __init__(self, seats: list[Seat], workers: int, timeout: float | None, options: dict[str, Any]) -> None:
+    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None, options: dict[str, Any]) -> None:
         self._ray = importlib.import_module("ray")
         self._kind = self._ray.remote(**options)(Holder) if options else self._ray.remote(Holder)
-        self._seats, self._timeout = seats, timeout
+        self._slots, self._timeout = slots, timeout
         self._lock = threading.RLock()  # guards all that follows
         self._done: list[Done] = []
         self._playing: set[int] = set()  # the environments in the middle of an episode
         self._closed = False
         self._actors: dict[int, _Actor] = {}  # by place
-        for first in range(min(workers, len(seats))):
-            self._hire(list(range(first, len(seats), workers)), {})
+        for first in range(min(workers, len(slots))):
+            self._hire(list(range(first, len(slots), workers)), {})
 
     def submit(self, jobs: Sequence[Job]) -> None:
         with self._lock:
             for place, order in jobs:
                 if order[0] == "reset" and order[1][0] is not None:
-                    self._seats[place].seed = order[1][0]
+                    self._slots[place].seed = order[1][0]
                 self._send(self._actors[place], (place, order))
 
     def collect(self, timeout: float | None) -> list[Done]:
@@ -139,9 +139,9 @@ class Actors:
 
     def _hire(self, places: list[int], lost: dict[int, str]) -> _Actor:
         parts = {
-            place: (lost.get(place, ""), seat.make, seat.mode, seat.space, seat.seed, seat.generation)
+            place: (lost.get(place, ""), slot.make, slot.mode, slot.space, slot.seed, slot.generation)
             for place in places
-            for seat in [self._seats[place]]
+            for slot in [self._slots[place]]
         }
         handle = self._kind.remote(parts)
         actor = _Actor(handle, places, handle.ready.remote())
@@ -162,8 +162,8 @@ class Actors:
                 return
             try:
                 outcome = self._ray.get(reference)
-            except self._ray.exceptions.RayTaskError as error:  # what Seat lets through: no fault of an environment
-                outcome = self._seats[place].failure("env_error", f"{order[0]}: {error}")
+            except self._ray.exceptions.RayTaskError as error:  # what EnvSlot lets through: no fault of an environment
+                outcome = self._slots[place].failure("env_error", f"{order[0]}: {error}")
             except self._ray.exceptions.RayError as error:
                 self._replace(actor, "env_error", f"its actor died: {str(error).splitlines()[0]}")
                 return
@@ -171,10 +171,10 @@ class Actors:
             actor.start, actor.clock = None, time.monotonic()
             self._enter(place, order, outcome)
 
-    def _enter(self, place: int, order: Order, outcome: Outcome) -> None:
+    def _enter(self, place: int, order: Command, outcome: Outcome) -> None:
         self._done.append((place, outcome))
         if order[0] in ("reset", "step", "again"):
-            over = (outcome[2] or outcome[3]) and self._seats[place].mode is not AutoresetMode.SAME_STEP
+            over = (outcome[2] or outcome[3]) and self._slots[place].mode is not AutoresetMode.SAME_STEP
             (self._playing.discard if over else self._playing.add)(place)
 
     # what goes wrong
@@ -202,14 +202,14 @@ class Actors:
         _, (place, order) = actor.under_way.popleft()
         lost = {}
         for each in actor.places:
-            old = self._seats[each]
-            self._seats[each] = Seat(old.make, old.mode, old.space, old.seed, old.generation + 1)
+            old = self._slots[each]
+            self._slots[each] = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
             if each != place and each in self._playing:
                 lost[each] = f"the actor that it shared with others is gone: {reason}"
         successor = self._hire(actor.places, lost)
-        seat = self._seats[place]
-        outcome = seat.failure(status, f"{order[0]}: {reason}")
-        if order[0] == "step" and seat.mode is AutoresetMode.SAME_STEP:
+        slot = self._slots[place]
+        outcome = slot.failure(status, f"{order[0]}: {reason}")
+        if order[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
             self._send(successor, (place, ("again", outcome)))
         else:
             self._enter(place, order, timed_out(order, outcome))

@@ -25,10 +25,10 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.wire import EXPERT_CALLS, MAX_FRAME, Refusal, Request, pack, unpack
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
+from rlvr.envs.vector.env_slot import CallResult, EnvSlot
 from rlvr.envs.vector.inline import Backend, Done
-from rlvr.envs.vector.making import checked_workers, makers_of, sharing
 from rlvr.envs.vector.processes import Processes
-from rlvr.envs.vector.seat import Answer, Seat
 from rlvr.envs.vector.threads import Threads
 
 MAX_STATES = 64  # snapshots of one session
@@ -187,7 +187,7 @@ class Sessions:
             if not _speaks(space):
                 self.first.close()
                 raise ValueError(f"{env_id} does not speak text, and cannot be served: it has {space}")
-        seats = [Seat(partial(Slot, make), AutoresetMode.DISABLED, Text()) for make in sharing(self.first, makers)]
+        seats = [EnvSlot(partial(Slot, make), AutoresetMode.DISABLED, Text()) for make in sharing(self.first, makers)]
         workers = checked_workers(backend, workers, timeout, limit)
         self._backend: Backend = (Threads if backend == "thread" else Processes)(seats, workers, timeout)
         self._clock = clock
@@ -347,7 +347,7 @@ class Sessions:
 
 def _result(said: dict[str, Any]) -> Result:
     """The answer of a slot, or what kept it from answering."""
-    if "error" not in said and isinstance(said, Answer):
+    if "error" not in said and isinstance(said, CallResult):
         return said["value"]  # type: ignore[no-any-return]
     error = said.get("error")
     if isinstance(error, TimeoutError):

@@ -13,7 +13,7 @@ import asyncio
 import threading
 from functools import partial
 
-from rlvr.envs.vector.seat import Seat
+from rlvr.envs.vector.env_slot import EnvSlot
 from rlvr.envs.vector.threads import CLOSE_SECONDS, Task, Threads
 
 
@@ -21,16 +21,16 @@ class Coroutines(Threads):
     """The ``asyncio`` back end: an event loop in a thread of its own.
 
     Args:
-        seats: one for each environment.
+        slots: one for each environment.
         workers: how many environments are stepped at once that do not await.
-        timeout: seconds that an order may take, or None.
+        timeout: seconds that a command may take, or None.
     """
 
-    def __init__(self, seats: list[Seat], workers: int, timeout: float | None) -> None:
+    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
         self._loop = asyncio.new_event_loop()
         self._runner = threading.Thread(target=self._loop.run_forever, name="vector-env-loop", daemon=True)
         self._runner.start()
-        super().__init__(seats, workers, timeout)
+        super().__init__(slots, workers, timeout)
 
     def close(self) -> None:
         if self._closed:
@@ -43,7 +43,7 @@ class Coroutines(Threads):
                 self._loop.close()
 
     def _start(self, task: Task) -> None:
-        self._tasks[task.place] = task
+        self._tasks[task.index] = task
         if not self._awaited(task):
             super()._start(task)
 
@@ -55,7 +55,7 @@ class Coroutines(Threads):
 
     def _awaited(self, task: Task) -> bool:
         """Whether the task was given to the event loop."""
-        if task.order[0] not in ("reset", "step", "again") or not task.seat.awaits():
+        if task.command[0] not in ("reset", "step", "again") or not task.slot.awaits():
             return False
         task.cancel = _nothing  # from here on, giving it up costs no thread
         self._begin(task, False)
@@ -70,12 +70,12 @@ class Coroutines(Threads):
 
     async def _await(self, task: Task) -> None:
         try:
-            outcome = await task.seat.arun(task.order)
+            outcome = await task.slot.arun(task.command)
         except asyncio.CancelledError:
-            task.seat.close()
+            task.slot.close()
             raise
         if not self._finish(task, outcome):
-            task.seat.close()
+            task.slot.close()
 
     def _stop(self) -> None:
         for running in asyncio.all_tasks(self._loop):

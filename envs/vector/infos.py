@@ -12,17 +12,17 @@ Row = dict[str, Any]
 
 class Infos(dict[str, Any]):
     """What ``gymnasium.vector`` calls infos: ``infos[key][i]`` of environment i, and ``infos["_" + key][i]`` whether it
-    said that key at all.
+    present that key at all.
 
     Gymnasium fills an array for every key of every environment at every step, which costs more than the steps. Here a
     key costs when it is read, once. To everybody else this is a dict; only C code that reads a dict's memory without
     asking it sees the keys that were read so far. A pickle or a deep copy is a plain dict.
 
     An array has the type of its values: numbers of one type, arrays of one shape, a nested dict for dicts, and objects
-    (None where a key was not said) for everything else, mixed types included.
+    (None where a key is missing) for everything else, mixed types included.
 
     Attributes:
-        rows: the infos as the environments gave them; None for one that said nothing.
+        rows: the infos as the environments gave them; None for one without infos.
     """
 
     def __init__(self, rows: Sequence[Row | None]) -> None:
@@ -81,14 +81,14 @@ for _name in (
 
 
 def _column(rows: Sequence[Row | None], name: str) -> tuple[Any, np.ndarray[Any, Any]] | None:
-    """The values of a key and who said it; None if nobody did."""
+    """The values of a key and which environments have it; None if none has."""
     count = len(rows)
     try:
         values = [row[name] for row in rows]  # type: ignore[index]
         mask = np.ones(count, dtype=np.bool_)
-    except (KeyError, TypeError):  # not everybody said it
-        said = [bool(row) and name in row for row in rows]  # type: ignore[operator]
-        mask = np.array(said, dtype=np.bool_)
+    except (KeyError, TypeError):  # not every environment has it
+        present = [bool(row) and name in row for row in rows]  # type: ignore[operator]
+        mask = np.array(present, dtype=np.bool_)
         values = [row[name] for row in rows if row and name in row]
     if not values:
         return None

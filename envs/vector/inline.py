@@ -9,9 +9,9 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.vector.seat import FAULTS, Order, Outcome, Seat
+from rlvr.envs.vector.env_slot import FAULTS, Command, EnvSlot, Outcome
 
-Job = tuple[int, Order]
+Job = tuple[int, Command]
 Done = tuple[int, Outcome]
 Columns = tuple[
     Sequence[Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], Sequence[dict[str, Any]]
@@ -22,7 +22,7 @@ class Backend(Protocol):
     """Where environments run."""
 
     def submit(self, jobs: Sequence[Job]) -> None:
-        """Have orders carried out; returns without waiting for them."""
+        """Have commands carried out; returns without waiting for them."""
 
     def collect(self, timeout: float | None) -> list[Done]:
         """Wait until something is done, at most ``timeout`` seconds; in the order in which it was done."""
@@ -35,14 +35,14 @@ class Inline:
     """The ``sync`` back end.
 
     Args:
-        seats: their environments are made, in turn, by the first order.
+        slots: their environments are made, in turn, by the first command.
     """
 
-    def __init__(self, seats: list[Seat]) -> None:
-        self._seats = seats
+    def __init__(self, slots: list[EnvSlot]) -> None:
+        self._slots = slots
         self._waiting: deque[Job] = deque()
-        self._calls: list[Callable[[Any], Any]] = [self._restart(place) for place in range(len(seats))]
-        self._restarting: set[int] = set(range(len(seats)))
+        self._calls: list[Callable[[Any], Any]] = [self._restart(index) for index in range(len(slots))]
+        self._restarting: set[int] = set(range(len(slots)))
 
     def submit(self, jobs: Sequence[Job]) -> None:
         self._waiting.extend(jobs)
@@ -50,22 +50,22 @@ class Inline:
     def collect(self, timeout: float | None) -> list[Done]:
         if not self._waiting:
             return []
-        place, order = self._waiting[0]
-        outcome = self._seats[place].run(order)
+        index, command = self._waiting[0]
+        outcome = self._slots[index].run(command)
         self._waiting.popleft()
-        self._next_call(place)
-        return [(place, outcome)]
+        self._next_call(index)
+        return [(index, outcome)]
 
     def close(self) -> None:
-        for seat in self._seats:
-            seat.close()
+        for slot in self._slots:
+            slot.close()
 
     def step_all(self, actions: Sequence[Any]) -> Columns:
         """One action for each: observations, rewards, terminations, truncations and infos, by environment.
 
-        The same as an order for each, without what each of them would cost.
+        The same as a command for each, without what each of them would cost.
         """
-        seats = self._seats
+        slots = self._slots
         results: list[Any] = []
         append = results.append
         pairs = zip(self._calls, actions, strict=True)
@@ -75,23 +75,23 @@ class Inline:
                     append(call(action))
                 break
             except FAULTS as error:
-                append(seats[len(results)].crashed(error, "step"))
+                append(slots[len(results)].crashed(error, "step"))
         try:
             observations, rewards, terminations, truncations, infos = self._columns(results)
         except (TypeError, ValueError, OverflowError):  # something is no result of a step
-            results = [seat.verified(result) for seat, result in zip(seats, results, strict=True)]
+            results = [slot.verified(result) for slot, result in zip(slots, results, strict=True)]
             observations, rewards, terminations, truncations, infos = self._columns(results)
-        over = terminations | truncations
-        if self._restarting or over.any():
+        dones = terminations | truncations
+        if self._restarting or dones.any():
             observations, infos = list(observations), list(infos)
-            restarted, ends = self._restarting, np.flatnonzero(over).tolist()
+            restarted, ends = self._restarting, np.flatnonzero(dones).tolist()
             self._restarting = set()
-            for place in ends:
-                if place not in restarted:
-                    outcome = seats[place].ended(results[place])
-                    observations[place], infos[place] = outcome[0], outcome[4]
-            for place in restarted.union(ends):
-                self._next_call(place)
+            for index in ends:
+                if index not in restarted:
+                    outcome = slots[index].ended(results[index])
+                    observations[index], infos[index] = outcome[0], outcome[4]
+            for index in restarted.union(ends):
+                self._next_call(index)
         return observations, rewards, terminations, truncations, infos
 
     def _columns(self, results: list[Any]) -> Columns:
@@ -99,7 +99,7 @@ class Inline:
         numbers = np.array(rewards, dtype=np.float64)
         if numbers.shape != (len(results),) or not np.isfinite(numbers).all() or set(map(type, infos)) != {dict}:
             raise ValueError("not the results of steps")
-        space = self._seats[0].space
+        space = self._slots[0].space
         if isinstance(space, Text):
             if set(map(type, observations)) != {str}:
                 raise TypeError("not texts")
@@ -107,15 +107,15 @@ class Inline:
             raise ValueError("not of one shape")
         return observations, numbers, np.array(terminations, np.bool_), np.array(truncations, np.bool_), infos
 
-    def _next_call(self, place: int) -> None:
-        seat = self._seats[place]
-        if seat.over or seat.env is None:
-            self._calls[place] = self._restart(place)
-            self._restarting.add(place)
+    def _next_call(self, index: int) -> None:
+        slot = self._slots[index]
+        if slot.done or slot.env is None:
+            self._calls[index] = self._restart(index)
+            self._restarting.add(index)
         else:
-            self._calls[place] = seat.env.step
-            self._restarting.discard(place)
+            self._calls[index] = slot.env.step
+            self._restarting.discard(index)
 
-    def _restart(self, place: int) -> Callable[[Any], Outcome]:
-        seat = self._seats[place]
-        return lambda action: seat.run(("step", action))
+    def _restart(self, index: int) -> Callable[[Any], Outcome]:
+        slot = self._slots[index]
+        return lambda action: slot.run(("step", action))

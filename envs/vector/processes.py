@@ -19,9 +19,9 @@ from typing import Any
 from gymnasium.vector import AutoresetMode
 
 from rlvr.envs.core.verdict import Status
+from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
+from rlvr.envs.vector.fork_server import ForkServer
 from rlvr.envs.vector.inline import Done, Job
-from rlvr.envs.vector.nursery import Nursery
-from rlvr.envs.vector.seat import Order, Outcome, Seat
 from rlvr.envs.vector.threads import CLOSE_SECONDS, START_SECONDS, timed_out
 from rlvr.envs.vector.worker import pack, unpack
 
@@ -44,7 +44,7 @@ class _Worker:
 
     pid: int
     channel: Connection
-    places: list[int]
+    indices: list[int]
     under_way: deque[Job] = field(default_factory=deque)
     backlog: deque[Job] = field(default_factory=deque)
     unread: int = 0
@@ -57,50 +57,50 @@ class Processes:
     """The ``process`` back end.
 
     Args:
-        seats: one for each environment; their environments live in the workers, never here.
+        slots: one for each environment; their environments live in the workers, never here.
         workers: how many processes the environments are dealt to, in turn.
-        timeout: seconds that an order may take, or None.
+        timeout: seconds that a command may take, or None.
 
     Raises:
         OSError: a process could not be started.
         PicklingError, TypeError: what makes an environment cannot be sent to a process.
     """
 
-    def __init__(self, seats: list[Seat], workers: int, timeout: float | None) -> None:
-        self._seats = seats
+    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
+        self._slots = slots
         self._timeout = timeout
         self._lock = threading.Lock()  # guards all that follows
         self._done: list[Done] = []
         self._playing: set[int] = set()  # the environments in the middle of an episode
         self._closed = False
-        self._workers: dict[int, _Worker] = {}  # by place
-        self._heard, self._wake = Pipe(duplex=False)  # wakes up who listens when there is more to listen to
+        self._workers: dict[int, _Worker] = {}  # by index
+        self._wake_reader, self._wake_writer = Pipe(duplex=False)  # wakes up who listens
         self._listening = False
-        self._nursery = Nursery()
+        self._fork_server = ForkServer()
         try:
-            for first in range(min(workers, len(seats))):
-                self._fork({place: seats[place] for place in range(first, len(seats), workers)})
+            for first in range(min(workers, len(slots))):
+                self._fork({index: slots[index] for index in range(first, len(slots), workers)})
         except BaseException:
             self.close()
             raise
 
     def submit(self, jobs: Sequence[Job]) -> None:
         with self._lock:
-            for place, order in jobs:
-                if order[0] == "reset" and order[1][0] is not None:
-                    self._seats[place].seed = order[1][0]
-                self._workers[place].backlog.append((place, order))
-            for worker in self._distinct([place for place, _ in jobs]):
+            for index, command in jobs:
+                if command[0] == "reset" and command[1][0] is not None:
+                    self._slots[index].seed = command[1][0]
+                self._workers[index].backlog.append((index, command))
+            for worker in self._distinct([index for index, _ in jobs]):
                 self._feed(worker)
-            self._rouse()
+            self._wake_up()
 
     def collect(self, timeout: float | None) -> list[Done]:
         until = FOREVER if timeout is None else time.monotonic() + timeout
-        self._listen(0.0)  # what was said while nobody listened was said in time
+        self._listen(0.0)  # what arrived while nobody listened arrived in time
         while True:
             with self._lock:
                 now = time.monotonic()
-                deadline = self._mind_the_time(now)
+                deadline = self._check_deadlines(now)
                 if self._done or self._closed or now >= until or not self._busy():
                     done, self._done = self._done, []
                     return done
@@ -111,7 +111,7 @@ class Processes:
             if self._closed:
                 return
             self._closed = True
-            self._rouse()
+            self._wake_up()
             workers = self._distinct(self._workers)
             waiting: list[Any] = []
             for worker in workers:
@@ -128,16 +128,16 @@ class Processes:
                     waiting.remove(channel)
             for worker in workers:
                 worker.channel.close()
-                self._nursery.kill(worker.pid)
-            self._nursery.close()
+                self._fork_server.kill(worker.pid)
+            self._fork_server.close()
 
     def _busy(self) -> list[_Worker]:
         return [worker for worker in self._distinct(self._workers) if worker.under_way or worker.backlog]
 
-    def _rouse(self) -> None:
+    def _wake_up(self) -> None:
         if self._listening:
             self._listening = False
-            self._wake.send_bytes(b"!")
+            self._wake_writer.send_bytes(b"!")
 
     def _listen(self, timeout: float) -> None:
         with self._lock:
@@ -145,30 +145,30 @@ class Processes:
                 return
             channels: dict[Any, _Worker] = {worker.channel: worker for worker in self._busy()}
             self._listening = True
-        heard: list[Any] = []
+        readable: list[Any] = []
         with suppress(OSError, ValueError):  # closed by another thread
-            heard = wait([self._heard, *channels], timeout)
+            readable = wait([self._wake_reader, *channels], timeout)
         with self._lock:
             self._listening = False
             if self._closed:
                 return
-            if self._heard.poll():
-                self._heard.recv_bytes()
-            for channel in heard:
-                if channel is not self._heard:
-                    self._hear(channels[channel])
+            if self._wake_reader.poll():
+                self._wake_reader.recv_bytes()
+            for channel in readable:
+                if channel is not self._wake_reader:
+                    self._receive(channels[channel])
 
-    def _distinct(self, places: Any) -> list[_Worker]:
-        return list({id(worker): worker for place in places if (worker := self._workers.get(place))}.values())
+    def _distinct(self, indices: Any) -> list[_Worker]:
+        return list({id(worker): worker for index in indices if (worker := self._workers.get(index))}.values())
 
     # talking with a worker
 
-    def _fork(self, seats: dict[int, Seat | bytes]) -> _Worker:
-        message = pack(("seats", {place: (self._seats[place].make, state) for place, state in seats.items()}))
-        pid, channel = self._nursery.fork()
-        worker = _Worker(pid, channel, sorted(seats))
-        for place in seats:
-            self._workers[place] = worker
+    def _fork(self, slots: dict[int, EnvSlot | bytes]) -> _Worker:
+        message = pack(("slots", {index: (self._slots[index].make, state) for index, state in slots.items()}))
+        pid, channel = self._fork_server.fork()
+        worker = _Worker(pid, channel, sorted(slots))
+        for index in slots:
+            self._workers[index] = worker
         with suppress(OSError):  # it died at once: its closed channel will be noticed
             channel.send_bytes(message)
         return worker
@@ -179,8 +179,8 @@ class Processes:
         if not jobs or not worker.ready or worker.rescue < FOREVER:
             return None
         if not worker.under_way and worker.channel.poll():
-            return self._hear(worker)  # most likely that it died, and these are not what it died of
-        data = pack(("orders", jobs))
+            return self._receive(worker)  # most likely that it died, and these are not what it died of
+        data = pack(("commands", jobs))
         if worker.under_way and worker.unread + len(data) > UNREAD_BYTES:
             return None
         if not worker.under_way:
@@ -188,21 +188,21 @@ class Processes:
         worker.unread += len(data)
         worker.under_way += jobs
         worker.backlog.clear()
-        with suppress(OSError):  # a dead worker is noticed where it is heard
+        with suppress(OSError):  # a dead worker is noticed where it is readable
             worker.channel.send_bytes(data)
         return None
 
-    def _hear(self, worker: _Worker) -> None:
-        if self._closed or self._workers.get(worker.places[0]) is not worker:
+    def _receive(self, worker: _Worker) -> None:
+        if self._closed or self._workers.get(worker.indices[0]) is not worker:
             return None  # it was replaced meanwhile
         if not worker.channel.poll():
-            return None  # another thread has heard it
+            return None  # another thread has readable it
         try:
             kind, content = unpack(worker.channel.recv_bytes())
         except (EOFError, OSError):
             return self._died(worker, "its process died")
         except Exception as error:
-            return self._died(worker, f"what it said cannot be read: {type(error).__name__}: {error}")
+            return self._died(worker, f"its message cannot be read: {type(error).__name__}: {error}")
         worker.clock = time.monotonic()
         if kind == "broken":
             return self._died(worker, content)
@@ -210,27 +210,27 @@ class Processes:
             worker.ready = True
         elif kind == "done":
             worker.rescue = FOREVER  # whatever was late has come
-            for place, outcome in content:
-                _, order = worker.under_way.popleft()
-                self._enter(place, order, outcome)
+            for index, outcome in content:
+                _, command = worker.under_way.popleft()
+                self._enter(index, command, outcome)
         elif content is None:
             worker.rescue = FOREVER
         else:
             return self._replace(worker, "timeout", self._over_time(worker), content)
         return self._feed(worker)
 
-    def _enter(self, place: int, order: Order, outcome: Outcome) -> None:
-        self._done.append((place, outcome))
-        if order[0] in ("reset", "step", "again"):
+    def _enter(self, index: int, command: Command, outcome: Outcome) -> None:
+        self._done.append((index, outcome))
+        if command[0] in ("reset", "step", "again"):
             ended = outcome[2] or outcome[3]
-            if ended and self._seats[place].mode is not AutoresetMode.SAME_STEP:
-                self._playing.discard(place)
+            if ended and self._slots[index].mode is not AutoresetMode.SAME_STEP:
+                self._playing.discard(index)
             else:
-                self._playing.add(place)
+                self._playing.add(index)
 
     # what goes wrong
 
-    def _mind_the_time(self, now: float) -> float:
+    def _check_deadlines(self, now: float) -> float:
         """Have a worker that is over its time hand out its environments, or replace it; the next deadline."""
         if self._timeout is None:
             return FOREVER
@@ -266,35 +266,37 @@ class Processes:
     def _replace(self, worker: _Worker, status: Status, reason: str, rescued: dict[int, bytes]) -> None:
         """Kill a worker; its environments go on in another one, as far as they were rescued."""
         worker.channel.close()
-        self._nursery.kill(worker.pid)
+        self._fork_server.kill(worker.pid)
         jobs = [*worker.under_way, *worker.backlog]
-        guilty = jobs.pop(0) if worker.under_way else None
-        states: dict[int, Seat | bytes] = {**rescued}
-        for place in worker.places:
-            if place not in rescued:
-                states[place] = self._new_seat(place, reason)
-        if guilty is not None:
-            place, order = guilty
-            seat = states[place] = self._new_seat(place, "")
-            self._answer(seat, place, order, status, reason, jobs)
+        culprit = jobs.pop(0) if worker.under_way else None
+        states: dict[int, EnvSlot | bytes] = {**rescued}
+        for index in worker.indices:
+            if index not in rescued:
+                states[index] = self._new_slot(index, reason)
+        if culprit is not None:
+            index, command = culprit
+            slot = states[index] = self._new_slot(index, "")
+            self._answer(slot, index, command, status, reason, jobs)
         elif not worker.ready:  # it could not even make its environments: nothing helps by being tried again
-            for place, order in jobs:
-                outcome = self._seats[place].failure(status, f"the environments of a worker: {reason}")
-                self._enter(place, order, timed_out(order, outcome))
+            for index, command in jobs:
+                outcome = self._slots[index].failure(status, f"the environments of a worker: {reason}")
+                self._enter(index, command, timed_out(command, outcome))
             jobs = []
         self._fork(states).backlog += jobs
 
-    def _new_seat(self, place: int, lost: str) -> Seat:
-        old = self._seats[place]
-        seat = Seat(old.make, old.mode, old.space, old.seed, old.generation + 1)
-        if lost and place in self._playing:
-            seat.lost = f"the process that it shared with others is gone: {lost}"
-        self._seats[place] = seat
-        return seat
+    def _new_slot(self, index: int, lost: str) -> EnvSlot:
+        old = self._slots[index]
+        slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
+        if lost and index in self._playing:
+            slot.lost = f"the process that it shared with others is gone: {lost}"
+        self._slots[index] = slot
+        return slot
 
-    def _answer(self, seat: Seat, place: int, order: Order, status: Status, reason: str, jobs: list[Job]) -> None:
-        outcome = seat.failure(status, reason if status == "timeout" else f"{order[0]}: {reason}")
-        if order[0] == "step" and seat.mode is AutoresetMode.SAME_STEP:
-            jobs.insert(0, (place, ("again", outcome)))
+    def _answer(
+        self, slot: EnvSlot, index: int, command: Command, status: Status, reason: str, jobs: list[Job]
+    ) -> None:
+        outcome = slot.failure(status, reason if status == "timeout" else f"{command[0]}: {reason}")
+        if command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
+            jobs.insert(0, (index, ("again", outcome)))
         else:
-            self._enter(place, order, timed_out(order, outcome))
+            self._enter(index, command, timed_out(command, outcome))

@@ -15,8 +15,8 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
-from rlvr.envs.vector.seat import Answer, Order, Outcome, Seat
 
 START_SECONDS = 60.0  # what making an environment may take where steps have a time limit
 CLOSE_SECONDS = 5.0  # how long closing waits for steps that are under way
@@ -24,7 +24,7 @@ CLOSE_SECONDS = 5.0  # how long closing waits for steps that are under way
 
 @dataclass(slots=True, eq=False)
 class Task:
-    """An order under way.
+    """A command under way.
 
     Attributes:
         deadline: when it is given up; infinite while it waits for a thread, or without a time limit.
@@ -33,9 +33,9 @@ class Task:
         cancel: ends it, where that is possible.
     """
 
-    place: int
-    seat: Seat
-    order: Order
+    index: int
+    slot: EnvSlot
+    command: Command
     deadline: float = float("inf")
     given_up: bool = False
     thread: threading.Thread | None = None
@@ -46,13 +46,13 @@ class Threads:
     """The ``thread`` back end.
 
     Args:
-        seats: one for each environment.
+        slots: one for each environment.
         workers: how many environments are stepped at once.
-        timeout: seconds that an order may take, or None.
+        timeout: seconds that a command may take, or None.
     """
 
-    def __init__(self, seats: list[Seat], workers: int, timeout: float | None) -> None:
-        self._seats = seats
+    def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
+        self._slots = slots
         self._workers = workers
         self._timeout = timeout
         self._changed = threading.Condition()  # guards all that follows
@@ -65,8 +65,8 @@ class Threads:
 
     def submit(self, jobs: Sequence[Job]) -> None:
         with self._changed:
-            for place, order in jobs:
-                self._start(Task(place, self._seats[place], order))
+            for index, command in jobs:
+                self._start(Task(index, self._slots[index], command))
 
     def collect(self, timeout: float | None) -> list[Done]:
         until = float("inf") if timeout is None else time.monotonic() + timeout
@@ -85,7 +85,7 @@ class Threads:
             if self._closed:
                 return
             self._closed = True
-            busy = {task.seat for task in self._tasks.values()}  # closed by the threads that are in them
+            busy = {task.slot for task in self._tasks.values()}  # closed by the threads that are in them
             for task in self._tasks.values():
                 task.given_up = True
                 if task.cancel is not None:
@@ -98,14 +98,14 @@ class Threads:
         until = time.monotonic() + CLOSE_SECONDS
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
-        for seat in self._seats:
-            if seat not in busy:
-                seat.close()
+        for slot in self._slots:
+            if slot not in busy:
+                slot.close()
 
     # beginning and ending a task
 
     def _start(self, task: Task) -> None:
-        self._tasks[task.place] = task
+        self._tasks[task.index] = task
         self._load += 1
         self._hire()
         self._queue.put(task)
@@ -118,18 +118,18 @@ class Threads:
 
     def _work(self) -> None:
         while (task := self._queue.get()) is not None:
-            if not self._begin(task, task.seat.env is None):
-                task.seat.close()
+            if not self._begin(task, task.slot.env is None):
+                task.slot.close()
                 continue
-            if task.seat.env is None and task.order[0] != "make":
-                task.seat.run(("make", None))  # does not count as the order's time; if it fails, so will the order
+            if task.slot.env is None and task.command[0] != "make":
+                task.slot.run(("make", None))  # does not count as the command's time; if it fails, so will the command
                 if not self._begin(task, False):
-                    return task.seat.close()
+                    return task.slot.close()
                 if self._elsewhere(task):
                     continue
-            outcome = task.seat.run(task.order)
+            outcome = task.slot.run(task.command)
             if not self._finish(task, outcome):
-                return task.seat.close()  # it was given up, and this thread with it
+                return task.slot.close()  # it was given up, and this thread with it
         return None
 
     def _elsewhere(self, task: Task) -> bool:
@@ -152,26 +152,26 @@ class Threads:
             if task.given_up:
                 return False
             self._load -= task.cancel is None
-            del self._tasks[task.place]
-            self._done.append((task.place, outcome))
+            del self._tasks[task.index]
+            self._done.append((task.index, outcome))
             self._changed.notify_all()
             return True
 
     # giving up
 
     def _give_up_overdue(self, now: float) -> float:
-        """Answer for the tasks whose time is up; the next deadline."""
+        """CallResult for the tasks whose time is up; the next deadline."""
         for task in [task for task in self._tasks.values() if task.deadline <= now]:
             self._leave(task)
-            old = task.seat
-            seat = Seat(old.make, old.mode, old.space, old.seed, old.generation + 1)
-            self._seats[task.place] = seat
-            outcome = seat.failure("timeout", f"{task.order[0]}: no answer within {self._timeout:g} s")
-            if task.order[0] == "step" and seat.mode is AutoresetMode.SAME_STEP:
-                self._start(Task(task.place, seat, ("again", outcome)))
+            old = task.slot
+            slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
+            self._slots[task.index] = slot
+            outcome = slot.failure("timeout", f"{task.command[0]}: no answer within {self._timeout:g} s")
+            if task.command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
+                self._start(Task(task.index, slot, ("again", outcome)))
             else:
-                del self._tasks[task.place]
-                self._done.append((task.place, timed_out(task.order, outcome)))
+                del self._tasks[task.index]
+                self._done.append((task.index, timed_out(task.command, outcome)))
         return min((task.deadline for task in self._tasks.values()), default=float("inf"))
 
     def _leave(self, task: Task) -> None:
@@ -185,11 +185,11 @@ class Threads:
             self._hire()
 
 
-def timed_out(order: Order, outcome: Outcome) -> Outcome:
-    """The outcome of an order that was given up: "again" keeps how the last episode ended."""
-    kind, payload = order
+def timed_out(command: Command, outcome: Outcome) -> Outcome:
+    """The outcome of a command that was given up: "again" keeps how the last episode ended."""
+    kind, payload = command
     if kind in ("call", "set", "make"):
-        return (*outcome[:4], Answer(error=TimeoutError(outcome[4]["verdict"].reason)))
+        return (*outcome[:4], CallResult(error=TimeoutError(outcome[4]["verdict"].reason)))
     if kind != "again":
         return outcome
     final: dict[str, Any] = {"final_obs": payload[0], "final_info": payload[4]}

@@ -20,12 +20,12 @@ from gymnasium.vector.utils import CloudpickleWrapper, batch_space, concatenate,
 
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.vector.arguments import BackendMaker, checked_mode, checked_workers, makers_of, sharing
 from rlvr.envs.vector.coroutines import Coroutines
+from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Make, Outcome
 from rlvr.envs.vector.infos import Infos
 from rlvr.envs.vector.inline import Backend, Done, Inline
-from rlvr.envs.vector.making import BackendMaker, checked_mode, checked_workers, makers_of, sharing
 from rlvr.envs.vector.processes import Processes
-from rlvr.envs.vector.seat import Answer, Make, Order, Outcome, Seat
 from rlvr.envs.vector.threads import Threads
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,7 @@ NOT_SINGLE = ("num_envs", "vectorization_mode", "vector_kwargs", "backend", "aut
 
 
 class Ready(NamedTuple):
-    """What ``recv`` returns: everything by place, for the k environments named in ``ids``.
+    """What ``recv`` returns: everything by index, for the k environments named in ``ids``.
 
     Attributes:
         ids: [k], in the order in which they were ready.
@@ -75,7 +75,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             one that is stuck keeps its thread, which cannot be killed and is never used again. ``process`` is for
             environments that compute much or crash hard; a stuck one is killed. ``asyncio`` awaits environments whose
             ``step`` is a coroutine or that have a ``step_async``, and steps others in threads. Or a function of the
-            seats, the workers and the timeout that makes a back end of its own, such as ``rlvr.adapters.ray.actors()``.
+            slots, the workers and the timeout that makes a back end of its own, such as ``rlvr.adapters.ray.actors()``.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``; see https://farama.org/Vector-Autoreset-Mode.
         workers: how many threads (default: one for each environment, at most 256) or processes (default: one for each
             processor). Environments of one process are stepped in turn.
@@ -118,7 +118,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self._texts = isinstance(self.single_action_space, Text)
-        self._everyone = list(range(self.num_envs))
+        self._all_indices = list(range(self.num_envs))
         self._lock = threading.RLock()  # guards all that follows
         self._arrived = threading.Condition(self._lock)
         self._collecting = False  # whether a thread waits for the back end; others wait for that thread
@@ -127,7 +127,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self._ready: dict[int, Outcome] = {}  # done, in that order, and not received
         self._rounds: dict[int, Outcome | None] = {}  # the same for those that reset, step or call wait for
         self._begun: set[int] = set()
-        self._over = np.zeros(self.num_envs, dtype=np.bool_)
+        self._dones = np.zeros(self.num_envs, dtype=np.bool_)
         self._last: list[Any] = [None] * self.num_envs
 
     # Gymnasium's way: everybody at once
@@ -151,15 +151,15 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 gets ``seed + q``; without a seed, one that is drawn. Their next episodes are equal tasks again.
             ids: reset only these, and return only theirs, in this order.
         """
-        places, orders, masked = self._resets(seed, options, group_size, ids)
-        outcomes = self._round(places, orders)
-        if len(places) == self.num_envs and all(outcome[3] for outcome in outcomes):
+        indices, commands, masked = self._resets(seed, options, group_size, ids)
+        outcomes = self._round(indices, commands)
+        if len(indices) == self.num_envs and all(outcome[3] for outcome in outcomes):
             reason = outcomes[0][4]["verdict"].reason
             raise gym.error.Error(f"none of {len(outcomes)} environments could be reset: {reason}")
         infos: list[dict[str, Any] | None] = [outcome[4] for outcome in outcomes]
         if masked:
-            said = dict(zip(places, infos, strict=True))
-            infos, observed = [said.get(place) for place in self._everyone], self._last
+            given = dict(zip(indices, infos, strict=True))
+            infos, observed = [given.get(index) for index in self._all_indices], self._last
         else:
             observed = [outcome[0] for outcome in outcomes]
         return self._observations(observed), Infos(infos)
@@ -177,17 +177,17 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             with self._lock:
                 if not self._in_flight and not self._rounds and len(self._begun) == self.num_envs:
                     return self._step_in_turn(self._backend, actions)
-        places = self._places(ids)
-        outcomes = self._round(places, self._steps(places, actions))
+        indices = self._indices(ids)
+        outcomes = self._round(indices, self._steps(indices, actions))
         return self._observations([outcome[0] for outcome in outcomes]), *_columns(outcomes)
 
     def _step_in_turn(self, backend: Inline, actions: Any) -> Steps:
         self._check_open()
         if self.autoreset_mode is AutoresetMode.DISABLED:
-            self._check_under_way(self._everyone)
+            self._check_under_way(self._all_indices)
         checked = self._checked_actions(actions, self.num_envs)
         observed, rewards, terminations, truncations, infos = backend.step_all(checked)
-        self._over = terminations | truncations
+        self._dones = terminations | truncations
         self._last = list(observed)
         return self._observations(observed), rewards, terminations, truncations, Infos(infos)
 
@@ -214,8 +214,10 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self._check_count("value", len(values), self.num_envs)
         self._ask(*(("set", (name, value)) for value in values))
 
-    def _ask(self, *orders: Order) -> list[Any]:
-        outcomes = self._round(self._everyone, list(orders) if len(orders) > 1 else list(orders) * self.num_envs)
+    def _ask(self, *commands: Command) -> list[Any]:
+        outcomes = self._round(
+            self._all_indices, list(commands) if len(commands) > 1 else list(commands) * self.num_envs
+        )
         for outcome in outcomes:
             if "error" in outcome[4]:
                 raise outcome[4]["error"]
@@ -229,8 +231,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         Raises:
             ValueError: one of them is under way already.
         """
-        places = self._places(ids)
-        self._submit(places, self._steps(places, actions))
+        indices = self._indices(ids)
+        self._submit(indices, self._steps(indices, actions))
 
     def send_reset(
         self,
@@ -241,8 +243,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         group_size: int | None = None,
     ) -> None:
         """Begin a reset of these environments, and return at once. Arguments as in ``reset``."""
-        places, orders, _ = self._resets(seed, options, group_size, ids)
-        self._submit(places, orders)
+        indices, commands, _ = self._resets(seed, options, group_size, ids)
+        self._submit(indices, commands)
 
     def recv(self, min_ready: int = 1, timeout: float | None = None) -> Ready:
         """Wait until so many environments are ready, and take all that are.
@@ -272,29 +274,29 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         """How many environments were sent something that was not received."""
         return len(self._in_flight)
 
-    def _round(self, places: list[int], orders: list[Order]) -> list[Outcome]:
-        """Have each carry out its order, and wait for all of them."""
+    def _round(self, indices: list[int], commands: list[Command]) -> list[Outcome]:
+        """Have each carry out its command, and wait for all of them."""
         with self._lock:
-            self._submit(places, orders)
-            self._in_flight.difference_update(places)
-            self._rounds.update(dict.fromkeys(places))
+            self._submit(indices, commands)
+            self._in_flight.difference_update(indices)
+            self._rounds.update(dict.fromkeys(indices))
         try:
-            self._wait(lambda: all(self._rounds[place] is not None for place in places), None)
+            self._wait(lambda: all(self._rounds[index] is not None for index in indices), None)
         except BaseException:  # such as Ctrl-C: they are still there to be received
             with self._lock:
-                self._in_flight.update(places)
-                self._ready.update({place: done for place in places if (done := self._rounds.pop(place)) is not None})
+                self._in_flight.update(indices)
+                self._ready.update({index: done for index in indices if (done := self._rounds.pop(index)) is not None})
             raise
         with self._lock:
-            return [outcome for place in places if (outcome := self._rounds.pop(place)) is not None]
+            return [outcome for index in indices if (outcome := self._rounds.pop(index)) is not None]
 
-    def _submit(self, places: list[int], orders: list[Order]) -> None:
+    def _submit(self, indices: list[int], commands: list[Command]) -> None:
         with self._lock:
             backend = self._started()
-            if busy := (self._in_flight | self._rounds.keys()).intersection(places):
+            if busy := (self._in_flight | self._rounds.keys()).intersection(indices):
                 raise ValueError(f"environments {sorted(busy)} are under way: receive them first")
-            backend.submit(list(zip(places, orders, strict=True)))
-            self._in_flight.update(places)
+            backend.submit(list(zip(indices, commands, strict=True)))
+            self._in_flight.update(indices)
 
     def _wait(self, enough: Callable[[], bool], timeout: float | None) -> None:
         """Take in what is done until it is enough, or the time is up."""
@@ -324,11 +326,11 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 raise gym.error.Error("environments are under way that the back end knows nothing of: close this one")
 
     def _take(self, done: list[Done]) -> None:
-        for place, outcome in done:
-            (self._rounds if place in self._rounds else self._ready)[place] = outcome
-            if not isinstance(outcome[4], Answer):
-                self._over[place] = outcome[2] or outcome[3]
-                self._last[place] = outcome[0]
+        for index, outcome in done:
+            (self._rounds if index in self._rounds else self._ready)[index] = outcome
+            if not isinstance(outcome[4], CallResult):
+                self._dones[index] = outcome[2] or outcome[3]
+                self._last[index] = outcome[0]
 
     # beginning and ending
 
@@ -361,41 +363,41 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                     first.spec = copy.deepcopy(self.spec)
                     first.spec.kwargs = {k: v for k, v in first.spec.kwargs.items() if k not in NOT_SINGLE}
                 mode, space = self.autoreset_mode, self.single_observation_space
-                seats = [Seat(make, mode, space) for make in self._makers]
+                slots = [EnvSlot(make, mode, space) for make in self._makers]
                 if self.backend in ("sync", "thread", "asyncio"):  # the others have them elsewhere
-                    seats[0].env = self._first
+                    slots[0].env = self._first
                 match self.backend:
                     case "sync":
-                        self._backend = Inline(seats)
+                        self._backend = Inline(slots)
                     case "thread":
-                        self._backend = Threads(seats, self.workers, self.timeout)
+                        self._backend = Threads(slots, self.workers, self.timeout)
                     case "asyncio":
-                        self._backend = Coroutines(seats, self.workers, self.timeout)
+                        self._backend = Coroutines(slots, self.workers, self.timeout)
                     case "process":
-                        self._backend = Processes(seats, self.workers, self.timeout)
+                        self._backend = Processes(slots, self.workers, self.timeout)
                     case str():
                         raise ValueError(f"no back end {self.backend!r}")
                     case make:
-                        self._backend = make(seats, self.workers, self.timeout)
+                        self._backend = make(slots, self.workers, self.timeout)
                 weakref.finalize(self, _close, self._backend, os.getpid())
             return self._backend
 
     # what is asked, checked
 
-    def _places(self, ids: Sequence[int] | None) -> list[int]:
+    def _indices(self, ids: Sequence[int] | None) -> list[int]:
         if ids is None:
-            return self._everyone
-        places = [operator.index(place) for place in ids]
-        wrong = [place for place in places if not 0 <= place < self.num_envs]
-        if wrong or not places or len(set(places)) < len(places):
-            raise ValueError(f"ids are different numbers from 0 to {self.num_envs - 1}, at least one; got {places}")
-        return places
+            return self._all_indices
+        indices = [operator.index(index) for index in ids]
+        wrong = [index for index in indices if not 0 <= index < self.num_envs]
+        if wrong or not indices or len(set(indices)) < len(indices):
+            raise ValueError(f"ids are different numbers from 0 to {self.num_envs - 1}, at least one; got {indices}")
+        return indices
 
-    def _steps(self, places: list[int], actions: Any) -> list[Order]:
+    def _steps(self, indices: list[int], actions: Any) -> list[Command]:
         self._check_open()
-        if self.autoreset_mode is AutoresetMode.DISABLED or not self._begun.issuperset(places):
-            self._check_under_way(places)
-        return [("step", action) for action in self._checked_actions(actions, len(places))]
+        if self.autoreset_mode is AutoresetMode.DISABLED or not self._begun.issuperset(indices):
+            self._check_under_way(indices)
+        return [("step", action) for action in self._checked_actions(actions, len(indices))]
 
     def _checked_actions(self, actions: Any, count: int) -> Sequence[Any]:
         if self._texts:
@@ -412,29 +414,29 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
 
     def _resets(
         self, seed: Any, options: Any, group_size: int | None, ids: Sequence[int] | None
-    ) -> tuple[list[int], list[Order], bool]:
+    ) -> tuple[list[int], list[Command], bool]:
         """Which environments are reset, with what, and whether a mask names them."""
-        places, masked = self._places(ids), False
+        indices, masked = self._indices(ids), False
         if isinstance(options, Mapping):
             options = dict(options)
             group_size = options.pop("group_size", group_size)
             if "reset_mask" in options:
                 if ids is not None:
                     raise ValueError("name the environments by reset_mask or by ids, not both")
-                places, masked = np.flatnonzero(self._mask(options.pop("reset_mask"))).tolist(), True
+                indices, masked = np.flatnonzero(self._mask(options.pop("reset_mask"))).tolist(), True
         every: list[Any] = (
-            [options or None] * len(places) if options is None or isinstance(options, dict) else list(options)
+            [options or None] * len(indices) if options is None or isinstance(options, dict) else list(options)
         )
-        self._check_count("dict of options", len(every), len(places))
-        seeds = self._seeds(seed, places, group_size, masked)
-        self._begun.update(places)
-        return places, [("reset", pair) for pair in zip(seeds, every, strict=True)], masked
+        self._check_count("dict of options", len(every), len(indices))
+        seeds = self._seeds(seed, indices, group_size, masked)
+        self._begun.update(indices)
+        return indices, [("reset", pair) for pair in zip(seeds, every, strict=True)], masked
 
-    def _seeds(self, seed: Any, places: list[int], group_size: int | None, masked: bool) -> list[int | None]:
+    def _seeds(self, seed: Any, indices: list[int], group_size: int | None, masked: bool) -> list[int | None]:
         size = 1 if group_size is None else operator.index(group_size)
-        if size < 1 or len(places) % size:
-            raise ValueError(f"{len(places)} environments cannot be divided into groups of {group_size!r}")
-        groups = len(places) // size
+        if size < 1 or len(indices) % size:
+            raise ValueError(f"{len(indices)} environments cannot be divided into groups of {group_size!r}")
+        groups = len(indices) // size
         seeds: list[int | None] = [None] * groups
         if seed is None:
             if group_size is not None:
@@ -442,14 +444,14 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         elif isinstance(seed, Sequence | np.ndarray) and not isinstance(seed, str):
             seeds = [None if one is None else operator.index(one) for one in seed]
             if masked and size == 1 and len(seeds) == self.num_envs:  # Gymnasium's: one for each, reset or not
-                seeds = [seeds[place] for place in places]
-            if size > 1 and len(seeds) == len(places):
+                seeds = [seeds[index] for index in indices]
+            if size > 1 and len(seeds) == len(indices):
                 return seeds
             self._check_count("seed", len(seeds), groups)
         else:
             first = operator.index(seed)
             super().reset(seed=first)
-            seeds = [first + place for place in (places if size == 1 else range(groups))]
+            seeds = [first + index for index in (indices if size == 1 else range(groups))]
         return [one for one in seeds for _ in range(size)]
 
     def _mask(self, mask: Any) -> Array:
@@ -459,11 +461,11 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise ValueError(f"options['reset_mask'] must have shape ({self.num_envs},) and a True in it, got {mask!r}")
         return mask
 
-    def _check_under_way(self, places: list[int]) -> None:
-        if strangers := [place for place in places if place not in self._begun]:
+    def _check_under_way(self, indices: list[int]) -> None:
+        if strangers := [index for index in indices if index not in self._begun]:
             raise gym.error.ResetNeeded(f"environments {strangers} were never reset: call reset() first")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._over[places].any():
-            ended = [place for place in places if self._over[place]]
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._dones[indices].any():
+            ended = [index for index in indices if self._dones[index]]
             raise gym.error.ResetNeeded(f"the episodes of {ended} are over, and with Disabled only reset() goes on")
 
     def _check_open(self) -> None:

@@ -2,17 +2,17 @@
 
 Messages are pickled tuples over a socket, each a kind and what belongs to it. To the worker:
 
-    ("seats", {place: (maker, state)})   take these environments; a maker is pickled on its own, and ``state`` is the
-                                         pickle of a seat that was brought over from another worker, or a new seat
-    ("orders", [(place, order), …])      carry these out, in turn
-    ("rescue", place)                    if that environment is under way: touch no other any more, and send them here
+    ("slots", {index: (maker, state)})   take these environments; a maker is pickled on its own, and ``state`` is the
+                                         pickle of a slot that was brought over from another worker, or a new slot
+    ("commands", [(index, command), …])      carry these out, in turn
+    ("rescue", index)                    if that environment is under way: touch no other any more, and send them here
     ("close", None)                      close every environment, and end
 
 From the worker:
 
-    ("ready", None)                      the environments of "seats" are there, or their failure is known
-    ("done", [(place, outcome), …])      in the order of "orders"; as many at a time as have gathered
-    ("rescued", {place: state} or None)  the pickles of those that can be pickled; None: that one is not under way
+    ("ready", None)                      the environments of "slots" are there, or their failure is known
+    ("done", [(index, outcome), …])      in the order of "commands"; as many at a time as have gathered
+    ("rescued", {index: state} or None)  the pickles of those that can be pickled; None: that one is not under way
     ("broken", reason)                   a message could not be read
 
 One thread reads, one writes, and the main thread steps the environments, so that a worker whose environment is stuck
@@ -33,9 +33,9 @@ from typing import Any
 
 from gymnasium.vector.utils import CloudpickleWrapper
 
-from rlvr.envs.vector.seat import Answer, Order, Outcome, Seat
+from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
 
-Job = tuple[int, Order]
+Job = tuple[int, Command]
 
 
 def pack(message: tuple[str, Any]) -> bytes:
@@ -69,7 +69,7 @@ class Worker:
 
     def __init__(self, channel: Connection) -> None:
         self._channel = channel
-        self._seats: dict[int, Seat] = {}
+        self._slots: dict[int, EnvSlot] = {}
         self._orders: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._outbox: SimpleQueue[tuple[str, Any]] = SimpleQueue()
         self._gate = threading.Lock()  # held while the environment under way changes
@@ -113,40 +113,40 @@ class Worker:
         while True:
             kind, content = self._orders.get()
             if kind == "close":
-                for seat in self._seats.values():
-                    seat.close()
+                for slot in self._slots.values():
+                    slot.close()
                 return
-            if kind == "seats":
+            if kind == "slots":
                 self._take(content)
                 continue
-            for place, order in content:
+            for index, command in content:
                 with self._gate:
-                    self._running = place
-                outcome = self._seats[place].run(order)
+                    self._running = index
+                outcome = self._slots[index].run(command)
                 with self._gate:
                     self._running = None
-                self._outbox.put(("done", (place, outcome)))
+                self._outbox.put(("done", (index, outcome)))
 
-    def _take(self, seats: dict[int, tuple[Any, Seat | bytes]]) -> None:
-        for place, (make, state) in seats.items():
-            seat = pickle.loads(state) if isinstance(state, bytes) else state
-            seat.make = make
-            if seat.env is None:
-                seat.run(("make", None))  # if it fails it is tried again, and answered for, by the first order
-            self._seats[place] = seat
+    def _take(self, slots: dict[int, tuple[Any, EnvSlot | bytes]]) -> None:
+        for index, (make, state) in slots.items():
+            slot = pickle.loads(state) if isinstance(state, bytes) else state
+            slot.make = make
+            if slot.env is None:
+                slot.run(("make", None))  # if it fails it is tried again, and answered for, by the first command
+            self._slots[index] = slot
         self._outbox.put(("ready", None))
 
-    def _rescue(self, place: int) -> None:
+    def _rescue(self, index: int) -> None:
         self._gate.acquire()  # for good, if we hand them out: the main thread must not begin anything else
-        if self._running != place:
+        if self._running != index:
             self._gate.release()
             self._outbox.put(("rescued", None))
             return
         saved = {}
-        for other, seat in self._seats.items():
-            if other != place:
+        for other, slot in self._slots.items():
+            if other != index:
                 try:
-                    saved[other] = pickle.dumps(seat, pickle.HIGHEST_PROTOCOL)
+                    saved[other] = pickle.dumps(slot, pickle.HIGHEST_PROTOCOL)
                 except Exception:  # it has something that cannot be pickled: it is lost, and said to be
                     continue
         self._outbox.put(("rescued", saved))
@@ -157,17 +157,17 @@ class Worker:
         try:
             data = pack(("done", done))
         except Exception:
-            data = pack(("done", [self._sendable(place, outcome) for place, outcome in done]))
+            data = pack(("done", [self._sendable(index, outcome) for index, outcome in done]))
         self._channel.send_bytes(data)
 
-    def _sendable(self, place: int, outcome: Outcome) -> tuple[int, Outcome]:
+    def _sendable(self, index: int, outcome: Outcome) -> tuple[int, Outcome]:
         try:
             pack(("done", outcome))
         except Exception as error:
             reason = f"what the environment said cannot be sent to another process: {error}"
-            if isinstance(outcome[4], Answer):
-                return place, (*outcome[:4], Answer(error=TypeError(reason)))
-            seat = self._seats[place]
-            seat.over = True
-            return place, seat.failure("env_error", reason)
-        return place, outcome
+            if isinstance(outcome[4], CallResult):
+                return index, (*outcome[:4], CallResult(error=TypeError(reason)))
+            slot = self._slots[index]
+            slot.done = True
+            return index, slot.failure("env_error", reason)
+        return index, outcome

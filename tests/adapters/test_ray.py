@@ -43,9 +43,9 @@ def test_a_missing_or_old_ray_is_one_clear_error(monkeypatch):
 def test_a_back_end_of_ones_own_is_given_the_seats():
     from rlvr.envs.vector.inline import Inline
 
-    def inline(seats, workers, timeout):
-        asked.append((len(seats), workers, timeout))
-        return Inline(seats)
+    def inline(slots, workers, timeout):
+        asked.append((len(slots), workers, timeout))
+        return Inline(slots)
 
     asked = []
     with VectorEnv(GUESS, 3, backend=inline, workers=2, timeout=9.0) as vector:

@@ -72,13 +72,13 @@ def rows(infos: dict, count: int) -> list[dict]:
         if key.startswith("_"):
             continue
         parts = rows(column, count) if isinstance(column, dict) else column
-        for place in range(count):
-            if infos[f"_{key}"][place]:
-                single[place][key] = parts[place]
+        for index in range(count):
+            if infos[f"_{key}"][index]:
+                single[index][key] = parts[index]
     return single
 
 
-def told(turn: int, action: str) -> dict:
+def step_info(turn: int, action: str) -> dict:
     """The info of a puppet's step."""
     return {"turn": turn, "action": action, "value": turn, "error": None}
 
@@ -94,17 +94,17 @@ class ByHand:
         return [env.reset(seed=seed, options=options) for env, seed in zip(self.envs, seeds, strict=True)]
 
     def step(self, actions):
-        return [self.one(place, action) for place, action in enumerate(actions)]
+        return [self.one(index, action) for index, action in enumerate(actions)]
 
-    def one(self, place, action):
-        env = self.envs[place]
-        if self.over[place] and self.mode is AutoresetMode.NEXT_STEP:
-            self.over[place] = False
+    def one(self, index, action):
+        env = self.envs[index]
+        if self.over[index] and self.mode is AutoresetMode.NEXT_STEP:
+            self.over[index] = False
             observation, info = env.reset()
             return observation, 0.0, False, False, info
         observation, reward, terminated, truncated, info = env.step(action)
-        self.over[place] = terminated or truncated
-        if self.over[place] and self.mode is AutoresetMode.SAME_STEP:
+        self.over[index] = terminated or truncated
+        if self.over[index] and self.mode is AutoresetMode.SAME_STEP:
             final = {"final_obs": observation, "final_info": info}
             observation, info = env.reset()
             info = final | info
@@ -162,8 +162,8 @@ def test_plays_as_single_environments_do(build, backend, mode):
         if mode is AutoresetMode.DISABLED and any(single.over):
             mask = np.array(single.over)
             observations, infos = vector.reset(options={"reset_mask": mask})
-            for place in np.flatnonzero(mask):
-                assert (observations[place], rows(infos, 5)[place]) == single.envs[place].reset()
+            for index in np.flatnonzero(mask):
+                assert (observations[index], rows(infos, 5)[index]) == single.envs[index].reset()
             single.over = [False] * 5
 
 
@@ -251,8 +251,8 @@ def test_infos_are_laid_out_as_gymnasium_lays_them_out(given_rows):
     base = gym.vector.VectorEnv()
     base.num_envs = len(given_rows)
     reference: dict = {}
-    for place, row in enumerate(given_rows):
-        reference = base._add_info(reference, row, place)
+    for index, row in enumerate(given_rows):
+        reference = base._add_info(reference, row, index)
     equal(Infos(given_rows), reference)
 
 
@@ -299,7 +299,7 @@ def test_methods_and_attributes_of_the_environments(build, backend):
         vector.set_attr("turn", [1, 2])
     same(
         vector.step(["go"] * 3),
-        [(f"seed {s} episode 1 turn 10", 10.0, False, False, told(10, "go")) for s in (4, 5, 6)],
+        [(f"seed {s} episode 1 turn 10", 10.0, False, False, step_info(10, "go")) for s in (4, 5, 6)],
     )
     assert (os.getpid() in vector.call("pid")) == (backend != "process")
 
@@ -356,7 +356,7 @@ def story(vector: VectorEnv, bad: str) -> list:
 
 
 @functools.cache
-def told_by_sync(bad: str, mode: AutoresetMode) -> str:
+def seen_by_sync(bad: str, mode: AutoresetMode) -> str:
     with VectorEnv(Puppet, 4, autoreset_mode=mode) as vector:
         return repr(story(vector, bad))
 
@@ -367,7 +367,7 @@ def told_by_sync(bad: str, mode: AutoresetMode) -> str:
 def test_one_that_goes_wrong_ends_alone(build, bad, backend, mode):
     vector = build(backend=backend, autoreset_mode=mode)
     seen = story(vector, bad)
-    assert repr(seen) == told_by_sync(bad, mode), "the back end makes no difference"
+    assert repr(seen) == seen_by_sync(bad, mode), "the back end makes no difference"
     observations, rewards, terminations, truncations, infos = seen[2]
     final = infos[1].get("final_info", infos[1])
     assert final["verdict"].status == "env_error"
@@ -376,8 +376,8 @@ def test_one_that_goes_wrong_ends_alone(build, bad, backend, mode):
     assert (rewards[1], terminations[1], truncations[1]) == (0.0, False, True)
     assert infos[1].get("final_obs", observations[1]) == final["verdict"].reason
     assert final["verdict"].reason.startswith("step: ")
-    for place in (0, 2):
-        assert [part[0][place] for part in seen[1:]] == [f"seed {30 + place} episode 1 turn {n}" for n in (1, 2, 3, 4)]
+    for index in (0, 2):
+        assert [part[0][index] for part in seen[1:]] == [f"seed {30 + index} episode 1 turn {n}" for n in (1, 2, 3, 4)]
     after = seen[3][0][1] if mode is AutoresetMode.NEXT_STEP else observations[1]
     assert after.endswith("episode 1 turn 0"), "another one took its place"
     assert "seed 31 " not in after
@@ -468,11 +468,11 @@ def test_a_killed_worker_is_replaced(build, mode):
     } == {"env_error"}
     assert seen[0][3].tolist() == [False, True, False, False, True, False]
     observations = vector.step(["c"] * 6)[0]
-    for place in (0, 2, 3, 5):
-        assert observations[place] == f"seed {place} episode 1 turn 3"
+    for index in (0, 2, 3, 5):
+        assert observations[index] == f"seed {index} episode 1 turn 3"
     after = vector.call("pid")
     assert [one == other for one, other in zip(before, after, strict=True)] == [True, False, True, True, False, True]
-    assert vector.reset(seed=0)[0] == tuple(f"seed {place} episode 1 turn 0" for place in range(6))
+    assert vector.reset(seed=0)[0] == tuple(f"seed {index} episode 1 turn 0" for index in range(6))
 
 
 def test_a_worker_killed_from_outside_while_nobody_looked_is_noticed(build):
@@ -491,11 +491,11 @@ def test_a_worker_killed_from_outside_while_nobody_looked_is_noticed(build):
     assert vector.reset(seed=3)[0][1] == "seed 4 episode 1 turn 0", "a reset has nothing to lose"
 
 
-def test_a_killed_nursery_is_replaced(build):
+def test_a_killed_fork_server_is_replaced(build):
     vector = build(Puppet, 2, backend="process")
     vector.reset(seed=0)
-    os.kill(vector._backend._nursery._process.pid, 9)
-    vector._backend._nursery._process.wait()
+    os.kill(vector._backend._fork_server._process.pid, 9)
+    vector._backend._fork_server._process.wait()
     assert vector.step(["a", "die"])[3].tolist() == [False, True]
     assert vector.step(["b", "b"])[0][0] == "seed 0 episode 1 turn 2"
 
@@ -507,7 +507,7 @@ def test_what_ctrl_c_interrupted_can_still_be_received(build):
     with pytest.raises(KeyboardInterrupt):
         vector.step(["a", "b", "c"], ids=[0, 1, 2])
     assert vector.in_flight == 3
-    vector._backend._seats[1].env.act = Puppet().act
+    vector._backend._slots[1].env.act = Puppet().act
     assert vector.recv(min_ready=3).ids.tolist() == [0, 1, 2]
 
 
@@ -552,8 +552,8 @@ def test_one_over_its_time_ends_alone(build, hang, backend, env, mode):
     assert not final["verdict"].valid
     assert final["verdict"].reason == "step: no answer within 2 s"
     assert (rewards[1], terminations[1], truncations[1]) == (0.0, False, True)
-    assert [observations[place] for place in (0, 2, 3)] == [
-        f"seed {30 + place} episode 1 turn 2" for place in (0, 2, 3)
+    assert [observations[index] for index in (0, 2, 3)] == [
+        f"seed {30 + index} episode 1 turn 2" for index in (0, 2, 3)
     ]
     seen = observations[1] if mode is AutoresetMode.SAME_STEP else vector.step(["c"] * 4)[0][1]
     assert seen.endswith("episode 1 turn 0")
@@ -608,7 +608,7 @@ def test_a_stuck_thread_is_left_alone_and_ends_by_itself(build, tmp_path):
 
 
 def gates(folder: Path, count: int) -> list[Path]:
-    return [folder / f"gate{place}" for place in range(count)]
+    return [folder / f"gate{index}" for index in range(count)]
 
 
 @pytest.mark.parametrize(
@@ -638,8 +638,8 @@ def test_whoever_is_ready_goes_on(build, tmp_path, backend, env):
     same(
         vector.step(["go", "end"], ids=[2, 0]),
         [
-            ("seed 2 episode 1 turn 4", 4.0, False, False, told(4, "go")),
-            ("seed 0 episode 1 turn 2", 2.0, True, False, told(2, "end")),
+            ("seed 2 episode 1 turn 4", 4.0, False, False, step_info(4, "go")),
+            ("seed 0 episode 1 turn 2", 2.0, True, False, step_info(2, "end")),
         ],
     )
     vector.send_reset([0], seed=9)
@@ -651,7 +651,7 @@ def test_whoever_is_ready_goes_on(build, tmp_path, backend, env):
 def test_in_turn_is_ready_in_the_order_in_which_it_was_sent(build):
     vector = build(Puppet, 3)
     vector.send_reset(seed=0)
-    assert vector.recv(min_ready=3).observations == tuple(f"seed {place} episode 1 turn 0" for place in range(3))
+    assert vector.recv(min_ready=3).observations == tuple(f"seed {index} episode 1 turn 0" for index in range(3))
     vector.send(["a", "b"], ids=[2, 0])
     assert vector.recv().ids.tolist() == [2]
     vector.send(["c"], ids=[1])
@@ -667,23 +667,23 @@ def test_the_order_of_work_does_not_change_what_is_done(build, backend):
         "rlvr/GuessNumber-v0", 4, backend=backend, workers=None if backend == "sync" else 2, autoreset_mode="SameStep"
     )
     vector.reset(seed=3)
-    seen: dict[int, list] = {place: [] for place in range(4)}
+    seen: dict[int, list] = {index: [] for index in range(4)}
     rng = random.Random(1)
     vector.send(["\\boxed{40}"] * 4)
     while any(len(steps) < 12 for steps in seen.values()):
         ready = vector.recv(min_ready=rng.randint(1, vector.in_flight))
-        for place, observation, reward in zip(
+        for index, observation, reward in zip(
             ready.ids.tolist(), ready.observations, ready.rewards.tolist(), strict=True
         ):
-            seen[place].append((observation, reward))
-        again = [place for place in ready.ids.tolist() if len(seen[place]) < 12]
+            seen[index].append((observation, reward))
+        again = [index for index in ready.ids.tolist() if len(seen[index]) < 12]
         rng.shuffle(again)
         if again:
             vector.send(["\\boxed{40}"] * len(again), ids=again)
     single = ByHand(lambda: TextEnv(GuessNumber()), 4, AutoresetMode.SAME_STEP)
     single.reset(range(3, 7))
     steps = [single.step(["\\boxed{40}"] * 4) for _ in range(12)]
-    assert seen == {place: [outcomes[place][:2] for outcomes in steps] for place in range(4)}
+    assert seen == {index: [outcomes[index][:2] for outcomes in steps] for index in range(4)}
 
 
 def test_coroutines_need_no_threads_and_may_be_all_there_is(build, tmp_path):
@@ -717,11 +717,11 @@ def test_one_thread_sends_while_another_receives(build):
 
     thread = threading.Thread(target=receive)
     thread.start()
-    for place in list(range(8)) * 5:
-        while received.count(place) < sum(one == place for one in begun):
+    for index in list(range(8)) * 5:
+        while received.count(index) < sum(one == index for one in begun):
             time.sleep(0.001)
-        vector.send(["go"], ids=[place])
-        begun.append(place)
+        vector.send(["go"], ids=[index])
+        begun.append(index)
         sent.release()
     thread.join()
     assert sorted(received) == sorted(begun)
@@ -757,7 +757,7 @@ def test_who_steps_gets_its_own_while_another_receives(build, tmp_path, backend)
     thread.start()
     for turn in (1, 2, 3):  # although that thread is the one that listens
         assert vector.step(["go", "go"], ids=[2, 1])[0] == tuple(
-            f"seed {place} episode 1 turn {turn}" for place in (2, 1)
+            f"seed {index} episode 1 turn {turn}" for index in (2, 1)
         )
     assert received == []
     (tmp_path / "gate").touch()
@@ -804,7 +804,7 @@ def test_closing_closes_the_environments_and_leaves_nothing(tmp_path, backend):
     vector.reset(seed=0)
     vector.call("note_close", tmp_path / "closed")
     pids = set(vector.call("pid")) - {os.getpid()}
-    nursery = vector._backend._nursery._process if backend == "process" else None
+    server = vector._backend._fork_server._process if backend == "process" else None
     worker = threading.Thread(target=vector.close)  # in any thread
     worker.start()
     worker.join()
@@ -814,7 +814,7 @@ def test_closing_closes_the_environments_and_leaves_nothing(tmp_path, backend):
     for pid in pids:
         with pytest.raises(ProcessLookupError):
             os.kill(pid, 0)
-    assert nursery is None or nursery.returncode is not None
+    assert server is None or server.returncode is not None
     assert not multiprocessing.active_children()
     for use in (
         vector.reset,
@@ -877,7 +877,7 @@ class Mine(gym.Env):
         return "", 0.0, False, False, {}
 
 vector = VectorEnv(lambda: Mine(), 2, backend="process", workers=2)
-print(*vector.reset(seed=0)[0], vector._backend._nursery._process.pid, flush=True)
+print(*vector.reset(seed=0)[0], vector._backend._fork_server._process.pid, flush=True)
 sys.stdin.read()
 """
 
@@ -990,6 +990,15 @@ def test_environments_of_different_ids_and_of_different_spaces(build):
     vector = build([Puppet, Walk], None)
     _, infos = vector.reset(seed=0)
     assert "those of the first are" in infos["verdict"][1].reason
+
+
+@pytest.mark.parametrize(("old", "new"), [("Seat", "EnvSlot"), ("Order", "Command"), ("Answer", "CallResult")])
+def test_names_of_the_version_before_warn(old, new):
+    before, now = (importlib.import_module(f"rlvr.envs.vector.{name}") for name in ("seat", "env_slot"))
+    with pytest.warns(DeprecationWarning, match=f"seat.{old} is now rlvr.envs.vector.env_slot.{new}"):
+        assert getattr(before, old) is getattr(now, new)
+    with pytest.raises(AttributeError, match="nothing"):
+        _ = before.nothing
 
 
 def test_importing_the_package_does_not_import_it():

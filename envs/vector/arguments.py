@@ -1,4 +1,4 @@
-"""Making: what a vector environment is made of, from what its user says."""
+"""Arguments: what a user gives a vector environment, checked."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from typing import Any
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
+from rlvr.envs.vector.env_slot import Env, EnvSlot, Make
 from rlvr.envs.vector.inline import Backend
-from rlvr.envs.vector.seat import Env, Make, Seat
 
-# From the seats, the number of workers and the timeout to where the environments run.
-BackendMaker = Callable[[list[Seat], int, float | None], Backend]
+# From the slots, the number of workers and the timeout to where the environments run.
+BackendMaker = Callable[[list[EnvSlot], int, float | None], Backend]
 BACKENDS = ("sync", "thread", "process", "asyncio")
 MOST_THREADS = 256
 

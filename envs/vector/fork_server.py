@@ -1,8 +1,8 @@
-"""Nursery: a process that has imported what environments need, and forks workers in milliseconds.
+"""ForkServer: a process that has imported what environments need, and forks workers in milliseconds.
 
 It is a fresh interpreter, so a worker inherits no thread, no CUDA context and no ``__main__`` of the user: a script
 needs no ``if __name__ == "__main__"``. Nothing outlives the user's process, however that ends: when a socket to it
-closes, the nursery ends with all its children, and so does each worker.
+closes, the fork server ends with all its children, and so does each worker.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ PID = struct.Struct("<cq")
 REPLY = b"."
 
 
-class Nursery:
-    """The user's end of a nursery. Safe to use from any thread.
+class ForkServer:
+    """The user's end of a fork server. Safe to use from any thread.
 
     Raises:
         OSError: the process could not be started.
@@ -59,7 +59,7 @@ class Nursery:
         with theirs:
             code = (
                 f"import sys; sys.path[:] = {sys.path!r}; "
-                f"from rlvr.envs.vector.nursery import main; main({theirs.fileno()})"
+                f"from rlvr.envs.vector.fork_server import main; main({theirs.fileno()})"
             )
             self._process = subprocess.Popen(
                 [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
@@ -86,7 +86,7 @@ def _exactly(source: socket.socket, count: int) -> bytes:
 
 
 def main(descriptor: int) -> None:
-    """The nursery itself: forks and kills as asked, until the socket closes."""
+    """The fork server itself: forks and kills as asked, until the socket closes."""
     import rlvr.envs  # noqa: F401  (workers find it imported)
     from rlvr.envs.vector.worker import work
 

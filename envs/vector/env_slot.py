@@ -1,0 +1,251 @@
+"""EnvSlot: one environment, and everything that can happen to it. The same in every back end.
+
+What an environment does never raises here. If it raises, its episode ends with an ``env_error`` verdict and another
+environment takes its place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import batch_space, create_empty_array, iterate
+
+from rlvr.envs.core.images import text_space, with_text
+from rlvr.envs.core.seeding import digest
+from rlvr.envs.core.spaces import Text
+from rlvr.envs.core.verdict import Status, Verdict
+
+Env = gym.Env[Any, Any]
+Make = Callable[[], Env]
+# Observation, reward, terminated, truncated, info. A reset's has reward 0.0; only one that failed is truncated.
+Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
+# ("reset", (seed, options)), ("step", action), ("again", the outcome of an episode that ended without us),
+# ("make", None), ("call", (name, args, kwargs)), ("set", (name, value)).
+Command = tuple[str, Any]
+# A method of the environment, and what it is called with; sent the result, or thrown the exception.
+Plan = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Outcome]
+
+
+class CallResult(dict[str, Any]):
+    """The info of a command that is no play: the "value" that was asked for, or the "error" that was raised."""
+
+
+FAULTS = (Exception, SystemExit)  # an environment that calls sys.exit() has crashed; Ctrl-C is the user's
+
+
+class EnvSlot:
+    """One environment behind a vector environment.
+
+    Args:
+        make: makes the environment, and another one after a crash.
+        mode: what follows the end of an episode.
+        space: of its observations; what stands in for the observation of a failed one.
+        seed: the last seed it was given. An environment that takes another's place is seeded from this, so that its
+            episodes are the same wherever it runs.
+        generation: how often the whole slot was replaced.
+    """
+
+    def __init__(
+        self, make: Make, mode: AutoresetMode, space: gym.Space[Any], seed: int | None = None, generation: int = 0
+    ) -> None:
+        self.make = make
+        self.mode = mode
+        self.space = space
+        self.seed = seed
+        self.generation = generation
+        self.env: Env | None = None
+        self.done = True
+        self.lost = ""  # why the episode under way is lost, if it is
+        self._crashes = 0
+        self._fresh = generation > 0  # whether the environment stands in for another and was not reset yet
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "make"}  # who unpickles it knows how
+
+    # playing a command
+
+    def run(self, command: Command) -> Outcome:
+        """Carry out a command in this thread."""
+        if command[0] in ("make", "call", "set"):
+            return self._ask(command)
+        plan = self._plan(command)
+        try:
+            name, args, kwargs = next(plan)
+            while True:
+                try:
+                    value = getattr(self.made(), name)(*args, **kwargs)
+                except FAULTS as error:
+                    name, args, kwargs = plan.throw(error)
+                else:
+                    name, args, kwargs = plan.send(value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    async def arun(self, command: Command) -> Outcome:
+        """Carry out a command with the environment's coroutines."""
+        plan = self._plan(command)
+        try:
+            name, args, kwargs = next(plan)
+            while True:
+                try:
+                    value = getattr(self.made(), self._coroutine(name) or name)(*args, **kwargs)
+                    if inspect.isawaitable(value):
+                        value = await value
+                except asyncio.CancelledError:
+                    running = asyncio.current_task()
+                    if running is None or running.cancelling():
+                        raise
+                    name, args, kwargs = plan.throw(RuntimeError("something that it waited for was cancelled"))
+                except FAULTS as error:
+                    name, args, kwargs = plan.throw(error)
+                else:
+                    name, args, kwargs = plan.send(value)
+        except StopIteration as stop:
+            return stop.value  # type: ignore[no-any-return]
+
+    def awaits(self) -> bool:
+        """Whether the environment's step is a coroutine, or it has a ``step_async`` beside it."""
+        return self.env is not None and self._coroutine("step") is not None
+
+    def made(self) -> Env:
+        """The environment, made if there is none."""
+        if self.env is None:
+            env = self.make()
+            if env.observation_space != self.space:
+                env.close()
+                raise ValueError(f"its observations are {env.observation_space}, those of the first are {self.space}")
+            self.env = env
+        return self.env
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        """What an outcome becomes whose episode is over: SAME_STEP goes on at once."""
+        self.done = True
+        return self.run(("again", outcome)) if self.mode is AutoresetMode.SAME_STEP else outcome
+
+    def close(self) -> None:
+        env, self.env = self.env, None
+        if env is not None:
+            with suppress(*FAULTS):
+                env.close()
+
+    # what goes wrong
+
+    def crashed(self, error: BaseException, where: str) -> Outcome:
+        """The outcome of an exception; the environment is given up."""
+        self.close()
+        self.done = self._fresh = True
+        self._crashes += 1
+        try:
+            reason = f"{where}: {type(error).__name__}: {error}"
+        except Exception:
+            reason = f"{where}: {type(error).__name__}, which cannot be shown"
+        return self.failure("env_error", reason)
+
+    def failure(self, status: Status, reason: str) -> Outcome:
+        """An episode that ends here through no fault of the policy."""
+        reason = reason[:500]
+        if isinstance(self.space, Text):
+            stand_in: Any = reason[: self.space.max_length]
+        else:
+            one = batch_space(self.space, 1)
+            stand_in = next(iter(iterate(one, create_empty_array(self.space, 1, np.zeros))))
+            if isinstance(text_space(self.space), Text):
+                stand_in = with_text(stand_in, reason)
+        return stand_in, 0.0, False, True, {"verdict": Verdict(0.0, status, reason=reason), "success": False}
+
+    def verified(self, outcome: Any) -> Outcome:
+        """The result of a step, or what becomes of the environment when it is none."""
+        try:
+            return self._checked(outcome)
+        except FAULTS as error:
+            return self.crashed(error, "step")
+
+    def _checked(self, outcome: Any) -> Outcome:
+        observation, reward, terminated, truncated, info = outcome
+        if not math.isfinite(reward := float(reward)):
+            raise ValueError(f"the reward was {reward!r}")
+        return observation, reward, bool(terminated), bool(truncated), self._fitting(observation, info)
+
+    def _fitting(self, observation: Any, info: Any) -> dict[str, Any]:
+        """The info, as a plain dict, if the observation can stand in a batch with others."""
+        shape = self.space.shape
+        if isinstance(self.space, Text) and not isinstance(observation, str):
+            raise TypeError(f"an observation is text, got {type(observation).__name__}")
+        if shape is not None and np.shape(observation) != shape:
+            raise ValueError(f"an observation has shape {shape}, got {np.shape(observation)}")
+        if not isinstance(info, dict):
+            raise TypeError(f"info is a dict, got {type(info).__name__}")
+        return info if type(info) is dict else dict(info)
+
+    # the plans
+
+    def _plan(self, command: Command) -> Plan:
+        kind, payload = command
+        if kind == "reset":
+            return self._reset(*payload)
+        return self._step(payload) if kind == "step" else self._again(payload)
+
+    def _reset(self, seed: int | None = None, options: dict[str, Any] | None = None) -> Plan:
+        if seed is not None:
+            self.seed = seed
+        elif self._fresh and self.seed is not None:
+            seed = digest("replacement", self.seed, self.generation, self._crashes) % 2**31
+        try:
+            observation, info = yield "reset", (), {"seed": seed, "options": dict(options) if options else options}
+            info = self._fitting(observation, info)
+        except FAULTS as error:
+            return self.crashed(error, "reset")
+        self.done = self._fresh = False
+        self.lost = ""
+        return observation, 0.0, False, False, info
+
+    def _step(self, action: Any) -> Plan:
+        if self.lost:
+            outcome = self.failure("env_error", self.lost)
+            self.lost = ""
+        elif self.done:
+            return (yield from self._reset())
+        else:
+            try:
+                outcome = self._checked((yield "step", (action,), {}))
+            except FAULTS as error:
+                outcome = self.crashed(error, "step")
+        if not (outcome[2] or outcome[3]):
+            return outcome
+        self.done = True
+        return (yield from self._again(outcome)) if self.mode is AutoresetMode.SAME_STEP else outcome
+
+    def _again(self, outcome: Outcome) -> Plan:
+        """Begin the next episode in the step that ended the last; what it ended with is kept in the info."""
+        observation, reward, terminated, truncated, info = outcome
+        first, _, _, _, fresh = yield from self._reset()
+        return first, reward, terminated, truncated, {"final_obs": observation, "final_info": info, **fresh}
+
+    def _coroutine(self, name: str) -> str | None:
+        if inspect.iscoroutinefunction(getattr(self.env, f"{name}_async", None)):
+            return f"{name}_async"
+        return name if inspect.iscoroutinefunction(getattr(self.env, name, None)) else None
+
+    def _ask(self, command: Command) -> Outcome:
+        """Something that is no play; what comes of it stands in the info."""
+        kind, payload = command
+        info = CallResult()
+        try:
+            env = self.made()
+            if kind == "call":
+                name, args, kwargs = payload
+                value = env.get_wrapper_attr(name)
+                info["value"] = value(*args, **kwargs) if callable(value) else value
+            elif kind == "set":
+                env.set_wrapper_attr(*payload)
+        except FAULTS as error:
+            info["error"] = error
+        return None, 0.0, False, False, info
