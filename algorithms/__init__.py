@@ -13,11 +13,11 @@ _EXPORTS = {
     "presets": ("PRESETS", "Correction", "Preset"),
     "losses": ("merge_stats", "policy_loss"),
     "advantages": ("RoleBaselines", "compute_advantages", "critic_targets"),
-    "aggregation": ("Denominators", "MissingInput", "count_denominators"),
-    "values": ("ValueHead", "value_loss"),
-    "preference": ("all_pairs", "best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
-    "likelihood": ("nll_loss", "verifree_loss", "with_feedback"),
-    "selection": ("PassRates", "fill_batch", "keep_rows", "partly_solved", "teaches", "truncated_rows"),
+    "losses.aggregation": ("Denominators", "MissingInput", "count_denominators"),
+    "losses.values": ("ValueHead", "value_loss"),
+    "losses.preference": ("all_pairs", "best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
+    "losses.likelihood": ("nll_loss", "verifree_loss", "with_feedback"),
+    "data.selection": ("PassRates", "fill_batch", "keep_rows", "partly_solved", "teaches", "truncated_rows"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 # Besides these, `named` has one function per preset: grpo_loss, gspo_loss, ...
@@ -26,7 +26,7 @@ __all__ = sorted(_HOME)  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOME.get(name, "named" if name.endswith("_loss") else None)
+    home = _HOME.get(name, "losses.named" if name.endswith("_loss") else None)
     module = importlib.import_module(f"{__name__}.{home}") if home else None
     if module is None or not hasattr(module, name):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers: {', '.join(__all__)}")

@@ -146,7 +146,7 @@ class CurriculumSection(Section):
 
 
 class SelectionSection(Section):
-    """Which tasks and rows a step learns from, see rlvr.algorithms.collect."""
+    """Which tasks and rows a step learns from, see rlvr.algorithms.data.collect."""
 
     filters: tuple[str, ...] | None = None
     """Filters instead of the algorithm's own; [] for none."""
@@ -165,7 +165,7 @@ class SelectionSection(Section):
 
 
 class CreditSection(Section):
-    """What some advantages are computed from, see rlvr.algorithms.credit."""
+    """What some advantages are computed from, see rlvr.algorithms.train.credit."""
 
     budgets: tuple[int, ...] = ()
     """brpo: increasing thinking budgets in sampled tokens; [] takes the quarters of max_new_tokens."""

@@ -1,7 +1,7 @@
 """What can be named as an algorithm although it is no policy loss: likelihoods of chosen rows, and preferences.
 
 A table, like the presets: which rows or pairs are made of the collected episodes, and which loss acts on them. The
-functions are in rlvr.algorithms.methods, so that reading the table needs no torch.
+functions are in rlvr.algorithms.train.methods, so that reading the table needs no torch.
 """
 
 from __future__ import annotations

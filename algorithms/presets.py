@@ -151,7 +151,7 @@ class Preset:
     sampler_penalty coefficient of (new - sampler)^2
     entropy_coef    coefficient of an entropy bonus (needs `entropy` in the batch)
     corrections     tuple of Correction, multiplied together
-    filters         what the trainer does to the data, see rlvr.algorithms.selection
+    filters         what the trainer does to the data, see rlvr.algorithms.data.selection
     value_clip      bound on the critic's step (presets with a critic)
     """
 

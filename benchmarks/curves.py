@@ -29,8 +29,8 @@ import torch
 import transformers
 
 from rlvr.algorithms.config import load_config, read_yaml
-from rlvr.algorithms.run_folder import read_jsonl
-from rlvr.algorithms.trainer import Trainer
+from rlvr.algorithms.runs.run_folder import read_jsonl
+from rlvr.algorithms.train.trainer import Trainer
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples" / "algorithms"

@@ -131,7 +131,7 @@ def read(path: Path) -> list[Row]:
 
 
 def draw(folder: Path, name: str) -> None:
-    from rlvr.algorithms.report import draw_curve
+    from rlvr.algorithms.runs.report import draw_curve
 
     IMAGES.mkdir(parents=True, exist_ok=True)
     draw_curve(read(folder / "metrics.jsonl"), IMAGES / name)

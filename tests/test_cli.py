@@ -290,6 +290,6 @@ def test_as_a_module_and_into_a_closed_pipe():
 
 
 def test_without_the_extra_training_names_it(capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "rlvr.algorithms.command", raising=False)
+    monkeypatch.delitem(sys.modules, "rlvr.algorithms.train.command", raising=False)
     monkeypatch.setitem(sys.modules, "pydantic_settings", None)
     assert 'pip install "rlvr[train]"' in wrong(capsys, "train", "--steps", 1)

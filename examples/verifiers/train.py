@@ -26,10 +26,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rlvr.adapters.generate_server import GenerateServer
 from rlvr.agents import TokenSequence
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.batch import Rows
-from rlvr.algorithms.learner import Learner
-from rlvr.algorithms.optimiser import Optimiser
+from rlvr.algorithms.data.batch import Rows
 from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.optimiser import Optimiser
 
 ENV = "rlvr/Calculator-v0"
 PRESET = PRESETS["grpo"].but(kl_coef=0.0)

@@ -189,7 +189,7 @@ def algorithms(options: argparse.Namespace, rest: list[str]) -> int:
 def train(options: argparse.Namespace, rest: list[str]) -> int:
     """Train a policy."""
     try:
-        from rlvr.algorithms.command import train as command
+        from rlvr.algorithms.train.command import train as command
     except ModuleNotFoundError as error:
         raise ImportError(f'training needs {error.name}: pip install "rlvr[train]"') from error
     return command(rest)

@@ -26,10 +26,10 @@ import peft  # noqa: F401
 import torch  # noqa: F401
 import transformers.models.qwen3.modeling_qwen3  # noqa: F401
 
-import rlvr.algorithms.command
-import rlvr.algorithms.display
-import rlvr.algorithms.report
-import rlvr.algorithms.trainer
+import rlvr.algorithms.runs.display
+import rlvr.algorithms.runs.report
+import rlvr.algorithms.train.command
+import rlvr.algorithms.train.trainer
 from rlvr.cli import main
 
 
@@ -75,7 +75,7 @@ def child(request: dict[str, Any]) -> int:
 
 def serve() -> None:
     with tempfile.TemporaryDirectory() as folder:
-        rlvr.algorithms.report.draw_curve([], Path(folder) / "curve.png")  # the first picture takes longest
+        rlvr.algorithms.runs.report.draw_curve([], Path(folder) / "curve.png")  # the first picture takes longest
     for line in sys.stdin:
         request = json.loads(line)
         pid = os.fork()

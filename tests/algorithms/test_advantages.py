@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from rlvr.algorithms import advantages as adv
 from rlvr.algorithms.advantages import ESTIMATORS, RoleBaselines, compute_advantages
+from rlvr.algorithms.advantages.returns import brpo, brpo_summaries, budget_probs
 from rlvr.algorithms.presets import ADVANTAGES, PRESETS
-from rlvr.algorithms.returns import brpo, brpo_summaries, budget_probs
 
 from . import reference as ref
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.algorithms.batch import Rows, micro_batches, pad, stack
+from rlvr.algorithms.data.batch import Rows, micro_batches, pad, stack
 
 CPU = torch.device("cpu")
 sequences = st.lists(

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlvr.algorithms.checkpoints import (
+from rlvr.algorithms.runs.checkpoints import (
     FILES,
     Checkpoint,
     CheckpointError,

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Request, Turn
-from rlvr.algorithms.collect import Collector, longest_reply
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.tasks import TaskOrder, TaskPool
+from rlvr.algorithms.data.collect import Collector, longest_reply
+from rlvr.algorithms.data.tasks import TaskOrder, TaskPool
 from rlvr.envs import Verdict
 from rlvr.envs.curriculum.controllers import RateSampler
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong

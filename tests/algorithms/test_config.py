@@ -11,10 +11,10 @@ import pytest
 import yaml
 from pydantic import BaseModel
 
-from rlvr.algorithms.command import parse
 from rlvr.algorithms.config import ConfigError, Section, TrainConfig, load_config, read_yaml, to_yaml
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.trainer import load_model
+from rlvr.algorithms.train.command import parse
+from rlvr.algorithms.train.trainer import load_model
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = [path for path in sorted(FOLDER.glob("*.yaml")) if "\nenv:" in path.read_text(encoding="utf-8")]

@@ -7,8 +7,8 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.aggregation import Rows
-from rlvr.algorithms.corrections import Gap, correction_weights, effective_sample_size, staleness_keep
+from rlvr.algorithms.losses.aggregation import Rows
+from rlvr.algorithms.losses.corrections import Gap, correction_weights, effective_sample_size, staleness_keep
 from rlvr.algorithms.presets import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
 
 RHO = torch.tensor([[4.0, 0.25, 1.5, 99.0], [0.2, 1.0, 1.0, 99.0]])  # products 1.5 and 0.2

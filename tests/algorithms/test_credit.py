@@ -8,9 +8,10 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.collect import Collected
 from rlvr.algorithms.config import load_config
-from rlvr.algorithms.credit import (
+from rlvr.algorithms.data.collect import Collected
+from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train.credit import (
     GATHER,
     answer_clusters,
     reply_steps,
@@ -18,8 +19,7 @@ from rlvr.algorithms.credit import (
     shaped_turn_rewards,
     token_turns,
 )
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.trainer import Trainer
+from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
 from .runs import SMALL, Watcher

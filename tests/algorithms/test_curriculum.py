@@ -14,14 +14,14 @@ from hypothesis import strategies as st
 from rlvr.agents.episode import Request
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
-from rlvr.algorithms.run_folder import read_jsonl
-from rlvr.algorithms.tasks import TaskOrder, TaskPool, build_pool
-from rlvr.algorithms.trainer import Trainer
+from rlvr.algorithms.data.tasks import TaskOrder, TaskPool, build_pool
+from rlvr.algorithms.runs.run_folder import read_jsonl
+from rlvr.algorithms.train.trainer import Trainer
 
 from .runs import CALCULATOR, GSM8K, GUESS, RunServer, Watcher, differences, small
 
 ROOT = Path(__file__).parents[2]
-LOG = "rlvr.algorithms.trainer:RunFolder.log"
+LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
 LEVELS = {"env": {"id": GUESS, "level": 3, "system": False}}
 
 

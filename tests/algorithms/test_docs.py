@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 import rlvr.algorithms
-from rlvr.algorithms import advantages, corrections, entropy, kl, likelihood, preference, returns, selection, values
+from rlvr.algorithms import advantages
+from rlvr.algorithms.advantages import returns
+from rlvr.algorithms.data import selection
+from rlvr.algorithms.losses import corrections, entropy, kl, likelihood, preference, values
 from rlvr.algorithms.presets import ADVANTAGES, PRESETS
 
 PAGES = Path(__file__).parents[2] / "docs" / "algorithms"

@@ -8,7 +8,7 @@ from fractions import Fraction
 import pytest
 import torch
 
-from rlvr.algorithms.entropy import AdaptiveEntropy, answer_clusters, high_entropy_mask, token_entropy
+from rlvr.algorithms.losses.entropy import AdaptiveEntropy, answer_clusters, high_entropy_mask, token_entropy
 
 
 def test_entropy_of_a_distribution():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlvr.algorithms.kl import kl_estimate, kl_loss, reward_kl
+from rlvr.algorithms.losses.kl import kl_estimate, kl_loss, reward_kl
 
 LOGITS = torch.tensor([0.4, -1.1, 0.2], dtype=torch.float64)
 REF = torch.tensor([-0.3, 0.5, 0.1], dtype=torch.float64).log_softmax(0)

@@ -14,10 +14,10 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.tiny import load_policy
 from rlvr.agents.transformers import TransformersAgent
-from rlvr.algorithms.batch import Rows
-from rlvr.algorithms.learner import Learner, merge_steps
-from rlvr.algorithms.optimiser import Optimiser
+from rlvr.algorithms.data.batch import Rows
 from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.algorithms.train.learner import Learner, merge_steps
+from rlvr.algorithms.train.optimiser import Optimiser
 
 from .runs import CALCULATOR
 

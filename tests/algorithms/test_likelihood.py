@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.aggregation import count_denominators
-from rlvr.algorithms.likelihood import nll_loss, verifree_loss, with_feedback
+from rlvr.algorithms.data.selection import keep_correct, keep_rows
 from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss, with_feedback
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.selection import keep_correct, keep_rows
 
 from .cases import make
 

@@ -11,8 +11,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.algorithms.aggregation import Denominators, Rows, aggregate, count_denominators
 from rlvr.algorithms.losses import merge_stats, policy_loss
+from rlvr.algorithms.losses.aggregation import Denominators, Rows, aggregate, count_denominators
 from rlvr.algorithms.presets import PRESETS, geo_mask, icepop, seq_tis, tis
 
 from .cases import KINDS, as_lists, make, pack, take

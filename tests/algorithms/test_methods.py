@@ -11,12 +11,12 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.agents.sampling import sequence_logprobs
-from rlvr.algorithms.collect import Collected
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.methods import best_rows, correct_rows
+from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.objectives import OBJECTIVES
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.trainer import Trainer
+from rlvr.algorithms.train.methods import best_rows, correct_rows
+from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
 from .runs import Watcher, small

@@ -8,8 +8,7 @@ import pytest
 import torch
 
 import rlvr.algorithms
-from rlvr.algorithms import named
-from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms.losses import named, policy_loss
 from rlvr.algorithms.presets import PRESETS
 
 from .cases import make

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.preference import all_pairs, best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
+from rlvr.algorithms.losses.preference import all_pairs, best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
 
 MASK = torch.tensor([[False, True, True], [True, False, False], [True, True, True], [True, True, False]])
 NAN = float("nan")

@@ -153,7 +153,7 @@ import sys
 sys.modules["torch"] = None  # as if it were not installed
 import rlvr.algorithms as a
 assert a.PRESETS["grpo"].kl_coef == 0.04 and "grpo" in dir(a) or "PRESETS" in dir(a)
-for use in (lambda: a.policy_loss, lambda: a.grpo_loss, lambda: __import__("rlvr.algorithms.selection")):
+for use in (lambda: a.policy_loss, lambda: a.grpo_loss, lambda: __import__("rlvr.algorithms.data.selection")):
     try:
         use()
     except ImportError as error:

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from rlvr.agents.episode import Episode, Turn
-from rlvr.algorithms.report import draw_curve, write_report
-from rlvr.algorithms.run_folder import RunFolder
+from rlvr.algorithms.runs.report import draw_curve, write_report
+from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.envs import Verdict
 
 HOSTILE = [

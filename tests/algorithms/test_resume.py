@@ -11,20 +11,20 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.algorithms.checkpoints import list_checkpoints
-from rlvr.algorithms.run_folder import read_jsonl
+from rlvr.algorithms.runs.checkpoints import list_checkpoints
+from rlvr.algorithms.runs.run_folder import read_jsonl
 
 from .conftest import KINDS
 from .runs import Ended, RunServer, content, differences
 
-LOG = "rlvr.algorithms.trainer:RunFolder.log"
-SYNC = "rlvr.algorithms.checkpoints:_sync"
-RENAME = "rlvr.algorithms.checkpoints:Path.rename"
-ACT = "rlvr.algorithms.trainer:TransformersAgent.act"
-STEP = "rlvr.algorithms.optimiser:Optimiser.step"
+LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
+SYNC = "rlvr.algorithms.runs.checkpoints:_sync"
+RENAME = "rlvr.algorithms.runs.checkpoints:Path.rename"
+ACT = "rlvr.algorithms.train.trainer:TransformersAgent.act"
+STEP = "rlvr.algorithms.train.optimiser:Optimiser.step"
 EPISODES = "rlvr.agents.evaluation:write_episodes"
-SAVE = "rlvr.algorithms.trainer:save_checkpoint"
-FOLDER_EPISODES = "rlvr.algorithms.run_folder:write_episodes"
+SAVE = "rlvr.algorithms.train.trainer:save_checkpoint"
+FOLDER_EPISODES = "rlvr.algorithms.runs.run_folder:write_episodes"
 
 POINTS = {
     "in the warm start": (STEP, 5),

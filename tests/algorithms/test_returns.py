@@ -7,8 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.algorithms import returns
-from rlvr.algorithms.advantages import compute_advantages, critic_targets
+from rlvr.algorithms.advantages import compute_advantages, critic_targets, returns
 from rlvr.algorithms.presets import PRESETS
 
 from . import reference as ref

@@ -13,12 +13,12 @@ import pytest
 
 from rlvr.agents import ExpertAgent, Request, Rollout
 from rlvr.agents.evaluation import read_episodes
-from rlvr.algorithms.run_folder import RunFolder, RunFolderError, read_jsonl, write_whole
+from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError, read_jsonl, write_whole
 
 HOLD = """
 import sys
 from pathlib import Path
-from rlvr.algorithms.run_folder import RunFolder
+from rlvr.algorithms.runs.run_folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
 folder.config.write_text("steps: 1\\n")
 print("held", flush=True)

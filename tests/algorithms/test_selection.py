@@ -11,9 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.algorithms.advantages import group_mean
-from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.selection import (
+from rlvr.algorithms.data.selection import (
     PassRates,
     best_of_n,
     fill_batch,
@@ -24,6 +22,8 @@ from rlvr.algorithms.selection import (
     teaches,
     truncated_rows,
 )
+from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms.presets import PRESETS
 
 from .cases import make
 

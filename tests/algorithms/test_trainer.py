@@ -17,13 +17,13 @@ from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.tiny import load_policy
-from rlvr.algorithms.batch import Rows
-from rlvr.algorithms.checkpoints import list_checkpoints, load_checkpoint
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.learner import Learner
+from rlvr.algorithms.data.batch import Rows
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.run_folder import RunFolderError, read_jsonl
-from rlvr.algorithms.trainer import TaskOrder, Trainer
+from rlvr.algorithms.runs.checkpoints import list_checkpoints, load_checkpoint
+from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.trainer import TaskOrder, Trainer
 from rlvr.envs import TextEnv
 
 from .runs import CALCULATOR, GSM8K, GUESS, Watcher, content, differences, small

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from rlvr.algorithms.aggregation import count_denominators
-from rlvr.algorithms.values import ValueHead, value_loss
+from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.losses.values import ValueHead, value_loss
 
 MASK = torch.tensor([[True, True, False], [True, False, True]])
 NEW = torch.tensor([[1.0, 0.0, 9.0], [0.5, 9.0, -1.0]], dtype=torch.float64)

@@ -10,9 +10,9 @@ from rlvr.agents import ConstantAgent, ExpertAgent, Request, Rollout
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.tiny import load_policy, tiny_tokenizer
 from rlvr.algorithms.config import WarmStartSection
-from rlvr.algorithms.learner import Learner
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.warm_start import demonstrations, phases, warm_start
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.warm_start import demonstrations, phases, warm_start
 
 from .runs import CALCULATOR, GUESS
 

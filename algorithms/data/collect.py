@@ -29,10 +29,10 @@ from typing import Any
 from rlvr.agents.episode import Episode, Request
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages import gfpo_keep
+from rlvr.algorithms.advantages.estimators import gfpo_keep
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.selection import fill_batch, partly_solved, teaches
-from rlvr.algorithms.tasks import TaskOrder, build_pool
+from rlvr.algorithms.data.selection import fill_batch, partly_solved, teaches
+from rlvr.algorithms.data.tasks import TaskOrder, build_pool
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
 
 REFILLING = ("dynamic_sampling", "active_sampling")

@@ -15,18 +15,18 @@ from rlvr.agents.rendering import Renderer
 from rlvr.agents.sampling import sequence_logprobs
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.batch import pad, stack
-from rlvr.algorithms.collect import Collected
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.credit import Credit
-from rlvr.algorithms.critic import Critic
-from rlvr.algorithms.learner import Learner, merge_steps
-from rlvr.algorithms.likelihood import verifree_loss
-from rlvr.algorithms.losses import merge_stats
+from rlvr.algorithms.data.batch import pad, stack
+from rlvr.algorithms.data.collect import Collected
+from rlvr.algorithms.data.selection import best_of_n, keep_correct
+from rlvr.algorithms.losses.likelihood import verifree_loss
+from rlvr.algorithms.losses.policy import merge_stats
+from rlvr.algorithms.losses.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
 from rlvr.algorithms.objectives import OBJECTIVES
-from rlvr.algorithms.optimiser import Optimiser
-from rlvr.algorithms.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
-from rlvr.algorithms.selection import best_of_n, keep_correct
+from rlvr.algorithms.train.credit import Credit
+from rlvr.algorithms.train.critic import Critic
+from rlvr.algorithms.train.learner import Learner, merge_steps
+from rlvr.algorithms.train.optimiser import Optimiser
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import MissingInput, Rows, as_mask, rows_of
-from rlvr.algorithms.groups import Groups, as_rewards
+from rlvr.algorithms.advantages.groups import Groups, as_rewards
+from rlvr.algorithms.losses.aggregation import MissingInput, Rows, as_mask, rows_of
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Any]

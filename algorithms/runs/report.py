@@ -13,7 +13,7 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.scripted import printable
-from rlvr.algorithms.run_folder import read_jsonl
+from rlvr.algorithms.runs.run_folder import read_jsonl
 
 TRANSCRIPTS = 8  # episodes shown from before and after
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"

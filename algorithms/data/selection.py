@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.groups import Groups, as_floats, as_rewards
+from rlvr.algorithms.advantages.groups import Groups, as_floats, as_rewards
 from rlvr.envs.curriculum.rates import PassRates as PassRates  # at home there, for trainers without torch
 
 Tensor = torch.Tensor

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import Denominators, as_mask
+from rlvr.algorithms.losses.aggregation import Denominators, as_mask
 
 Tensor = torch.Tensor
 

@@ -15,11 +15,8 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import MissingInput, as_mask
-from rlvr.algorithms.groups import GUARD, Groups, as_floats, as_rewards
-from rlvr.algorithms.kl import reward_kl
-from rlvr.algorithms.presets import Preset
-from rlvr.algorithms.returns import (
+from rlvr.algorithms.advantages.groups import GUARD, Groups, as_floats, as_rewards
+from rlvr.algorithms.advantages.returns import (
     Turns,
     at_last_token,
     brpo,
@@ -31,6 +28,9 @@ from rlvr.algorithms.returns import (
     vine,
     whiten,
 )
+from rlvr.algorithms.losses.aggregation import MissingInput, as_mask
+from rlvr.algorithms.losses.kl import reward_kl
+from rlvr.algorithms.presets import Preset
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Any]

@@ -94,9 +94,9 @@ def train(arguments: Sequence[str]) -> int:
     config, resume = parse(arguments)
     from transformers.utils import logging
 
-    from rlvr.algorithms.display import Display
-    from rlvr.algorithms.report import write_report
-    from rlvr.algorithms.trainer import Interrupted, Trainer
+    from rlvr.algorithms.runs.display import Display
+    from rlvr.algorithms.runs.report import write_report
+    from rlvr.algorithms.train.trainer import Interrupted, Trainer
 
     logging.disable_progress_bar()
     with Display() as display:

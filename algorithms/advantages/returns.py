@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.groups import GUARD, Groups, as_floats
+from rlvr.algorithms.advantages.groups import GUARD, Groups, as_floats
 
 Tensor = torch.Tensor
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages import rloo
-from rlvr.algorithms.aggregation import Denominators, Rows, aggregate, as_mask, count_denominators, rows_of
+from rlvr.algorithms.advantages.estimators import rloo
+from rlvr.algorithms.losses.aggregation import Denominators, Rows, aggregate, as_mask, count_denominators, rows_of
 
 Tensor = torch.Tensor
 Batch = Mapping[str, Any]
@@ -20,7 +20,7 @@ def nll_loss(
 
     On rows that a verifier accepted this is rejection fine-tuning (2308.01825), which equals REINFORCE with A =
     1[correct]; on the best of n it is best-of-n distillation; on one's own rows it is self-distillation. Choose rows
-    with rlvr.algorithms.selection, and *remove* the others: empty rows would still count in per-row aggregations.
+    with rlvr.algorithms.data.selection, and *remove* the others: empty rows would still count in per-row aggregations.
     """
     mask = as_mask(batch["mask"], new.device)
     rows, new = rows_of(batch, mask), _checked("new", new, mask)

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import Denominators
-from rlvr.algorithms.losses import policy_loss
+from rlvr.algorithms.losses.aggregation import Denominators
+from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.presets import ADVANTAGES, PRESETS, Preset
 
 Tensor = torch.Tensor
@@ -113,7 +113,7 @@ def _document(p: Preset) -> str:
     return (
         f"{p.name}: {p.formula}.\n\n"
         f"A = {ADVANTAGES[p.advantage]}. Needs: {needs}. Source: {p.arxiv}.\n"
-        f"Implementations: {p.note}.\nArguments: see the module rlvr.algorithms.named.\n"
+        f"Implementations: {p.note}.\nArguments: see the module rlvr.algorithms.losses.named.\n"
     )
 
 

@@ -17,13 +17,13 @@ from rlvr.agents.continuation import Branch, branches, play_on, reply_start
 from rlvr.agents.episode import Episode
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages import RoleBaselines, compute_advantages
-from rlvr.algorithms.batch import Rows, pad, stack
-from rlvr.algorithms.collect import Collected
+from rlvr.algorithms.advantages.estimators import RoleBaselines, compute_advantages
+from rlvr.algorithms.advantages.returns import budget_probs, split_steps
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.critic import Critic
-from rlvr.algorithms.learner import Learner
-from rlvr.algorithms.returns import budget_probs, split_steps
+from rlvr.algorithms.data.batch import Rows, pad, stack
+from rlvr.algorithms.data.collect import Collected
+from rlvr.algorithms.train.critic import Critic
+from rlvr.algorithms.train.learner import Learner
 
 Tensor = torch.Tensor
 CPU = torch.device("cpu")

@@ -16,8 +16,8 @@ from rlvr.agents.rendering import Renderer
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
 from rlvr.algorithms.config import WarmStartSection
-from rlvr.algorithms.learner import Learner
-from rlvr.algorithms.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.optimiser import Optimiser, schedule
 
 
 @dataclass(frozen=True, slots=True)

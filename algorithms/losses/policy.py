@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import (
+from rlvr.algorithms.losses.aggregation import (
     Denominators,
     MissingInput,
     Rows,
@@ -26,8 +26,8 @@ from rlvr.algorithms.aggregation import (
     groups_of,
     rows_of,
 )
-from rlvr.algorithms.corrections import Gap, correction_weights, effective_sample_size, row_correction_weights
-from rlvr.algorithms.kl import kl_loss
+from rlvr.algorithms.losses.corrections import Gap, correction_weights, effective_sample_size, row_correction_weights
+from rlvr.algorithms.losses.kl import kl_loss
 from rlvr.algorithms.presets import Preset
 
 Tensor = torch.Tensor

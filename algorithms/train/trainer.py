@@ -22,27 +22,27 @@ from rlvr.agents.scripted import ExpertAgent
 from rlvr.agents.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.aggregation import MissingInput
-from rlvr.algorithms.checkpoints import (
+from rlvr.algorithms.advantages.estimators import compute_advantages
+from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
+from rlvr.algorithms.data.collect import Collector
+from rlvr.algorithms.data.tasks import TaskOrder
+from rlvr.algorithms.losses.aggregation import MissingInput
+from rlvr.algorithms.objectives import OBJECTIVES
+from rlvr.algorithms.presets import Preset
+from rlvr.algorithms.runs.checkpoints import (
     Checkpoint,
     latest_checkpoint,
     load_checkpoint,
     save_checkpoint,
     step_name,
 )
-from rlvr.algorithms.collect import Collector
-from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
-from rlvr.algorithms.credit import GATHER
-from rlvr.algorithms.critic import Critic
-from rlvr.algorithms.learner import Learner
-from rlvr.algorithms.methods import PolicyGradient, build_method
-from rlvr.algorithms.objectives import OBJECTIVES
-from rlvr.algorithms.optimiser import Optimiser, schedule
-from rlvr.algorithms.presets import Preset
-from rlvr.algorithms.run_folder import RunFolder, write_whole
-from rlvr.algorithms.tasks import TaskOrder
-from rlvr.algorithms.warm_start import demonstrations, warm_start
+from rlvr.algorithms.runs.run_folder import RunFolder, write_whole
+from rlvr.algorithms.train.credit import GATHER
+from rlvr.algorithms.train.critic import Critic
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.methods import PolicyGradient, build_method
+from rlvr.algorithms.train.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 
 
 class Watcher(Protocol):
@@ -414,7 +414,7 @@ def check_inputs(preset: Preset, group_size: int) -> None:
     """Try the preset's advantages on made-up rewards.
 
     Raises:
-        ConfigError: they need something that is not gathered (`rlvr.algorithms.credit`), or a larger group.
+        ConfigError: they need something that is not gathered (`rlvr.algorithms.train.credit`), or a larger group.
     """
     mask = torch.ones(group_size, 1, dtype=torch.bool)
     zeros = torch.zeros(group_size, 1)

@@ -9,11 +9,11 @@ from typing import Any
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.sampling import SequenceScores, score_sequences, sequence_logprobs
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import Denominators, count_denominators
-from rlvr.algorithms.batch import Padded, Rows, micro_batches, pad, stack
-from rlvr.algorithms.losses import merge_stats, policy_loss
-from rlvr.algorithms.optimiser import Optimiser
+from rlvr.algorithms.data.batch import Padded, Rows, micro_batches, pad, stack
+from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
+from rlvr.algorithms.losses.policy import merge_stats, policy_loss
 from rlvr.algorithms.presets import Preset
+from rlvr.algorithms.train.optimiser import Optimiser
 
 
 class Learner:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.aggregation import MissingInput, Rows
+from rlvr.algorithms.losses.aggregation import MissingInput, Rows
 from rlvr.algorithms.presets import Correction
 
 Tensor = torch.Tensor

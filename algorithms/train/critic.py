@@ -12,13 +12,13 @@ from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages import critic_targets
-from rlvr.algorithms.aggregation import count_denominators
+from rlvr.algorithms.advantages.estimators import critic_targets
 from rlvr.algorithms.config import CriticSection
-from rlvr.algorithms.learner import Learner
-from rlvr.algorithms.optimiser import Optimiser
+from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.losses.values import ValueHead, value_loss
 from rlvr.algorithms.presets import Preset
-from rlvr.algorithms.values import ValueHead, value_loss
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.optimiser import Optimiser
 
 Tensor = torch.Tensor
 
