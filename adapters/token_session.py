@@ -81,4 +81,4 @@ class TokenSession:
         completion = self.tokens.piece(self.start, len(self.tokens))
         if not completion:  # it failed before the first turn, and trainers want a token
             completion.append_context([self.renderer.end_id or 0])
-        return self.tokens.ids[: self.start], completion if self.session.valid else completion.unsampled()
+        return self.tokens.ids[: self.start], completion if self.session.valid else completion.without_loss()

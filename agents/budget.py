@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.seeding import stream
 
 PHRASES: Mapping[str, str] = MappingProxyType(
@@ -26,7 +27,7 @@ CLOSING = "</think>"
 
 
 @dataclass(frozen=True, slots=True)
-class Interruption:
+class ThinkingBudget:
     """When and with which words a thought is ended.
 
     Args:
@@ -44,7 +45,7 @@ class Interruption:
 
     def __post_init__(self) -> None:
         if not self.phrase:
-            raise ValueError("an interruption needs a phrase: scalerl, qwen3, or the words themselves")
+            raise ValueError("a thinking budget needs a phrase: scalerl, qwen3, or the words themselves")
         if not 1 <= self.low <= self.high:
             raise ValueError(f"a thinking budget from {self.low} to {self.high} must have 1 <= low <= high")
 
@@ -59,3 +60,6 @@ class Interruption:
     def applies(self, said: str) -> bool:
         """Whether the reply so far is still a thought: one that closed it itself is left to finish its answer."""
         return not (CLOSING in self.text and CLOSING in said)
+
+
+__getattr__ = renamed_in_module(__name__, {"Interruption": "ThinkingBudget"}, globals())

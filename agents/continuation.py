@@ -16,6 +16,7 @@ from typing import Any
 from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence, heard
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs import TextEnv
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_of
 
 
@@ -24,7 +25,7 @@ class CannotReplay(ValueError):
 
 
 @dataclass(slots=True)
-class Start:
+class BranchStart:
     """Where somebody plays on: an environment of his own, and what was said until then."""
 
     env: TextEnv
@@ -32,7 +33,7 @@ class Start:
 
 
 @dataclass(slots=True)
-class Branch:
+class BranchPoint:
     """A state inside an episode: before the token at a position of its sequence.
 
     Attributes:
@@ -40,7 +41,7 @@ class Branch:
         messages: all before the turn's reply.
         tokens: up to the end of the reply before.
         rendered: how many messages are in ``tokens``.
-        begun: the turn's reply up to the state.
+        partial_completion: the turn's reply up to the state.
         tools: what the chat template was told of tools.
     """
 
@@ -48,20 +49,20 @@ class Branch:
     messages: list[Message]
     tokens: TokenSequence
     rendered: int
-    begun: TokenSequence
+    partial_completion: TokenSequence
     tools: str = ""
 
-    def start(self, key: str, forced: Sequence[int] = ()) -> Start:
+    def start(self, key: str, forced: Sequence[int] = ()) -> BranchStart:
         """A copy to play on from. ``key`` names its sampling noise; ``forced`` tokens are said next, unsampled."""
         env = self.env.fork()
-        begun = self.begun.piece(0, len(self.begun))
-        begun.append_context(forced)
+        partial = self.partial_completion.piece(0, len(self.partial_completion))
+        partial.append_context(forced)
         conversation = Conversation(key, [*self.messages], self.tokens.piece(0, len(self.tokens)), self.rendered)
-        conversation.begun, conversation.env, conversation.tools = begun, env, self.tools
-        return Start(env, conversation)
+        conversation.partial_completion, conversation.env, conversation.tools = partial, env, self.tools
+        return BranchStart(env, conversation)
 
 
-def branches(env: TextEnv, episode: Episode, positions: Iterable[int]) -> list[Branch]:
+def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> list[BranchPoint]:
     """The states before the tokens at these positions, each of them in a reply; by position.
 
     Args:
@@ -78,7 +79,7 @@ def branches(env: TextEnv, episode: Episode, positions: Iterable[int]) -> list[B
         seed=episode.seed, options={name: value for name, value in options.items() if value is not None}
     )
     messages: list[Message] = [{"role": "system", "content": episode.system}] if episode.system else []
-    found: list[Branch] = []
+    found: list[BranchPoint] = []
     wanted = sorted(positions)
     ends = [0, *(turn.end for turn in episode.turns)]
     rendered = 0
@@ -88,9 +89,9 @@ def branches(env: TextEnv, episode: Episode, positions: Iterable[int]) -> list[B
         messages.append(turn.message())
         begin = reply_start(episode.tokens, before, end)
         for position in (place for place in wanted if before <= place < end):
-            branch = Branch(twin.fork(), [*messages], episode.tokens.piece(0, before), rendered, TokenSequence())
+            branch = BranchPoint(twin.fork(), [*messages], episode.tokens.piece(0, before), rendered, TokenSequence())
             branch.tools = episode.tools
-            branch.begun = episode.tokens.piece(begin, max(begin, position))
+            branch.partial_completion = episode.tokens.piece(begin, max(begin, position))
             found.append(branch)
         if end == ends[-1]:
             break
@@ -109,11 +110,11 @@ def _step(env: TextEnv, turn: Turn) -> str:
     return text_of(env.step(turn.action)[0])
 
 
-def play_on(agent: Agent, starts: Sequence[Start], batch_size: int = 256) -> list[float | None]:
+def continue_from(agent: Agent, starts: Sequence[BranchStart], batch_size: int = 256) -> list[float | None]:
     """What each start earns from there on; None where the fault was not the policy's."""
     earned: list[float | None] = [0.0] * len(starts)
     waiting = deque(enumerate(starts))
-    live: list[tuple[int, Start]] = []
+    live: list[tuple[int, BranchStart]] = []
     while waiting or live:
         while waiting and len(live) < batch_size:
             live.append(waiting.popleft())
@@ -134,7 +135,7 @@ def play_on(agent: Agent, starts: Sequence[Start], batch_size: int = 256) -> lis
     return earned
 
 
-def _play(start: Start, action: str) -> tuple[float | None, bool]:
+def _play(start: BranchStart, action: str) -> tuple[float | None, bool]:
     """The reward of one action, and whether it was the last."""
     info: dict[str, Any]
     try:
@@ -146,3 +147,10 @@ def _play(start: Start, action: str) -> tuple[float | None, bool]:
         return (float(reward) if verdict is None or verdict.valid else None), True
     start.conversation.messages.append(heard(observation, info))
     return float(reward), False
+
+
+__getattr__ = renamed_in_module(
+    __name__,
+    {"play_on": "continue_from", "branches": "branch_points", "Branch": "BranchPoint", "Start": "BranchStart"},
+    globals(),
+)

@@ -13,6 +13,7 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 import gymnasium as gym
 
+from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.images import text_of, url_of
 
 
@@ -52,7 +53,8 @@ def require_text(messages: Iterable[Message], who: str) -> None:
 
 
 # stop: the policy ended its turn; length: the turn's token limit; context: no room was left to say anything;
-# pause: it has begun, and goes on another time; error: there is no reply, and it was not the policy's fault.
+# pause: the completion is partial, and goes on in another call; error: there is no
+# reply, and it was not the policy's fault.
 StopReason = Literal["stop", "length", "context", "pause", "error"]
 
 
@@ -99,6 +101,11 @@ class TokenSequence:
         return TokenSequence(self.ids[start:stop], self.mask[start:stop], self.logprobs[start:stop])
 
     def unsampled(self) -> TokenSequence:
+        """The old name of `without_loss`."""
+        warn_renamed("TokenSequence.unsampled", "without_loss")
+        return self.without_loss()
+
+    def without_loss(self) -> TokenSequence:
         """A copy of which nothing is trained on."""
         return TokenSequence([*self.ids], [0] * len(self), [0.0] * len(self))
 
@@ -121,8 +128,8 @@ class Conversation:
         messages: everything said so far; the last message is not the assistant's when the agent is asked.
         tokens: the append-only sequence; stays empty for agents that deal in text alone.
         rendered: how many of ``messages`` are in ``tokens`` already.
-        begun: tokens of the next reply that are there already, with mask and log-probabilities: an agent that
-            samples tokens goes on from them, and they are part of the reply it returns.
+        partial_completion: tokens of the next reply that are there already, with mask and log-probabilities: an agent
+            that samples tokens goes on from them, and they are part of the reply it returns.
         env: the unwrapped environment, for the agents that ask it for its expert's or a random action; a
             policy never touches it. None when the episode runs elsewhere.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text; empty where there are none.
@@ -132,7 +139,7 @@ class Conversation:
     messages: list[Message]
     tokens: TokenSequence = field(default_factory=TokenSequence)
     rendered: int = 0
-    begun: TokenSequence = field(default_factory=TokenSequence)
+    partial_completion: TokenSequence = field(default_factory=TokenSequence)
     env: gym.Env[str, str] | None = None
     tools: str = ""
 

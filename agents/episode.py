@@ -8,6 +8,7 @@ from typing import Any
 
 from rlvr.agents.conversation import Message, StopReason, TokenSequence
 from rlvr.envs import Verdict
+from rlvr.envs.core.deprecation import warn_renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +78,8 @@ class Episode:
         group, sample: which group it belongs to, and its place there.
         tokens: ids, loss mask and log-probabilities [T]; empty for agents that deal in text alone.
         verdict: the last word on the episode; not ``valid`` when the fault was ours.
-        closing: what the environment said after the last action.
-        begun: the reply that the episode was put aside in, if it was; a rollout goes on with it.
+        final_observation: what the environment returned after the last action.
+        partial_completion: the completion in which the episode was paused, if it was; a rollout goes on with it.
     """
 
     env_id: str
@@ -94,13 +95,13 @@ class Episode:
     turns: list[Turn] = field(default_factory=list)
     tokens: TokenSequence = field(default_factory=TokenSequence)
     verdict: Verdict | None = None
-    closing: str = ""
+    final_observation: str = ""
     terminated: bool = False
     truncated: bool = False
-    begun: TokenSequence = field(default_factory=TokenSequence)
+    partial_completion: TokenSequence = field(default_factory=TokenSequence)
 
     @property
-    def over(self) -> bool:
+    def done(self) -> bool:
         """Whether it was played to its end."""
         return self.verdict is not None
 
@@ -119,7 +120,7 @@ class Episode:
         return self.verdict is not None and self.verdict.success
 
     @property
-    def cut(self) -> bool:
+    def hit_token_limit(self) -> bool:
         """Whether any reply ran into a token limit."""
         return any(turn.stop != "stop" for turn in self.turns)
 
@@ -140,18 +141,35 @@ class Episode:
             for turn in self.turns
         ]
         record["tokens"] = self.tokens.to_dict()
-        record["begun"] = self.begun.to_dict()
+        record["partial_completion"] = self.partial_completion.to_dict()
         record["verdict"] = _plain(self.verdict)
         return record
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
-        fields = dict(record)
+        fields = {_RENAMED.get(name, name): value for name, value in record.items()}
         fields["turns"] = [Turn(**{**turn, "verdict": _verdict(turn["verdict"])}) for turn in record.get("turns", [])]
-        for name in ("tokens", "begun"):
-            fields[name] = TokenSequence(**record.get(name, {}))
+        for name in ("tokens", "partial_completion"):
+            fields[name] = TokenSequence(**fields.get(name, {}))
         fields["verdict"] = _verdict(record.get("verdict"))
         return cls(**fields)
+
+
+_RENAMED = {"closing": "final_observation", "begun": "partial_completion"}  # fields of episodes stored before
+
+
+def _old_name(old: str, new: str) -> property:
+    """A property that reads another one and warns."""
+
+    def read(episode: Episode) -> Any:
+        warn_renamed(f"Episode.{old}", new)
+        return getattr(episode, new)
+
+    return property(read, doc=f"The old name of `{new}`.")
+
+
+for _old, _new in {**_RENAMED, "over": "done", "cut": "hit_token_limit"}.items():
+    setattr(Episode, _old, _old_name(_old, _new))
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:

@@ -146,7 +146,7 @@ class Rollout:
         return _Player(self._idle.pop() if self._idle else None, episode, conversation, request)
 
     def _reset(self, player: _Player) -> bool:
-        """Start the episode; whether it is over already, which only an error brings about."""
+        """BranchStart the episode; whether it is over already, which only an error brings about."""
         try:
             if player.env is None:
                 player.env = self._make()
@@ -186,7 +186,7 @@ class Rollout:
             return _failed(player, error, "replay")
         conversation.rendered = len(conversation.messages) if done else 0
         conversation.messages.append(last.message())
-        conversation.begun, episode.begun = episode.begun, TokenSequence()
+        conversation.partial_completion, episode.partial_completion = episode.partial_completion, TokenSequence()
         return False
 
     def _step(self, player: _Player, reply: Reply) -> bool:
@@ -194,7 +194,7 @@ class Rollout:
         episode, turn = player.episode, player.episode.turns[-1]
         turn.action, turn.stop, turn.end = reply.text, reply.stop, len(episode.tokens)
         if reply.stop == "pause":
-            episode.begun = player.conversation.begun
+            episode.partial_completion = player.conversation.partial_completion
             return True
         if reply.stop == "context":
             episode.truncated = True
@@ -218,7 +218,7 @@ class Rollout:
             return False
         episode.terminated, episode.truncated = bool(terminated), bool(truncated)
         episode.verdict = turn.verdict or _from_reward(turn.reward, info)
-        episode.closing = text_of(observation)
+        episode.final_observation = text_of(observation)
         return True
 
     def _release(self, player: _Player) -> None:

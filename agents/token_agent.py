@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.agents.budget import Interruption
+from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
 
@@ -34,7 +34,7 @@ class TokenAgent(ABC):
             for one more token is answered with an empty reply whose stop is "context", and its tokens stay as they
             were.
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
-        interruption: ends a thought at its budget with a phrase, see `rlvr.agents.budget`; it counts toward
+        thinking_budget: ends a thought at its budget with a phrase, see `rlvr.agents.budget`; it counts toward
             ``max_length``, not toward ``max_new_tokens``.
         segment: sampled tokens after which a reply that has not ended is put aside (stop "pause"), to be gone on with
             in another call, perhaps by a newer policy: a partial rollout. Each token keeps the log-probability of the
@@ -54,11 +54,13 @@ class TokenAgent(ABC):
         seed: int = 0,
         max_length: int | None = None,
         template_options: Mapping[str, Any] | None = None,
-        interruption: Interruption | None = None,
+        thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
     ) -> None:
-        if segment is not None and interruption is not None:
-            raise ValueError("segment and interruption do not go together: a thinking budget is one of a whole reply")
+        if segment is not None and thinking_budget is not None:
+            raise ValueError(
+                "segment and thinking_budget do not go together: a thinking budget is one of a whole reply"
+            )
         for name, count in {"max_new_tokens": max_new_tokens, "max_length": max_length, "segment": segment}.items():
             if count is not None and count < 1:
                 raise ValueError(f"{name}={count} must be at least 1")
@@ -66,9 +68,11 @@ class TokenAgent(ABC):
         self.seed = seed
         self.max_length = max_length if limit is None else min(max_length or limit, limit)
         self.renderer = Renderer(tokenizer, template_options=template_options, end_ids=end_ids)
-        self.interruption = interruption
+        self.thinking_budget = thinking_budget
         self.segment = segment
-        self._phrase: list[int] = tokenizer.encode(interruption.text, add_special_tokens=False) if interruption else []
+        self._phrase: list[int] = (
+            tokenizer.encode(thinking_budget.text, add_special_tokens=False) if thinking_budget else []
+        )
 
     @abstractmethod
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterable[Continuation | str]:
@@ -80,22 +84,26 @@ class TokenAgent(ABC):
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order; see `rlvr.agents.conversation.Agent`.
 
-        A reply that has begun (`Conversation.begun`) is gone on with. With an interruption the reply is sampled up to
-        its thinking budget first; one that has not ended there gets the phrase, and ``max_new_tokens`` minus the
-        budget to answer in.
+        A `Conversation.partial_completion` is continued. With a thinking budget the reply is sampled up to it first; one
+        that has not ended there gets the phrase, and ``max_new_tokens`` minus the budget to answer in.
 
         Raises:
             ValueError: a conversation has no new message, or the chat template refuses it.
         """
-        drafts = [Draft(c, self.renderer.render(c), c.begun.piece(0, len(c.begun))) for c in conversations]
-        if self.interruption is not None:
+        drafts = [
+            Draft(c, self.renderer.render(c), c.partial_completion.piece(0, len(c.partial_completion)))
+            for c in conversations
+        ]
+        if self.thinking_budget is not None:
             thoughts = [(draft, self._budget(draft)) for draft in drafts]
             self._extend(thoughts)
             for draft, budget in thoughts:
                 if not self._over(draft) and draft.reply.sampled >= budget:
                     self._interrupt(draft)
         longest = self.max_new_tokens if self.segment is None else self.segment
-        self._extend([(d, min(self.max_new_tokens, d.conversation.begun.sampled + longest)) for d in drafts])
+        self._extend(
+            [(d, min(self.max_new_tokens, d.conversation.partial_completion.sampled + longest)) for d in drafts]
+        )
         return [self._reply(draft) for draft in drafts]
 
     def _extend(self, drafts: Sequence[tuple[Draft, int]]) -> None:
@@ -126,14 +134,14 @@ class TokenAgent(ABC):
         return bool(draft.error) or self._ended(draft)
 
     def _budget(self, draft: Draft) -> int:
-        assert self.interruption is not None  # for the type checker
+        assert self.thinking_budget is not None  # for the type checker
         start = len(draft.conversation.tokens) + len(draft.context)
-        return min(self.max_new_tokens, self.interruption.budget(self.seed, draft.conversation.key, start))
+        return min(self.max_new_tokens, self.thinking_budget.budget(self.seed, draft.conversation.key, start))
 
     def _interrupt(self, draft: Draft) -> None:
-        assert self.interruption is not None  # for the type checker
+        assert self.thinking_budget is not None  # for the type checker
         room = self.max_length is None or draft.length + len(self._phrase) < self.max_length
-        if room and self.interruption.applies(self.renderer.decode(draft.reply.ids)):
+        if room and self.thinking_budget.applies(self.renderer.decode(draft.reply.ids)):
             draft.reply.append_context(self._phrase)
 
     def _reply(self, draft: Draft) -> Reply:
@@ -143,12 +151,12 @@ class TokenAgent(ABC):
         if not reply.sampled:
             return Reply("", "context")
         if self.segment is not None and self._limit(draft, self.max_new_tokens):
-            conversation.begun = reply
+            conversation.partial_completion = reply
             return Reply("", "pause", reply.sampled)
         conversation.tokens.append_context(draft.context)
         conversation.tokens.extend(reply)
         conversation.rendered = len(conversation.messages) + 1
-        conversation.begun = TokenSequence()
+        conversation.partial_completion = TokenSequence()
         ended = self._ended(draft)
         text = self.renderer.decode(reply.ids[:-1] if ended else reply.ids)
         return Reply(text, "stop" if ended else "length", reply.sampled)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr.agents.budget import Interruption
+from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.tiny import MISSING_EXTRA
 from rlvr.agents.token_agent import Continuation, Draft, TokenAgent
 
@@ -36,7 +36,7 @@ class TransformersAgent(TokenAgent):
         greedy: always the likeliest token.
         seed: of the sampling noise.
         max_length: the longest sequence of an episode, in tokens; by default what the model's configuration
-            names. See `TokenAgent`, also for ``template_options``, ``interruption`` and ``segment``.
+            names. See `TokenAgent`, also for ``template_options``, ``thinking_budget`` and ``segment``.
         rows: at most so many conversations are sampled at once; the others wait. None: all of them.
 
     Raises:
@@ -58,7 +58,7 @@ class TransformersAgent(TokenAgent):
         max_length: int | None = None,
         rows: int | None = None,
         template_options: Mapping[str, Any] | None = None,
-        interruption: Interruption | None = None,
+        thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
     ) -> None:
         if rows is not None and rows < 1:
@@ -74,7 +74,7 @@ class TransformersAgent(TokenAgent):
             seed=seed,
             max_length=max_length,
             template_options=template_options,
-            interruption=interruption,
+            thinking_budget=thinking_budget,
             segment=segment,
         )
 

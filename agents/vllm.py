@@ -13,7 +13,7 @@ from hashlib import blake2b
 from types import TracebackType
 from typing import Any, Protocol
 
-from rlvr.agents.budget import Interruption
+from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.calls import Calls
 from rlvr.agents.rendering import require_chat_template
 from rlvr.agents.tiny import MISSING_EXTRA, TINY
@@ -170,7 +170,7 @@ class VLLMAgent(TokenAgent):
         greedy: always the likeliest token.
         seed: of the sampling noise.
         max_length: the longest sequence of an episode, in tokens; by default what the engine takes. See `TokenAgent`,
-            also for ``template_options``, ``interruption`` and ``segment``.
+            also for ``template_options``, ``thinking_budget`` and ``segment``.
 
     Raises:
         ValueError: an option out of range, a tokenizer without chat template, or an engine that records other
@@ -192,7 +192,7 @@ class VLLMAgent(TokenAgent):
         seed: int = 0,
         max_length: int | None = None,
         template_options: Mapping[str, Any] | None = None,
-        interruption: Interruption | None = None,
+        thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
     ) -> None:
         check_sampling(temperature, top_p, top_k)
@@ -204,7 +204,7 @@ class VLLMAgent(TokenAgent):
             seed=seed,
             max_length=max_length,
             template_options=template_options,
-            interruption=interruption,
+            thinking_budget=thinking_budget,
             segment=segment,
         )
         self.engine = engine

@@ -64,7 +64,7 @@ class _Group:
 
     @property
     def whole(self) -> bool:
-        return all(episode.over for episode in self.episodes)
+        return all(episode.done for episode in self.episodes)
 
     @property
     def usable(self) -> list[Episode]:
@@ -83,7 +83,7 @@ class Collector:
 
     def __init__(self, rollout: Rollout, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
         self.rollout, self.config, self.filters = rollout, config, tuple(filters)
-        self.aside: list[_Group] = []  # groups with episodes that were put aside in the middle of a reply
+        self.paused_groups: list[_Group] = []  # groups with episodes that were paused in the middle of a completion
         self.pool = build_pool(order, config)
 
     def notes(self) -> list[str]:
@@ -127,7 +127,7 @@ class Collector:
         kept = len({episode.group for episode in collected.episodes})
         collected.stats |= stats | {"groups_kept": kept, "rows_masked": sum(collected.masked)}
         if "partial_rollouts" in self.filters:
-            collected.stats["groups_aside"] = len(self.aside)
+            collected.stats["groups_paused"] = len(self.paused_groups)
         collected.stats |= self.pool.stats()
         return collected
 
@@ -138,16 +138,18 @@ class Collector:
         """
         members = self.config.group_size
         new = [_Group(self.pool.draw(group=first + place, salt=f"step {step}"), []) for place in range(count)]
-        aside = [(group, place) for group in self.aside for place, e in enumerate(group.episodes) if not e.over]
+        paused = [
+            (group, place) for group in self.paused_groups for place, e in enumerate(group.episodes) if not e.done
+        ]
         asked = [replace(group.request, sample=sample) for group in new for sample in range(members)]
-        played = self.rollout([*(group.episodes[place] for group, place in aside), *asked])
-        for (group, place), episode in zip(aside, played, strict=False):
+        played = self.rollout([*(group.episodes[place] for group, place in paused), *asked])
+        for (group, place), episode in zip(paused, played, strict=False):
             group.episodes[place] = episode
         for number, group in enumerate(new):
-            start = len(aside) + number * members
+            start = len(paused) + number * members
             group.episodes = played[start : start + members]
-        groups = [*self.aside, *new]
-        self.aside = [group for group in groups if not group.whole]
+        groups = [*self.paused_groups, *new]
+        self.paused_groups = [group for group in groups if not group.whole]
         whole = [group for group in groups if group.whole]
         for number, group in enumerate(whole, first):
             for episode in group.episodes:
@@ -177,7 +179,7 @@ class Collector:
             out.episodes += episodes
             out.rewards += [episode.reward + more for episode, more in zip(episodes, extra, strict=True)]
             filtered = "overlong_filter" in self.filters
-            out.masked += [filtered and episode.cut for episode in episodes]
+            out.masked += [filtered and episode.hit_token_limit for episode in episodes]
         if any(name in self.filters for name in ("soft_overlong", "length_reward")):
             out.stats["shaping"] = added / max(1, len(out.episodes))
         return out
@@ -200,14 +202,16 @@ class Collector:
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint, plain."""
-        aside = [{"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.aside]
-        return {"pool": self.pool.state(), "aside": aside}
+        paused = [
+            {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
+        ]
+        return {"pool": self.pool.state(), "paused_groups": paused}
 
     def restore(self, state: dict[str, Any]) -> None:
         self.pool.restore(state["pool"])
-        self.aside = [
+        self.paused_groups = [
             _Group(Request(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
-            for group in state["aside"]
+            for group in state["paused_groups"]
         ]
 
 

@@ -13,7 +13,7 @@ LINES = 10  # a phase prints this many lines where there is no terminal
 
 
 class Display:
-    """A ``Watcher`` that shows phases as bars, and the last step's figures beside them."""
+    """A ``Callback`` that shows phases as bars, and the last step's figures beside them."""
 
     def __init__(self, console: Console | None = None) -> None:
         self.console = console or Console()

@@ -96,13 +96,13 @@ def train(arguments: Sequence[str]) -> int:
 
     from rlvr.algorithms.runs.display import Display
     from rlvr.algorithms.runs.report import write_report
-    from rlvr.algorithms.train.trainer import Interrupted, Trainer
+    from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
 
     logging.disable_progress_bar()
     with Display() as display:
         try:
             evaluations = Trainer(config, display, resume=resume).run()
-        except Interrupted as stop:
+        except RunInterrupted as stop:
             print(f"rlvr: {stop}", file=sys.stderr)
             return 130
     page = write_report(config.out)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any
 
-from rlvr.agents.continuation import Branch, branches, play_on, reply_start
+from rlvr.agents.continuation import BranchPoint, branch_points, continue_from, reply_start
 from rlvr.agents.episode import Episode
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
@@ -72,7 +72,7 @@ class Credit:
         stats |= {name: value for name, value in batch.items() if name == "continuations"}
         for place, masked in enumerate(collected.masked):
             if masked:
-                rows.sequences[place] = rows.sequences[place].unsampled()
+                rows.sequences[place] = rows.sequences[place].without_loss()
         return rows, stats
 
     # what advantages need, one function for each kind; each returns entries of the batch
@@ -175,20 +175,20 @@ class Credit:
         A state whose continuations all failed through no fault of the policy counts as 0.
         """
         places: dict[tuple[Any, ...], int] = {}
-        found: list[tuple[Branch, str, tuple[int, ...]]] = []
+        found: list[tuple[BranchPoint, str, tuple[int, ...]]] = []
         index: list[list[int]] = []
         for one in wanted:
             episode = one.episode
             states = [(*_task(episode), *episode.tokens.ids[:position]) for position in one.positions]
             new = [p for p, state in zip(one.positions, states, strict=True) if state not in places]
-            fresh = iter(branches(self.env, episode, new)) if new else iter(())
+            fresh = iter(branch_points(self.env, episode, new)) if new else iter(())
             for position, state in zip(one.positions, states, strict=True):
                 if state not in places:
                     places[state] = len(found)
                     found.append((next(fresh), f"{episode.key}/from {position}", one.forced))
             index.append([places[state] for state in states])
         starts = [branch.start(f"{key}/{n}", forced) for branch, key, forced in found for n in range(count)]
-        earned = play_on(self.player, starts, self.config.env.batch_size)
+        earned = continue_from(self.player, starts, self.config.env.batch_size)
         means = []
         for place in range(len(found)):
             valid = [value for value in earned[place * count : (place + 1) * count] if value is not None]

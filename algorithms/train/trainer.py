@@ -13,7 +13,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
 
-from rlvr.agents.budget import Interruption
+from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Request
 from rlvr.agents.evaluation import Evaluation, summarise
@@ -45,7 +45,7 @@ from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 
 
-class Watcher(Protocol):
+class Callback(Protocol):
     """Who is told how a run goes; the live display is one."""
 
     def phase(self, name: str, steps: int) -> None:
@@ -58,7 +58,7 @@ class Watcher(Protocol):
         """Something a person should know."""
 
 
-class Interrupted(Exception):
+class RunInterrupted(Exception):
     """The run was asked to stop; what it had is saved."""
 
 
@@ -77,11 +77,11 @@ class Trainer:
         ConfigError: the environment or the model does not go with the config.
     """
 
-    def __init__(self, config: TrainConfig, watcher: Watcher, *, resume: bool = False) -> None:
+    def __init__(self, config: TrainConfig, callback: Callback, *, resume: bool = False) -> None:
         check_inputs(config.preset(), config.group_size)
         torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)
-        self.config, self.watcher = config, watcher
+        self.config, self.callback = config, callback
         self.folder = RunFolder(config.out, resume=resume)
         try:
             self._build()
@@ -113,7 +113,7 @@ class Trainer:
             reference=objective is not None and objective.reference,
         )
         if self.renderer.rewrites_history:
-            self.watcher.say(self.renderer.explanation)
+            self.callback.say(self.renderer.explanation)
         self._build_method()
 
     def _build_method(self) -> None:
@@ -127,7 +127,7 @@ class Trainer:
         player = self._agent(greedy=False, answers=self.learner.preset.advantage == "brpo")
         self.method = build_method(config, self.learner, player, env, self.critic, self._demonstrations)
         for note in self.collector.notes():
-            self.watcher.say(note)
+            self.callback.say(note)
 
     def _agent(self, *, greedy: bool, answers: bool = False, training: bool = False) -> TransformersAgent:
         """The policy as it plays; with ``answers``, as it answers to thoughts that are cut at budgets (BRPO)."""
@@ -135,7 +135,7 @@ class Trainer:
         interruption = None
         if sampling.thinking_budget and not answers:
             low = sampling.thinking_budget - sampling.thinking_spread
-            interruption = Interruption(sampling.interruption, low, sampling.thinking_budget)
+            interruption = ThinkingBudget(sampling.interruption, low, sampling.thinking_budget)
         return TransformersAgent(
             self.model,
             self.tokenizer,
@@ -145,7 +145,7 @@ class Trainer:
             greedy=greedy,
             seed=self.config.seed,
             template_options=self.config.model.template_options,
-            interruption=interruption,
+            thinking_budget=interruption,
             segment=(sampling.segment or None) if training and "partial_rollouts" in self.config.filters() else None,
         )
 
@@ -169,16 +169,16 @@ class Trainer:
         """Train to the end; the evaluations by name, ``before`` and ``after`` among them, greedy and sampled.
 
         Raises:
-            Interrupted: Ctrl-C; the run can go on from what was saved.
+            RunInterrupted: Ctrl-C; the run can go on from what was saved.
             FloatingPointError: the gradients stay non-finite.
         """
         try:
             with self._interrupts():
                 self._start()
-                self.watcher.phase("reinforcement learning", self.config.steps - self.step)
+                self.callback.phase("reinforcement learning", self.config.steps - self.step)
                 while self.step < self.config.steps:
                     if self._stop:
-                        raise Interrupted(f"stopped after step {self.step}; go on with --resume")
+                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume")
                     self._train_step()
                     self._after_step()
                 self._save_policy(self.folder.policy)
@@ -190,7 +190,7 @@ class Trainer:
         """The warm start and the first evaluation, or the checkpoint that follows them."""
         checkpoint, faults = latest_checkpoint(self.folder.checkpoints)
         for fault in faults:
-            self.watcher.say(f"{fault}; {'beginning again' if checkpoint is None else 'taking the one before'}")
+            self.callback.say(f"{fault}; {'beginning again' if checkpoint is None else 'taking the one before'}")
         if checkpoint is None:
             self.folder.keep_until(-1)
             self._warm_start()
@@ -212,14 +212,14 @@ class Trainer:
         self.evaluations = checkpoint.counters["evaluations"]
         self.step = checkpoint.step
         self.folder.keep_until(self.step)
-        self.watcher.say(f"going on after step {self.step}")
+        self.callback.say(f"going on after step {self.step}")
 
     def _warm_start(self) -> None:
         settings = self.config.warm_start
         steps = settings.steps + settings.mixed_steps
         if not steps:
             return
-        self.watcher.phase("warm start", steps)
+        self.callback.phase("warm start", steps)
         order = TaskOrder(self.rollout.env.unwrapped, "warm start", self.config.seed)
         level_at = self.collector.pool.level_at
         requests = (order.request(i, level=level_at(i), group=0, salt="warm start") for i in count())
@@ -231,7 +231,7 @@ class Trainer:
             if self.needs_teacher and done + 1 == settings.steps:
                 self._save_policy(self.folder.teacher)
             if self._stop:
-                raise Interrupted("stopped in the warm start, which begins again when the run goes on with --resume")
+                raise RunInterrupted("stopped in the warm start, which begins again when the run goes on with --resume")
 
         warm_start(
             self.learner,
@@ -341,7 +341,7 @@ class Trainer:
     def _log(self, record: dict[str, Any], clock: Clock, **timing: float) -> None:
         where = {name: record[name] for name in ("phase", "step")}
         self.folder.log(record, {**where, **clock.read(), **timing})
-        self.watcher.step(record)
+        self.callback.step(record)
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
@@ -354,7 +354,7 @@ class Trainer:
             self._stop = True
             signal.signal(signal.SIGINT, signal.default_int_handler)
             with suppress(RuntimeError):  # it came in the middle of printing something else
-                self.watcher.say("stopping after this step; once more to stop at once")
+                self.callback.say("stopping after this step; once more to stop at once")
 
         before = signal.signal(signal.SIGINT, ask)
         try:
@@ -398,7 +398,7 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
         "turns": result.turns,
         "tool_calls": tool_calls(episodes),
         "sampled_tokens": result.tokens,
-        "cut": sum(episode.cut for episode in episodes) / max(1, len(episodes)),
+        "hit_token_limit": sum(episode.hit_token_limit for episode in episodes) / max(1, len(episodes)),
         "invalid": result.episodes - result.valid,
         "statuses": dict(sorted(result.statuses.items())),
     }

@@ -81,7 +81,7 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
     except EOFError:
         print()
         return 130
-    print(printable(episode.closing))
+    print(printable(episode.final_observation))
     if episode.verdict is not None:
         print(f"{episode.verdict.status}: reward {episode.reward:g}")
     return 0

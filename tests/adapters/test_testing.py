@@ -43,7 +43,7 @@ def play_one(renderer, spec, engine) -> kit.Played:
         conversation.rendered = len(conversation.messages)
         if (message := session.step(text)) is not None:
             conversation.messages.append(message)
-    tokens = conversation.tokens if session.valid else conversation.tokens.unsampled()
+    tokens = conversation.tokens if session.valid else conversation.tokens.without_loss()
     return kit.Played(spec, session.reward, tokens, [], session.verdict)
 
 

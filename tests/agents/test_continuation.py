@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from rlvr.agents.budget import PHRASES, Interruption
-from rlvr.agents.continuation import branches, play_on
+from rlvr.agents.budget import PHRASES, ThinkingBudget
+from rlvr.agents.continuation import branch_points, continue_from
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence
 from rlvr.agents.episode import Episode, Request
 from rlvr.agents.rollout import Rollout
@@ -33,16 +33,16 @@ def test_a_reply_that_goes_on_is_the_reply_that_never_stopped():
     prompt = len(whole.tokens) - reply.tokens
     for said in range(reply.tokens):
         resumed = ask()
-        resumed.begun = whole.tokens.piece(prompt, prompt + said)
+        resumed.partial_completion = whole.tokens.piece(prompt, prompt + said)
         assert agent().act([resumed])[0] == reply
         assert (resumed.tokens.ids, resumed.tokens.mask) == (whole.tokens.ids, whole.tokens.mask)
         assert resumed.tokens.logprobs == pytest.approx(whole.tokens.logprobs, abs=1e-5)
-        assert resumed.begun == TokenSequence()
+        assert resumed.partial_completion == TokenSequence()
 
 
 def test_the_phrase_is_said_at_the_budget_and_is_not_trained_on():
     interrupted = ask()
-    reply = agent(interruption=Interruption("\n\\boxed{", 5, 5)).act([interrupted])[0]
+    reply = agent(thinking_budget=ThinkingBudget("\n\\boxed{", 5, 5)).act([interrupted])[0]
     assert "\n\\boxed{" in reply.text
     ids, mask = interrupted.tokens.ids, interrupted.tokens.mask
     phrase = TOKENIZER.encode("\n\\boxed{", add_special_tokens=False)
@@ -58,32 +58,32 @@ def test_the_phrase_is_said_at_the_budget_and_is_not_trained_on():
 
 
 def test_a_reply_that_ended_or_closed_its_thought_is_not_interrupted():
-    rule = Interruption("scalerl", 4, 4)
+    rule = ThinkingBudget("scalerl", 4, 4)
     assert rule.applies("<think> so far")
     assert not rule.applies("<think> done </think> 4")
-    assert Interruption("Answer:", 4, 4).applies("</think>")
+    assert ThinkingBudget("Answer:", 4, 4).applies("</think>")
     assert rule.text == PHRASES["scalerl"]
 
 
 def test_no_phrase_without_room_for_it_and_an_answer():
     conversation = ask()
     length = len(agent().renderer.render(conversation)) + 7
-    agent(max_length=length, interruption=Interruption("qwen3", 5, 5)).act([conversation])
+    agent(max_length=length, thinking_budget=ThinkingBudget("qwen3", 5, 5)).act([conversation])
     assert len(conversation.tokens) <= length
     assert 0 not in conversation.tokens.mask[-7:]
 
 
 def test_budgets_are_drawn_from_the_range_and_do_not_depend_on_the_batch():
-    rule = Interruption("scalerl", 3, 9)
+    rule = ThinkingBudget("scalerl", 3, 9)
     drawn = [rule.budget(0, f"k{i}", 0) for i in range(200)]
     assert set(drawn) == set(range(3, 10))
     assert drawn == [rule.budget(0, f"k{i}", 0) for i in range(200)]
 
 
 @pytest.mark.parametrize("bad", [("", 1, 2), ("x", 0, 2), ("x", 3, 2)])
-def test_bad_interruptions(bad):
-    with pytest.raises(ValueError, match=r"interruption|budget"):
-        Interruption(*bad)
+def test_bad_thinking_budgets(bad):
+    with pytest.raises(ValueError, match="budget"):
+        ThinkingBudget(*bad)
 
 
 class Spy:
@@ -124,11 +124,11 @@ def test_episodes_put_aside_in_a_reply_end_as_if_they_had_not_been(segment: int)
     whole = Rollout("rlvr/GuessNumber-v0", agent(), use_system=False)(requests)
     rollout = Rollout("rlvr/GuessNumber-v0", agent(segment=segment), use_system=False)
     episodes, rounds = rollout(requests), 1
-    while not all(episode.over for episode in episodes):
-        assert all(episode.over or episode.begun.sampled > 0 for episode in episodes)
+    while not all(episode.done for episode in episodes):
+        assert all(episode.done or episode.partial_completion.sampled > 0 for episode in episodes)
         stored = [Episode.from_dict(json.loads(json.dumps(e.to_dict()))) for e in episodes]  # as a checkpoint does
-        again = iter(rollout([episode for episode in stored if not episode.over]))
-        episodes = [episode if episode.over else next(again) for episode in stored]
+        again = iter(rollout([episode for episode in stored if not episode.done]))
+        episodes = [episode if episode.done else next(again) for episode in stored]
         rounds += 1
     assert rounds > 2
     for ours, theirs in zip(episodes, whole, strict=True):
@@ -139,15 +139,15 @@ def test_episodes_put_aside_in_a_reply_end_as_if_they_had_not_been(segment: int)
         assert ours == theirs
 
 
-def test_segments_and_interruptions_do_not_go_together():
+def test_segments_and_thinking_budgets_do_not_go_together():
     with pytest.raises(ValueError, match="do not go together"):
-        agent(segment=3, interruption=Interruption("scalerl", 2, 2))
+        agent(segment=3, thinking_budget=ThinkingBudget("scalerl", 2, 2))
 
 
 def test_an_environment_that_answers_differently_cannot_be_gone_on_with():
     rollout = Rollout("rlvr/GuessNumber-v0", agent(segment=2), use_system=False)
     (episode,) = rollout([Request(seed=3, index=0)])
-    assert not episode.over
+    assert not episode.done
     episode.turns[0].observation = "something else"
     (episode,) = rollout([episode])
     assert episode.verdict.status == "env_error"
@@ -158,7 +158,7 @@ def test_branches_stand_where_the_episode_stood():
     rollout, played = episode()
     first, second = played.turns
     positions = [place for place, sampled in enumerate(played.tokens.mask) if sampled]
-    found = branches(rollout.env.unwrapped, played, positions)
+    found = branch_points(rollout.env.unwrapped, played, positions)
     assert len(found) == len(positions)
     for position, branch in zip(positions, found, strict=True):
         turn = 0 if position < first.end else 1
@@ -166,7 +166,7 @@ def test_branches_stand_where_the_episode_stood():
         assert branch.env.solve().startswith("<tool>" if turn == 0 else "\\boxed")
         # begun and tokens and what is rendered in between make up the sequence so far
         conversation = branch.start("x").conversation
-        so_far = conversation.tokens.ids + agent().renderer.render(conversation) + conversation.begun.ids
+        so_far = conversation.tokens.ids + agent().renderer.render(conversation) + conversation.partial_completion.ids
         assert so_far == played.tokens.ids[:position]
     assert len(played.turns) == 2
     assert second.action == "\\boxed{5}"
@@ -176,7 +176,7 @@ def test_the_last_state_of_the_expert_is_worth_what_the_expert_earns():
     rollout, played = episode()
     start = played.turns[0].end
     position = next(i for i in range(start, len(played.tokens)) if played.tokens.mask[i])
-    branch = branches(rollout.env.unwrapped, played, [position])[0]
+    branch = branch_points(rollout.env.unwrapped, played, [position])[0]
     right = branch.env.task.solve(branch.env.get_state().state)
 
     class Says:
@@ -186,6 +186,6 @@ def test_the_last_state_of_the_expert_is_worth_what_the_expert_earns():
         def act(self, conversations):
             return [Reply(self.text) for _ in conversations]
 
-    assert play_on(Says(right), [branch.start("a"), branch.start("b")], batch_size=1) == [1.0, 1.0]
-    assert play_on(ConstantAgent("no idea"), [branch.start("a")]) == [0.0]
+    assert continue_from(Says(right), [branch.start("a"), branch.start("b")], batch_size=1) == [1.0, 1.0]
+    assert continue_from(ConstantAgent("no idea"), [branch.start("a")]) == [0.0]
     assert branch.env.solve() == right  # the branch itself was never stepped

@@ -60,7 +60,7 @@ EPISODE = st.builds(
     turns=st.lists(TURN, max_size=4),
     tokens=token_sequences(),
     verdict=st.none() | VERDICT,
-    closing=TEXT,
+    final_observation=TEXT,
     terminated=st.booleans(),
     truncated=st.booleans(),
 )
@@ -82,7 +82,7 @@ def test_what_an_episode_says_of_itself_follows_from_its_parts(episode):
     assert episode.valid == (verdict is not None and verdict.status not in INVALID)
     assert episode.success == (verdict is not None and verdict.status == "correct")
     assert episode.reward == sum(turn.reward for turn in episode.turns)
-    assert episode.cut == any(turn.stop in ("length", "context") for turn in episode.turns)
+    assert episode.hit_token_limit == any(turn.stop in ("length", "context") for turn in episode.turns)
     roles = [message["role"] for message in episode.messages()]
     assert roles.count("assistant") == len(episode.turns)
     assert ("system" in roles) == bool(episode.system)
@@ -137,3 +137,26 @@ def test_a_request_names_its_episode_by_all_that_makes_it_another():
     assert Request(**base, group=7).key("id") in keys, "which group it is in changes nothing about the episode"
     assert Request(seed=0).options() == {}
     assert Request(seed=0, index=0, split="test").options() == {"index": 0, "split": "test"}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("over", "done"), ("cut", "hit_token_limit"), ("closing", "final_observation"), ("begun", "partial_completion")],
+)
+def test_old_names_are_read_for_one_version_and_warn(old: str, new: str):
+    episode = Episode("x", "x", 0, final_observation="bye", partial_completion=TokenSequence([1], [1], [-1.0]))
+    with pytest.warns(DeprecationWarning, match=new):
+        assert getattr(episode, old) == getattr(episode, new)
+    stored = {old if name == new else name: value for name, value in episode.to_dict().items()}
+    assert Episode.from_dict(stored) == episode
+
+
+def test_old_functions_are_found_for_one_version_and_warn():
+    from rlvr.agents import budget, continuation
+
+    with pytest.warns(DeprecationWarning, match="continue_from"):
+        assert continuation.play_on is continuation.continue_from
+    with pytest.warns(DeprecationWarning, match="ThinkingBudget"):
+        assert budget.Interruption is budget.ThinkingBudget
+    with pytest.warns(DeprecationWarning, match="without_loss"):
+        assert TokenSequence([1], [1], [-1.0]).unsampled() == TokenSequence([1], [0], [0.0])

@@ -167,7 +167,7 @@ def test_an_episode_holds_the_whole_conversation():
     assert episode.turns[0].action == f"<tool>{episode.turns[0].observation[8:-1]}</tool>"
     assert (episode.env_id, episode.split, episode.level, episode.index) == ("rlvr/Calculator-v0", "test", 2, 0)
     assert (episode.reward, episode.success, episode.valid, episode.terminated) == (1.0, True, True, True)
-    assert episode.closing == "correct"
+    assert episode.final_observation == "correct"
     assert episode.turns[0].verdict.status == "partial"
     assert episode.turns[-1].verdict == episode.verdict
 
@@ -184,7 +184,7 @@ def test_a_full_context_ends_the_episode_without_a_step():
             return [Reply("", "context") for _ in conversations]
 
     (episode,) = Rollout(GUESS, Full())(requests(1))
-    assert (episode.truncated, episode.terminated, episode.cut) == (True, False, True)
+    assert (episode.truncated, episode.terminated, episode.hit_token_limit) == (True, False, True)
     assert (episode.verdict.status, episode.reward, episode.valid) == ("wrong", 0.0, True)
 
 

@@ -26,7 +26,7 @@ pytest.importorskip("vllm")
 import torch
 
 from rlvr.agents import Conversation, Request, Rollout
-from rlvr.agents.budget import Interruption
+from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.openai import OpenAIAgent
 from rlvr.agents.tiny import build_tiny, load_policy
 from rlvr.agents.transformers import TransformersAgent
@@ -229,7 +229,7 @@ def test_replies_stop_at_the_end_token(engine, policy):
         assert policy[1].eos_token_id not in conversation.tokens.ids[-200:-1][conversation.tokens.mask.index(1) :]
 
 
-def test_partial_replies_and_interruptions_work_as_in_the_base(engine, policy):
+def test_partial_replies_and_thinking_budgets_work_as_in_the_base(engine, policy):
     agent = make(engine, policy, segment=4, greedy=True)
     [conversation] = conversations(1)
     stops = []
@@ -238,8 +238,8 @@ def test_partial_replies_and_interruptions_work_as_in_the_base(engine, policy):
     whole = play(make(engine, policy, greedy=True), conversations(1), turns=1)[0]
     assert stops.count("pause") == 2
     assert conversation.tokens.ids == whole.tokens.ids
-    phrase = Interruption("</think>", 4, 4)
-    thought = play(make(engine, policy, greedy=True, interruption=phrase), conversations(1), turns=1)[0]
+    phrase = ThinkingBudget("</think>", 4, 4)
+    thought = play(make(engine, policy, greedy=True, thinking_budget=phrase), conversations(1), turns=1)[0]
     assert largest_difference(policy[0], [thought]) < TOLERANCE
 
 

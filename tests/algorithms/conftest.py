@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from .runs import CALCULATOR, GSM8K, RunServer, Watcher, merged, small
+from .runs import CALCULATOR, GSM8K, Callback, RunServer, merged, small
 
 
 @pytest.fixture(scope="session")
@@ -64,7 +64,7 @@ def warmed_up(path: Path, **changes) -> Path:
     """A policy that has seen demonstrations only, in the folder of a Hugging Face model."""
     from rlvr.algorithms.train.trainer import Trainer
 
-    Trainer(small(path, steps=0, **changes), Watcher()).run()
+    Trainer(small(path, steps=0, **changes), Callback()).run()
     return path / "policy"
 
 

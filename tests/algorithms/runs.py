@@ -43,7 +43,7 @@ def merged(changes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-class Watcher:
+class Callback:
     """Remembers what a run told."""
 
     def __init__(self) -> None:

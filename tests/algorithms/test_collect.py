@@ -193,7 +193,7 @@ def test_a_run_that_goes_on_draws_what_it_would_have_drawn(steps: int, filters: 
 
 
 class SlowRollout(FakeRollout):
-    """Puts every second member of a group aside twice."""
+    """Puts every second member of a group on pause twice."""
 
     def __call__(self, requests: list) -> list[Episode]:
         return [self._go_on(item) if isinstance(item, Episode) else self._begin(item) for item in requests]
@@ -202,13 +202,13 @@ class SlowRollout(FakeRollout):
         self.asked.append(request)
         whole = self._play(request)
         if request.sample % 2:
-            whole.verdict, whole.begun = None, TokenSequence([7], [1], [-1.0])
+            whole.verdict, whole.partial_completion = None, TokenSequence([7], [1], [-1.0])
         return whole
 
     def _go_on(self, episode: Episode) -> Episode:
-        episode.begun.extend(TokenSequence([7], [1], [-1.0]))
-        if len(episode.begun) == 3:
-            episode.verdict, episode.begun = episode.turns[-1].verdict, TokenSequence()
+        episode.partial_completion.extend(TokenSequence([7], [1], [-1.0]))
+        if len(episode.partial_completion) == 3:
+            episode.verdict, episode.partial_completion = episode.turns[-1].verdict, TokenSequence()
         return episode
 
 
@@ -222,8 +222,8 @@ def test_groups_wait_for_their_members_over_steps_and_checkpoints():
     seen = []
     for step in range(5):
         got = whole(step)
-        seen.append((len(got.episodes), got.stats["groups_aside"]))
-        assert all(episode.over for episode in got.played)
+        seen.append((len(got.episodes), got.stats["groups_paused"]))
+        assert all(episode.done for episode in got.played)
         assert [e.group for e in got.episodes] == sorted(e.group for e in got.episodes)
         fresh = made()
         fresh.restore(json.loads(json.dumps(resumed.state())))

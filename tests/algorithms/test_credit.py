@@ -22,7 +22,7 @@ from rlvr.algorithms.train.credit import (
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
-from .runs import SMALL, Watcher
+from .runs import SMALL, Callback
 
 
 def made(ends: list[int], mask: list[int], rewards: list[float], answer: str | None = None, group: int = 0) -> Episode:
@@ -78,7 +78,7 @@ def trainer(tmp_path):
     def make(algorithm: str, **changes) -> Trainer:
         config = {**SMALL, "algorithm": algorithm, "overrides": {}, "out": str(tmp_path / algorithm), **changes}
         config["env"] = {"id": "rlvr/Calculator-v0", "system": False}
-        one = Trainer(load_config(config), Watcher())
+        one = Trainer(load_config(config), Callback())
         one.learner.freeze_reference()
         made.append(one)
         return one

@@ -18,7 +18,7 @@ from rlvr.algorithms.data.tasks import TaskOrder, TaskPool, build_pool
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.train.trainer import Trainer
 
-from .runs import CALCULATOR, GSM8K, GUESS, RunServer, Watcher, differences, small
+from .runs import CALCULATOR, GSM8K, GUESS, Callback, RunServer, differences, small
 
 ROOT = Path(__file__).parents[2]
 LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
@@ -176,10 +176,10 @@ def test_a_table_has_no_levels(kind):
 
 
 def test_a_run_asks_levels_and_logs_them(tmp_path: Path):
-    watcher = Watcher()
+    callback = Callback()
     changes = {"curriculum": {"kind": "target", "start": 3, "rehearsal": 0.0, "gain": 0.4}, "steps": 3}
-    Trainer(small(tmp_path / "run", **LEVELS, **changes, sampling={"max_new_tokens": 6}), watcher).run()
-    difficulties = [record["difficulty"] for record in watcher.of("train")]
+    Trainer(small(tmp_path / "run", **LEVELS, **changes, sampling={"max_new_tokens": 6}), callback).run()
+    difficulties = [record["difficulty"] for record in callback.of("train")]
     assert difficulties == sorted(difficulties, reverse=True)
     assert difficulties[0] < 3, "nothing is solved, so it becomes easier"
     folder = tmp_path / "run" / "episodes"
@@ -188,11 +188,11 @@ def test_a_run_asks_levels_and_logs_them(tmp_path: Path):
 
 
 def test_a_mixture_is_trained_on_by_its_id(tmp_path: Path):
-    watcher = Watcher()
+    callback = Callback()
     mixture = {"envs": [GUESS, CALCULATOR], "weights": [1, 2]}
     env = {"id": "rlvr/Mixture-v0", "level": 2, "system": False, "settings": mixture}
     short = {"sampling": {"max_new_tokens": 6}, "steps": 1, "prompts": 12, "warm_start": {"steps": 2, "mixed_steps": 1}}
-    Trainer(small(tmp_path / "run", env=env, curriculum={"kind": "by_rate"}, **short), watcher).run()
+    Trainer(small(tmp_path / "run", env=env, curriculum={"kind": "by_rate"}, **short), callback).run()
     episodes = read_episodes(tmp_path / "run" / "episodes" / "train-000001.jsonl")
     first = {episode.turns[0].observation.split()[0] for episode in episodes}
     assert first == {"Guess", "What"}

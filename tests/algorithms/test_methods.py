@@ -19,7 +19,7 @@ from rlvr.algorithms.train.methods import best_rows, correct_rows
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
-from .runs import Watcher, small
+from .runs import Callback, small
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "algorithms"
 NAMES = sorted([*PRESETS, *OBJECTIVES])
@@ -51,7 +51,7 @@ def trainer(tmp_path):
 
     def make(algorithm: str, **changes) -> Trainer:
         config = small(tmp_path / str(len(made)), algorithm=algorithm, env=CALCULATOR, overrides={}, **changes)
-        made.append(Trainer(config, Watcher()))
+        made.append(Trainer(config, Callback()))
         made[-1]._begin_reinforcement()
         return made[-1]
 
@@ -165,11 +165,11 @@ def test_every_example_runs_and_goes_on_exactly(name: str, tmp_path: Path):
         given["evaluation"] = {"episodes": 2}
         return load_config({**given, **changes, "out": str(tmp_path / out)})
 
-    Trainer(config("whole"), Watcher()).run()
+    Trainer(config("whole"), Callback()).run()
     records = [json.loads(line) for line in (tmp_path / "whole" / "metrics.jsonl").read_text().splitlines()]
     assert sum(record["phase"] == "train" for record in records) == 2
 
-    stopped = Trainer(config("stopped"), Watcher())
+    stopped = Trainer(config("stopped"), Callback())
     step = stopped._train_step
 
     def stop() -> None:
@@ -179,7 +179,7 @@ def test_every_example_runs_and_goes_on_exactly(name: str, tmp_path: Path):
     stopped._train_step = stop
     with pytest.raises(Exception, match="--resume"):
         stopped.run()
-    Trainer(config("stopped"), Watcher(), resume=True).run()
+    Trainer(config("stopped"), Callback(), resume=True).run()
     for part in ("metrics.jsonl", "policy/model.safetensors"):
         assert (tmp_path / "stopped" / part).read_bytes() == (tmp_path / "whole" / part).read_bytes()
 

@@ -26,44 +26,44 @@ from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.trainer import TaskOrder, Trainer
 from rlvr.envs import TextEnv
 
-from .runs import CALCULATOR, GSM8K, GUESS, Watcher, content, differences, small
+from .runs import CALCULATOR, GSM8K, GUESS, Callback, content, differences, small
 
 QUICK = ("grpo", "reinforce", "reinforce_pp", "rloo", "gspo")  # of the presets; the others are slow together
 
 
-def run(out: Path, *, resume: bool = False, **changes) -> Watcher:
-    watcher = Watcher()
-    Trainer(small(out, **changes), watcher, resume=resume).run()
-    return watcher
+def run(out: Path, *, resume: bool = False, **changes) -> Callback:
+    callback = Callback()
+    Trainer(small(out, **changes), callback, resume=resume).run()
+    return callback
 
 
 @pytest.fixture(scope="module")
-def trained(guesser: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Watcher]:
+def trained(guesser: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Callback]:
     """A finished run that others are compared with."""
     out = tmp_path_factory.mktemp("trained") / "run"
     return out, run(out, model={"name": str(guesser)}, env={"batch_size": 256})
 
 
-def test_a_run_writes_what_it_says(trained: tuple[Path, Watcher]):
-    out, watcher = trained
-    assert [name for name, _ in watcher.phases] == ["warm start", "reinforcement learning"]
+def test_a_run_writes_what_it_says(trained: tuple[Path, Callback]):
+    out, callback = trained
+    assert [name for name, _ in callback.phases] == ["warm start", "reinforcement learning"]
     records = read_jsonl(out / "metrics.jsonl")
-    assert records == watcher.records
+    assert records == callback.records
     assert [record["phase"] for record in records] == (
         ["expert"] * 8 + ["mixed"] * 2 + ["evaluation"] + ["train"] * 4 + ["evaluation"]
     )
-    assert [record["step"] for record in watcher.of("train")] == [1, 2, 3, 4]
-    assert [record["name"] for record in watcher.of("evaluation")] == ["before", "after"]
-    assert all(record["grad_norm"] > 0 for record in watcher.of("train"))
+    assert [record["step"] for record in callback.of("train")] == [1, 2, 3, 4]
+    assert [record["name"] for record in callback.of("evaluation")] == ["before", "after"]
+    assert all(record["grad_norm"] > 0 for record in callback.of("train"))
     timing = read_jsonl(out / "timing.jsonl")
     assert [(t["phase"], t["step"]) for t in timing] == [(r["phase"], r["step"]) for r in records]
     assert all(t["seconds"] >= 0 and t["peak_mib"] > 10 for t in timing)
     assert not any("second" in name for record in records for name in record)
 
 
-def test_episodes_are_the_steps_own(trained: tuple[Path, Watcher]):
-    out, watcher = trained
-    for record in watcher.of("train"):
+def test_episodes_are_the_steps_own(trained: tuple[Path, Callback]):
+    out, callback = trained
+    for record in callback.of("train"):
         episodes = read_episodes(out / "episodes" / f"train-{record['step']:06d}.jsonl")
         assert len(episodes) == 16
         assert sum(episode.reward for episode in episodes) / 16 == pytest.approx(record["reward"])
@@ -79,7 +79,7 @@ def test_episodes_are_the_steps_own(trained: tuple[Path, Watcher]):
             assert len({e.index for e in episodes}) == 4
 
 
-def test_no_two_steps_share_a_task(trained: tuple[Path, Watcher]):
+def test_no_two_steps_share_a_task(trained: tuple[Path, Callback]):
     out, _ = trained
     tasks = [
         {(e.seed, e.index) for e in read_episodes(path)} for path in sorted((out / "episodes").glob("train-*.jsonl"))
@@ -87,7 +87,7 @@ def test_no_two_steps_share_a_task(trained: tuple[Path, Watcher]):
     assert len(set.union(*tasks)) == sum(map(len, tasks)) == 16
 
 
-def test_the_policy_can_be_loaded_and_is_the_last_checkpoint(trained: tuple[Path, Watcher]):
+def test_the_policy_can_be_loaded_and_is_the_last_checkpoint(trained: tuple[Path, Callback]):
     out, _ = trained
     model, tokenizer = load_policy(out / "policy")
     last = load_checkpoint(list_checkpoints(out / "checkpoints")[-1])
@@ -98,7 +98,7 @@ def test_the_policy_can_be_loaded_and_is_the_last_checkpoint(trained: tuple[Path
     assert [path.name for path in list_checkpoints(out / "checkpoints")] == [f"step-{step:06d}" for step in (0, 2, 4)]
 
 
-def test_the_saved_config_is_the_runs(trained: tuple[Path, Watcher], guesser: Path):
+def test_the_saved_config_is_the_runs(trained: tuple[Path, Callback], guesser: Path):
     out, _ = trained
     assert load_config(out / "config.yaml") == small(out, model={"name": str(guesser)}, env={"batch_size": 256})
 
@@ -106,13 +106,13 @@ def test_the_saved_config_is_the_runs(trained: tuple[Path, Watcher], guesser: Pa
 # the same bytes
 
 
-def test_the_same_seed_gives_the_same_run(trained: tuple[Path, Watcher], guesser: Path, tmp_path: Path):
+def test_the_same_seed_gives_the_same_run(trained: tuple[Path, Callback], guesser: Path, tmp_path: Path):
     torch.manual_seed(99)  # the process's own generators do not matter
     run(tmp_path / "again", model={"name": str(guesser)}, env={"batch_size": 256})
     assert differences(trained[0], tmp_path / "again") == []
 
 
-def test_another_seed_gives_another_run(trained: tuple[Path, Watcher], guesser: Path, tmp_path: Path):
+def test_another_seed_gives_another_run(trained: tuple[Path, Callback], guesser: Path, tmp_path: Path):
     run(tmp_path / "other", model={"name": str(guesser)}, seed=1, steps=1)
     theirs, ours = content(tmp_path / "other"), content(trained[0])
     assert theirs["episodes/train-000001.jsonl"] != ours["episodes/train-000001.jsonl"]
@@ -121,7 +121,7 @@ def test_another_seed_gives_another_run(trained: tuple[Path, Watcher], guesser: 
 
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_how_many_episodes_are_under_way_does_not_show(
-    trained: tuple[Path, Watcher], guesser: Path, tmp_path: Path, batch_size: int
+    trained: tuple[Path, Callback], guesser: Path, tmp_path: Path, batch_size: int
 ):
     """The same tokens and rewards; log-probabilities agree to rounding, as batches of other shapes are multiplied."""
     run(tmp_path / "run", model={"name": str(guesser)}, env={"batch_size": batch_size}, steps=1)
@@ -135,7 +135,7 @@ def test_how_many_episodes_are_under_way_does_not_show(
             assert one == other
 
 
-def test_threads_that_step_environments_do_not_show(trained: tuple[Path, Watcher], guesser: Path, tmp_path: Path):
+def test_threads_that_step_environments_do_not_show(trained: tuple[Path, Callback], guesser: Path, tmp_path: Path):
     run(tmp_path / "run", model={"name": str(guesser)}, env={"workers": 3}, steps=1)
     name = "episodes/train-000001.jsonl"
     ours, theirs = (read_episodes(folder / name) for folder in (tmp_path / "run", trained[0]))
@@ -152,7 +152,7 @@ class Step:
     rows: Rows
     scores: list[torch.Tensor]
     episodes: list[Episode]
-    watcher: Watcher
+    callback: Callback
     trainer: Trainer
 
 
@@ -172,14 +172,14 @@ def one_step(caller: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         nothing = {"steps": 0, "mixed_steps": 0}
         base = {"env": {"id": CALCULATOR}, "model": {"name": str(caller)}, "warm_start": nothing, "prompts": 8}
         config = small(tmp_path / "run", **{**base, "steps": 1, "sampling": {"max_new_tokens": 24}, **changes})
-        trainer = Trainer(config, watcher := Watcher())
+        trainer = Trainer(config, callback := Callback())
         trainer.run()
         assert len(seen) <= 1
         rows, scores = seen[0] if seen else (None, [])
         episodes = read_episodes(tmp_path / "run" / "episodes" / "train-000001.jsonl")
         shutil.rmtree(tmp_path / "run")
         seen.clear()
-        return Step(rows, scores, episodes, watcher, trainer)
+        return Step(rows, scores, episodes, callback, trainer)
 
     return play
 
@@ -233,7 +233,7 @@ def test_a_broken_environment_never_enters_the_update(one_step, monkeypatch: pyt
 
     monkeypatch.setattr(TextEnv, "step", fails)
     broken = one_step()
-    (record,) = broken.watcher.of("train")
+    (record,) = broken.callback.of("train")
     assert record["invalid"] == 4
     assert record["statuses"]["env_error"] == 4
     assert 3 not in broken.rows.group.tolist()
@@ -254,7 +254,7 @@ def test_when_every_environment_breaks_no_step_is_taken(one_step, monkeypatch: p
     broken = one_step()
     assert broken.rows is None
     assert broken.trainer.optimiser.steps == 0
-    (record,) = broken.watcher.of("train")
+    (record,) = broken.callback.of("train")
     assert (record["invalid"], record["reward"]) == (32, 0.0)
 
 
@@ -310,7 +310,7 @@ def test_every_preset_trains_or_says_what_it_needs(answerer: tuple[dict, Path], 
     changes |= {"group_size": 6, "steps": 2, "warm_start": gentle, "evaluation": {"episodes": 1}}
     refused = None
     try:
-        watcher = run(tmp_path / "run", **changes)
+        callback = run(tmp_path / "run", **changes)
     except ConfigError as error:
         refused = str(error)
     if refused is not None:
@@ -318,7 +318,7 @@ def test_every_preset_trains_or_says_what_it_needs(answerer: tuple[dict, Path], 
         assert name not in QUICK
         assert not (tmp_path / "run" / "metrics.jsonl").exists(), "refused when something had been spent already"
         return
-    first, second = watcher.of("train")
+    first, second = callback.of("train")
     assert any(record["groups_with_signal"] > 0 for record in (first, second))
     assert any(record.get("grad_norm", 0) > 0 for record in (first, second))
     assert not first.get("refused")
@@ -337,7 +337,7 @@ def is_number(value: object) -> bool:
 
 def test_a_group_too_small_for_the_preset_is_refused(tmp_path: Path):
     with pytest.raises(ConfigError, match="group_size 3"):
-        Trainer(small(tmp_path / "run", algorithm="passk", overrides={}, group_size=3), Watcher())
+        Trainer(small(tmp_path / "run", algorithm="passk", overrides={}, group_size=3), Callback())
     assert not (tmp_path / "run").exists()
 
 
@@ -357,8 +357,8 @@ def test_the_reference_is_the_policy_that_reinforcement_learning_began_with(
 ):
     """Not the one before the warm start: the first step is at a distance of zero, later ones are not."""
     env, policy = answerer
-    watcher = run(tmp_path / "run", env=env, model={"name": str(policy)}, overrides={"kl_coef": 0.04}, steps=2)
-    first, second = watcher.of("train")
+    callback = run(tmp_path / "run", env=env, model={"name": str(policy)}, overrides={"kl_coef": 0.04}, steps=2)
+    first, second = callback.of("train")
     assert first["ref_kl_k3"] == pytest.approx(0, abs=1e-9)
     assert second["ref_kl_k3"] > 1e-6
 
@@ -383,8 +383,8 @@ def test_adapters_are_all_that_is_trained_and_the_policy_has_them_merged(guesser
 
 
 def test_a_policy_in_half_precision_trains(tmp_path: Path, guesser: Path):
-    watcher = run(tmp_path / "run", model={"name": str(guesser), "dtype": "bfloat16"}, steps=2)
-    assert all(record["refused"] == 0 and record["grad_norm"] > 0 for record in watcher.of("train"))
+    callback = run(tmp_path / "run", model={"name": str(guesser), "dtype": "bfloat16"}, steps=2)
+    assert all(record["refused"] == 0 and record["grad_norm"] > 0 for record in callback.of("train"))
 
 
 def test_the_tiny_policy_is_made_from_the_seed(tmp_path: Path):
@@ -404,7 +404,7 @@ def test_the_tiny_policy_is_made_from_the_seed(tmp_path: Path):
 )
 def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, model: dict, words: str):
     with pytest.raises((ValueError, FileNotFoundError), match=words):
-        Trainer(small(tmp_path / "run", model=model), Watcher())
+        Trainer(small(tmp_path / "run", model=model), Callback())
     run(tmp_path / "run", steps=0, warm_start={"steps": 0, "mixed_steps": 0})  # the folder is still free
 
 
@@ -413,7 +413,7 @@ def test_a_model_that_cannot_be_had_leaves_no_run(tmp_path: Path, model: dict, w
 )
 def test_an_environment_that_cannot_be_had_leaves_no_run(tmp_path: Path, env: dict):
     with pytest.raises(Exception, match=r"Nothing|level|split|colour") as caught:
-        Trainer(small(tmp_path / "run", env=env), Watcher())
+        Trainer(small(tmp_path / "run", env=env), Callback())
     assert not isinstance(caught.value, AssertionError | AttributeError | KeyError)
     assert [p.name for p in (tmp_path / "run").iterdir()] == ["lock"]
 
@@ -421,29 +421,29 @@ def test_an_environment_that_cannot_be_had_leaves_no_run(tmp_path: Path, env: di
 # going on
 
 
-def test_a_finished_run_gone_on_with_stays_as_it_is(trained: tuple[Path, Watcher], guesser: Path, tmp_path: Path):
+def test_a_finished_run_gone_on_with_stays_as_it_is(trained: tuple[Path, Callback], guesser: Path, tmp_path: Path):
     out, _ = trained
     before = content(out)
     config = load_config(out / "config.yaml")
-    results = Trainer(config, watcher := Watcher(), resume=True).run()
+    results = Trainer(config, callback := Callback(), resume=True).run()
     assert content(out) == before
-    assert watcher.records == []
+    assert callback.records == []
     assert set(results) == {f"{name} {way}" for name in ("before", "after") for way in ("greedy", "sampled")}
     with pytest.raises(RunFolderError, match="not empty"):
-        Trainer(config, Watcher())
+        Trainer(config, Callback())
 
 
 def test_a_checkpoint_of_another_model_is_refused(guesser: Path, tmp_path: Path):
     run(tmp_path / "run", model={"name": str(guesser)}, steps=2)
     config = small(tmp_path / "run", model={"name": str(guesser), "lora_rank": 2}, steps=2)
     with pytest.raises(ConfigError, match="another model"):
-        Trainer(config, Watcher(), resume=True).run()
+        Trainer(config, Callback(), resume=True).run()
 
 
 def test_evaluations_come_as_often_as_asked(tmp_path: Path, guesser: Path):
     changes = {"model": {"name": str(guesser)}, "warm_start": {"steps": 0, "mixed_steps": 0}}
-    watcher = run(tmp_path / "run", **changes, evaluation={"episodes": 2, "every": 2}, steps=5)
-    assert [(r["name"], r["step"]) for r in watcher.of("evaluation")] == [
+    callback = run(tmp_path / "run", **changes, evaluation={"episodes": 2, "every": 2}, steps=5)
+    assert [(r["name"], r["step"]) for r in callback.of("evaluation")] == [
         ("before", 0), ("step 2", 2), ("step 4", 4), ("after", 5),
     ]  # fmt: skip
     assert (tmp_path / "run" / "episodes" / "evaluation-step-2-greedy.jsonl").exists()
@@ -452,11 +452,11 @@ def test_evaluations_come_as_often_as_asked(tmp_path: Path, guesser: Path):
 def test_a_group_of_one_warns_and_teaches_nothing(tmp_path: Path, guesser: Path):
     changes = {"model": {"name": str(guesser)}, "warm_start": {"steps": 0, "mixed_steps": 0}, "overrides": {}}
     with pytest.warns(UserWarning, match="one row"):
-        watcher = run(tmp_path / "run", **changes, algorithm="dr_grpo", group_size=1, steps=1)
-    assert watcher.of("train")[0]["live_rows"] == 0
+        callback = run(tmp_path / "run", **changes, algorithm="dr_grpo", group_size=1, steps=1)
+    assert callback.of("train")[0]["live_rows"] == 0
 
 
-def test_metrics_are_json_for_everybody(trained: tuple[Path, Watcher]):
+def test_metrics_are_json_for_everybody(trained: tuple[Path, Callback]):
     out, _ = trained
     for name in ("metrics.jsonl", "timing.jsonl"):
         for line in (out / name).read_text().splitlines():
