@@ -84,8 +84,8 @@ class TokenAgent(ABC):
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order; see `rlvr.agents.conversation.Agent`.
 
-        A `Conversation.partial_completion` is continued. With a thinking budget the reply is sampled up to it first; one
-        that has not ended there gets the phrase, and ``max_new_tokens`` minus the budget to answer in.
+        A `Conversation.partial_completion` is continued. With a thinking budget the reply is sampled up to it first;
+        one that has not ended there gets the phrase, and ``max_new_tokens`` minus the budget to answer in.
 
         Raises:
             ValueError: a conversation has no new message, or the chat template refuses it.
