@@ -12,6 +12,8 @@ from typing import Any
 
 from rlvr.agents.episode import Episode, Request
 from rlvr.agents.rollout import Rollout
+from rlvr.envs.core.files import open_plain
+from rlvr.envs.core.json_text import load_json
 
 
 @dataclass(slots=True)
@@ -117,6 +119,7 @@ def evaluate(
 
     Raises:
         ValueError: a line of the record before the last is not an episode, or is one of another split or level.
+        OSError: the record is a symbolic link or no plain file, or cannot be written.
     """
     known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     keys = [request.key(rollout.env_id) for request in requests]
@@ -125,7 +128,7 @@ def evaluate(
             _check_same_task(known[key], request, rollout, record)
     failed = {key for key, episode in known.items() if episode.verdict and episode.verdict.status == "env_error"}
     waiting = [r for r, key in zip(requests, keys, strict=True) if key not in known or key in failed]
-    file = record.open("a", encoding="utf-8") if record is not None else None
+    file = open_plain(record, "a") if record is not None else None
     try:
         for _, episode in rollout.stream(waiting):
             known[episode.key] = episode
@@ -151,13 +154,13 @@ def read_episodes(path: Path) -> list[Episode]:
     lines = path.read_bytes().split(b"\n")
     whole, torn = lines[:-1], lines[-1]
     if torn:
-        with path.open("r+b") as file:
+        with open_plain(path, "r+b") as file:
             file.truncate(sum(len(line) + 1 for line in whole))
     return [_episode(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
 
 
 def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
-    with path.open("w", encoding="utf-8") as file:
+    with open_plain(path) as file:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
 
 
@@ -175,6 +178,6 @@ def _check_same_task(episode: Episode, request: Request, rollout: Rollout, recor
 
 def _episode(line: bytes, number: int, path: Path) -> Episode:
     try:
-        return Episode.from_dict(json.loads(line))
+        return Episode.from_dict(load_json(line))
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"line {number} of {path} is not an episode: {error}") from error

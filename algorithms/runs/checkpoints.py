@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.algorithms._torch import torch
+from rlvr.envs.core.files import make_folder
 
 MANIFEST = "manifest.json"
 DRAFT = ".draft-"
@@ -50,9 +51,11 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
     target = folder / step_name(checkpoint.step)
     draft = folder / f"{DRAFT}{target.name}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         sweep(folder)
         _write(draft, checkpoint)
+        if target.is_symlink():
+            target.unlink()
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
         _sync(folder)
@@ -74,6 +77,8 @@ def step_name(step: int) -> str:
 def sweep(folder: Path) -> None:
     """Remove drafts that were never finished."""
     for draft in folder.glob(f"{DRAFT}*"):
+        if draft.is_symlink():
+            draft.unlink()
         shutil.rmtree(draft, ignore_errors=True)
 
 

@@ -1,11 +1,16 @@
 """The report of a run: one picture of the curve, and one HTML page that needs nothing else.
 
-Transcripts are written by policies and are hostile: everything is escaped, and the page forbids scripts.
+Transcripts, and all else that is read from the folder, are hostile: every value is escaped. What is shown stands in a
+frame with ``sandbox``, in which scripts, forms, links out and a refresh by ``<meta>`` do nothing, under a policy that
+forbids scripts and the network.
 """
 
 from __future__ import annotations
 
 import base64
+import io
+import math
+import sys
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -13,10 +18,12 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.scripted import printable
-from rlvr.algorithms.runs.run_folder import read_jsonl
+from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
+from rlvr.envs.core.files import write_whole
 
 TRANSCRIPTS = 8  # episodes shown from before and after
-POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
+FRAME = "html, body { height: 100%; margin: 0 } iframe { width: 100%; height: 100%; border: 0; display: block }"
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 img { max-width: 100% }
@@ -33,7 +40,7 @@ def write_report(folder: Path) -> Path:
     metrics = read_jsonl(folder / "metrics.jsonl")
     curve = folder / "curve.png"
     draw_curve(metrics, curve)
-    evaluations = [record for record in metrics if record["phase"] == "evaluation"]
+    evaluations = [record for record in metrics if record.get("phase") == "evaluation"]
     columns = []
     for name in ("before", "after"):
         episodes = read_episodes(folder / "episodes" / f"evaluation-{name}-greedy.jsonl")[:TRANSCRIPTS]
@@ -41,16 +48,24 @@ def write_report(folder: Path) -> Path:
     config = (folder / "config.yaml").read_text(encoding="utf-8")
     picture = base64.b64encode(curve.read_bytes()).decode()
     page = folder / "report.html"
-    page.write_text(
+    content = (
+        f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
+        f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
+        f"<h2>Config</h2><pre>{_shown(config)}</pre>"
+    )
+    inner = _document(folder.name, STYLE, content)
+    frame = f'<iframe sandbox title="report" srcdoc="{escape(inner)}"></iframe>'
+    write_whole(page, _document(folder.name, FRAME, frame))
+    return page
+
+
+def _document(title: str, style: str, body: str) -> str:
+    """A page of HTML; the title is escaped here."""
+    return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
-        f"<title>{escape(folder.name)}</title><style>{STYLE}</style></head><body>"
-        f"<h1>{escape(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
-        f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
-        f"<h2>Config</h2><pre>{escape(config)}</pre></body></html>",
-        encoding="utf-8",
+        f"<title>{_shown(title)}</title><style>{style}</style></head><body>{body}</body></html>"
     )
-    return page
 
 
 def draw_curve(metrics: list[dict[str, Any]], path: Path) -> None:
@@ -61,8 +76,8 @@ def draw_curve(metrics: list[dict[str, Any]], path: Path) -> None:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    train = [record for record in metrics if record["phase"] == "train"]
-    evaluations = [record for record in metrics if record["phase"] == "evaluation"]
+    train = [record for record in metrics if record.get("phase") == "train"]
+    evaluations = [record for record in metrics if record.get("phase") == "evaluation"]
     called = any(record.get("tool_calls") for record in train)
     figure = Figure(figsize=(7.2, 5.6 if called else 3.6), dpi=120, layout="constrained")
     FigureCanvasAgg(figure)
@@ -74,7 +89,9 @@ def draw_curve(metrics: list[dict[str, Any]], path: Path) -> None:
         panels[1].set(ylabel="tool calls an episode", ylim=(-0.05, None))
         panels[1].get_legend().remove()
     panels[-1].set(xlabel="reinforcement learning step")
-    figure.savefig(path, metadata={"Software": None})
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", metadata={"Software": None})
+    write_whole(path, drawn.getvalue())
 
 
 def _lines(
@@ -86,12 +103,12 @@ def _lines(
 ) -> None:
     """A figure of the training steps, and one of the evaluations, both ways; each with its name in the legend."""
     name, label = trained
-    axes.plot([record["step"] for record in train], [record[name] for record in train], color="#3465a4", label=label)
+    axes.plot(_values(train, "step"), _values(train, name), color="#3465a4", label=label)
     name, label = measured
     for way, colour, marker in (("greedy", "#2a8a4a", "o"), ("sampled", "#b8502f", "s")):
         axes.plot(
-            [record["step"] for record in evaluations],
-            [record[f"{way}_{name}"] for record in evaluations],
+            _values(evaluations, "step"),
+            _values(evaluations, f"{way}_{name}"),
             marker=marker,
             color=colour,
             linestyle=":",
@@ -101,11 +118,33 @@ def _lines(
     axes.legend(loc="lower right", frameon=False)
 
 
+def _values(records: list[dict[str, Any]], name: str) -> list[float]:
+    """A column of figures; null is NaN, which is not drawn.
+
+    Raises:
+        RunFolderError: a value is no number.
+    """
+    return [math.nan if record.get(name) is None else _number(record[name], name) for record in records]
+
+
+def _number(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) > sys.float_info.max:
+        raise RunFolderError(f"{name} must be a number, not {value!r:.80}")
+    return float(value)
+
+
+def _figure(record: dict[str, Any], name: str, digits: int = 0) -> str:
+    """A figure as text that holds no markup."""
+    value = record.get(name)
+    return "" if value is None else escape(f"{_number(value, name):.{digits}f}")
+
+
 def _table(evaluations: list[dict[str, Any]]) -> str:
     head = "<tr><th>evaluation</th><th>step</th><th>tasks</th><th>greedy success</th><th>sampled success</th></tr>"
     rows = (
-        f"<tr><td>{escape(record['name'])}</td><td>{record['step']}</td><td>{record['tasks']}</td>"
-        f"<td>{record['greedy_success']:.3f}</td><td>{record['sampled_success']:.3f}</td></tr>"
+        f"<tr><td>{_shown(str(record.get('name')))}</td><td>{_figure(record, 'step')}</td>"
+        f"<td>{_figure(record, 'tasks')}</td><td>{_figure(record, 'greedy_success', 3)}</td>"
+        f"<td>{_figure(record, 'sampled_success', 3)}</td></tr>"
         for record in evaluations
     )
     return f"<table>{head}{''.join(rows)}</table>"
@@ -115,10 +154,11 @@ def _transcript(episode: Episode) -> str:
     verdict = episode.verdict
     status = verdict.status if verdict else "unfinished"
     said = "".join(
-        f"<div class='role'>{_shown(message['role'])}</div><pre>{_shown(message['content'])}</pre>"
+        f"<div class='role'>{_shown(str(message['role']))}</div><pre>{_shown(str(message['content']))}</pre>"
         for message in episode.messages()
     )
-    reason = _shown(f"{status}, reward {episode.reward:g}: {verdict.reason}" if verdict else status)
+    earned = _number(episode.reward, "the reward of an episode")
+    reason = _shown(f"{status}, reward {earned:g}: {verdict.reason}" if verdict else str(status))
     kind = "correct" if episode.success else "other"
     return f"<div class='episode {kind}'>{said}<div class='role'>{reason}</div></div>"
 

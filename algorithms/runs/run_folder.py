@@ -12,6 +12,10 @@ from typing import Any, TextIO
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import write_episodes
+from rlvr.envs.core.files import LinkRefused, make_folder, open_plain, require_plain, write_whole
+from rlvr.envs.core.json_text import load_json
+
+__all__ = ["RunFolder", "RunFolderError", "read_jsonl", "write_whole"]
 
 
 class RunFolderError(ValueError):
@@ -21,8 +25,8 @@ class RunFolderError(ValueError):
 class RunFolder:
     """``config.yaml``, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``, the report.
 
-    ``metrics.jsonl`` holds nothing that depends on the clock: the same seed writes it again byte for byte. Seconds
-    are in ``timing.jsonl``.
+    Nothing is written through a symbolic link: a folder that holds one is refused. ``metrics.jsonl`` holds nothing that
+    depends on the clock: the same seed writes it again byte for byte. Seconds are in ``timing.jsonl``.
 
     Args:
         path: the folder.
@@ -30,7 +34,7 @@ class RunFolder:
 
     Raises:
         RunFolderError: the folder holds a run and ``resume`` is off, or none and it is on, or another process
-            writes in it.
+            writes in it, or something in it is a symbolic link, a pipe or a device.
         OSError: it cannot be made or written.
     """
 
@@ -52,9 +56,16 @@ class RunFolder:
             raise RunFolderError(f"{path} is not empty: choose another folder")  # and nothing was written in it
         path.mkdir(parents=True, exist_ok=True)
         self._lock = self._take()
-        if not resume and self._is_used():
+        try:
+            if not resume and self._is_used():
+                raise RunFolderError(f"{path} is not empty: choose another folder, or go on with --resume")
+            require_plain(path)
+        except LinkRefused as error:
             self.close()
-            raise RunFolderError(f"{path} is not empty: choose another folder, or go on with --resume")
+            raise RunFolderError(str(error)) from None
+        except BaseException:
+            self.close()
+            raise
 
     def _is_used(self) -> bool:
         """Whether anything is in it but a lock and hidden files: a run killed before it began left no more."""
@@ -62,7 +73,10 @@ class RunFolder:
         return any(entry != self._lock_file and not entry.name.startswith(".") for entry in entries)
 
     def _take(self) -> TextIO:
-        lock = self._lock_file.open("a+")
+        try:
+            lock = open_plain(self._lock_file, "a+")
+        except LinkRefused as error:
+            raise RunFolderError(str(error)) from None
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -81,7 +95,7 @@ class RunFolder:
     def log(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Append one line to the metrics and one to the timing."""
         for path, line in ((self.metrics, record), (self.timing, timing)):
-            with path.open("a", encoding="utf-8") as file:
+            with open_plain(path, "a") as file:
                 file.write(json.dumps(_finite(line), allow_nan=False) + "\n")
 
     def keep_until(self, step: int) -> None:
@@ -91,7 +105,7 @@ class RunFolder:
             write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
 
     def write_episodes(self, name: str, episodes: Iterable[Episode]) -> None:
-        self.episodes.mkdir(exist_ok=True)
+        make_folder(self.episodes)
         write_episodes(self.episodes / f"{name}.jsonl", episodes)
 
 
@@ -106,23 +120,13 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     records = []
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
-            record = json.loads(line)
+            record = load_json(line)
         except ValueError as error:
             raise RunFolderError(f"line {number} of {path} is not JSON: {error}") from error
         if not isinstance(record, dict) or "step" not in record:
             raise RunFolderError(f"line {number} of {path} is no record of a step")
         records.append(record)
     return records
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file so that it is there whole or as it was."""
-    draft = path.with_name(f".{path.name}.draft")
-    with draft.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
 
 
 def _finite(value: Any) -> Any:

@@ -36,13 +36,14 @@ from rlvr.algorithms.runs.checkpoints import (
     save_checkpoint,
     step_name,
 )
-from rlvr.algorithms.runs.run_folder import RunFolder, write_whole
+from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.algorithms.train.credit import GATHER
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
+from rlvr.envs.core.files import make_folder, require_plain, write_whole
 
 
 class Callback(Protocol):
@@ -327,6 +328,8 @@ class Trainer:
     def _save_policy(self, folder: Path) -> None:
         """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it."""
         model = self.model.merge_and_unload() if self.config.model.lora_rank else self.model
+        make_folder(folder)
+        require_plain(folder)  # whoever writes next would follow a link
         model.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.runs.report import draw_curve, write_report
-from rlvr.algorithms.runs.run_folder import RunFolder
+from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError
 from rlvr.envs import Verdict
 
 HOSTILE = [
@@ -49,11 +49,21 @@ class Reader(HTMLParser):
         raise AssertionError(f"a comment: {data}")
 
 
-def read(page: Path) -> Reader:
+def parsed(page: str) -> Reader:
     reader = Reader()
-    reader.feed(page.read_text(encoding="utf-8"))
+    reader.feed(page)
     reader.close()
     return reader
+
+
+def read(page: Path) -> Reader:
+    """What the frame shows; the page around it holds nothing else, and gives it no rights."""
+    outer = parsed(page.read_text(encoding="utf-8"))
+    assert [tag for tag, _ in outer.tags] == ["html", "head", "meta", "meta", "title", "style", "body", "iframe"]
+    frame = outer.tags[-1][1]
+    assert frame.keys() == {"sandbox", "title", "srcdoc"}
+    assert not frame["sandbox"], "scripts, forms, navigation and a refresh by <meta> are allowed by name alone"
+    return parsed(frame["srcdoc"] or "")
 
 
 def episode(text: str, *, verdict: Verdict | None) -> Episode:
@@ -106,14 +116,52 @@ def test_what_a_policy_writes_is_text(tmp_path: Path, start: int):
 
 def test_the_policy_forbids_scripts_and_the_network(tmp_path: Path):
     page = write_report(run_with(tmp_path / "run", [], CURVE))
-    (policy,) = [
-        attributes["content"]
-        for tag, attributes in read(page).tags
-        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
-    ]
-    assert policy.startswith("default-src 'none';")
-    assert "script-src" not in policy
-    assert "http" not in policy
+    for document in (parsed(page.read_text(encoding="utf-8")), read(page)):
+        (policy,) = [
+            attributes["content"]
+            for tag, attributes in document.tags
+            if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
+        ]
+        assert policy is not None
+        assert policy.startswith("default-src 'none';")
+        assert "script-src" not in policy
+        assert "http" not in policy
+
+
+REFRESH = "<meta http-equiv=refresh content='0;url=//evil'>"
+
+
+@pytest.mark.parametrize("field", ["step", "tasks", "greedy_success", "sampled_success"])
+def test_a_figure_that_is_text_is_one_sentence(tmp_path: Path, field: str):
+    """A run folder comes from anybody: what stands where a number should is neither markup nor a traceback."""
+    assert write_report(run_with(tmp_path / "control", [], [evaluation("before", 0)])).exists()
+    run = run_with(tmp_path / "run", [], [evaluation("before", 0) | {field: REFRESH}])
+    with pytest.raises(RunFolderError, match=f"^{field} must be a number, not .<meta"):
+        write_report(run)
+
+
+@pytest.mark.parametrize("value", [10**400, True, [1], {"a": 1}], ids=["huge", "bool", "list", "dict"])
+def test_figures_are_numbers(tmp_path: Path, value: object):
+    with pytest.raises(RunFolderError, match="must be a number"):
+        write_report(run_with(tmp_path / "run", [], [evaluation("before", 0) | {"step": value}]))
+
+
+def test_names_are_text(tmp_path: Path):
+    for number, name in enumerate((REFRESH, 7, None, ["<b>"])):
+        page = write_report(run_with(tmp_path / str(number), [], [evaluation("x", 0) | {"name": name}]))
+        assert str(name) in "".join(read(page).text)
+
+
+def test_the_report_is_written_through_no_link(tmp_path: Path):
+    victims = [tmp_path / "victim.png", tmp_path / "victim.html", tmp_path / "victim.txt"]
+    run = run_with(tmp_path / "run", [], CURVE)
+    for victim, name in zip(victims, ("curve.png", "report.html", ".report.html.draft"), strict=True):
+        victim.write_text("precious")
+        (run / name).symlink_to(victim)
+    page = write_report(run)
+    assert [victim.read_text() for victim in victims] == ["precious"] * 3
+    assert not page.is_symlink()
+    assert read(page).text
 
 
 def test_the_page_shows_the_run(tmp_path: Path):

@@ -13,7 +13,8 @@ import pytest
 
 from rlvr.agents import ExpertAgent, Request, Rollout
 from rlvr.agents.evaluation import read_episodes
-from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError, read_jsonl, write_whole
+from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError, read_jsonl
+from rlvr.envs.core.files import write_whole
 
 HOLD = """
 import sys
@@ -140,3 +141,66 @@ def test_episodes_can_be_read_back(tmp_path: Path):
     episodes = Rollout("rlvr/Calculator-v0", ExpertAgent())([Request(seed=1, index=index) for index in range(3)])
     folder.write_episodes("train-000001", episodes)
     assert read_episodes(tmp_path / "episodes" / "train-000001.jsonl") == episodes
+
+
+# links that somebody left in the folder
+
+PLACES = ["lock", "metrics.jsonl", "timing.jsonl", "config.yaml", "episodes", ".config.yaml.draft", "policy/model"]
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str):
+    """A folder to go on with comes from anybody; the control is the same folder without the link."""
+    begun(tmp_path / "run").close()
+    RunFolder(tmp_path / "run", resume=True).close()
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    link = tmp_path / "run" / name
+    link.parent.mkdir(exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(victim)
+    with pytest.raises(RunFolderError, match="symbolic link"):
+        RunFolder(tmp_path / "run", resume=True)
+    assert victim.read_text() == "precious"
+
+
+def test_a_lock_in_an_empty_folder_is_no_way_out(tmp_path: Path):
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "lock").symlink_to(victim)
+    with pytest.raises(RunFolderError, match="symbolic link"):
+        RunFolder(tmp_path / "run")
+    assert victim.read_text() == "precious"
+
+
+def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path):
+    run = begun(tmp_path / "run")
+    victim = tmp_path / "victim"
+    victim.write_text("precious")
+    (tmp_path / "elsewhere").mkdir()
+    run.metrics.symlink_to(victim)
+    run.episodes.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OSError, match="symbolic link"):
+        run.log({"step": 1}, {"step": 1})
+    with pytest.raises(OSError, match="symbolic link"):
+        run.write_episodes("train", [])
+    run.close()
+    assert victim.read_text() == "precious"
+    assert not list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_pipe_holds_nobody_up(tmp_path: Path):
+    begun(tmp_path / "run").close()
+    os.mkfifo(tmp_path / "run" / "metrics.jsonl")
+    with pytest.raises(RunFolderError, match="no plain file"):
+        RunFolder(tmp_path / "run", resume=True)
+
+
+def test_a_line_that_is_nested_deep_is_one_sentence(tmp_path: Path):
+    for depth in (200, 100_000):
+        (tmp_path / "metrics.jsonl").write_text('{"step": ' + "[" * depth + "]" * depth + "}\n")
+        with pytest.raises(RunFolderError, match=r"line 1 of .*nested more than 100 deep"):
+            read_jsonl(tmp_path / "metrics.jsonl")
+    (tmp_path / "metrics.jsonl").write_text('{"step": ' + "[" * 50 + "]" * 50 + "}\n")
+    assert read_jsonl(tmp_path / "metrics.jsonl")

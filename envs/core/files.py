@@ -1,0 +1,90 @@
+"""Files that are written for a user: no symbolic link is followed, and a file is there whole or as it was."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import IO, Any
+
+_FLAGS = {
+    "r+": os.O_RDWR,
+    "w": os.O_WRONLY | os.O_CREAT | os.O_TRUNC,
+    "x": os.O_WRONLY | os.O_CREAT | os.O_EXCL,
+    "a": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
+    "a+": os.O_RDWR | os.O_CREAT | os.O_APPEND,
+}
+
+
+class LinkRefused(OSError):
+    """A file or folder to write in is a symbolic link, or no plain file."""
+
+
+def open_plain(path: Path, mode: str = "w") -> IO[Any]:
+    """Open a plain file to write; ``mode`` is r+, w, x, a or a+, perhaps with a b at its end. Text is UTF-8.
+
+    Only the last part of the path is looked at: the folders above it are whoever calls this one's choice.
+
+    Raises:
+        LinkRefused: there is a symbolic link, a pipe, a device or a socket.
+        OSError: it cannot be opened.
+    """
+    flags = _FLAGS[mode.removesuffix("b")] & ~os.O_TRUNC  # nothing is emptied before it is known to be a plain file
+    try:
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.ENXIO):  # a link; a pipe that nobody reads
+            raise _refused(path) from None
+        raise
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise _refused(path)
+        if mode.startswith("w"):
+            os.ftruncate(descriptor, 0)
+        os.set_blocking(descriptor, True)
+        return os.fdopen(descriptor, mode.replace("x", "w"), encoding=None if mode.endswith("b") else "utf-8")
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def write_whole(path: Path, content: str | bytes) -> None:
+    """Write a file so that it is there whole or as it was; a symbolic link of that name is replaced, not followed."""
+    data = content.encode() if isinstance(content, str) else content
+    draft = path.with_name(f".{path.name}.draft")
+    draft.unlink(missing_ok=True)  # of a process that was killed, or a link that somebody left there
+    with open_plain(draft, "xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder to write in, unless it is there.
+
+    Raises:
+        LinkRefused: its name is a symbolic link's.
+    """
+    if path.is_symlink():
+        raise _refused(path)
+    path.mkdir(parents=True, exist_ok=True)
+
+
+def require_plain(folder: Path) -> None:
+    """Check that all in a folder, however deep, is plain files and folders.
+
+    Raises:
+        LinkRefused: there is a symbolic link, a pipe, a device or a socket, with its path.
+    """
+    for parent, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            path = Path(parent, name)
+            mode = path.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                raise _refused(path)
+
+
+def _refused(path: Path) -> LinkRefused:
+    return LinkRefused(f"{path} is a symbolic link or no plain file, and nothing is written through it: remove it")
