@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rlvr.algorithms.objectives import OBJECTIVES
 from rlvr.algorithms.presets import FILTERS, PRESETS, Preset
+from rlvr.algorithms.yaml_text import read_yaml_file
 
 
 class ConfigError(ValueError):
@@ -340,14 +341,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """The mapping of fields in a YAML file.
 
     Raises:
-        ConfigError: no such file, not YAML, not a mapping, or a field that a config does not have.
+        ConfigError: no such file, not YAML, over its bounds, no mapping, or a field that no config has.
     """
-    import yaml
-
     try:
-        values = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ConfigError(f"cannot read the config {path}: {error}") from error
+        values = read_yaml_file(path)
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     if values is None:
         return {}
     if not isinstance(values, dict):

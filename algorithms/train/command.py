@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, CliSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError
 
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml
 
@@ -65,6 +66,8 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
         flags = Flags(_cli_settings_source=source(args=list(arguments)), **values)
     except ValidationError as error:
         raise ConfigError(explain(error)) from error
+    except (SettingsError, RecursionError) as error:  # JSON in a flag
+        raise ConfigError(" ".join(str(error).split())[:300]) from None
     return TrainConfig(**{name: getattr(flags, name) for name in TrainConfig.model_fields}), False
 
 

@@ -144,6 +144,47 @@ def test_hostile_files(text: str, words: str, tmp_path: Path, monkeypatch: pytes
     assert not (tmp_path / "ran").exists()
 
 
+def bomb(levels: int, copies: int = 9) -> str:
+    """Each level is a list of copies of the one before: few bytes, ``copies ** levels`` values."""
+    lines = ["a0: &a0 [x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * copies)}]" for n in range(1, levels))]
+    return "env: {settings: {" + ", ".join(lines) + "}}\n"
+
+
+BOMBS = {
+    "aliases": (bomb(9), "with its aliases written out it holds over 20,000 values"),
+    "merges": (bomb(9).replace("[", "{k: [").replace("]", "]}"), "with its aliases written out it holds over"),
+    "a chain of aliases": (bomb(100, 1), "with its aliases written out it is over 30 deep"),
+    "an alias of itself": ("env: {settings: &a {b: *a}}\n", "an alias stands for what it is a part of"),
+    "lists": ("env: {settings: {a: " + "[" * 40 + "]" * 40 + "}}\n", "nested more than 30 deep"),
+    "lists to the end of the stack": ("a: " + "[" * 90_000 + "]" * 90_000, "nested more than 30 deep"),
+    "length": ("# " + "x" * 300_000, "it has over 200,000 characters"),
+    "digits": ("steps: " + "9" * 10_000, "cannot read the config"),
+}
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_small_file_that_becomes_large_is_one_sentence(tmp_path: Path, name: str):
+    text, words = BOMBS[name]
+    with pytest.raises(ConfigError, match=re.escape(words)) as caught:
+        read_yaml(write(tmp_path / "c.yaml", text))
+    assert "\n" not in str(caught.value)
+
+
+def test_aliases_of_a_modest_size_are_read(tmp_path: Path):
+    """The control: what a person shares between two fields, merged too."""
+    text = "learner: &l {lr: 1.0e-4}\ncritic: {<<: *l, width: 32}\nenv: {settings: {a: &a [1, 2], b: *a}}\n"
+    config = load_config(write(tmp_path / "c.yaml", text))
+    assert (config.learner.lr, config.critic.lr, config.critic.width) == (1e-4, 1e-4, 32)
+    assert config.env.settings == {"a": [1, 2], "b": [1, 2]}
+    read_yaml(write(tmp_path / "c.yaml", bomb(4)))
+
+
+def test_a_flag_that_is_nested_deep_is_one_sentence():
+    for depth in (1_000, 100_000):
+        with pytest.raises(ConfigError, match="recursion"):
+            parse(["--env.settings", '{"a": ' + "[" * depth + "]" * depth + "}"])
+
+
 def test_a_file_that_is_no_text_and_an_empty_one(tmp_path: Path):
     (tmp_path / "c.yaml").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(ConfigError, match="cannot read"):
