@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TextIO
+from typing import IO, Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import write_episodes
@@ -72,7 +72,7 @@ class RunFolder:
         entries = self.path.iterdir() if self.path.is_dir() else ()
         return any(entry != self._lock_file and not entry.name.startswith(".") for entry in entries)
 
-    def _take(self) -> TextIO:
+    def _take(self) -> IO[str]:
         try:
             lock = open_plain(self._lock_file, "a+")
         except LinkRefused as error:
