@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError,
 
 from rlvr.algorithms.objectives import OBJECTIVES
 from rlvr.algorithms.presets import FILTERS, PRESETS, Preset
-from rlvr.algorithms.yaml_text import read_yaml_file
+from rlvr.algorithms.runs.yaml_text import read_yaml_file
 
 
 class ConfigError(ValueError):
