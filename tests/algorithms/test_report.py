@@ -68,7 +68,7 @@ def read(page: Path) -> Reader:
 
 def episode(text: str, *, verdict: Verdict | None) -> Episode:
     turns = [Turn(text, "user", text, "stop", 0.0, verdict), Turn(text, text, text, "length", 0.0, verdict)]
-    return Episode("rlvr/Calculator-v0", text, 0, system=text, turns=turns, verdict=verdict, closing=text)
+    return Episode("rlvr/Calculator-v0", text, 0, system=text, turns=turns, verdict=verdict, final_observation=text)
 
 
 def run_with(folder: Path, episodes: list[Episode], metrics: list[dict]) -> Path:
