@@ -29,7 +29,7 @@ class ExpertAgent:
         env = _env(conversation)
         first = all(message["role"] != "assistant" for message in conversation.messages)
         if first and self.shortcut_share and stream("shortcut", conversation.key).random() < self.shortcut_share:
-            return env.shortcut() or env.solve()
+            return env.direct_answer() or env.solve()
         return env.solve()
 
 

@@ -151,7 +151,7 @@ class _Auditor:
                 return check
             if not info["success"]:
                 failed.append(f"{self._where(info)}: {info['verdict'].status}: {info['verdict'].reason}")
-        if self.env.task.certain or len(failed) == check.tries:
+        if self.env.task.always_solvable or len(failed) == check.tries:
             check.findings += failed
         return check
 
@@ -192,7 +192,7 @@ class _Auditor:
         action = self._gold()
         if self.env.get_state().turn > 1:
             self.env.set_state(first)
-            action = self.env.shortcut()
+            action = self.env.direct_answer()
         return None if action is None else _boxed(action)
 
     def _leak(self) -> Check:

@@ -180,7 +180,7 @@ def _play(env: TextEnv, seed: int, rng: random.Random | None, answers: Counter[s
     while not over:
         action = env.solve() if rng is None else env.sample_action(rng)
         if answers is not None:
-            answers[action if rng is not None else env.shortcut() or action] += 1
+            answers[action if rng is not None else env.direct_answer() or action] += 1
         _, reward, terminated, truncated, _ = env.step(action)
         total += float(reward)
         over = terminated or truncated
@@ -258,7 +258,7 @@ def _expert(task: Task[Any] | type[Task[Any]]) -> str:
     kind = task if isinstance(task, type) else type(task)
     if kind.solve is Task.solve:
         return "none"
-    return "always scores 1" if task.certain else "plays as well as luck allows"
+    return "always scores 1" if task.always_solvable else "plays as well as luck allows"
 
 
 def _space(task: Task[Any] | type[Task[Any]], level: int) -> int | None:
@@ -266,5 +266,5 @@ def _space(task: Task[Any] | type[Task[Any]], level: int) -> int | None:
         return None
     if task.size is not None:
         return task.size
-    contents = task.space(level)
+    contents = task.enumerate_contents(level)
     return len(contents) if contents else None

@@ -111,7 +111,7 @@ def demonstrate(env: gym.Env, policy: Policy, index: int, shortcut: bool) -> Epi
     """The environment's own expert plays; or, as a shortcut, answers without the tool, which a policy cannot do."""
     episode = start(env, policy, seed=1, index=index)
     while not episode.over:
-        action = (env.unwrapped.shortcut() if shortcut else None) or env.unwrapped.solve()
+        action = (env.unwrapped.direct_answer() if shortcut else None) or env.unwrapped.solve()
         episode.say([*policy.encode(action), policy.end])
         episode.step(action, policy.encode)
     return episode

@@ -251,7 +251,7 @@ for env_id in rlvr.list_envs():
         print(env_id + " needs more")
         continue
     needs = "needs the tools extra" in episode.verdict.reason
-    assert needs or episode.success or not gym.make(env_id).unwrapped.task.certain, episode
+    assert needs or episode.success or not gym.make(env_id).unwrapped.task.always_solvable, episode
     print(env_id + " needs more" * needs)
 """
     told = run_light(code).splitlines()

@@ -199,7 +199,7 @@ def test_other_seeds_are_other_tasks(env_id):
     for seed in SEEDS:
         env.reset(seed=seed)
         contents.add(env.content)
-    space = env.size or len(env.task.space(1) or range(1_000_000))
+    space = env.size or len(env.task.enumerate_contents(1) or range(1_000_000))
     assert len(contents) >= min(len(SEEDS), space) // 3
     episodes = [tuple(_contents_of_stream(env, seed, 5)) for seed in range(8)]
     assert len(set(episodes)) == len(episodes), "two seeds walk through the same tasks"
@@ -268,7 +268,7 @@ def test_the_expert_scores_one(env_id, level):
         steps = rlvr.replay(env, seed, expert_actions(env, seed))
         _, reward, terminated, truncated, info = steps[-1]
         scores.append(sum(step[1] for step in steps))
-        if env.task.certain:
+        if env.task.always_solvable:
             verdict = info["verdict"]
             assert (verdict.status, reward, terminated, truncated) == ("correct", 1.0, True, False), (seed, verdict)
             assert info["success"] is True
@@ -455,7 +455,9 @@ def test_splits_share_no_task_and_none_is_empty(env_id, level):
 def _contents_of_split(env_id: str, level: int, split: str) -> set[str]:
     env = gym.make(env_id, split=split, level=level).unwrapped
     contents = set()
-    seeds, each = (4, 60) if env.task.space(level) else (2, 6)  # a held-out task is the tenth that is drawn
+    seeds, each = (
+        (4, 60) if env.task.enumerate_contents(level) else (2, 6)
+    )  # a held-out task is the tenth that is drawn
     for seed in range(seeds):
         for index in range(env.size or each):
             _, info = env.reset(seed=seed, options={"index": index})
@@ -467,7 +469,7 @@ def _contents_of_split(env_id: str, level: int, split: str) -> set[str]:
 @pytest.mark.parametrize(("env_id", "level"), EVERY_LEVEL)
 def test_a_small_space_lists_every_task_once_and_is_divided_whole(env_id, level):
     task = shared(env_id).task
-    space = task.space(level)
+    space = task.enumerate_contents(level)
     if space is None:
         pytest.skip("the space is large: its splits are told by a hash")
     assert len(set(space)) == len(space)

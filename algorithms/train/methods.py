@@ -179,8 +179,8 @@ class Preferences(_Stateless):
 class VeriFree(_Stateless):
     """VeriFree (2505.21493): the thought is rewarded by the probability of the right answer after it; no verifier.
 
-    The thought is what an episode sampled before its answer, the reference answer the environment's `shortcut`. The
-    answer begins with the tokens of ``border``, which are the same in every row, as the paper asks.
+    The thought is what an episode sampled before its answer, the reference answer the environment's
+    `direct_answer`. The answer begins with the tokens of ``border``, the same in every row, as the paper asks.
     """
 
     learner: Learner
@@ -234,7 +234,7 @@ class VeriFree(_Stateless):
             env = self.env.spawn()
             given = {"index": episode.index, "split": episode.split, "level": episode.level}
             env.reset(seed=episode.seed, options={name: value for name, value in given.items() if value is not None})
-            words = env.shortcut()
+            words = env.direct_answer()
             if words is None or not words.startswith(self.border):
                 raise ValueError(
                     f"VeriFree needs a reference answer that begins with {self.border!r}; "

@@ -11,21 +11,21 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple
 
-from pydantic import Field as Limits
+from pydantic import Field as Bounds
 
 from rlvr.envs.agentic import names, sites
-from rlvr.envs.agentic.sites import Field, Link, Page, RefusedError, Server, Site
+from rlvr.envs.agentic.sites import FormField, Link, Page, RefusedError, Site, SiteServer
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool, write_call
 
 MAX_TYPED: Final = 200  # characters of a field
 MAX_BACK: Final = 30  # pages that are remembered
 DONE: Final = "Done."
-Number = Annotated[int, Limits(ge=1, le=999)]
+Number = Annotated[int, Bounds(ge=1, le=999)]
 Values = tuple[tuple[str, str], ...]
 
 
-class Level(NamedTuple):
+class BrowserLevel(NamedTuple):
     """Entries of the site, reviews of each, how what is wanted is described, jobs, records that are there before."""
 
     entries: int
@@ -37,15 +37,15 @@ class Level(NamedTuple):
 
 
 LEVELS: Final = (
-    Level(6, 0, ("name",), 1, 0, 30),
-    Level(12, 1, ("name", "traits"), 1, 1, 45),
-    Level(18, 2, ("traits", "cheapest"), 1, 2, 60),
-    Level(24, 2, ("cheapest",), 2, 3, 100),
-    Level(32, 3, ("cheapest",), 3, 4, 140),
+    BrowserLevel(6, 0, ("name",), 1, 0, 30),
+    BrowserLevel(12, 1, ("name", "traits"), 1, 1, 45),
+    BrowserLevel(18, 2, ("traits", "cheapest"), 1, 2, 60),
+    BrowserLevel(24, 2, ("cheapest",), 2, 3, 100),
+    BrowserLevel(32, 3, ("cheapest",), 3, 4, 140),
 )
 
 
-class Step(NamedTuple):
+class BrowserStep(NamedTuple):
     """A form to be sent: the address of its page, and what is put into it."""
 
     url: str
@@ -66,9 +66,9 @@ class Visit(NamedTuple):
     seed: int
     level: int
     goal: str
-    start: Server
-    steps: tuple[Step, ...]
-    server: Server
+    start: SiteServer
+    steps: tuple[BrowserStep, ...]
+    server: SiteServer
     url: str = "/"
     back: tuple[str, ...] = ()
     typed: Values = ()
@@ -102,7 +102,7 @@ def type_text(visit: Visit, element: Number, text: str) -> tuple[Visit, str]:
         text: what it is to hold.
     """
     found = _element(visit, element)
-    if not isinstance(found, Field) or found.options:
+    if not isinstance(found, FormField) or found.options:
         raise ToolError(f"{element} is no field for text")
     if len(text) > MAX_TYPED:
         raise ToolError(f"a field takes {MAX_TYPED} characters")
@@ -117,7 +117,7 @@ def select(visit: Visit, element: Number, option: str) -> tuple[Visit, str]:
         option: one of its options.
     """
     found = _element(visit, element)
-    if not isinstance(found, Field) or not found.options:
+    if not isinstance(found, FormField) or not found.options:
         raise ToolError(f"{element} is no field with options")
     if option.strip() not in found.options:
         raise ToolError(f"{option[:40]!r} is no option of {found.label}; there are {', '.join(found.options)}")
@@ -169,12 +169,12 @@ def _menu(site: Site) -> tuple[Link, ...]:
     return (Link("Home", "/"), *basket, Link("Account", "/account"))
 
 
-def elements(site: Site, page: Page) -> list[Link | Field]:
+def elements(site: Site, page: Page) -> list[Link | FormField]:
     """What has a number on a page, from 1: the menu, the links, the fields."""
     return [*_menu(site), *(part for part in page.parts if isinstance(part, Link)), *page.fields]
 
 
-def _element(visit: Visit, number: int) -> Link | Field:
+def _element(visit: Visit, number: int) -> Link | FormField:
     found = elements(site_of(visit), page_of(visit))
     if number > len(found):
         raise ToolError(f"this page has no element {number}; they go up to {len(found)}")
@@ -262,7 +262,9 @@ class Browser(ToolTask[Visit]):
             return Call("click", {"element": _way(world, step.url)})
         site, typed = site_of(world), dict(world.typed)
         for number, element in enumerate(elements(site, page), 1):
-            if isinstance(element, Field) and typed.get(element.label) != (value := dict(step.values)[element.label]):
+            if isinstance(element, FormField) and typed.get(element.label) != (
+                value := dict(step.values)[element.label]
+            ):
                 if element.options:
                     return Call("select", {"element": number, "option": value})
                 return Call("type", {"element": number, "text": value})
@@ -282,7 +284,7 @@ class Browser(ToolTask[Visit]):
         return write_call(call, self.tool_style) if rng.random() < 0.95 else DONE
 
 
-def _trail(visit: Visit) -> list[Server]:
+def _trail(visit: Visit) -> list[SiteServer]:
     """The server as it is after none, one, … all of the steps."""
     found = [visit.start]
     for step in visit.steps:
@@ -307,14 +309,16 @@ def _way(visit: Visit, goal: str) -> int:
 # what is asked for
 
 
-def _asked(rng: random.Random, site: Site, level: Level) -> tuple[Server, str, tuple[Step, ...]] | None:
+def _asked(
+    rng: random.Random, site: Site, level: BrowserLevel
+) -> tuple[SiteServer, str, tuple[BrowserStep, ...]] | None:
     """The server before, what the visitor says, and the forms that do it; None where there is nothing to ask for."""
     visitor, address = names.person(rng), f"{rng.randint(1, 99)} {names.surname(rng)} Street"
     known = rng.sample(range(len(site.entries)), level.before)
     start = _before(rng, site, known, visitor, address)
     cancel = bool(start.records) and level.jobs > 1 and rng.random() < 0.6
     said: list[str] = []
-    steps: list[Step] = []
+    steps: list[BrowserStep] = []
     used = set(known)
     for _ in range(level.jobs - cancel):
         number, phrase = _described(rng, site, rng.choice(level.ways), used)
@@ -323,24 +327,24 @@ def _asked(rng: random.Random, site: Site, level: Level) -> tuple[Server, str, t
         used.add(number)
         values, words = _form(rng, site, number, visitor, level)
         said.append(words.format(it=phrase))
-        steps.append(Step(f"/entry/{number}", values))
+        steps.append(BrowserStep(f"/entry/{number}", values))
     if site.kind == "shop":
         delivery = rng.choice(sites.DELIVERIES)
         together = " in one order" if len(said) > 1 else ""
         said = [f"Order {' and '.join(said)}{together}, for {visitor}, {address}, delivery: {delivery}."]
-        steps.append(Step("/basket", (("name", visitor), ("address", address), ("delivery", delivery))))
+        steps.append(BrowserStep("/basket", (("name", visitor), ("address", address), ("delivery", delivery))))
     if cancel:
         place = rng.randrange(len(start.records))
         record, reason = start.records[place], rng.choice(sites.REASONS)
         said.append(f"Cancel the {record[0]} of mine that says “{', '.join(record[1:])}”, with the reason “{reason}”.")
-        steps.append(Step(f"/account/{place}", (("reason", reason),)))
+        steps.append(BrowserStep(f"/account/{place}", (("reason", reason),)))
     return start, " ".join(said), tuple(steps)
 
 
-def _before(rng: random.Random, site: Site, known: Sequence[int], visitor: str, address: str) -> Server:
+def _before(rng: random.Random, site: Site, known: Sequence[int], visitor: str, address: str) -> SiteServer:
     """A server on which the visitor has been before, for some of its entries."""
-    server = Server()
-    settings = Level(0, 0, (), 1, 0, 0)
+    server = SiteServer()
+    settings = BrowserLevel(0, 0, (), 1, 0, 0)
     for number in known:
         values, _ = _form(rng, site, number, visitor, settings)
         server, _, _ = sites.post(site, server, f"/entry/{number}", dict(values))
@@ -370,7 +374,7 @@ def _described(rng: random.Random, site: Site, way: str, used: set[int]) -> tupl
     return None, ""
 
 
-def _form(rng: random.Random, site: Site, number: int, visitor: str, level: Level) -> tuple[Values, str]:
+def _form(rng: random.Random, site: Site, number: int, visitor: str, level: BrowserLevel) -> tuple[Values, str]:
     """What goes into the form of an entry, and how the visitor says it, with ``{it}`` for the entry."""
     entry = site.entries[number]
     if site.kind == "shop":

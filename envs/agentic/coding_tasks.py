@@ -36,7 +36,7 @@ SECONDS, TOTAL_SECONDS = 4.0, 20.0  # for one call, and for all tests of a progr
 MAX_SHOWN = 200  # characters of a value in the feedback
 
 
-class Problem(NamedTuple):
+class CodingState(NamedTuple):
     """A family of programs, the values of its parameters, what the tests are drawn from, and what was last said."""
 
     level: int
@@ -47,7 +47,7 @@ class Problem(NamedTuple):
     said: str = ""
 
 
-class Case(NamedTuple):
+class TestCase(NamedTuple):
     """One call and what it must give."""
 
     arguments: list[Any]
@@ -64,11 +64,11 @@ class Exercise(NamedTuple):
     text: str
     solution: str
     broken: str
-    visible: tuple[Case, ...]
-    hidden: tuple[Case, ...]
+    visible: tuple[TestCase, ...]
+    hidden: tuple[TestCase, ...]
 
 
-class _CodingTask(Task[Problem]):
+class _CodingTask(Task[CodingState]):
     """Base of both; a subclass writes ``observe``.
 
     Raises:
@@ -89,17 +89,17 @@ class _CodingTask(Task[Problem]):
     def turns(self, level: int) -> int:
         return 4
 
-    def start(self, rng: random.Random, level: int) -> Problem:
+    def start(self, rng: random.Random, level: int) -> CodingState:
         place = rng.randrange(len(LEVELS[level - 1]))
         parameters = LEVELS[level - 1][place].parameters
         values = tuple(rng.choice(allowed) for allowed in parameters.values())
-        return Problem(level, place, values, rng.getrandbits(32), self.repair)
+        return CodingState(level, place, values, rng.getrandbits(32), self.repair)
 
-    def content(self, state: Problem) -> str:
+    def content(self, state: CodingState) -> str:
         """The program that is right: whatever its tests and its bugs, it is in one split."""
         return _title(LEVELS[state.level - 1][state.family], state.values)
 
-    def apply(self, state: Problem, action: str) -> Transition:
+    def apply(self, state: CodingState, action: str) -> Transition:
         exercise = exercise_of(state._replace(said=""))
         code = None if len(action) > MAX_COMPLETION_CHARS else extract_code(action, exercise.entry)
         if code is None or len(code) > MAX_CODE_CHARS or not defines(code, exercise.entry):
@@ -121,13 +121,13 @@ class _CodingTask(Task[Problem]):
         said = shown("\n".join([f"{passed}.", *lines]))
         return Transition(state._replace(said=said), Verdict(0.0, "partial", reason=passed))
 
-    def solve(self, state: Problem) -> str:
+    def solve(self, state: CodingState) -> str:
         return f"```python\n{exercise_of(state._replace(said='')).solution}\n```"
 
-    def shortcut(self, state: Problem) -> str:
+    def direct_answer(self, state: CodingState) -> str:
         return self.solve(state)
 
-    def sample_action(self, state: Problem, rng: random.Random) -> str:
+    def sample_action(self, state: CodingState, rng: random.Random) -> str:
         """A function that gives the same for everything."""
         family = LEVELS[state.level - 1][state.family]
         names = ", ".join("abcd"[: len(family.inputs)])
@@ -140,14 +140,14 @@ class CodeTests(_CodingTask):
     6 families of programs a level with 30 to 120 sets of parameters each; a task is a family with its parameters.
     """
 
-    def space(self, level: int) -> Sequence[str]:
+    def enumerate_contents(self, level: int) -> Sequence[str]:
         return [
             _title(family, values)
             for family in LEVELS[level - 1]
             for values in itertools.product(*family.parameters.values())
         ]
 
-    def observe(self, state: Problem) -> str:
+    def observe(self, state: CodingState) -> str:
         if state.said:
             return state.said
         exercise = exercise_of(state)
@@ -164,7 +164,7 @@ class CodeRepair(_CodingTask):
 
     repair = True
 
-    def observe(self, state: Problem) -> str:
+    def observe(self, state: CodingState) -> str:
         if state.said:
             return state.said
         exercise = exercise_of(state)
@@ -184,14 +184,14 @@ def _title(family: Family, values: Sequence[int | str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def exercise_of(problem: Problem) -> Exercise:
+def exercise_of(problem: CodingState) -> Exercise:
     """The description, the programs and the tests of a problem; the same every time."""
     family = LEVELS[problem.level - 1][problem.family]
     values = dict(zip(family.parameters, problem.values, strict=True))
     solution = mutations.mutated(Template(family.source).substitute(values))
     rng = random.Random(problem.seed)
     tests = _tests(rng, family, solution)
-    broken, failing = "", list[Case]()
+    broken, failing = "", list[TestCase]()
     if problem.broken:
         broken, failing = _broken(rng, family, solution, tests, BUGS[problem.level - 1])
     shown_first = [test for test in tests if test in failing[:1] and problem.level <= 3]
@@ -204,12 +204,13 @@ def exercise_of(problem: Problem) -> Exercise:
     return Exercise(family.name, text, solution, broken, tuple(visible), hidden)
 
 
-def _tests(rng: random.Random, family: Family, solution: str) -> list[Case]:
+def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
     """Tests with as many different results as the inputs drawn have."""
     cases = [[MAKERS[kind](rng) for kind in family.inputs] for _ in range(DRAWN)]
     cases = [case for place, case in enumerate(cases) if case not in cases[:place]]
     tests = [
-        Case(case, value) for case, value in zip(cases, mutations.results(solution, family.name, cases), strict=True)
+        TestCase(case, value)
+        for case, value in zip(cases, mutations.results(solution, family.name, cases), strict=True)
     ]
     seen: Counter[str] = Counter()
     order = []
@@ -220,14 +221,14 @@ def _tests(rng: random.Random, family: Family, solution: str) -> list[Case]:
 
 
 def _broken(
-    rng: random.Random, family: Family, solution: str, tests: Sequence[Case], bugs: int
-) -> tuple[str, list[Case]]:
+    rng: random.Random, family: Family, solution: str, tests: Sequence[TestCase], bugs: int
+) -> tuple[str, list[TestCase]]:
     """A program with so many bugs, each of which alone fails a test, and the tests that it fails."""
     order = list(range(mutations.places(solution)))
     rng.shuffle(order)
     for fair in (3 * len(tests) // 4, len(tests)):  # of some programs every change fails most tests
         found: list[int] = []
-        failing: list[Case] = []
+        failing: list[TestCase] = []
         for place in order:
             alone = _fails(family, solution, [place], tests, fair)
             together = alone and (_fails(family, solution, [*found, place], tests, fair) if found else alone)
@@ -238,7 +239,7 @@ def _broken(
     raise LookupError(f"no {bugs} changes of {family.name} are bugs")
 
 
-def _fails(family: Family, solution: str, places: list[int], tests: Sequence[Case], fair: int) -> list[Case]:
+def _fails(family: Family, solution: str, places: list[int], tests: Sequence[TestCase], fair: int) -> list[TestCase]:
     """The tests that a changed program fails; none if it does not end, or fails more than is fair."""
     try:
         values = mutations.results(solution, family.name, [test.arguments for test in tests], places)
@@ -252,7 +253,7 @@ def _fails(family: Family, solution: str, places: list[int], tests: Sequence[Cas
 # showing and trying
 
 
-def _call(exercise: Exercise, test: Case) -> str:
+def _call(exercise: Exercise, test: TestCase) -> str:
     return f"{exercise.entry}({', '.join(map(repr, test.arguments))})"
 
 
@@ -284,7 +285,7 @@ def _tried(code: str, exercise: Exercise) -> list[str]:
     return outcomes + ["not run"] * (len(exercise.visible) - len(outcomes))
 
 
-def _compared(answer: dict[str, Any], test: Case) -> str:
+def _compared(answer: dict[str, Any], test: TestCase) -> str:
     if "error" in answer:
         return f"raised {_error(answer)}"
     got = wire.check(answer.get("value"))

@@ -37,7 +37,7 @@ class Given(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class McpOutcome:
     """What the checker is given.
 
     Attributes:
@@ -54,7 +54,7 @@ class Outcome:
     call: Callable[..., str]
 
 
-Checker = Callable[[Outcome], "Verdict | bool | float"]
+Checker = Callable[[McpOutcome], "Verdict | bool | float"]
 
 
 class MCPWorld(WithTools):
@@ -154,7 +154,7 @@ class MCPWorld(WithTools):
 
             made = state.made[len(task.get("setup", ())) :]
             calls = [Call(each[0], self._arguments(each)) for each in made]
-            return _verdict(self.checker(Outcome(task, reply, calls, call)))
+            return _verdict(self.checker(McpOutcome(task, reply, calls, call)))
 
     def solve(self, state: Working) -> str:
         solution = state.inner.task.get("solution")

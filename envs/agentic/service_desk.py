@@ -27,7 +27,7 @@ MAX_HEARD = 2_000  # characters of a message that the customer listens to
 SPOKE = Verdict(0.0, "partial", reason="spoke to the customer")
 
 
-class Level(NamedTuple):
+class ServiceDeskLevel(NamedTuple):
     """How many customers the shop has, how many requests there are, their kinds, and how often one is refused."""
 
     customers: int
@@ -39,11 +39,11 @@ class Level(NamedTuple):
 
 SIMPLE, GOODS = ("cancel", "address"), ("return", "exchange")
 LEVELS = (
-    Level(4, 1, SIMPLE, 0.3, True),
-    Level(6, 1, SIMPLE, 0.4, False),
-    Level(8, 1, GOODS, 0.4, False),
-    Level(10, 2, (*SIMPLE, *GOODS), 0.4, False),
-    Level(14, 3, (*SIMPLE, *GOODS, "late"), 0.5, False),
+    ServiceDeskLevel(4, 1, SIMPLE, 0.3, True),
+    ServiceDeskLevel(6, 1, SIMPLE, 0.4, False),
+    ServiceDeskLevel(8, 1, GOODS, 0.4, False),
+    ServiceDeskLevel(10, 2, (*SIMPLE, *GOODS), 0.4, False),
+    ServiceDeskLevel(14, 3, (*SIMPLE, *GOODS, "late"), 0.5, False),
 )
 
 
@@ -61,7 +61,7 @@ class Customer(NamedTuple):
     looked_at: tuple[str, ...]  # what has to have been found before anything may be decided
 
 
-class Request(NamedTuple):
+class CustomerRequest(NamedTuple):
     """One request: what the customer says, what they answer, the calls it takes (none if refused), the rule."""
 
     words: str
@@ -196,12 +196,12 @@ def _call(name: str, /, **arguments: Any) -> tuple[str, tuple[tuple[str, Any], .
     return name, tuple(arguments.items())
 
 
-def _customer(rng: random.Random, database: bytes, level: Level) -> Customer | None:
+def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> Customer | None:
     """A customer with as many requests as the level has, at most one of them forbidden; None if the shop has none."""
     people = shop.read(database, "SELECT * FROM customers ORDER BY id")
     number, name, email, postcode, tier, _ = rng.choice(people)
     refuse = rng.randrange(level.requests) if rng.random() < level.refused else None
-    requests: list[Request] = []
+    requests: list[CustomerRequest] = []
     for place, kind in enumerate(rng.sample(level.kinds, level.requests)):
         used = [request.order for request in requests]
         made = MAKERS[kind](Asking(rng, database, number, tier, tuple(used), place == refuse, level.says_order))
@@ -272,7 +272,7 @@ class Asking(NamedTuple):
         return f"an order, {item}", ((("order",), f"I do not know the number of the order; it is {item}."),)
 
 
-def _cancel(asking: Asking) -> Request | None:
+def _cancel(asking: Asking) -> CustomerRequest | None:
     row = asking.pick("o.status = 'shipped'" if asking.refuse else "o.status = 'processing'")
     if row is None:
         return None
@@ -280,10 +280,10 @@ def _cancel(asking: Asking) -> Request | None:
     reason = asking.rng.choice(shop.CANCEL_REASONS)
     calls = () if asking.refuse else (_call("cancel_order", order=row[0], reason=reason),)
     answers += ((("reason",), f"The reason to cancel: {reason}."),)
-    return Request(f"I want to cancel {which}.", answers, calls, 2 if asking.refuse else 0, row[0])
+    return CustomerRequest(f"I want to cancel {which}.", answers, calls, 2 if asking.refuse else 0, row[0])
 
 
-def _readdress(asking: Asking) -> Request | None:
+def _readdress(asking: Asking) -> CustomerRequest | None:
     row = asking.pick("o.status = 'shipped'" if asking.refuse else "o.status = 'processing'")
     if row is None:
         return None
@@ -291,10 +291,12 @@ def _readdress(asking: Asking) -> Request | None:
     new = shop.address(asking.rng)
     calls = () if asking.refuse else (_call("change_address", order=row[0], address=new),)
     answers += ((("address",), f"The new address is {new}."),)
-    return Request(f"I have moved; please send {which}, to another address.", answers, calls, 2 * asking.refuse, row[0])
+    return CustomerRequest(
+        f"I have moved; please send {which}, to another address.", answers, calls, 2 * asking.refuse, row[0]
+    )
 
 
-def _return(asking: Asking) -> Request | None:
+def _return(asking: Asking) -> CustomerRequest | None:
     sign = "<" if asking.refuse else ">="
     row = asking.pick(f"o.status = 'delivered' AND o.delivered {sign} ?", shop.TODAY - shop.TIERS[asking.tier])
     if row is None:
@@ -304,10 +306,10 @@ def _return(asking: Asking) -> Request | None:
     calls = () if asking.refuse else (_call("return_item", order=row[0], product=row[4], refund_to=where),)
     answers += ((("refund",), f"For the refund: to my {'original payment' if where == 'payment' else 'credit'}."),)
     order = f" of order {row[0]}" if asking.says_order else ""
-    return Request(f"I want to give back the {row[5]}{order}.", answers, calls, 3 * asking.refuse, row[0])
+    return CustomerRequest(f"I want to give back the {row[5]}{order}.", answers, calls, 3 * asking.refuse, row[0])
 
 
-def _exchange(asking: Asking) -> Request | None:
+def _exchange(asking: Asking) -> CustomerRequest | None:
     row = asking.pick("o.status = 'delivered'")
     if row is None:
         return None
@@ -326,10 +328,10 @@ def _exchange(asking: Asking) -> Request | None:
     answers += ((("product",), f"Instead of it I want the {other[1]}."), (("instead",), f"I want the {other[1]}."))
     order = f" of order {row[0]}" if asking.says_order else ""
     words = f"I want to exchange the {row[5]}{order} for something else."
-    return Request(words, answers, (look,) if asking.refuse else (look, take), 4 * asking.refuse, row[0])
+    return CustomerRequest(words, answers, (look,) if asking.refuse else (look, take), 4 * asking.refuse, row[0])
 
 
-def _late(asking: Asking) -> Request | None:
+def _late(asking: Asking) -> CustomerRequest | None:
     amount = shop.LATE[asking.tier]
     if asking.refuse != (amount == 0):
         condition, bound = ("o.status = 'shipped' AND o.shipped >= ?", shop.TODAY - 7)
@@ -343,7 +345,7 @@ def _late(asking: Asking) -> Request | None:
     which, answers = asking.named(row)
     calls = () if asking.refuse else (_call("give_credit", customer=asking.customer, amount=amount),)
     words = f"I am still waiting for {which}, and want credit for that."
-    return Request(words, answers, calls, 5 * asking.refuse, row[0])
+    return CustomerRequest(words, answers, calls, 5 * asking.refuse, row[0])
 
 
 MAKERS = {"cancel": _cancel, "address": _readdress, "return": _return, "exchange": _exchange, "late": _late}

@@ -88,7 +88,7 @@ class Site(NamedTuple):
     entries: tuple[Entry, ...]
 
 
-class Server(NamedTuple):
+class SiteServer(NamedTuple):
     """What the site keeps: the visitor's records, oldest first, and the basket. All that a form can change."""
 
     records: tuple[tuple[str, ...], ...] = ()
@@ -100,7 +100,7 @@ class Link(NamedTuple):
     url: str
 
 
-class Field(NamedTuple):
+class FormField(NamedTuple):
     """A field of a form; text is typed into one without options."""
 
     label: str
@@ -111,7 +111,7 @@ class Page(NamedTuple):
     title: str
     parts: tuple[str | Link, ...]
     button: str = ""
-    fields: tuple[Field, ...] = ()
+    fields: tuple[FormField, ...] = ()
 
 
 class RefusedError(Exception):
@@ -158,7 +158,7 @@ def _review(rng: random.Random, others: list[str]) -> str:
 # what a visitor sees
 
 
-def page(site: Site, server: Server, url: str) -> Page:
+def page(site: Site, server: SiteServer, url: str) -> Page:
     """The page of an address that a link of the site leads to."""
     place, *rest = url.strip("/").split("/")
     numbers = [int(each) for each in rest]
@@ -171,7 +171,7 @@ def page(site: Site, server: Server, url: str) -> Page:
     if place == "account":
         return _account(server, numbers)
     if place == "letter":
-        return Page("Our letter", ("Once a week, all that is new.",), "Sign up", (Field("your e-mail address"),))
+        return Page("Our letter", ("Once a week, all that is new.",), "Sign up", (FormField("your e-mail address"),))
     words = KINDS[site.kind]
     groups = sorted({entry.group for entry in site.entries})
     parts = [Link(words.groups[group], f"/list/{group}/0") for group in groups]
@@ -201,33 +201,35 @@ def _entry(site: Site, number: int) -> Page:
     return Page(entry.name, tuple(parts), *_FORMS[site.kind](entry))
 
 
-_FORMS: Mapping[str, Callable[[Entry], tuple[str, tuple[Field, ...]]]] = {
-    "shop": lambda entry: ("Put into the basket", (Field("quantity"), Field("colour", entry.options))),
+_FORMS: Mapping[str, Callable[[Entry], tuple[str, tuple[FormField, ...]]]] = {
+    "shop": lambda entry: ("Put into the basket", (FormField("quantity"), FormField("colour", entry.options))),
     "tables": lambda entry: (
         "Book a table",
-        (Field("day", DAYS), Field("time", TIMES), Field("guests"), Field("name")),
+        (FormField("day", DAYS), FormField("time", TIMES), FormField("guests"), FormField("name")),
     ),
-    "people": lambda entry: ("Send a message", (Field("topic", TOPICS), Field("name"), Field("telephone"))),
+    "people": lambda entry: ("Send a message", (FormField("topic", TOPICS), FormField("name"), FormField("telephone"))),
 }
 
 
-def _basket(server: Server, numbers: list[int]) -> Page:
+def _basket(server: SiteServer, numbers: list[int]) -> Page:
     if numbers and numbers[0] < len(server.basket):
         return Page("Take out of the basket", (_said(server.basket[numbers[0]]),), "Take it out")
     if not server.basket:
         return Page("Basket", ("The basket is empty.",))
     parts = [Link(f"{_said(item)} (take it out)", f"/basket/{place}") for place, item in enumerate(server.basket)]
-    return Page("Basket", tuple(parts), "Order", (Field("name"), Field("address"), Field("delivery", DELIVERIES)))
+    return Page(
+        "Basket", tuple(parts), "Order", (FormField("name"), FormField("address"), FormField("delivery", DELIVERIES))
+    )
 
 
-def _account(server: Server, numbers: list[int]) -> Page:
+def _account(server: SiteServer, numbers: list[int]) -> Page:
     if not numbers or numbers[0] >= len(server.records):
         parts = [Link(_said(record), f"/account/{place}") for place, record in enumerate(server.records)]
         return Page("Account", tuple(parts) or ("There is nothing in the account yet.",))
     record = server.records[numbers[0]]
     if record[0] == "cancelled":
         return Page("Account", (_said(record),))
-    return Page("Account", (_said(record),), "Cancel it", (Field("reason", REASONS),))
+    return Page("Account", (_said(record),), "Cancel it", (FormField("reason", REASONS),))
 
 
 def _said(record: tuple[str, ...]) -> str:
@@ -237,7 +239,7 @@ def _said(record: tuple[str, ...]) -> str:
 # what a form does
 
 
-def post(site: Site, server: Server, url: str, given: Mapping[str, str]) -> tuple[Server, str, str]:
+def post(site: Site, server: SiteServer, url: str, given: Mapping[str, str]) -> tuple[SiteServer, str, str]:
     """The server after the form of a page was sent, what the site says to it, and the address that it leads to.
 
     Raises:
@@ -259,7 +261,7 @@ def post(site: Site, server: Server, url: str, given: Mapping[str, str]) -> tupl
         return server._replace(basket=_without(server.basket, number)), "It is taken out.", "/basket"
     if place == "basket":
         record = ("order", _together(server.basket), *values)
-        return Server((*server.records, record)), "Thank you for your order.", "/account"
+        return SiteServer((*server.records, record)), "Thank you for your order.", "/account"
     if place == "account":
         records = list(server.records)
         records[number] = ("cancelled", _said(records[number]), *values)
@@ -267,7 +269,9 @@ def post(site: Site, server: Server, url: str, given: Mapping[str, str]) -> tupl
     return _recorded(server, ("letter", *values)), "You will hear from us every week.", "/"
 
 
-def _submitted(site: Site, server: Server, url: str, entry: Entry, values: tuple[str, ...]) -> tuple[Server, str, str]:
+def _submitted(
+    site: Site, server: SiteServer, url: str, entry: Entry, values: tuple[str, ...]
+) -> tuple[SiteServer, str, str]:
     if site.kind == "shop":
         item = ("item", str(int(values[0])), values[1], entry.name)
         return server._replace(basket=(*server.basket, item)), "It is in the basket.", url
@@ -289,7 +293,7 @@ def _together(basket: tuple[tuple[str, ...], ...]) -> str:
     return ", ".join(f"{count} {item}" for item, count in sorted(counts.items()))
 
 
-def _recorded(server: Server, record: tuple[str, ...]) -> Server:
+def _recorded(server: SiteServer, record: tuple[str, ...]) -> SiteServer:
     return server._replace(records=(*server.records, record))
 
 

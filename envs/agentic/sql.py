@@ -22,7 +22,7 @@ HIDDEN = 5
 YEARS = (2015, 2024)
 
 
-class Part(NamedTuple):
+class QueryPart(NamedTuple):
     """A table: its name, what one row is, a column of kinds with their values, and one of numbers with its range."""
 
     table: str
@@ -37,39 +37,41 @@ class Part(NamedTuple):
 # Each domain: owners, what they have, and what happens to that; each row of a table belongs to one of the table before.
 DOMAINS = (
     (
-        Part("authors", "author", "country", ("Chile", "Ghana", "Japan", "Norway", "Peru"), "born", 1900, 1990),
-        Part("books", "book", "genre", ("crime", "drama", "essay", "poetry", "travel"), "pages", 80, 900),
-        Part("loans", "loan", "branch", ("east", "north", "south", "west"), "days", 1, 60),
+        QueryPart("authors", "author", "country", ("Chile", "Ghana", "Japan", "Norway", "Peru"), "born", 1900, 1990),
+        QueryPart("books", "book", "genre", ("crime", "drama", "essay", "poetry", "travel"), "pages", 80, 900),
+        QueryPart("loans", "loan", "branch", ("east", "north", "south", "west"), "days", 1, 60),
     ),
     (
-        Part("farms", "farm", "region", ("coast", "hills", "lakes", "plain"), "hectares", 5, 400),
-        Part("fields", "field", "crop", ("barley", "beans", "maize", "oats", "wheat"), "area", 1, 60),
-        Part("harvests", "harvest", "quality", ("fair", "good", "poor"), "tonnes", 1, 90),
+        QueryPart("farms", "farm", "region", ("coast", "hills", "lakes", "plain"), "hectares", 5, 400),
+        QueryPart("fields", "field", "crop", ("barley", "beans", "maize", "oats", "wheat"), "area", 1, 60),
+        QueryPart("harvests", "harvest", "quality", ("fair", "good", "poor"), "tonnes", 1, 90),
     ),
     (
-        Part("airlines", "airline", "country", ("Brazil", "Egypt", "India", "Italy", "Spain"), "founded", 1920, 2010),
-        Part("planes", "plane", "model", ("A10", "B20", "C30", "D40"), "seats", 20, 400),
-        Part("flights", "flight", "airport", ("Arlo", "Besk", "Corum", "Delta"), "delay", 0, 180),
+        QueryPart(
+            "airlines", "airline", "country", ("Brazil", "Egypt", "India", "Italy", "Spain"), "founded", 1920, 2010
+        ),
+        QueryPart("planes", "plane", "model", ("A10", "B20", "C30", "D40"), "seats", 20, 400),
+        QueryPart("flights", "flight", "airport", ("Arlo", "Besk", "Corum", "Delta"), "delay", 0, 180),
     ),
     (
-        Part("studios", "studio", "city", ("Accra", "Lima", "Oslo", "Porto", "Turin"), "staff", 5, 600),
-        Part("films", "film", "genre", ("comedy", "crime", "drama", "horror"), "minutes", 60, 210),
-        Part("showings", "showing", "cinema", ("Astor", "Capitol", "Lux", "Rex"), "tickets", 0, 500),
+        QueryPart("studios", "studio", "city", ("Accra", "Lima", "Oslo", "Porto", "Turin"), "staff", 5, 600),
+        QueryPart("films", "film", "genre", ("comedy", "crime", "drama", "horror"), "minutes", 60, 210),
+        QueryPart("showings", "showing", "cinema", ("Astor", "Capitol", "Lux", "Rex"), "tickets", 0, 500),
     ),
     (
-        Part("clinics", "clinic", "district", ("centre", "harbour", "hill", "park"), "beds", 10, 300),
-        Part("doctors", "doctor", "specialty", ("eyes", "heart", "lungs", "skin"), "age", 27, 70),
-        Part("visits", "visit", "reason", ("check", "illness", "injury"), "minutes", 5, 90),
+        QueryPart("clinics", "clinic", "district", ("centre", "harbour", "hill", "park"), "beds", 10, 300),
+        QueryPart("doctors", "doctor", "specialty", ("eyes", "heart", "lungs", "skin"), "age", 27, 70),
+        QueryPart("visits", "visit", "reason", ("check", "illness", "injury"), "minutes", 5, 90),
     ),
     (
-        Part("shops", "shop", "town", ("Bern", "Cork", "Gdansk", "Nice", "Tartu"), "floor", 30, 900),
-        Part("products", "product", "kind", ("books", "food", "garden", "tools", "toys"), "price", 1, 300),
-        Part("orders", "order", "channel", ("phone", "shop", "web"), "quantity", 1, 40),
+        QueryPart("shops", "shop", "town", ("Bern", "Cork", "Gdansk", "Nice", "Tartu"), "floor", 30, 900),
+        QueryPart("products", "product", "kind", ("books", "food", "garden", "tools", "toys"), "price", 1, 300),
+        QueryPart("orders", "order", "channel", ("phone", "shop", "web"), "quantity", 1, 40),
     ),
 )
 
 
-class Task(NamedTuple):
+class SqlState(NamedTuple):
     """The databases are made from ``seed`` and ``domain``; ``gold`` is a query that answers the question."""
 
     seed: int
@@ -80,10 +82,10 @@ class Task(NamedTuple):
 
 
 Draft = tuple[str, str, bool]  # the question, the query, and whether the order of the rows counts
-Maker = Callable[[random.Random, tuple[Part, ...]], Draft]
+Maker = Callable[[random.Random, tuple[QueryPart, ...]], Draft]
 
 
-def run_query(task: Task, sql: str) -> str:
+def run_query(task: SqlState, sql: str) -> str:
     """Run a SELECT on the database that you can see; shows at most 20 rows.
 
     Args:
@@ -92,7 +94,7 @@ def run_query(task: Task, sql: str) -> str:
     return written(query(visible(task.seed, task.domain), sql))
 
 
-class SQL(ToolTask[Task]):
+class SQL(ToolTask[SqlState]):
     """Answer a question about a database with one SELECT, which is also run on hidden databases.
 
     Levels 1 to 5: filters; groups; joins; subqueries and what is missing; best of each group and all of a kind.
@@ -108,21 +110,21 @@ class SQL(ToolTask[Task]):
     )
     toolset: ClassVar[Sequence[Tool]] = (tool(run_query, given=1),)
 
-    def begin(self, rng: random.Random, level: int) -> Task:
+    def begin(self, rng: random.Random, level: int) -> SqlState:
         while True:
             domain = rng.randrange(len(DOMAINS))
             question, gold, ordered = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
-            task = Task(rng.getrandbits(48), domain, question, gold, ordered)
+            task = SqlState(rng.getrandbits(48), domain, question, gold, ordered)
             if _tells(task):
                 return task
 
     def budget(self, level: int) -> int:
         return 6
 
-    def content(self, state: Session[Task]) -> str:
+    def content(self, state: Session[SqlState]) -> str:
         return state.world.question
 
-    def ask(self, world: Task) -> str:
+    def ask(self, world: SqlState) -> str:
         lines = []
         before = ""
         for part in DOMAINS[world.domain]:
@@ -130,7 +132,7 @@ class SQL(ToolTask[Task]):
             before = part.one
         return "Tables:\n" + "\n".join(lines) + f"\nQuestion: {world.question}"
 
-    def judge(self, world: Task, reply: str) -> Verdict:
+    def judge(self, world: SqlState, reply: str) -> Verdict:
         sql = handed_in(reply)
         if sql is None:
             return unparsable("no query: put it in a fence marked sql")
@@ -144,14 +146,14 @@ class SQL(ToolTask[Task]):
                 return wrong(sql[:200], f"other rows than asked for on hidden database {place} of {HIDDEN}")
         return correct(sql[:200])
 
-    def plan(self, session: Session[Task]) -> Call | str:
+    def plan(self, session: Session[SqlState]) -> Call | str:
         """A look at each table, then the query."""
         tables = [part.table for part in DOMAINS[session.world.domain]]
         if session.calls < min(len(tables), session.budget):
             return Call("run_query", {"sql": f"SELECT * FROM {tables[session.calls]} LIMIT 3"})
         return f"```sql\n{session.world.gold}\n```"
 
-    def shortcut(self, state: Session[Task]) -> str:
+    def direct_answer(self, state: Session[SqlState]) -> str:
         return f"```sql\n{state.world.gold}\n```"
 
 
@@ -169,7 +171,7 @@ def handed_in(reply: str) -> str | None:
 # databases
 
 
-def _columns(part: Part, before: str) -> list[str]:
+def _columns(part: QueryPart, before: str) -> list[str]:
     links = [f"{before}_id"] if before else []
     own = ["name"] if part.one not in ("loan", "harvest", "flight", "showing", "visit", "order") else ["year"]
     return ["id", *links, *own, part.kind, part.number]
@@ -231,7 +233,7 @@ def _plain(value: Any) -> Any:
     return float(f"{value:.9g}") if isinstance(value, int | float) else value
 
 
-def _tells(task: Task) -> bool:
+def _tells(task: SqlState) -> bool:
     """Whether the right rows are there, and differ from one database to the next: no fixed rows are right on all."""
     one, two = (query(_open(task.seed, task.domain, place), task.gold).rows for place in (0, 1))
     return bool(one) and bool(two) and sorted(one, key=repr) != sorted(two, key=repr)
@@ -240,13 +242,13 @@ def _tells(task: Task) -> bool:
 # questions: each maker writes one in words and in SQL
 
 
-def _some(rng: random.Random, part: Part) -> tuple[str, int]:
+def _some(rng: random.Random, part: QueryPart) -> tuple[str, int]:
     """A kind, and a number that leaves some above and some below."""
     quarter = (part.high - part.low) // 4
     return rng.choice(part.kinds), rng.randint(part.low + quarter, part.high - quarter)
 
 
-def _limited(rng: random.Random, part: Part, event: Part) -> tuple[str, str]:
+def _limited(rng: random.Random, part: QueryPart, event: QueryPart) -> tuple[str, str]:
     """Some of a table's rows, as what stands behind FROM, and the sentence that says which."""
     if part is event:
         first = rng.randint(YEARS[0], YEARS[1] - 4)
@@ -261,7 +263,7 @@ def _limited(rng: random.Random, part: Part, event: Part) -> tuple[str, str]:
     return f"(SELECT * FROM {part.table} WHERE {part.number} BETWEEN {low} AND {high})", sentence
 
 
-def _filter(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _filter(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[:2])
     kind, number = _some(rng, part)
     word, sign = rng.choice((("above", ">"), ("below", "<")))
@@ -272,7 +274,7 @@ def _filter(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _count(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = parts[2]
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
@@ -283,7 +285,7 @@ def _count(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _top(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _top(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[:2])
     rows, only = _limited(rng, part, parts[2])
     count = rng.randint(2, 4)
@@ -295,7 +297,7 @@ def _top(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _groups(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _groups(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[1:])
     rows, only = _limited(rng, part, parts[2])
     least = rng.randint(2, 5) if part is parts[1] else rng.randint(8, 16)
@@ -307,7 +309,7 @@ def _groups(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _years(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _years(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = parts[2]
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
@@ -320,7 +322,7 @@ def _years(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _owners(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _owners(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, _ = parts
     kind, number = _some(rng, item)
     return (
@@ -332,7 +334,7 @@ def _owners(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _totals(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
@@ -345,7 +347,7 @@ def _totals(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _counted_with_none(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _counted_with_none(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     kind, _ = _some(rng, item)
     rows, only = _limited(rng, item, event)
@@ -358,7 +360,7 @@ def _counted_with_none(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _above_own_average(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _above_own_average(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[:2])
     rows, only = _limited(rng, part, parts[2])
     return (
@@ -370,7 +372,7 @@ def _above_own_average(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _without(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _without(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     kind, number = _some(rng, event)
     return (
@@ -382,7 +384,7 @@ def _without(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _second(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _second(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[:2])
     rows, only = _limited(rng, part, parts[2])
     return (
@@ -394,7 +396,7 @@ def _second(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _best_of_each(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _best_of_each(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
@@ -407,7 +409,7 @@ def _best_of_each(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _every_kind(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _every_kind(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
@@ -418,7 +420,7 @@ def _every_kind(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _share(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _share(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
@@ -431,7 +433,7 @@ def _share(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
     )
 
 
-def _latest(rng: random.Random, parts: tuple[Part, ...]) -> Draft:
+def _latest(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     rows, only = _limited(rng, event, event)
     return (

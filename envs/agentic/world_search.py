@@ -19,7 +19,7 @@ from rlvr.envs.tools.search import Document, Index
 from rlvr.envs.tools.tool import MAX_OUTPUT
 
 
-class Level(NamedTuple):
+class WorldSearchLevel(NamedTuple):
     """How many of each kind, how many documents lie on the way, and what makes it harder."""
 
     people: int
@@ -30,11 +30,11 @@ class Level(NamedTuple):
 
 
 LEVELS = (
-    Level(12, 6, 2, False, False),
-    Level(20, 10, 3, False, False),
-    Level(30, 15, 3, True, True),
-    Level(45, 25, 4, True, True),
-    Level(70, 40, 5, True, True),
+    WorldSearchLevel(12, 6, 2, False, False),
+    WorldSearchLevel(20, 10, 3, False, False),
+    WorldSearchLevel(30, 15, 3, True, True),
+    WorldSearchLevel(45, 25, 4, True, True),
+    WorldSearchLevel(70, 40, 5, True, True),
 )
 
 # Each relation: from what kind to what kind, how a document says it, how a question asks for it.
@@ -70,7 +70,7 @@ FACTS = {
 KINDS = {"person": names.person, "town": names.town, "firm": names.firm, "event": names.event}
 
 
-class World(NamedTuple):
+class SearchWorld(NamedTuple):
     """``seed`` and ``level`` make the documents."""
 
     seed: int
@@ -91,7 +91,7 @@ class Made(NamedTuple):
     documents: list[Document]
 
 
-def search(world: World, query: str, limit: int = 5) -> str:
+def search(world: SearchWorld, query: str, limit: int = 5) -> str:
     """Search the documents; gives the titles and first words of the best.
 
     Args:
@@ -106,7 +106,7 @@ def search(world: World, query: str, limit: int = 5) -> str:
     return "\n".join(f"{n}. {title}: {text.partition('.')[0][:100]}" for n, (title, text) in enumerate(found, 1))
 
 
-def read(world: World, title: str) -> str:
+def read(world: SearchWorld, title: str) -> str:
     """Read a document.
 
     Args:
@@ -118,7 +118,7 @@ def read(world: World, title: str) -> str:
     return document.text
 
 
-class WorldSearch(ToolTask[World]):
+class WorldSearch(ToolTask[SearchWorld]):
     """Answer questions about a made-up world that need several searches.
 
     Levels 1 to 5: 2 to 5 documents on the way, among 30 to 190; from level 3 on with bynames and namesakes.
@@ -160,7 +160,7 @@ class WorldSearch(ToolTask[World]):
         super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
         self.hops, self.facts = hops, wanted
 
-    def begin(self, rng: random.Random, level: int) -> World:
+    def begin(self, rng: random.Random, level: int) -> SearchWorld:
         seed = rng.getrandbits(48)
         return _asked(seed, level, self._hops(level), self.facts)
 
@@ -170,16 +170,16 @@ class WorldSearch(ToolTask[World]):
     def budget(self, level: int) -> int:
         return 3 * self._hops(level) + 2
 
-    def content(self, state: Session[World]) -> str:
+    def content(self, state: Session[SearchWorld]) -> str:
         return f"{state.world.question} {state.world.answer}"
 
-    def ask(self, world: World) -> str:
+    def ask(self, world: SearchWorld) -> str:
         return world.question
 
-    def judge(self, world: World, reply: str) -> Verdict:
+    def judge(self, world: SearchWorld, reply: str) -> Verdict:
         return grade(world.grader, reply, world.answer)
 
-    def plan(self, session: Session[World]) -> Call | str:
+    def plan(self, session: Session[SearchWorld]) -> Call | str:
         """For each document of the way a search and a reading; then the answer."""
         path = session.world.path
         if session.calls >= min(2 * len(path), session.budget):
@@ -187,7 +187,7 @@ class WorldSearch(ToolTask[World]):
         words, title = path[session.calls // 2]
         return Call("read", {"title": title}) if session.calls % 2 else Call("search", {"query": words})
 
-    def shortcut(self, state: Session[World]) -> str:
+    def direct_answer(self, state: Session[SearchWorld]) -> str:
         return f"\\boxed{{{state.world.answer}}}"
 
 
@@ -262,7 +262,7 @@ def _written(rng: random.Random, made: Made, of_kind: dict[str, list[str]], name
     return " ".join([f"{name}{also} {verb} {kind}.", *told])
 
 
-def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> World:
+def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> SearchWorld:
     """The question of a world: a walk from one document to the next that meets none twice, and a fact at its end."""
     made, rng = make(seed, level), random.Random(seed + 1)
     while True:
@@ -283,4 +283,4 @@ def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> World:
                 continue
             fact = rng.choice(known)
             _, grader, _, question = FACTS[fact]
-            return World(seed, level, question.format(x=phrase), made.facts[here][fact], grader, tuple(path))
+            return SearchWorld(seed, level, question.format(x=phrase), made.facts[here][fact], grader, tuple(path))

@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Board, Listing, listed
+from rlvr.envs.rewards.answers import Board, ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 METHODS = {
@@ -47,7 +47,7 @@ def sorting_round(method: str, numbers: list[int], k: int) -> None:
                 numbers[i], numbers[i + gap] = numbers[i + gap], numbers[i]
 
 
-class SortingTrace(Listing):
+class SortingTrace(ListAnswerTask):
     """Say what a list is after some rounds of a sorting method.
 
     Levels 1 to 5: 6, 8, 10, 12 and 16 numbers after 2 to 6 rounds of one of two to five methods.
@@ -65,7 +65,7 @@ class SortingTrace(Listing):
         return Question(f"{text}What is the list after round {rounds}?", tuple(numbers), "\n".join(steps))
 
 
-class SearchTree(Listing):
+class SearchTree(ListAnswerTask):
     """Build a binary search tree and list it level by level.
 
     Levels 1 to 5: 6 to 16 keys, listed level by level; removals from level 3 on.
@@ -125,7 +125,7 @@ class SearchTree(Listing):
         return successor
 
 
-class HashTable(Listing):
+class HashTable(ListAnswerTask):
     """Fill a hash table with open addressing.
 
     Levels 1 to 5: 5 to 14 keys in 7 to 17 places; steps of one, from level 3 on squares, at 5 a second hash.
@@ -153,7 +153,7 @@ class HashTable(Listing):
         return Question(text, tuple(key or 0 for key in table), "\n".join(steps))
 
 
-class BinaryHeap(Listing):
+class BinaryHeap(ListAnswerTask):
     """Carry out insertions and removals on a binary heap.
 
     Levels 1 to 5: 6 to 15 insertions into a heap with the smallest on top, and 0 to 4 removals of the top.
@@ -206,7 +206,7 @@ def spiral(matrix: Matrix) -> Iterator[int]:
         matrix = [list(row) for row in zip(*matrix[1:], strict=True)][::-1]
 
 
-class MatrixWalk(Listing):
+class MatrixWalk(ListAnswerTask):
     """Change a matrix step by step, then read it out.
 
     Levels 1 to 5: 3 x 3 to 5 x 6 matrices after 1 to 6 changes, read by rows or as a spiral.
@@ -286,7 +286,7 @@ class GameOfLife(Board):
         return Question(f"{text}one to a line.", tuple(rows))
 
 
-class CellularAutomaton(Listing):
+class CellularAutomaton(ListAnswerTask):
     """Run a one-dimensional cellular automaton on a ring.
 
     Levels 1 to 5: a ring of 14 to 30 cells after 1 to 6 steps of a random rule.

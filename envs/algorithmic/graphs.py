@@ -19,8 +19,8 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_numbers
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Edge = tuple[int, int]
 SIZES = (6, 8, 10, 13, 16)  # nodes of levels 1 to 5
@@ -85,7 +85,7 @@ def distances(start: int, weights: dict[Edge, int]) -> dict[int, int]:
     return done
 
 
-class ShortestPath(Questions):
+class ShortestPath(ExactAnswerTask):
     """Find the length of the shortest way between two nodes.
 
     Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 4 to 14 edges more than a tree; from level 3 on one-way.
@@ -113,7 +113,7 @@ class ShortestPath(Questions):
         return Question(text, found[goal], f"Distances from {start}: {steps}")
 
 
-class Components(Listing):
+class Components(ListAnswerTask):
     """Find the sizes of a graph's connected components.
 
     Levels 1 to 5: 12, 16, 20, 26 and 34 nodes in two to seven components.
@@ -138,7 +138,7 @@ class Components(Listing):
         return Question(text, tuple(sizes), f"The components:\n{steps}")
 
 
-class Reachability(Listing):
+class Reachability(ListAnswerTask):
     """Find all nodes that can be reached along arrows.
 
     Levels 1 to 5: 8, 11, 14, 18 and 24 nodes, and about 1.3 arrows for each.
@@ -159,7 +159,7 @@ class Reachability(Listing):
         return Question(text, tuple(sorted(found[1:])), f"Found one after the other: {' '.join(map(str, found))}")
 
 
-class TopologicalOrder(Constructions):
+class TopologicalOrder(CheckedAnswerTask):
     """Put tasks in an order that respects what comes before what.
 
     Levels 1 to 5: 6, 8, 10, 13 and 16 tasks, each with 1.5 conditions on the average.
@@ -175,7 +175,7 @@ class TopologicalOrder(Constructions):
         arrows = rng.sample(sorted(edges), len(edges))
         text = f"Tasks 1 to {size} are to be done one at a time, where a>b means that a must be done before b: "
         text += f"{said(arrows, '>')}.\nGive an order of all the tasks that respects this."
-        return Question(text, (size, tuple(arrows)), said=listed(order))
+        return Question(text, (size, tuple(arrows)), answer_text=listed(order))
 
     def check(self, question: Question, answer: str) -> str | None:
         size, arrows = question.answer
@@ -186,7 +186,7 @@ class TopologicalOrder(Constructions):
         return next((f"{a} does not come before {b}" for a, b in arrows if place[a] > place[b]), None)
 
 
-class SpanningTree(Questions):
+class SpanningTree(ExactAnswerTask):
     """Find the lowest price of cables that connect everything.
 
     Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 5 to 15 edges more than a tree.
@@ -208,7 +208,7 @@ class SpanningTree(Questions):
         return Question(text, total, f"Cheapest first, without closing rings:\n{steps}\nTogether {total}.")
 
 
-class Bipartition(Listing):
+class Bipartition(ListAnswerTask):
     """Divide people into two teams, given pairs that are in different ones.
 
     Levels 1 to 5: 8, 10, 13, 16 and 20 nodes with a third more edges than a tree has.
@@ -234,7 +234,7 @@ class Bipartition(Listing):
         return Question(f"{text}Who is in the team of 1? Answer with all its members, 1 included.", tuple(gold))
 
 
-class Colouring(Constructions):
+class Colouring(CheckedAnswerTask):
     """Colour a graph so that neighbours differ.
 
     Levels 1 to 5: 7, 9, 12, 15 and 18 nodes, three colours (four at level 5), and twice as many edges as nodes.
@@ -248,7 +248,7 @@ class Colouring(Constructions):
         edges = rng.sample(pairs, min(len(pairs), 2 * size if level < 5 else 3 * size))
         text = f"Give each of the nodes 1 to {size} one of the colours 1 to {colours} so that these pairs differ: "
         text += f"{said(edges)}.\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
-        return Question(text, (size, colours, tuple(edges)), said=listed(colour))
+        return Question(text, (size, colours, tuple(edges)), answer_text=listed(colour))
 
     def check(self, question: Question, answer: str) -> str | None:
         size, colours, edges = question.answer
@@ -258,7 +258,7 @@ class Colouring(Constructions):
         return next((f"{a} and {b} have one colour" for a, b in edges if numbers[a - 1] == numbers[b - 1]), None)
 
 
-class HamiltonianPath(Constructions):
+class HamiltonianPath(CheckedAnswerTask):
     """Find a path through a graph that visits every node once.
 
     Levels 1 to 5: 7, 9, 11, 14 and 17 nodes with half as many edges again as the path has.
@@ -274,7 +274,7 @@ class HamiltonianPath(Constructions):
         order = rng.sample(sorted(edges), len(edges))
         text = f"A graph has the nodes 1 to {size} and the edges {said(order)}.\n"
         text += "Give a path along edges that visits every node exactly once. Answer with the nodes in order."
-        return Question(text, (size, tuple(order)), said=listed(path))
+        return Question(text, (size, tuple(order)), answer_text=listed(path))
 
     def check(self, question: Question, answer: str) -> str | None:
         size, edges = question.answer
@@ -315,7 +315,7 @@ def max_flow(capacity: dict[Edge, int], source: int, sink: int) -> int:
         total += amount
 
 
-class MaxFlow(Questions):
+class MaxFlow(ExactAnswerTask):
     """Find how much can flow through a network of pipes.
 
     Levels 1 to 5: 5 to 9 nodes, each with two or three pipes onwards.

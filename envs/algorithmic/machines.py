@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import random
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 
-class FiniteAutomaton(Listing):
+class FiniteAutomaton(ListAnswerTask):
     """Find the states in which a finite automaton ends.
 
     Levels 1 to 5: 3 to 7 states, and 2 to 4 words of 6 to 22 letters.
@@ -72,7 +72,7 @@ def stack_step(stack: list[int], step: str) -> None:
         stack.append(stack.pop(-3))
 
 
-class StackMachine(Listing):
+class StackMachine(ListAnswerTask):
     """Run a program on a stack machine.
 
     Levels 1 to 5: 10, 14, 18, 24 and 32 steps, from 4 up to 8 different operations.
@@ -95,7 +95,7 @@ class StackMachine(Listing):
         return Question(text, tuple(stack), "\n".join(states))
 
 
-class QueueMachine(Listing):
+class QueueMachine(ListAnswerTask):
     """Follow a queue with two ends through its commands.
 
     Levels 1 to 5: 10, 14, 18, 24 and 32 steps; turning the queue from level 2 on, reversing it from level 4 on.
@@ -128,7 +128,7 @@ class QueueMachine(Listing):
         return Question(text, tuple(queue))
 
 
-class TuringMachine(Listing):
+class TuringMachine(ListAnswerTask):
     """Run a Turing machine on a ring of cells.
 
     Levels 1 to 5: two to four states, a ring of 12 to 20 cells, 6 to 30 steps; three symbols from level 3 on.
@@ -164,7 +164,7 @@ class TuringMachine(Listing):
 HEADINGS = ((0, 1, "north"), (1, 0, "east"), (0, -1, "south"), (-1, 0, "west"))
 
 
-class RobotWalk(Listing):
+class RobotWalk(ListAnswerTask):
     """Find where a robot ends up, and which way it looks.
 
     Levels 1 to 5: 8, 12, 16, 20 and 26 commands; jumps back from level 2 on, repeated groups from level 3 on.
@@ -203,7 +203,7 @@ class RobotWalk(Listing):
         }[kind]
 
 
-class BitManipulation(Listing):
+class BitManipulation(ListAnswerTask):
     """Carry out operations on eight bits.
 
     Levels 1 to 5: 3, 5, 7, 9 and 12 operations on eight bits; turning them round from level 2 on.
@@ -239,7 +239,7 @@ class BitManipulation(Listing):
         return Question(text, (steps[-1][1],), "\n".join(f"{what}: {bits}" for what, bits in steps))
 
 
-class RegisterMachine(Listing):
+class RegisterMachine(ListAnswerTask):
     """Run a program of loops on a register machine.
 
     Levels 1 to 5: loops of 2 to 5 instructions run 2 to 9 times, one to three one after the other.

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import Listing
-from rlvr.envs.rewards.tasks import Constructions, Question, whole_numbers
+from rlvr.envs.rewards.answers import ListAnswerTask
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
 
 # An expression is a number, a name, or (left, operator, right); a statement is a tuple whose first part is its kind.
 Expression = Any
@@ -150,7 +150,7 @@ class Writer:
         return block
 
 
-class CodeOutput(Listing):
+class CodeOutput(ListAnswerTask):
     """Say what a small program prints.
 
     Level 1: assignments; 2: conditions; 3: a loop; 4: conditions in loops; 5: loops in loops, longer terms.
@@ -183,7 +183,7 @@ class CodeOutput(Listing):
         return Question(f"{text}\n\nWhat does this program print? Answer with the numbers, in order.", tuple(printed))
 
 
-class CodeInput(Constructions):
+class CodeInput(CheckedAnswerTask):
     """Find an input for which a small program prints what is told.
 
     Levels 1 to 5: 3 to 7 statements between the input and the output; from level 2 on with a condition.
@@ -204,7 +204,7 @@ class CodeInput(Constructions):
                 break
         text = f"{RULES} The input x is a whole number from 0 to {self.HIGHEST_INPUT}.\n\n"
         text += "\n".join(written(program)) + f"\n\nFor which input does this program print {wanted}? Give one such x."
-        return Question(text, (tuple(program), wanted), said=str(given))
+        return Question(text, (tuple(program), wanted), answer_text=str(given))
 
     @staticmethod
     def program(rng: random.Random, level: int) -> list[Statement]:

@@ -11,7 +11,7 @@ import json
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 NAMES = "Ada Ben Cleo Dan Eva Finn Gus Hana Ivo June Kai Lena Milo Nora Otto Pia Quin Rosa Sami Tess Udo Vera".split()
@@ -19,7 +19,7 @@ CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Perth")
 TRADES = ("baker", "cook", "nurse", "pilot", "smith")
 
 
-class TableQueries(Listing):
+class TableQueries(ListAnswerTask):
     """Answer a query on a table by hand.
 
     Level 1: filter and sum; 2: group; 3: rank; 4: join with a second table; 5: group the join.
@@ -96,7 +96,7 @@ class TableQueries(Listing):
         return Question(f"{text}{asked}Answer with these sums in this order, then the city of the largest.", gold)
 
 
-class JsonPaths(Listing):
+class JsonPaths(ListAnswerTask):
     """Read the values at paths of a JSON document.
 
     Levels 1 to 5: documents of two to four storeys, and one to four paths; from level 3 on with filters.
@@ -151,7 +151,7 @@ def hour(minutes: int) -> str:
     return f"{minutes // 60}:{minutes % 60:02}"
 
 
-class MeetingTimes(Listing):
+class MeetingTimes(ListAnswerTask):
     """Find when all of some people are free to meet.
 
     Levels 1 to 5: two to six people over one to three days.
@@ -198,7 +198,7 @@ class MeetingTimes(Listing):
         return start if start + length <= 1_080 else None
 
 
-class NeedleCounting(Listing):
+class NeedleCounting(ListAnswerTask):
     """Count the lines of a log that fit a description.
 
     Levels 1 to 5: 20 to 100 lines of a log, and three to five counts; from level 2 on over what came before.

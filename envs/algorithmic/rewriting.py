@@ -12,11 +12,11 @@ from collections import Counter
 from itertools import pairwise, product
 from typing import ClassVar, NamedTuple
 
-from rlvr.envs.rewards.answers import Listing, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question
+from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 
 
-class StringRewriting(Listing):
+class StringRewriting(ListAnswerTask):
     """Apply rewriting rules to a text.
 
     Levels 1 to 5: two to four rules, and 4, 7, 10, 14 and 20 steps, fewer where no rule fits any more.
@@ -51,7 +51,7 @@ class StringRewriting(Listing):
         return steps
 
 
-class PolymerGrowth(Listing):
+class PolymerGrowth(ListAnswerTask):
     """Count letters after insertions between all pairs, too many steps to write out.
 
     Levels 1 to 5: 3, 5, 8, 12 and 20 steps on three or four letters.
@@ -82,7 +82,7 @@ class PolymerGrowth(Listing):
         return Question(text, tuple(counts[letter] for letter in letters))
 
 
-class LindenmayerSystem(Listing):
+class LindenmayerSystem(ListAnswerTask):
     """Rewrite a text by a Lindenmayer system and walk where it leads.
 
     Levels 1 to 5: 2 to 6 rounds; where the walk that the text means ends, and how many letters it has.
@@ -164,7 +164,7 @@ def matches(pattern: Pattern, text: str) -> bool:
     return len(text) in ends(pattern, text, frozenset([0]))
 
 
-class RegexConstruction(Constructions):
+class RegexConstruction(CheckedAnswerTask):
     """Write a text that a regular expression matches.
 
     Levels 1 to 5: patterns of three or four parts, nested from level 3 on; from 2 on a second one must not fit.
@@ -195,7 +195,7 @@ class RegexConstruction(Constructions):
         if level > 1:
             said += f"\nand that this one does not match as a whole: {no}"
         said += "\n(* is any number of times, + once or more, ? once or not at all, | or.)"
-        return Question(said, (yes, no if level > 1 else None, length), said=text)
+        return Question(said, (yes, no if level > 1 else None, length), answer_text=text)
 
     def drawn(self, rng: random.Random, parts: int, depth: int) -> Pattern:
         """A sequence of repeated or alternative parts."""

@@ -21,8 +21,8 @@ from itertools import pairwise
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions
+from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
 
@@ -38,7 +38,7 @@ def numbered(words: list[str]) -> str:
     return "\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
 
 
-class ReverseText(Listing):
+class ReverseText(ListAnswerTask):
     """Spell words or lines backwards.
 
     Levels 1 and 2: a word of 8 and of 16 letters; 3: each of 6 words; 4: a whole line; 5: both in turn.
@@ -58,11 +58,11 @@ class ReverseText(Listing):
             gold = [w if place % 2 else w[::-1] for place, w in enumerate(words[::-1])]
         return Question(f"{what}: {' '.join(words)}", tuple(gold))
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{' '.join(state.answer)}}}"
 
 
-class SortWords(Listing):
+class SortWords(ListAnswerTask):
     """Sort words alphabetically.
 
     Levels 1 to 3: 5, 10 and 15 words, from level 2 on with common beginnings; 4 and 5: in a shuffled alphabet.
@@ -87,7 +87,7 @@ def shifted(text: str, by: int) -> str:
     return "".join(ALPHABET[(ALPHABET.index(letter) + by) % 26] if letter != " " else " " for letter in text)
 
 
-class Ciphers(Listing):
+class Ciphers(ListAnswerTask):
     """Decrypt a text.
 
     Level 1: Caesar; 2: its key is to be found; 3: substitution; 4: Vigenere; 5: of words written backwards.
@@ -123,11 +123,11 @@ class Ciphers(Listing):
             place += letter != " "
         return "".join(moved)
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{' '.join(state.answer)}}}"
 
 
-class RunLength(Listing):
+class RunLength(ListAnswerTask):
     """Write out a text that is given by nested repeats.
 
     Levels 1 to 5: repeats nested up to 1, 2, 2, 3 and 3 deep, and 10 to 20, 40, 60, 80 and 110 letters.
@@ -164,7 +164,7 @@ def edit_distance(a: str, b: str) -> int:
     return row[-1]
 
 
-class EditDistance(Questions):
+class EditDistance(ExactAnswerTask):
     """Find the edit distance of two strings.
 
     Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, up to 6, 7, 9, 11 and 14 edits apart.
@@ -201,7 +201,7 @@ def common_subsequence(a: str, b: str) -> str:
     return "".join(found)
 
 
-class CommonSubsequence(Constructions):
+class CommonSubsequence(CheckedAnswerTask):
     """Find a longest common subsequence of two strings.
 
     Levels 1 to 5: two strings of 7, 9, 11, 13 and 16 letters out of five.
@@ -214,7 +214,7 @@ class CommonSubsequence(Constructions):
             if len(best := common_subsequence(first, second)) >= 2:
                 break
         text = f"Two strings:\n{first}\n{second}\nGive a longest string whose letters occur in both in the same order, "
-        return Question(f"{text}not necessarily side by side.", (first, second, len(best)), said=best)
+        return Question(f"{text}not necessarily side by side.", (first, second, len(best)), answer_text=best)
 
     def check(self, question: Question, answer: str) -> str | None:
         first, second, length = question.answer
@@ -228,7 +228,7 @@ class CommonSubsequence(Constructions):
         return None
 
 
-class PalindromeCount(Questions):
+class PalindromeCount(ExactAnswerTask):
     """Count the palindromes in a string.
 
     Levels 1 to 5: strings of 12, 16, 20, 24 and 30 letters out of four, then three, then two.
@@ -248,7 +248,7 @@ class PalindromeCount(Questions):
         return Question(f"{what}\n{text}", len(found), f"{' '.join(found)}: {len(found)}" if found else "")
 
 
-class Anagrams(Listing):
+class Anagrams(ListAnswerTask):
     """Find the words that have an anagram among the others.
 
     Levels 1 to 5: 6, 9, 12, 15 and 20 words of 4 to 8 letters; near misses differ in one letter.
@@ -274,7 +274,7 @@ class Anagrams(Listing):
         return Question(f"{what}\n{numbered(words)}", tuple(gold), f"Letters sorted:\n{steps}")
 
 
-class BracketCompletion(Constructions):
+class BracketCompletion(CheckedAnswerTask):
     """Close the brackets that are open.
 
     Levels 1 to 5: 12, 20, 30, 44 and 60 brackets of three kinds, 4 to 8 of them left open.
@@ -310,7 +310,7 @@ class BracketCompletion(Constructions):
         return None if found == question.answer else "these do not complete it"
 
 
-class LetterCounts(Listing):
+class LetterCounts(ListAnswerTask):
     """Count letters in words.
 
     Levels 1 to 5: two to six letters in 3, 6, 10, 16 and 24 words.
@@ -324,7 +324,7 @@ class LetterCounts(Listing):
         return Question(f"{what}\n{text}", tuple(counts))
 
 
-class PatternMatch(Listing):
+class PatternMatch(ListAnswerTask):
     """Find the words that match a pattern.
 
     Levels 1 to 5: 8 to 16 words and patterns of 4 to 8 parts, from level 3 on with sets of letters.

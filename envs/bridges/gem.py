@@ -24,7 +24,7 @@ SECONDS: Final = 60.0
 DRAWS: Final = 50
 
 
-class Match(NamedTuple):
+class GemMatch(NamedTuple):
     """A game so far: what names it, and what the player reads next."""
 
     level: int
@@ -34,7 +34,7 @@ class Match(NamedTuple):
     content: str
 
 
-class GemGame(Task[Match]):
+class GemGame(Task[GemMatch]):
     """Args:
     name: the game's name in GEM without its version, such as ``Mastermind``.
 
@@ -45,7 +45,7 @@ class GemGame(Task[Match]):
     system = "Think step by step. Put your move, and nothing else, in \\boxed{}, written as the game asks for it."
     source = "GEM, the installed version of gem-llm"
     licence = "Apache-2.0"
-    certain = False
+    always_solvable = False
 
     def __init__(self, *, name: str) -> None:
         if name not in GEM:
@@ -57,7 +57,7 @@ class GemGame(Task[Match]):
     def turns(self, level: int) -> int:
         return GEM[self.game].turns[level - 1]
 
-    def start(self, rng: random.Random, level: int) -> Match:
+    def start(self, rng: random.Random, level: int) -> GemMatch:
         """A new game that can be won.
 
         Raises:
@@ -73,16 +73,16 @@ class GemGame(Task[Match]):
                     raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
                 raise
             if made["winnable"]:
-                return Match(level, seed, (), made["text"], made["content"])
+                return GemMatch(level, seed, (), made["text"], made["content"])
         raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
 
-    def content(self, state: Match) -> str:
+    def content(self, state: GemMatch) -> str:
         return state.content
 
-    def observe(self, state: Match) -> str:
+    def observe(self, state: GemMatch) -> str:
         return state.text
 
-    def apply(self, state: Match, action: str) -> Transition:
+    def apply(self, state: GemMatch, action: str) -> Transition:
         # GEM's patterns take the digits of any script.
         actions = (*state.actions, move(action).encode("ascii", "replace").decode())
         try:
@@ -98,7 +98,7 @@ class GemGame(Task[Match]):
         verdict = correct(reason=reason) if told["won"] else wrong(reason=reason)
         return Transition(after, verdict.but(parts={"its own score": told["score"]}), True)
 
-    def solve(self, state: Match) -> str:
+    def solve(self, state: GemMatch) -> str:
         found = call(WORKER, "solve", [self.game, state.level, state.seed, list(state.actions)], SECONDS)
         if found is None:
             raise NotImplementedError(f"no expert is known for {self.game} at level {state.level}")

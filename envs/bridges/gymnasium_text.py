@@ -15,14 +15,14 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.bridges.played import NoAction, Played, Step, choice, function_of
+from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, choice, function_of
 
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 MAX_TURNS: Final = 100  # where the environment sets no limit of its own
 SYSTEM: Final = "Think step by step. Put your action, and nothing else, in \\boxed{}."
 
 
-class GymnasiumText(Played[gym.Env[Any, Any]]):
+class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
     """Args:
         env: an id of Gymnasium's registry, perhaps with the module that registers it before a colon; or a function
             that makes an environment.
@@ -33,10 +33,10 @@ class GymnasiumText(Played[gym.Env[Any, Any]]):
             which then cost a turn and are explained. By default the words themselves where actions are texts, and a
             name or a number where they are discrete.
         actions: names of discrete actions, in their order.
-        success: what counts as done, see `Played`; by default an own return of at least the id's reward threshold.
+        success: what counts as done, see `BridgedTask`; by default an own return of at least the id's reward threshold.
         reward: "success" (1 or 0, at the end) or "return" (the environment's own rewards).
         system: what the policy is told first.
-        global_random: see `Played`.
+        global_random: see `BridgedTask`.
 
     Raises:
         ValueError: an environment whose observations, actions or success need to be told and were not.
@@ -123,11 +123,11 @@ class GymnasiumText(Played[gym.Env[Any, Any]]):
             text = f"{text}\n\nActions: {', '.join(named)}"
         return text
 
-    def play(self, live: gym.Env[Any, Any], said: str) -> Step:
+    def play(self, live: gym.Env[Any, Any], said: str) -> BridgedStep:
         action = self._action(live.action_space, said)
         observation, reward, terminated, truncated, info = live.step(action)
         text = self._text(live, observation, info)
-        return Step(text, float(reward), bool(terminated), bool(truncated), info)
+        return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
 
     def end(self, live: gym.Env[Any, Any]) -> None:
         live.close()

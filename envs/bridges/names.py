@@ -22,7 +22,7 @@ class DataSet(NamedTuple):
     note: str = ""
 
 
-class Game(NamedTuple):
+class BridgedGame(NamedTuple):
     """A game of TextArena: its class, and for each level what it is built with and how many actions it may take.
 
     Attributes:
@@ -148,30 +148,30 @@ REFUSED_DATA_SETS = {
     "propositional_logic": "its scorer takes any premise copied back for a conclusion, and items have no answer",
 }
 
-TEXTARENA: dict[str, Game] = {
-    "2048": Game(
+TEXTARENA: dict[str, BridgedGame] = {
+    "2048": BridgedGame(
         "Game2048.env:Game2048Env",
         tuple({"target_tile": 2**power} for power in range(5, 10)),
         (60, 100, 200, 400, 800),
         later=True,
     ),
-    "Bandit": Game(
+    "Bandit": BridgedGame(
         "Bandit.env:BanditEnv",
         ({"p_gap": 0.4, "num_turns": 20}, {"p_gap": 0.2, "num_turns": 20}, {"p_gap": 0.1, "num_turns": 20}),
         (44, 44, 44),
         later=True,
     ),
-    "Blackjack": Game("Blackjack.env:BlackjackEnv", ({"num_hands": 1}, {"num_hands": 3}), (30, 90), later=True),
-    "Countdown": Game("Countdown.env:CountdownEnv", ({},), (26,), "not every target can be reached"),
-    "Crosswords": Game(
+    "Blackjack": BridgedGame("Blackjack.env:BlackjackEnv", ({"num_hands": 1}, {"num_hands": 3}), (30, 90), later=True),
+    "Countdown": BridgedGame("Countdown.env:CountdownEnv", ({},), (26,), "not every target can be reached"),
+    "Crosswords": BridgedGame(
         "Crosswords.env:CrosswordsEnv",
         ({"hardcore": False, "max_turns": 30, "num_words": 3}, {"hardcore": True, "max_turns": 30, "num_words": 3}),
         (62, 62),
     ),
-    "FifteenPuzzle": Game(
+    "FifteenPuzzle": BridgedGame(
         "FifteenPuzzle.env:FifteenPuzzleEnv", ({"max_turns": 200},), (402,), "only arrangements that can be solved"
     ),
-    "FrozenLake": Game(
+    "FrozenLake": BridgedGame(
         "FrozenLake.env:FrozenLakeEnv",
         (
             {"size": 4, "num_holes": 3},
@@ -180,7 +180,7 @@ TEXTARENA: dict[str, Game] = {
         ),
         (202, 202, 202),
     ),
-    "GuessTheNumber": Game(
+    "GuessTheNumber": BridgedGame(
         "GuessTheNumber.env:GuessTheNumberEnv",
         (
             {"min_number": 1, "max_number": 20, "max_turns": 10},
@@ -189,14 +189,16 @@ TEXTARENA: dict[str, Game] = {
         ),
         (22, 22, 26),
     ),
-    "Hangman": Game(
+    "Hangman": BridgedGame(
         "Hangman.env:HangmanEnv", ({"hardcore": False}, {"hardcore": True}), (60, 60), "needs nltk's words"
     ),
-    "LightsOut": Game(
+    "LightsOut": BridgedGame(
         "LightsOut.env:LightsOutEnv", ({"size": 3, "max_turns": 20}, {"size": 5, "max_turns": 20}), (42, 42)
     ),
-    "LogicPuzzle": Game("LogicPuzzle.env:LogicPuzzleEnv", ({"difficulty": "easy"}, {"difficulty": "hard"}), (62, 62)),
-    "Mastermind": Game(
+    "LogicPuzzle": BridgedGame(
+        "LogicPuzzle.env:LogicPuzzleEnv", ({"difficulty": "easy"}, {"difficulty": "hard"}), (62, 62)
+    ),
+    "Mastermind": BridgedGame(
         "Mastermind.env:MastermindEnv",
         (
             {"code_length": 4, "num_numbers": 6, "max_turns": 20, "duplicate_numbers": False},
@@ -205,7 +207,7 @@ TEXTARENA: dict[str, Game] = {
         ),
         (42, 62, 102),
     ),
-    "Minesweeper": Game(
+    "Minesweeper": BridgedGame(
         "Minesweeper.env:MinesweeperEnv",
         (
             {"rows": 5, "cols": 5, "num_mines": 5, "max_turns": 100},
@@ -216,10 +218,10 @@ TEXTARENA: dict[str, Game] = {
         (202, 202, 202, 202),
         later=True,
     ),
-    "RushHour": Game("RushHour.env:RushHourEnv", ({},), (200,)),
-    "Secretary": Game("Secretary.env:SecretaryEnv", ({"N": 5}, {"N": 10}), (12, 22)),
-    "Slitherlink": Game("Slitherlink.env:SlitherlinkEnv", ({"rows": 4, "cols": 4, "max_turns": 200},), (402,)),
-    "Sokoban": Game(
+    "RushHour": BridgedGame("RushHour.env:RushHourEnv", ({},), (200,)),
+    "Secretary": BridgedGame("Secretary.env:SecretaryEnv", ({"N": 5}, {"N": 10}), (12, 22)),
+    "Slitherlink": BridgedGame("Slitherlink.env:SlitherlinkEnv", ({"rows": 4, "cols": 4, "max_turns": 200},), (402,)),
+    "Sokoban": BridgedGame(
         "Sokoban.env:SokobanEnv",
         (
             {"dim_room": (6, 6), "max_turns": 30, "num_boxes": 1},
@@ -227,17 +229,17 @@ TEXTARENA: dict[str, Game] = {
         ),
         (62, 62),
     ),
-    "Sudoku": Game(
+    "Sudoku": BridgedGame(
         "Sudoku.env:SudokuEnv",
         tuple({"clues": clues, "max_turns": 100} for clues in (75, 70, 60, 40)),
         (202, 202, 202, 202),
     ),
-    "ThreeCardMonte": Game(
+    "ThreeCardMonte": BridgedGame(
         "ThreeCardMonte.env:ThreeCardMonteEnv",
         ({"num_cups": 3, "steps": 10}, {"num_cups": 5, "steps": 20}, {"num_cups": 9, "steps": 40}),
         (3, 3, 3),
     ),
-    "WordSearch": Game(
+    "WordSearch": BridgedGame(
         "WordSearch.env:WordSearchEnv", ({"hardcore": False}, {"hardcore": True}), (42, 42), "needs nltk's words"
     ),
 }
@@ -256,25 +258,25 @@ REFUSED_GAMES = {
 }
 
 # GEM's games, by the class in gem.envs.game_env. Settings are GEM's own where its goal can be reached within its turns.
-GEM: dict[str, Game] = {
-    "Crosswords": Game(
+GEM: dict[str, BridgedGame] = {
+    "Crosswords": BridgedGame(
         "crosswords.crosswords:CrosswordsEnv",
         tuple({"hardcore": hard, "num_words": 3, "max_turns": 40} for hard in (False, True)),
         (40, 40),
     ),
-    "FifteenPuzzle": Game(
+    "FifteenPuzzle": BridgedGame(
         "fifteen_puzzle:FifteenPuzzleEnv",
         tuple({"num_rows": rows, "max_turns": turns} for rows, turns in ((2, 10), (3, 40), (4, 150))),
         (10, 40, 150),
     ),
-    "Game2048": Game(
+    "Game2048": BridgedGame(
         "game_2048:Game2048Env",
         tuple({"target_tile": tile, "max_turns": turns} for tile, turns in ((16, 20), (32, 30), (64, 50))),
         (20, 30, 50),
         "no expert is known",
         later=True,
     ),
-    "GuessTheNumber": Game(
+    "GuessTheNumber": BridgedGame(
         "guess_the_number:GuessTheNumberEnv",
         tuple(
             {"min_number": 1, "max_number": most, "max_turns": turns}
@@ -282,13 +284,13 @@ GEM: dict[str, Game] = {
         ),
         (7, 10, 14),
     ),
-    "Hangman": Game(
+    "Hangman": BridgedGame(
         "hangman:HangmanEnv",
         tuple({"word_length": length, "max_turns": turns} for length, turns in ((3, 10), (5, 15), (7, 20))),
         (10, 15, 20),
         "needs nltk's words",
     ),
-    "Mastermind": Game(
+    "Mastermind": BridgedGame(
         "mastermind:MastermindEnv",
         tuple(
             {"code_length": length, "num_numbers": numbers, "max_turns": turns}
@@ -296,33 +298,33 @@ GEM: dict[str, Game] = {
         ),
         (15, 20, 30),
     ),
-    "Minesweeper": Game(
+    "Minesweeper": BridgedGame(
         "minesweeper:MinesweeperEnv",
         tuple({"rows": n, "cols": n, "num_mines": mines, "max_turns": n * n} for n, mines in ((5, 5), (8, 12))),
         (25, 64),
         later=True,
     ),
-    "Sokoban": Game(
+    "Sokoban": BridgedGame(
         "sokoban.sokoban:SokobanEnv",
         tuple(
             {"dim_room": room, "num_boxes": n, "max_turns": 60} for room, n in (((6, 6), 1), ((6, 6), 2), ((8, 8), 2))
         ),
         (60, 60, 60),
     ),
-    "Sudoku": Game(
+    "Sudoku": BridgedGame(
         "sudoku:SudokuEnv",
         tuple(
             {"scale": scale, "clues": clues, "max_turns": turns} for scale, clues, turns in ((4, 10, 20), (9, 50, 80))
         ),
         (20, 80),
     ),
-    "WordSearch": Game(
+    "WordSearch": BridgedGame(
         "word_search:WordSearchEnv",
         ({"hardcore": False, "num_words": 5, "max_turns": 20},),
         (20,),
         "needs nltk's words",
     ),
-    "Wordle": Game(
+    "Wordle": BridgedGame(
         "wordle:WordleEnv",
         tuple({"word_length": length, "max_turns": 5 * length} for length in (3, 4, 5)),
         (15, 20, 25),

@@ -16,7 +16,7 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.remote import RemoteEnv, Reply, ServerError, Told, exchange
+from rlvr.envs.bridges.remote import BridgedEnv, ServerError, ServerReply, Told, exchange
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
 from rlvr.envs.tools.calls import read_calls
@@ -26,7 +26,7 @@ SCHEMA = ("name", "description", "parameters")
 CLOSE_SECONDS = 5.0
 
 
-class NeMoGym(RemoteEnv):
+class NeMoGym(BridgedEnv):
     """Episodes of a resources server, each about a row.
 
     The seed gives the order of the rows; ``options={"index": 3}`` names one; a reset without either goes on.
@@ -142,7 +142,7 @@ class NeMoGym(RemoteEnv):
             "tools": [],
         }
 
-    def _post(self, path: str, body: Row, until: float) -> Reply:
+    def _post(self, path: str, body: Row, until: float) -> ServerReply:
         cookie = "; ".join(f"{name}={value}" for name, value in self._cookies.items())
         reply = exchange(self.url + path, body, self.headers | ({"Cookie": cookie} if cookie else {}), until)
         for line in reply.cookies:
@@ -163,7 +163,7 @@ def _read(rows: str | Path | Sequence[Mapping[str, Any]]) -> list[Row]:
     return table
 
 
-def _object(reply: Reply, path: str) -> Row:
+def _object(reply: ServerReply, path: str) -> Row:
     if reply.status != 200 or not isinstance(reply.body, dict):
         raise ServerError(f"{path} was answered with status {reply.status}: {json.dumps(reply.body)[:500]}")
     if not isinstance(reply.body.get("info") or {}, dict):

@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rlvr.envs.bridges.remote import MAX_MESSAGE, Refused, RemoteEnv, ServerError, Told, exchange
+from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, Told, exchange
 from rlvr.envs.rewards.json_schema import NotJSON, find_json, load
 from rlvr.envs.tools.calls import read_calls
 
@@ -33,7 +33,7 @@ CLOSE_SECONDS = 2.0
 BY_JSON = "Act by writing one JSON object, alone or in a fenced block. Its JSON schema:"
 
 
-class OpenEnv(RemoteEnv):
+class OpenEnv(BridgedEnv):
     """One session of an OpenEnv server.
 
     ``options`` of ``reset`` are handed on as they are (``split``, ``index``, ``episode_id``, …). An observation's field

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from rlvr.envs.bridges.played import NoAction, OverTooSoon, Played, Step, choice, function_of
+from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, OverTooSoon, choice, function_of
 
 MAX_TURNS: Final = 100
 # The other player's next action, from its observation, its info, its name, and a generator of this episode.
@@ -24,7 +24,7 @@ SYSTEM: Final = "You play a game. Think step by step. Put your move, and nothing
 
 
 @dataclass(slots=True)
-class Table:
+class PettingZooState:
     """A game under way: PettingZoo's environment, who the policy is, and chance for the others."""
 
     env: Any
@@ -32,7 +32,7 @@ class Table:
     chance: random.Random | None = None
 
 
-class PettingZooSeat(Played[Table]):
+class PettingZooSeat(BridgedTask[PettingZooState]):
     """Args:
         env: an id of PettingZoo's registry, or a function that makes an AEC environment, or "module:function".
         settings: given to it; or a list of such mappings, one for each level.
@@ -44,8 +44,8 @@ class PettingZooSeat(Played[Table]):
         seat: the policy's agent, as its name or its number; None draws one for each episode.
         opponents: who the others are: a function of (observation, info, agent, generator), or "module:function";
             "random" moves at random among what is allowed.
-        success: what counts as done, see `Played`; by default an own return of at least 1.
-        reward, system, global_random: see `Played`.
+        success: what counts as done, see `BridgedTask`; by default an own return of at least 1.
+        reward, system, global_random: see `BridgedTask`.
         turns: how many actions an episode may take.
 
     Raises:
@@ -104,10 +104,10 @@ class PettingZooSeat(Played[Table]):
 
     # the bridge
 
-    def begin(self, level: int) -> Table:
-        return Table(self._make(**self.settings[level - 1]))
+    def begin(self, level: int) -> PettingZooState:
+        return PettingZooState(self._make(**self.settings[level - 1]))
 
-    def first(self, live: Table, seed: int) -> str:
+    def first(self, live: PettingZooState, seed: int) -> str:
         live.chance = random.Random(seed)
         live.env.reset(seed=seed)
         agents = list(live.env.possible_agents)
@@ -124,17 +124,17 @@ class PettingZooSeat(Played[Table]):
         text = str(function_of(self.to_text)(observation, info))
         return f"{text}\n\nMoves: {', '.join(self.names)}" if self.names and not self.to_action else text
 
-    def play(self, live: Table, said: str) -> Step:
+    def play(self, live: PettingZooState, said: str) -> BridgedStep:
         observation, _, _, _, info = live.env.last()
         live.env.step(self._action(live, said, _mask(observation, info)))
         observation, reward, terminated, truncated, info = self._ours(live)
         text = "" if terminated or truncated else str(function_of(self.to_text)(observation, info))
-        return Step(text, float(reward), bool(terminated), bool(truncated), info)
+        return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
 
-    def end(self, live: Table) -> None:
+    def end(self, live: PettingZooState) -> None:
         live.env.close()
 
-    def _ours(self, live: Table) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
+    def _ours(self, live: PettingZooState) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:
         """Let the others move until it is the seat's turn; what PettingZoo tells it then."""
         env = live.env
         while env.agents:
@@ -145,7 +145,7 @@ class PettingZooSeat(Played[Table]):
             env.step(None if terminated or truncated else self._other(live, observation, info, agent))
         raise RuntimeError(f"{self.name_of} ended without a word to {live.seat}")
 
-    def _other(self, live: Table, observation: Any, info: Mapping[str, Any], agent: str) -> Any:
+    def _other(self, live: PettingZooState, observation: Any, info: Mapping[str, Any], agent: str) -> Any:
         chance = live.chance or random.Random(0)
         if self.opponents != "random":
             return function_of(self.opponents)(observation, info, agent, chance)
@@ -153,7 +153,7 @@ class PettingZooSeat(Played[Table]):
         allowed = [number for number, may in enumerate(mask) if may] if mask is not None else range(int(space.n))
         return chance.choice(allowed) + int(space.start)
 
-    def _action(self, live: Table, said: str, mask: Sequence[int] | None) -> Any:
+    def _action(self, live: PettingZooState, said: str, mask: Sequence[int] | None) -> Any:
         space = live.env.action_space(live.seat)
         if self.to_action is not None:
             try:

@@ -29,7 +29,7 @@ Live = TypeVar("Live")
 _turn = threading.RLock()  # held in calls into environments that draw from global generators
 
 
-class Episode(NamedTuple):
+class BridgedEpisode(NamedTuple):
     """A foreign episode so far: what names it, and what came of the last action.
 
     Attributes:
@@ -49,7 +49,7 @@ class Episode(NamedTuple):
     over: bool = False
 
 
-class Step(NamedTuple):
+class BridgedStep(NamedTuple):
     """What a foreign environment answered. The text is of no use after the end."""
 
     text: str
@@ -67,7 +67,7 @@ class OverTooSoon(RuntimeError):
     """An episode that ended before the policy had a turn: another is drawn."""
 
 
-class Played(Task[Episode], Generic[Live]):
+class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     """Base of tasks that play a foreign environment; the four methods at the end are the bridge.
 
     Args:
@@ -83,7 +83,7 @@ class Played(Task[Episode], Generic[Live]):
         ValueError: a setting that is not allowed.
     """
 
-    certain = False
+    always_solvable = False
 
     def __init__(
         self,
@@ -113,7 +113,7 @@ class Played(Task[Episode], Generic[Live]):
     def turns(self, level: int) -> int:
         return self.limit
 
-    def start(self, rng: random.Random, level: int) -> Episode:
+    def start(self, rng: random.Random, level: int) -> BridgedEpisode:
         for _ in range(DRAWS):
             seed = rng.getrandbits(31)
             try:
@@ -121,17 +121,17 @@ class Played(Task[Episode], Generic[Live]):
             except OverTooSoon:
                 continue
             self._keep((level, seed, ()), live)
-            return Episode(level, seed, (), text)
+            return BridgedEpisode(level, seed, (), text)
         raise RuntimeError(f"none of {DRAWS} episodes of {self.name} lasted until the policy's first turn")
 
-    def content(self, state: Episode) -> str:
+    def content(self, state: BridgedEpisode) -> str:
         """The seed: what hides behind the first observation cannot be seen from outside."""
         return f"{state.level} {state.seed}"
 
-    def observe(self, state: Episode) -> str:
+    def observe(self, state: BridgedEpisode) -> str:
         return f"{state.note}\n\n{state.text}" if state.note else state.text
 
-    def apply(self, state: Episode, action: str) -> Transition:
+    def apply(self, state: BridgedEpisode, action: str) -> Transition:
         if state.over:
             return Transition(state, self._judged(state, False, {}), True)
         said = told(action)
@@ -152,11 +152,11 @@ class Played(Task[Episode], Generic[Live]):
             return Transition(state, Verdict(0.0, "env_error", reason=reason), True)
         return self._after(state, said, step, live)
 
-    def _after(self, state: Episode, said: str, step: Step, live: Live) -> Transition:
+    def _after(self, state: BridgedEpisode, said: str, step: BridgedStep, live: Live) -> Transition:
         actions, turn = (*state.actions, said), state.turn + 1
         over = step.terminated or step.truncated
         earned = state.earned + step.reward
-        after = Episode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over)
+        after = BridgedEpisode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over)
         if not over:
             self._keep((state.level, state.seed, actions), live)
             reward = step.reward if self.reward == "return" else 0.0
@@ -166,11 +166,11 @@ class Played(Task[Episode], Generic[Live]):
             return Transition(after, Verdict(0.0, "partial"))  # its limit is ours: `out_of_turns` has the last word
         return Transition(after, self._judged(after, step.terminated, step.info), True)
 
-    def out_of_turns(self, state: Episode, turns: int) -> Verdict:
+    def out_of_turns(self, state: BridgedEpisode, turns: int) -> Verdict:
         verdict = self._judged(state, False, {})
         return verdict if verdict.success else verdict.but(reason=f"not done within {turns} turns")
 
-    def _judged(self, state: Episode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
+    def _judged(self, state: BridgedEpisode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
         success = self.success
         if isinstance(success, (int, float)):
             done = state.earned >= success - 1e-9
@@ -188,7 +188,7 @@ class Played(Task[Episode], Generic[Live]):
 
     # the cache
 
-    def _taken(self, state: Episode) -> Live:
+    def _taken(self, state: BridgedEpisode) -> Live:
         """The foreign environment at this state, which nobody else has then."""
         key = (state.level, state.seed, state.actions)
         with self._lock:
@@ -253,7 +253,7 @@ class Played(Task[Episode], Generic[Live]):
         """Reset it; the first observation."""
         raise NotImplementedError
 
-    def play(self, live: Live, said: str) -> Step:
+    def play(self, live: Live, said: str) -> BridgedStep:
         """What comes of the policy's words. Raises `NoAction` before anything has changed."""
         raise NotImplementedError
 

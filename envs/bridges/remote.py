@@ -52,7 +52,7 @@ class ServerError(RuntimeError):
     """The server failed, or said what cannot be understood."""
 
 
-class RemoteEnv(gym.Env[str, str]):
+class BridgedEnv(gym.Env[str, str]):
     """Base of environments that are played elsewhere: `_begin` and `_play` speak to the server, `_leave` lets go of it.
 
     ``info`` holds ``env_id``, ``seed``, ``turn``, ``role``, ``system`` (first only, if any), ``verdict`` after each
@@ -219,7 +219,7 @@ class RemoteEnv(gym.Env[str, str]):
         return {"env_id": name, "seed": self._seed, "turn": self._turn, "role": "user"}
 
 
-class Reply(NamedTuple):
+class ServerReply(NamedTuple):
     """An HTTP answer whose body is JSON."""
 
     status: int
@@ -227,7 +227,7 @@ class Reply(NamedTuple):
     cookies: list[str]
 
 
-def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str], until: float) -> Reply:
+def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str], until: float) -> ServerReply:
     """One HTTP request, a POST of JSON or without a body a GET, over a connection of its own.
 
     A connection that is kept can be closed by the server at any time, and nobody would know whether what was sent over
@@ -273,7 +273,7 @@ def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ServerError(f"{url} answered {response.status} and no JSON: {text[:200]!r}") from error
-    return Reply(response.status, value, response.headers.get_all("Set-Cookie", []))
+    return ServerReply(response.status, value, response.headers.get_all("Set-Cookie", []))
 
 
 def _cut(link: socket.socket, late: threading.Event) -> None:

@@ -91,7 +91,7 @@ AIME = Suite(
 SUITES: Final[Mapping[str, Suite]] = {"gsm8k": GSM8K, "gsm8k_multi_turn": GSM8K, "aime": AIME}
 
 
-class Asked(NamedTuple):
+class SkyRLState(NamedTuple):
     """A question so far.
 
     Attributes:
@@ -107,7 +107,7 @@ class Asked(NamedTuple):
     told: str = ""
 
 
-class SkyRLGym(Task[Asked]):
+class SkyRLGym(Task[SkyRLState]):
     """Args:
         name: the environment's id in skyrl-gym.
         split: one of its splits.
@@ -147,28 +147,28 @@ class SkyRLGym(Task[Asked]):
         self.rows = [self._read(number, row) for number, row in enumerate(rows)]
         self.size = len(self.rows)
 
-    def _read(self, number: int, row: Mapping[str, Any]) -> Asked:
+    def _read(self, number: int, row: Mapping[str, Any]) -> SkyRLState:
         try:
             question, answer = str(row["question"]), str(row["answer"])
             if not question.strip():
                 raise ValueError("the question is blank")
-            return Asked(question, self.suite.gold(answer))
+            return SkyRLState(question, self.suite.gold(answer))
         except ValueError as error:
             raise DataError(f"row {number}: {error}") from error
 
     def turns(self, level: int) -> int:
         return SKYRL_GYM[self.env_class][0]
 
-    def row(self, index: int, rng: random.Random) -> Asked:
+    def row(self, index: int, rng: random.Random) -> SkyRLState:
         return self.rows[index]
 
-    def content(self, state: Asked) -> str:
+    def content(self, state: SkyRLState) -> str:
         return state.question
 
-    def observe(self, state: Asked) -> str:
+    def observe(self, state: SkyRLState) -> str:
         return state.told or state.question
 
-    def apply(self, state: Asked, action: str) -> Transition:
+    def apply(self, state: SkyRLState, action: str) -> Transition:
         said = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
         actions = (*state.actions, said)
         try:
@@ -192,7 +192,7 @@ class SkyRLGym(Task[Asked]):
             return correct(answers[-1])
         return wrong(answers[-1][:200])
 
-    def solve(self, state: Asked) -> str:
+    def solve(self, state: SkyRLState) -> str:
         return self.suite.form.format(state.gold)
 
 

@@ -26,7 +26,7 @@ LONGEST: Final = 500  # characters of an action that a game is told; no move of 
 DRAWS: Final = 50
 
 
-class Match(NamedTuple):
+class TextArenaMatch(NamedTuple):
     """A game so far: what names it, and what the player reads next."""
 
     level: int
@@ -36,7 +36,7 @@ class Match(NamedTuple):
     content: str
 
 
-class TextArena(Task[Match]):
+class TextArena(Task[TextArenaMatch]):
     """Args:
     name: the game's name in TextArena without its version, such as ``Sokoban``.
 
@@ -47,7 +47,7 @@ class TextArena(Task[Match]):
     system = "Think step by step. Put your move, and nothing else, in \\boxed{}, written as the game asks for it."
     source = "TextArena, the installed version"
     licence = "MIT"
-    certain = False
+    always_solvable = False
 
     def __init__(self, *, name: str) -> None:
         if name not in TEXTARENA:
@@ -59,7 +59,7 @@ class TextArena(Task[Match]):
     def turns(self, level: int) -> int:
         return TEXTARENA[self.game].turns[level - 1]
 
-    def start(self, rng: random.Random, level: int) -> Match:
+    def start(self, rng: random.Random, level: int) -> TextArenaMatch:
         """A new game that can be won, as far as is known.
 
         Raises:
@@ -75,16 +75,16 @@ class TextArena(Task[Match]):
                     raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
                 raise
             if made["winnable"]:
-                return Match(level, seed, (), made["text"], made["content"])
+                return TextArenaMatch(level, seed, (), made["text"], made["content"])
         raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
 
-    def content(self, state: Match) -> str:
+    def content(self, state: TextArenaMatch) -> str:
         return f"{state.content} {state.text if not state.actions else ''}"
 
-    def observe(self, state: Match) -> str:
+    def observe(self, state: TextArenaMatch) -> str:
         return state.text
 
-    def apply(self, state: Match, action: str) -> Transition:
+    def apply(self, state: TextArenaMatch, action: str) -> Transition:
         actions = (*state.actions, move(action))
         try:
             told = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)

@@ -29,7 +29,7 @@ LONGEST: Final = 20_000  # characters of an action that a scorer is given: its e
 MOST: Final = 1_000
 
 
-class Played(NamedTuple):
+class VerifiersState(NamedTuple):
     """An episode so far: which task, and what the policy reads next."""
 
     number: int
@@ -38,7 +38,7 @@ class Played(NamedTuple):
     content: str
 
 
-class Verifiers(Task[Played]):
+class Verifiers(Task[VerifiersState]):
     """Args:
         taskset: its id, which names an installed module (``reverse-text`` is ``reverse_text``).
         config: what ``--env.taskset.*`` sets; plain JSON.
@@ -52,7 +52,7 @@ class Verifiers(Task[Played]):
     """
 
     source = "verifiers, the installed version and package of tasks"
-    certain = False
+    always_solvable = False
 
     def __init__(
         self,
@@ -89,18 +89,18 @@ class Verifiers(Task[Played]):
     def turns(self, level: int) -> int:
         return self._turns
 
-    def start(self, rng: random.Random, level: int) -> Played:
+    def start(self, rng: random.Random, level: int) -> VerifiersState:
         number = rng.randrange(self.count)
         made = call(WORKER, "begin", [*self._named(), number], LOAD_SECONDS)
-        return Played(number, (), made["text"], made["content"])
+        return VerifiersState(number, (), made["text"], made["content"])
 
-    def content(self, state: Played) -> str:
+    def content(self, state: VerifiersState) -> str:
         return state.content
 
-    def observe(self, state: Played) -> str:
+    def observe(self, state: VerifiersState) -> str:
         return state.text
 
-    def apply(self, state: Played, action: str) -> Transition:
+    def apply(self, state: VerifiersState, action: str) -> Transition:
         # What a policy thought is left out, as model servers leave it out of the reply.
         said = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
         actions = (*state.actions, said)

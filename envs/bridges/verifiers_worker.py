@@ -30,7 +30,7 @@ KEPT = 256
 Names = tuple[str, str, int]  # the taskset, its configuration as JSON, how many of its tasks there are
 Key = tuple[Names, int, tuple[str, ...]]
 _loaded: dict[Names, tuple[Any, list[Any]]] = {}
-_episodes: OrderedDict[Key, Episode] = OrderedDict()
+_episodes: OrderedDict[Key, VerifiersEpisode] = OrderedDict()
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
@@ -74,7 +74,7 @@ def play(taskset: str, config: str, most: int, index: int, actions: list[str]) -
     return {"text": "", "done": True, **_scores(episode.result)}
 
 
-class Episode:
+class VerifiersEpisode:
     """One run of their loop, advanced from outside. ``text`` is what the policy reads next, ``result`` how it ended."""
 
     def __init__(self, env: Any, task: Any) -> None:
@@ -87,7 +87,7 @@ class Episode:
 
     async def _run(self) -> None:
         def agents(context: Any, completed: list[Any], *_: Any) -> Any:
-            return SimpleNamespace(**{self.seat: Seat(self, completed, self._env._agent_specs[self.seat])})
+            return SimpleNamespace(**{self.seat: EpisodeSlot(self, completed, self._env._agent_specs[self.seat])})
 
         self._env._episode_agents = agents  # read at once, before anything waits
         try:
@@ -113,12 +113,12 @@ class Episode:
         _loop().run_until_complete(asyncio.wait([self._running]))
 
 
-class Seat:
+class EpisodeSlot:
     """Their agent, as far as an environment's ``run`` sees it: no program, no runtime, the policy's words."""
 
     trainable = True
 
-    def __init__(self, episode: Episode, completed: list[Any], config: Any) -> None:
+    def __init__(self, episode: VerifiersEpisode, completed: list[Any], config: Any) -> None:
         self.episode, self.completed, self.config = episode, completed, config
 
     async def run(self, task: Any) -> Any:
@@ -142,7 +142,7 @@ class Seat:
 class Talk:
     """Their ``Interaction``: what the environment says goes to the policy, what it answers into the trace."""
 
-    def __init__(self, seat: Seat, task: Any) -> None:
+    def __init__(self, seat: EpisodeSlot, task: Any) -> None:
         vf: Any = importlib.import_module("verifiers.v1")
         state: Any = importlib.import_module("verifiers.v1.state")
         trace: Any = importlib.import_module("verifiers.v1.trace")
@@ -270,24 +270,24 @@ def _text(messages: list[Any]) -> str:
     return "\n\n".join(said)
 
 
-def _begin(names: Names, index: int) -> Episode:
+def _begin(names: Names, index: int) -> VerifiersEpisode:
     env, tasks = _load(names)
     _seeded(*names, index, 0)
-    episode = Episode(env, tasks[index])
+    episode = VerifiersEpisode(env, tasks[index])
     episode.go_on()
     if episode.result is not None:
         raise ValueError(f"the episode ended before it began: {_scores(episode.result)['error']}")
     return episode
 
 
-def _again(names: Names, index: int, actions: tuple[str, ...]) -> Episode:
+def _again(names: Names, index: int, actions: tuple[str, ...]) -> VerifiersEpisode:
     episode = _begin(names, index)
     for place, action in enumerate(actions):
         episode = _step(episode, names, index, actions[:place], action)
     return episode
 
 
-def _step(episode: Episode, names: Names, index: int, past: tuple[str, ...], action: str) -> Episode:
+def _step(episode: VerifiersEpisode, names: Names, index: int, past: tuple[str, ...], action: str) -> VerifiersEpisode:
     """The episode after an action. One that makes it fail counts as an empty one; it is a fault if that fails, too."""
     _seeded(*names, index, 1 + len(past))
     episode.go_on(action)
@@ -319,7 +319,7 @@ def _seeded(*key: object) -> None:
     np.random.seed(number)
 
 
-def _keep(key: Key, episode: Episode) -> None:
+def _keep(key: Key, episode: VerifiersEpisode) -> None:
     _episodes[key] = episode
     if len(_episodes) > KEPT:
         _episodes.popitem(last=False)[1].drop()

@@ -44,7 +44,7 @@ class CodeTable(TableTask):
     def solve(self, state: Problem) -> str:
         return self.answered(state)
 
-    def shortcut(self, state: Problem) -> str:
+    def direct_answer(self, state: Problem) -> str:
         return self.answered(state)
 
     def answered(self, problem: Problem) -> str:

@@ -11,10 +11,14 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.verdict import Verdict, wrong
 
 S = TypeVar("S")
+
+# Names that a task may have been written with; they go in the next version.
+_RENAMED = {"certain": "always_solvable", "space": "enumerate_contents", "shortcut": "direct_answer"}
 
 
 class Transition(NamedTuple):
@@ -39,7 +43,7 @@ class Task(Generic[S]):
         splits: the names ``split`` may take.
         size: how many tasks there are when they are rows of a table; None when they are generated.
         reads_split: whether the constructor takes ``split``, as tables do.
-        certain: whether the expert always succeeds; False where luck has a say, as in blackjack.
+        always_solvable: whether the expert always succeeds; False where luck has a say, as in blackjack.
         image_shape: height, width and 3 of the image that stands beside each text (see ``image``); None for text alone.
     """
 
@@ -49,8 +53,21 @@ class Task(Generic[S]):
     splits: tuple[str, ...] = SPLITS
     size: int | None = None
     reads_split: bool = False
-    certain: bool = True
+    always_solvable: bool = True
     image_shape: tuple[int, int, int] | None = None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for old, new in _RENAMED.items():
+            if old in vars(cls) and new not in vars(cls):
+                warn_renamed(f"{cls.__name__}.{old}", new)
+                setattr(cls, new, vars(cls)[old])
+
+    def __getattr__(self, name: str) -> Any:
+        if name not in _RENAMED:
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+        warn_renamed(f"{type(self).__name__}.{name}", _RENAMED[name])
+        return getattr(self, _RENAMED[name])
 
     @property
     def name(self) -> str:
@@ -69,7 +86,7 @@ class Task(Generic[S]):
         """What makes the task this task and no other; decides its split and finds duplicates."""
         return self.observe(state)
 
-    def space(self, level: int) -> Sequence[str] | None:
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
         """The content of every task of a level whose space is small (below a few thousand), else None."""
         return None
 
@@ -100,7 +117,7 @@ class Task(Generic[S]):
         """
         raise NotImplementedError(f"{type(self).__name__} has no expert")
 
-    def shortcut(self, state: S) -> str | None:
+    def direct_answer(self, state: S) -> str | None:
         """The final answer without the work that leads to it, where there is work to skip; for demonstrations."""
         return None
 

@@ -15,6 +15,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
+from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.seeding import digest, divide, split_of, stream
 from rlvr.envs.core.spaces import Text
@@ -201,9 +202,14 @@ class TextEnv(gym.Env[Any, str]):
         """
         return self.task.solve(self._current())
 
-    def shortcut(self) -> str | None:
+    def direct_answer(self) -> str | None:
         """The final answer without the work that leads to it; None where there is no work to skip."""
-        return self.task.shortcut(self._current())
+        return self.task.direct_answer(self._current())
+
+    def shortcut(self) -> str | None:
+        """The old name of ``direct_answer``."""
+        warn_renamed("shortcut()", "direct_answer()")
+        return self.direct_answer()
 
     def sample_action(self, rng: random.Random) -> str:
         """A random action: a well-formed one where the task has such a notion, else random text."""
@@ -300,7 +306,7 @@ class TextEnv(gym.Env[Any, str]):
 
     def _small_space(self, level: int) -> dict[str, str] | None:
         if level not in self._divided:
-            contents = self.task.space(level)
+            contents = self.task.enumerate_contents(level)
             self._divided[level] = divide(contents) if contents else None
         return self._divided[level]
 

@@ -5,8 +5,9 @@ Pure Python; whatever has state gives it as plain JSON for a checkpoint.
 
 from __future__ import annotations
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
-from rlvr.envs.curriculum.mixture import Mixture, MixtureEnv, Part
+from rlvr.envs.curriculum.mixture import Mixture, MixtureEnv, MixturePart
 from rlvr.envs.curriculum.rates import PassRates, Retirement, difficulty_filter, easy_to_hard
 
 __all__ = [
@@ -14,10 +15,12 @@ __all__ = [
     "LevelController",
     "Mixture",
     "MixtureEnv",
-    "Part",
+    "MixturePart",
     "PassRates",
     "RateSampler",
     "Retirement",
     "difficulty_filter",
     "easy_to_hard",
 ]
+
+__getattr__ = renamed_in_module(__name__, {"Part": "MixturePart"}, globals())

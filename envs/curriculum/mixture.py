@@ -19,7 +19,7 @@ from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
 
 
-class Part(NamedTuple):
+class MixturePart(NamedTuple):
     """An environment of a mixture, and the level it stays at; None to follow the mixture's."""
 
     env: TextEnv
@@ -39,12 +39,12 @@ class Mixed(NamedTuple):
 class Mixture(Task[Mixed]):
     """The tasks of several environments as one; each call goes to the part that the state belongs to."""
 
-    def __init__(self, parts: Sequence[Part], weights: Sequence[float]) -> None:
+    def __init__(self, parts: Sequence[MixturePart], weights: Sequence[float]) -> None:
         self.parts, self.weights = tuple(parts), tuple(weights)
         tasks = [part.env.task for part in parts]
         self.levels = max((part.env.task.levels for part in parts if part.level is None), default=1)
         self.splits = tuple(name for name in SPLITS if all(name in task.splits for task in tasks))
-        self.certain = all(task.certain for task in tasks)
+        self.always_solvable = all(task.always_solvable for task in tasks)
         images = {task.image_shape for task in tasks}
         if len(images) > 1:
             raise ValueError(
@@ -88,8 +88,8 @@ class Mixture(Task[Mixed]):
     def solve(self, state: Mixed) -> str:
         return self._task(state).solve(state.inner)
 
-    def shortcut(self, state: Mixed) -> str | None:
-        return self._task(state).shortcut(state.inner)
+    def direct_answer(self, state: Mixed) -> str | None:
+        return self._task(state).direct_answer(state.inner)
 
     def sample_action(self, state: Mixed, rng: random.Random) -> str | None:
         return self._task(state).sample_action(state.inner, rng)
@@ -122,7 +122,7 @@ class MixtureEnv(TextEnv):
 
     def __init__(
         self,
-        envs: Sequence[str | Mapping[str, Any] | Part] = (),
+        envs: Sequence[str | Mapping[str, Any] | MixturePart] = (),
         *,
         weights: Sequence[float] | None = None,
         split: str | None = "train",
@@ -180,12 +180,12 @@ class MixtureEnv(TextEnv):
         return twin
 
 
-def _limit(part: Part, level: int) -> int:
+def _limit(part: MixturePart, level: int) -> int:
     return part.env.max_turns or part.env.task.turns(part.level_at(level))
 
 
-def _part(given: Any, split: str | None) -> Part:
-    if isinstance(given, Part):
+def _part(given: Any, split: str | None) -> MixturePart:
+    if isinstance(given, MixturePart):
         return given
     settings: dict[str, Any] = (
         {"id": given} if isinstance(given, str) else dict(given) if isinstance(given, Mapping) else {}
@@ -198,4 +198,4 @@ def _part(given: Any, split: str | None) -> Part:
     env = gym.make(env_id, split=split, **settings).unwrapped
     if type(env) is not TextEnv:
         raise TypeError(f"a part of a mixture is an environment with a task of its own, and {env_id} is none")
-    return Part(env, env.level if "level" in settings else None)
+    return MixturePart(env, env.level if "level" in settings else None)

@@ -35,7 +35,7 @@ class MultiArmedBandit(Game[Arms]):
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     # For each level: the arms, how far off a payout may be, and the pulls.
     sizes: ClassVar = ((4, 8, 10), (5, 12, 16), (6, 16, 24), (8, 20, 32), (10, 24, 40))
     lead: Final = 4
@@ -99,7 +99,7 @@ class MultiArmedBandit(Game[Arms]):
         wider = max((lead, rival), key=lambda arm: bounds[arm][1] - bounds[arm][0])
         return boxed(f"pull {self.letters(state)[wider]}", thought)
 
-    def shortcut(self, state: Arms) -> str:
+    def direct_answer(self, state: Arms) -> str:
         return boxed(f"name {self.letters(state)[state.values.index(max(state.values))]}")
 
     def sample_action(self, state: Arms, rng: random.Random) -> str:
@@ -141,7 +141,7 @@ class Secretary(Game[Queue]):
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     sizes: ClassVar = ((4, 0), (6, 0), (9, 1), (13, 2), (18, 3))  # candidates, and the way in which scores come about
 
     def start(self, rng: random.Random, level: int) -> Queue:
@@ -222,7 +222,7 @@ class PushYourLuck(Game[Dice]):
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     # For each level: the sides of the die, how many of them are bad, the turns, and the lowest and highest goal.
     sizes: ClassVar = (
         (6, 1, 8, 16, 18),

@@ -123,7 +123,7 @@ class CodeBreaking(Game[Code]):
 
         return boxed(min(codes[:: 1 + len(codes) // POOL], key=worst).translate(outward), thought)
 
-    def shortcut(self, state: Code) -> str:
+    def direct_answer(self, state: Code) -> str:
         return boxed(state.secret)
 
     def sample_action(self, state: Code, rng: random.Random) -> str:
@@ -224,7 +224,7 @@ class OneLie(Game[Liar]):
         guess = state.first + lightest_guess(lies, weights)
         return boxed(guess, f"{possible} numbers are possible.")
 
-    def shortcut(self, state: Liar) -> str:
+    def direct_answer(self, state: Liar) -> str:
         return boxed(state.secret)
 
     def sample_action(self, state: Liar, rng: random.Random) -> str:
@@ -356,7 +356,7 @@ class OddCoin(Game[Coins]):
         move = f"weigh {' '.join(map(str, pans[0]))} vs {' '.join(map(str, pans[1]))}"
         return boxed(move, f"{counted} coins may be it.")
 
-    def shortcut(self, state: Coins) -> str:
+    def direct_answer(self, state: Coins) -> str:
         return boxed(named(state.odd, state.heavier, self.sizes[state.level - 1][1]))
 
     def sample_action(self, state: Coins, rng: random.Random) -> str:

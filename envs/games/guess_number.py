@@ -19,7 +19,7 @@ UNREAD = Verdict(0.0, "unparsable", reason="no whole number in \\boxed{}, nor a 
 BOX = "\\boxed{"
 
 
-class Hunt(NamedTuple):
+class GuessNumberState(NamedTuple):
     """``low`` and ``high`` bound what can still be the secret, for the expert; ``answer`` is the last feedback."""
 
     secret: int
@@ -30,7 +30,7 @@ class Hunt(NamedTuple):
     answer: str
 
 
-class GuessNumber(Task[Hunt]):
+class GuessNumber(Task[GuessNumberState]):
     """Find a number from "higher" and "lower".
 
     Levels 1 to 5: one of 15, 31, 100, 1,000 and 1,000,000 numbers in 4, 5, 7, 10 and 20 turns.
@@ -41,22 +41,22 @@ class GuessNumber(Task[Hunt]):
     system = "Guess the secret number. Reply with \\boxed{} around a whole number, or with the number alone."
     levels = len(LEVELS)
 
-    def start(self, rng: random.Random, level: int) -> Hunt:
+    def start(self, rng: random.Random, level: int) -> GuessNumberState:
         width, largest = LEVELS[level - 1]
         first = rng.randint(1, largest - width + 1)
         last = first + width - 1
-        return Hunt(rng.randint(first, last), first, last, first, last, "")
+        return GuessNumberState(rng.randint(first, last), first, last, first, last, "")
 
     def turns(self, level: int) -> int:
         return LEVELS[level - 1][0].bit_length()
 
-    def content(self, state: Hunt) -> str:
+    def content(self, state: GuessNumberState) -> str:
         return f"{state.secret} of {state.first} to {state.last}"
 
-    def observe(self, state: Hunt) -> str:
+    def observe(self, state: GuessNumberState) -> str:
         return state.answer or f"Guess my number from {state.first} to {state.last}."
 
-    def apply(self, state: Hunt, action: str) -> tuple[Hunt, Verdict, bool, str]:
+    def apply(self, state: GuessNumberState, action: str) -> tuple[GuessNumberState, Verdict, bool, str]:
         secret, first, last, low, high, _ = state
         guess = read_guess(action)
         if guess == secret:
@@ -73,19 +73,19 @@ class GuessNumber(Task[Hunt]):
             if guess <= high:
                 high = guess - 1
         # What Hunt(…) does, without the Python function in between: half the time of a step.
-        return tuple.__new__(Hunt, (secret, first, last, low, high, answer)), verdict, False, "user"
+        return tuple.__new__(GuessNumberState, (secret, first, last, low, high, answer)), verdict, False, "user"
 
-    def solve(self, state: Hunt) -> str:
+    def solve(self, state: GuessNumberState) -> str:
         """Binary search, after writing down what is left."""
         return f"{state.low} to {state.high}: \\boxed{{{(state.low + state.high) // 2}}}"
 
-    def shortcut(self, state: Hunt) -> str:
+    def direct_answer(self, state: GuessNumberState) -> str:
         return f"\\boxed{{{state.secret}}}"
 
-    def sample_action(self, state: Hunt, rng: random.Random) -> str:
+    def sample_action(self, state: GuessNumberState, rng: random.Random) -> str:
         return f"\\boxed{{{rng.randint(state.first, state.last)}}}"
 
-    def out_of_turns(self, state: Hunt, turns: int) -> Verdict:
+    def out_of_turns(self, state: GuessNumberState, turns: int) -> Verdict:
         return wrong(reason=f"not found in {turns} turns: it was {state.secret}")
 
 

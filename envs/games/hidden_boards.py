@@ -60,7 +60,7 @@ def around(height: int, width: int) -> tuple[int, ...]:
 # Minesweeper
 
 
-class Field(NamedTuple):
+class MineField(NamedTuple):
     """``mines`` and ``open`` are sets of cells as bits."""
 
     mines: int
@@ -125,7 +125,7 @@ def deduce(opened: int, numbers: Callable[[int], int], near: tuple[int, ...], mi
             return 0
 
 
-class Minesweeper(Game[Field]):
+class Minesweeper(Game[MineField]):
     """Open all cells without a mine.
 
     Levels 1 to 5: 4 mines on 5 x 5 cells to 16 on 9 x 9; from the opening on, no guess is ever needed.
@@ -137,7 +137,7 @@ class Minesweeper(Game[Field]):
     # For each level: rows, columns, mines and turns.
     sizes: ClassVar = ((5, 5, 4, 10), (6, 6, 6, 12), (7, 7, 9, 15), (8, 8, 12, 20), (9, 9, 16, 25))
 
-    def start(self, rng: random.Random, level: int) -> Field:
+    def start(self, rng: random.Random, level: int) -> MineField:
         height, width, count, turns = self.sizes[level - 1]
         near = around(height, width)
         while True:
@@ -146,7 +146,7 @@ class Minesweeper(Game[Field]):
             mines = sum(1 << cell for cell in rng.sample(free, count))
             opened = flood(mines, 0, 1 << first, near)
             if opened.bit_count() + count < height * width and self._solvable(mines, opened, near, turns):
-                return Field(mines, opened, level)
+                return MineField(mines, opened, level)
 
     @staticmethod
     def _solvable(mines: int, opened: int, near: tuple[int, ...], turns: int) -> bool:
@@ -163,17 +163,17 @@ class Minesweeper(Game[Field]):
     def turns(self, level: int) -> int:
         return int(self.sizes[level - 1][3])
 
-    def content(self, state: Field) -> str:
+    def content(self, state: MineField) -> str:
         return f"{state.mines:x} from {state.open:x}"
 
-    def reminder(self, state: Field) -> str:
+    def reminder(self, state: MineField) -> str:
         height, width, _, _ = self.sizes[state.level - 1]
         return (
             f"Write open and one or more covered cells, such as open a1 b3; columns are a to {COLUMNS[width - 1]}, "
             f"rows 1 to {height}."
         )
 
-    def rules(self, state: Field) -> str:
+    def rules(self, state: MineField) -> str:
         height, width, mines, turns = self.sizes[state.level - 1]
         return (
             f"Minesweeper on {height} rows and {width} columns with {mines} mines. A covered cell is shown as a dot; "
@@ -183,7 +183,7 @@ class Minesweeper(Game[Field]):
             f"each.\n{self.shown(state)}"
         )
 
-    def shown(self, state: Field) -> str:
+    def shown(self, state: MineField) -> str:
         height, width, _, _ = self.sizes[state.level - 1]
         near = around(height, width)
         cells = "".join(
@@ -191,7 +191,7 @@ class Minesweeper(Game[Field]):
         )
         return drawn_board(cells[i : i + width] for i in range(0, len(cells), width))
 
-    def play(self, state: Field, move: str) -> Step[Field]:
+    def play(self, state: MineField, move: str) -> Step[MineField]:
         height, width, _, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
         if verb != "open":
@@ -208,7 +208,7 @@ class Minesweeper(Game[Field]):
             return won(after, reason="every safe cell is open")
         return go_on(after, self.shown(after))
 
-    def solve(self, state: Field) -> str:
+    def solve(self, state: MineField) -> str:
         height, width, count, _ = self.sizes[state.level - 1]
         near = around(height, width)
         safe = deduce(state.open, lambda cell: (state.mines & near[cell]).bit_count(), near, count)
@@ -217,7 +217,7 @@ class Minesweeper(Game[Field]):
             safe &= -safe
         return boxed(f"open {listed(bits(safe), width)}", "These are safe.")
 
-    def sample_action(self, state: Field, rng: random.Random) -> str:
+    def sample_action(self, state: MineField, rng: random.Random) -> str:
         height, width, _, _ = self.sizes[state.level - 1]
         covered = list(bits(~state.open & ((1 << height * width) - 1)))
         return boxed(f"open {listed([rng.choice(covered)], width)}")
@@ -264,7 +264,7 @@ class Battleship(Game[Sea]):
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     salvo = 3
     # For each level: rows and columns, the lengths of the ships, and the turns.
     sizes: ClassVar = (
@@ -475,7 +475,7 @@ class BlackBox(Game[Box]):
     def content(self, state: Box) -> str:
         return f"{state.atoms:x}"
 
-    def space(self, level: int) -> list[str] | None:
+    def enumerate_contents(self, level: int) -> list[str] | None:
         size, count, _ = self.sizes[level - 1]
         return [f"{atoms:x}" for atoms in _boxes(size, count)] if level <= 3 else None
 
@@ -534,7 +534,7 @@ class BlackBox(Game[Box]):
             return boxed(f"atoms {listed(bits(left[0]), size)}", thought)
         return boxed(f"ray {self.named(best, size)}", thought)
 
-    def shortcut(self, state: Box) -> str:
+    def direct_answer(self, state: Box) -> str:
         return boxed(f"atoms {listed(bits(state.atoms), self.sizes[state.level - 1][0])}")
 
     def sample_action(self, state: Box, rng: random.Random) -> str:

@@ -6,7 +6,7 @@ import random
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import WAYS, BoardGame, directed
+from rlvr.envs.games.board_game import WAYS, BoardGame, directed
 from rlvr.envs.games.common import chance, drawn_board
 
 # For each level: rows and columns (even), and apples.

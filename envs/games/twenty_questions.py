@@ -131,7 +131,7 @@ class TwentyQuestions(Game[Riddle]):
         masks = _masks(state.things, state.asked)
         return boxed(f"ask {state.asked[best_question(masks, left)]}", f"{left.bit_count()} things are left.")
 
-    def shortcut(self, state: Riddle) -> str:
+    def direct_answer(self, state: Riddle) -> str:
         return boxed(f"name {state.secret}")
 
     def sample_action(self, state: Riddle, rng: random.Random) -> str:

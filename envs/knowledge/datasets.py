@@ -24,9 +24,10 @@ class Answers(TableTask):
     def problem(self, row: Row) -> Problem:
         return with_spellings(texts(row, "question")[0].strip(), _listed(row["answer"]))
 
-    def shortcut(self, state: Problem) -> str:
+    def direct_answer(self, state: Problem) -> str:
         # A box must have its braces in pairs, which names need not.
-        return f"<answer>{state.said}</answer>" if {"{", "}"} & set(state.said) else f"\\boxed{{{state.said}}}"
+        text = state.answer_text
+        return f"<answer>{text}</answer>" if {"{", "}"} & set(text) else f"\\boxed{{{text}}}"
 
 
 def with_spellings(question: str, spellings: Iterable[Any]) -> Problem:
@@ -42,7 +43,7 @@ def with_spellings(question: str, spellings: Iterable[Any]) -> Problem:
     if not different:
         raise ValueError("there is no answer")
     answers = tuple(different.values())
-    return Problem(question, "", answers, said=answers[0])
+    return Problem(question, "", answers, answer_text=answers[0])
 
 
 class NQOpen(Answers):

@@ -120,7 +120,7 @@ class Dataset(TableTask):
             return Problem(question, told, tests)
         if self.kind in ("exact", "f1"):
             answer = tuple(map(str, answer)) if isinstance(answer, list) else (str(answer),)
-        return Problem(question, told, answer, said=str(answer[0] if isinstance(answer, tuple) else answer))
+        return Problem(question, told, answer, answer_text=str(answer[0] if isinstance(answer, tuple) else answer))
 
     def reference(self, problem: Problem) -> Any:
         return json.loads(problem.answer) if self.kind in ("code", "json", "countdown") else problem.answer
@@ -138,8 +138,8 @@ class Dataset(TableTask):
             raise NotImplementedError(f"this table has no column 'solution': no expert is known for {self.kind}")
         return self.answered(state) if self.kind in ("code", "json", "countdown") else super().solve(state)
 
-    def shortcut(self, state: Problem) -> str:
-        return self.solve(state) if self.kind in ("code", "json", "countdown") else super().shortcut(state)
+    def direct_answer(self, state: Problem) -> str:
+        return self.solve(state) if self.kind in ("code", "json", "countdown") else super().direct_answer(state)
 
     def answered(self, problem: Problem) -> str:
         if self.kind == "code":

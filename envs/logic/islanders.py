@@ -8,7 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 NAMES = ("Ann", "Ben", "Cas", "Dan", "Eva", "Fay", "Gil", "Hal", "Ida", "Jon", "Kim", "Leo", "Mia", "Ned", "Oda", "Pam")
@@ -55,7 +55,7 @@ def claim_of(rng: random.Random, speaker: int, count: int, level: int) -> Claim:
     return (kind, ("is", rng.choice(others), int(rng.random() < 0.5)), claim_of(rng, speaker, count, 2))
 
 
-class KnightsAndKnaves(Listing):
+class KnightsAndKnaves(ListAnswerTask):
     """Find who tells the truth and who lies.
 
     Levels 1 to 5: 3 to 7 people; sentences grow from one claim to two joined by and or or.
@@ -83,7 +83,7 @@ class KnightsAndKnaves(Listing):
         return Question(text, tuple("knight" if truth >> person & 1 else "knave" for person in range(count)))
 
 
-class Spies(Listing):
+class Spies(ListAnswerTask):
     """Find the spy among knights and knaves.
 
     Levels 1 to 5: 4, 5, 5, 6 and 6 people, one a spy, who may lie or not; longer sentences from level 3 on.

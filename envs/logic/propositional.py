@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import Listing, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions
+from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
 
 # A formula is a variable's number, ("not", f), or (f, operator, g).
 Formula = Any
@@ -59,7 +59,7 @@ def written(formula: Formula, inner: bool = False) -> str:
     return f"({text})" if inner else text
 
 
-class TruthCount(Questions):
+class TruthCount(ExactAnswerTask):
     """Count the models of a formula.
 
     Levels 1 to 5: three to six variables, and formulas with 6, 8, 10, 12 and 15 of them.
@@ -81,7 +81,7 @@ class TruthCount(Questions):
         return Question(f"{text}make this true? (xor: exactly one of the two; iff: both or neither.)", true)
 
 
-class Satisfiability(Constructions):
+class Satisfiability(CheckedAnswerTask):
     """Find values that satisfy a formula in conjunctive normal form.
 
     Levels 1 to 5: 5, 7, 9, 12 and 16 variables with 4.2 clauses of three literals for each.
@@ -99,7 +99,7 @@ class Satisfiability(Constructions):
         gold = "".join("1" if value else "0" for value in truth)
         text = f"Find values of x1 to x{count} that make every line true:\n{lines}\n"
         text += f"Answer with {count} digits, the values of x1, x2, x3, ... in this order: 1 for true, 0 for false."
-        return Question(text, (count, tuple(clauses)), said=gold)
+        return Question(text, (count, tuple(clauses)), answer_text=gold)
 
     def check(self, question: Question, answer: str) -> str | None:
         count, clauses = question.answer
@@ -112,7 +112,7 @@ class Satisfiability(Constructions):
         return None
 
 
-class Entailment(Listing):
+class Entailment(ListAnswerTask):
     """Find the statements that follow from premises in propositional logic.
 
     Levels 1 to 5: 2 to 5 premises over four to six variables, and six statements.
@@ -150,7 +150,7 @@ class Entailment(Listing):
         return Question(text, tuple(gold))
 
 
-class ForwardChaining(Listing):
+class ForwardChaining(ListAnswerTask):
     """Find all that follows from facts and rules.
 
     Levels 1 to 5: 8, 10, 13, 16 and 20 letters and 1.5 rules for each, with one to three conditions.

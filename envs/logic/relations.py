@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 PEOPLE = (
@@ -20,7 +20,7 @@ PEOPLE = (
 PLACES = "Alden Birch Corin Delve Elmer Farrow Gorse Heath Inver Jorby Kelso Lorne Marsh Norby Orton".split()
 
 
-class FamilyTree(Listing):
+class FamilyTree(ListAnswerTask):
     """Find relatives from who is a parent of whom.
 
     Levels 1 to 5: grandchildren, nieces and nephews, cousins, great-grandchildren, second cousins of somebody.
@@ -91,7 +91,7 @@ class FamilyTree(Listing):
         return [p for branch in children[parent[via]] if branch != via for p in self.below(children, branch, down - 1)]
 
 
-class Directions(Listing):
+class Directions(ListAnswerTask):
     """Find where a place lies from the directions between places.
 
     Levels 1 to 5: 4 to 12 places, and a way over 3 to 9 of them; diagonal distances from level 3 on.
@@ -134,7 +134,7 @@ SIGNS: dict[str, Callable[[frozenset[int], frozenset[int]], frozenset[int]]] = {
 }
 
 
-class SetAlgebra(Listing):
+class SetAlgebra(ListAnswerTask):
     """Work out unions, intersections and differences of sets.
 
     Levels 1 to 5: two to six sets of 5 to 9 numbers, joined by 2 to 7 operations.

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import permutations
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing
+from rlvr.envs.rewards.answers import ListAnswerTask
 from rlvr.envs.rewards.tasks import Question
 
 WORDS = "bakers climbers dancers farmers gardeners hikers jugglers knitters painters readers sailors swimmers".split()
@@ -43,7 +43,7 @@ def follows(premises: list[Statement], conclusion: Statement, count: int) -> boo
     return not consistent([*premises, (OPPOSITE[form], a, b)], count)
 
 
-class Syllogisms(Listing):
+class Syllogisms(ListAnswerTask):
     """Find the conclusions that follow from premises about classes.
 
     Levels 1 to 5: three to six classes, 2 to 7 premises.

@@ -9,14 +9,14 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 PEOPLE = ("Ann", "Ben", "Cay", "Dan", "Eve", "Fay", "Gus", "Hal")
 THINGS = ("apple", "ball", "clock", "drum", "egg", "fork", "glove", "hat")
 
 
-class SwapTracking(Listing):
+class SwapTracking(ListAnswerTask):
     """Follow who holds what through exchanges.
 
     Levels 1 to 5: 4 to 8 people and 5, 9, 14, 20 and 28 exchanges, from level 3 on in rings of three too.
@@ -48,7 +48,7 @@ class SwapTracking(Listing):
         return Question(text, tuple(holds[name] for name in order), "\n".join(working))
 
 
-class FalseBeliefs(Listing):
+class FalseBeliefs(ListAnswerTask):
     """Say where people believe that things are.
 
     Levels 1 to 5: two to four people, one to three things; from level 4 on what they think that others think.
@@ -102,7 +102,7 @@ class FalseBeliefs(Listing):
         return f"the {thing}, as {one} thinks" if one == other else f"the {thing}, as {other} thinks in {one}'s opinion"
 
 
-class DiceRolling(Listing):
+class DiceRolling(ListAnswerTask):
     """Follow a die that rolls over its edges.
 
     Levels 1 to 5: 6, 8, 10, 13 and 18 rolls; the tops on the way are asked for, from level 3 on how the die lies.
@@ -145,7 +145,7 @@ class DiceRolling(Listing):
         return {(0, 1): 1, (0, -1): 6, (1, 1): 2, (1, -1): 5, (2, 1): 3, (2, -1): 4}[third, sign]
 
 
-class Seating(Listing):
+class Seating(ListAnswerTask):
     """Follow who sits where around a table.
 
     Levels 1 to 5: 5 to 8 people around a table and 4, 6, 9, 12 and 16 moves.

@@ -11,7 +11,7 @@ import random
 from itertools import product
 from typing import NamedTuple
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 KINDS = (
@@ -22,7 +22,7 @@ KINDS = (
 )
 
 
-class Clue(NamedTuple):
+class ZebraClue(NamedTuple):
     """``second`` stands ``offset`` places to the right of ``first``; to either side if ``signed`` is not set."""
 
     first: str
@@ -39,7 +39,7 @@ class Clue(NamedTuple):
         return f"{self.second} is {places} to the {'right' if self.offset > 0 else 'left'} of {self.first}."
 
 
-def arrangements(groups: list[list[str]], clues: list[Clue], most: int = 2) -> list[dict[str, int]]:
+def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2) -> list[dict[str, int]]:
     """Up to ``most`` ways to put each group's things on the places 0, 1, ..., one each; the clues form a tree."""
     found = []
     unsigned = [clue for clue in clues if not clue.signed]
@@ -61,7 +61,7 @@ def arrangements(groups: list[list[str]], clues: list[Clue], most: int = 2) -> l
     return found
 
 
-def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[list[Clue], dict[str, int]]:
+def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[list[ZebraClue], dict[str, int]]:
     """Clues with exactly one arrangement, ``unsigned`` of which do not say on which side."""
     while True:
         places = {thing: place for group in groups for place, thing in enumerate(rng.sample(group, len(group)))}
@@ -70,7 +70,7 @@ def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[
         for place in range(1, len(things)):
             pair = [things[rng.randrange(place)], things[place]]
             rng.shuffle(pair)
-            clues.append(Clue(pair[0], pair[1], places[pair[1]] - places[pair[0]], True))
+            clues.append(ZebraClue(pair[0], pair[1], places[pair[1]] - places[pair[0]], True))
         open_ = [place for place, clue in enumerate(clues) if clue.offset]
         if len(open_) < unsigned:
             continue
@@ -80,7 +80,7 @@ def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[
             return clues, places
 
 
-class Zebra(Listing):
+class Zebra(ListAnswerTask):
     """Find who lives where with what, from clues (an Einstein puzzle).
 
     Levels 1 to 5: 4 x 2, 5 x 2, 4 x 3, 5 x 3 and 5 x 4 things, one to four clues without a side.
@@ -101,7 +101,7 @@ class Zebra(Listing):
         return Question(text, gold)
 
 
-class Ordering(Listing):
+class Ordering(ListAnswerTask):
     """Put people in a row from clues.
 
     Levels 1 to 5: 5, 6, 7, 8 and 9 people; one to four clues without a side.

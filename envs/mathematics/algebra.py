@@ -25,10 +25,10 @@ from rlvr.envs.mathematics.common import (
     polynomial,
     times,
 )
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 
-class LinearEquations(Questions):
+class LinearEquations(ExactAnswerTask):
     """Solve a linear equation.
 
     Level 1: ax + b = cx + d; 2 to 4: one to three brackets on each side; from 3 on with denominators.
@@ -102,7 +102,7 @@ def _eliminate(rows: list[list[int]]) -> list[list[int]] | None:
     return rows
 
 
-class QuadraticEquations(Questions):
+class QuadraticEquations(ExactAnswerTask):
     """Solve a quadratic equation exactly.
 
     Levels 1 and 2: whole roots, then rational ones; 3 to 5: surds, with larger coefficients.
@@ -155,7 +155,7 @@ def _surd(whole: int, outside: int, rest: int, below: int) -> str:
     return f"\\frac{{{top}}}{{{below}}}" if below > 1 else top
 
 
-class ExponentialEquations(Questions):
+class ExponentialEquations(ExactAnswerTask):
     """Solve equations with powers and logarithms.
 
     Level 1: two powers of one base; 2 and 3: products of such powers; 4: a logarithm; 5: a sum of logarithms.
@@ -213,7 +213,7 @@ class ExponentialEquations(Questions):
         return Question(f"{text} Logarithms are real.", root, lines(steps))
 
 
-class CountSolutions(Questions):
+class CountSolutions(ExactAnswerTask):
     """Count the whole numbers that satisfy an inequality.
 
     Level 1: an absolute value; 2 to 4: polynomials of degree 2 to 4; 5: a quotient; all but 1 in a window.
@@ -256,7 +256,7 @@ class CountSolutions(Questions):
         return Question(text, count, lines([*steps, f"Altogether {count}."]))
 
 
-class Vieta(Questions):
+class Vieta(ExactAnswerTask):
     """Find power sums of a polynomial's roots.
 
     Levels 1 to 5: sums of second to fifth powers of the roots of polynomials of degree 2 to 4.

@@ -14,10 +14,10 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.mathematics.common import NumberList, bracketed, lines, signed
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 
-class Sums(Questions):
+class Sums(ExactAnswerTask):
     """Add and subtract whole numbers.
 
     Levels 1 to 5: from three numbers of three digits to eight of eight.
@@ -37,7 +37,7 @@ class Sums(Questions):
         return Question(f"What is {signed(numbers)}?", total, lines(steps))
 
 
-class Products(Questions):
+class Products(ExactAnswerTask):
     """Multiply two whole numbers.
 
     Levels 1 to 5: from three digits times three to eight times eight.
@@ -98,7 +98,7 @@ ATOM = 4
 BINDING = {"+": 1, "-": 1, "*": 2, "/": 2, "^": 3}
 
 
-class OrderOfOperations(Questions):
+class OrderOfOperations(ExactAnswerTask):
     """Work out an expression by the precedence of its operations.
 
     Levels 1 to 5: three to nine operations on numbers from 2 to 20; every quotient is whole.
@@ -139,7 +139,7 @@ class OrderOfOperations(Questions):
         return Term(f"{before} {operator} {after}", value, binds)
 
 
-class Rounding(Questions):
+class Rounding(ExactAnswerTask):
     """Round numbers.
 
     Levels 1 and 2: decimals to significant digits; 3 to 5: quotients to two to six decimal places.
@@ -185,7 +185,7 @@ def _decimal(digits: int, places: int) -> str:
     return f"{whole}.{part:0{places}}"
 
 
-class BitOperations(Questions):
+class BitOperations(ExactAnswerTask):
     """Work out bitwise operations on whole numbers.
 
     Levels 1 to 5: one to five operations on numbers of ten to sixteen bits.

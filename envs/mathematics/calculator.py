@@ -72,7 +72,7 @@ class Calculator(Task[Sum]):
     def solve(self, state: Sum) -> str:
         return f"\\boxed{{{state.answer}}}" if state.output else f"<tool>{state.expression}</tool>"
 
-    def shortcut(self, state: Sum) -> str:
+    def direct_answer(self, state: Sum) -> str:
         return f"\\boxed{{{state.answer}}}"
 
     def sample_action(self, state: Sum, rng: random.Random) -> str:

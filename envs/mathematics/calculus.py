@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import comb
 
 from rlvr.envs.mathematics.common import bracketed, lines, listed, nonzero, polynomial, times, value_at
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 
 def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
@@ -39,7 +39,7 @@ def _over(coefficients: list[int], low: Fraction | int, high: Fraction | int) ->
     return Fraction(value_at(primitive, high) - value_at(primitive, low))
 
 
-class Derivatives(Questions):
+class Derivatives(ExactAnswerTask):
     """Find the value of a derivative.
 
     Level 1: a polynomial; 2: a product; 3: a power; 4: a quotient; 5: a product with a power, second derivative.
@@ -93,7 +93,7 @@ class Derivatives(Questions):
         return Question(text, answer, lines(steps))
 
 
-class Integrals(Questions):
+class Integrals(ExactAnswerTask):
     """Find a definite integral.
 
     Level 1: quadratics; 2: cubics; 3: an absolute value; 4: the area between two graphs; 5: a product of powers.
@@ -145,11 +145,15 @@ class Integrals(Questions):
         return Question(f"{text} Answer exactly.", answer, lines(steps))
 
 
-class Limits(Questions):
+class FunctionLimits(ExactAnswerTask):
     """Find a limit.
 
     Level 1: at infinity; 2: a common zero; 3: a double one; 4: of a root; 5: at infinity of a root's difference.
     """
+
+    @property
+    def name(self) -> str:
+        return "Limits"
 
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 1:
@@ -194,7 +198,7 @@ class Limits(Questions):
         return Question(f"What is the limit {text}? Answer exactly.", answer, lines(steps))
 
 
-class Extrema(Questions):
+class Extrema(ExactAnswerTask):
     """Find the extreme values of a polynomial on an interval.
 
     Levels 1 to 5: quadratics, cubics and quartics on an interval; the extreme value, or largest less smallest.
@@ -222,7 +226,7 @@ class Extrema(Questions):
         return Question(text, answer, lines(steps))
 
 
-class Series(Questions):
+class Series(ExactAnswerTask):
     """Sum a series.
 
     Level 1: geometric; 2: two geometric; 3: telescoping; 4: n r^n; 5: n^2 r^n. All but 3 without end.
@@ -278,7 +282,7 @@ class Series(Questions):
         return Question(text, answer, lines(steps))
 
 
-class TaylorCoefficients(Questions):
+class TaylorCoefficients(ExactAnswerTask):
     """Find a coefficient of an expansion.
 
     Level 1: of a binomial power; 2: of a product of two; 3 to 5: of a quotient by a polynomial, farther out.

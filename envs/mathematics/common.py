@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from rlvr.envs.rewards.answers import Listing, listed
+from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question, whole_numbers
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
 ]
 
 
-class NumberList(Listing):
+class NumberList(ListAnswerTask):
     """Questions whose answer is a tuple of whole numbers in an order that the question states.
 
     Only numbers are read, so a copy of what was asked, such as an expression that was to be worked out, is no answer.

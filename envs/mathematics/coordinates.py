@@ -11,7 +11,7 @@ import random
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, linear, lines, nonzero
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 Move = tuple[str, int, int]
 
@@ -57,7 +57,7 @@ class Transformations(NumberList):
         return f"mirrored in the line y = {b}", x, 2 * b - y
 
 
-class SolidMeasures(Questions):
+class SolidMeasures(ExactAnswerTask):
     """Measure a solid that is built of simple ones.
 
     Level 1: a box less a box; 2: one box on another; 3: a pyramid on a box; 4: a frustum; 5: a box with tunnels.
@@ -105,7 +105,7 @@ class SolidMeasures(Questions):
 Triple = tuple[int, int, int]
 
 
-class Lines(Questions):
+class Lines(ExactAnswerTask):
     """Find where lines meet and how far apart they are.
 
     Level 1: where two lines meet; 2: a distance; 3: of parallels; 4: a triangle of lines; 5: skew lines in space.

@@ -14,12 +14,12 @@ import random
 from math import comb, factorial, prod
 
 from rlvr.envs.mathematics.common import lines, listed
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
 
 
-class Arrangements(Questions):
+class Arrangements(ExactAnswerTask):
     """Count the ways to arrange the letters of a word.
 
     Level 1: a word with repeats; 2: vowels together; 3: no two vowels side by side; 4: in order; 5: one pair.
@@ -68,7 +68,7 @@ class Arrangements(Questions):
         return prod(factorial(letters.count(letter)) for letter in set(letters))
 
 
-class Committees(Questions):
+class Committees(ExactAnswerTask):
     """Count the ways to choose a committee.
 
     Level 1: exactly so many of a group; 2: at least; 3: two who will not serve together; 4 and 5: three groups.
@@ -110,7 +110,7 @@ class Committees(Questions):
 Crossing = tuple[int, int]
 
 
-class LatticePaths(Questions):
+class LatticePaths(ExactAnswerTask):
     """Count paths on a lattice.
 
     Level 1: through a crossing; 2 to 5: around one to four closed crossings.
@@ -143,7 +143,7 @@ class LatticePaths(Questions):
         return comb(across + up, up)
 
 
-class Distributions(Questions):
+class Distributions(ExactAnswerTask):
     """Count the ways to put like balls into boxes.
 
     Levels 1 to 5: like balls in three to five boxes, each with a least number; from 2 on most numbers too.
@@ -178,7 +178,7 @@ class Distributions(Questions):
         return Question(f"{text}many: {listed(told)}?", answer, lines([*steps, f"Altogether {answer}."]))
 
 
-class SetSizes(Questions):
+class SetSizes(ExactAnswerTask):
     """Find how many are in which sets, by inclusion and exclusion.
 
     Level 1: two sets; 2 to 4: three, none, exactly one or two of them; 5: four sets.
@@ -209,7 +209,7 @@ class SetSizes(Questions):
         return Question(f"{text}read exactly {exactly} of the {len(names)} journals?", answer, lines(steps))
 
 
-class Tilings(Questions):
+class Tilings(ExactAnswerTask):
     """Count rows of tiles.
 
     Levels 1 to 3: rows of coloured tiles of three or four lengths; 4 and 5: no two of the longest side by side.

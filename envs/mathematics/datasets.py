@@ -51,7 +51,7 @@ def plain(answer: Any) -> str:
     return text
 
 
-class Questions(TableTask):
+class MathTable(TableTask):
     """Rows of a question and its answer, and a solution where there is one."""
 
     source = Source("questions", None, "main", columns=("question", "answer"), optional=("solution",))
@@ -61,7 +61,7 @@ class Questions(TableTask):
         return Problem(texts(row, "question")[0], solution, plain(row["answer"]))
 
 
-class Numbers(Questions):
+class NumberAnswerTable(MathTable):
     """The same, where every answer is a number."""
 
     graders = ("number", "math")
@@ -89,7 +89,7 @@ class MATH(TableTask):
         return Problem(question, solution, plain(boxed_answer(solution)))
 
 
-class MATH500(Questions):
+class MATH500(MathTable):
     """MATH-500 (Lightman et al. 2023, arXiv 2305.20050): 500 test problems of MATH."""
 
     source = Source(
@@ -103,7 +103,7 @@ class MATH500(Questions):
     splits = ("test",)
 
 
-class AIME24(Numbers):
+class AIME24(NumberAnswerTable):
     """AIME 2024, both papers: 30 problems with whole numbers from 0 to 999 for answers."""
 
     source = Source(
@@ -118,7 +118,7 @@ class AIME24(Numbers):
     splits = ("test",)
 
 
-class AIME25(Numbers):
+class AIME25(NumberAnswerTable):
     """AIME 2025, both papers: 30 problems with whole numbers from 0 to 999 for answers."""
 
     source = Source(
@@ -132,7 +132,7 @@ class AIME25(Numbers):
     splits = ("test",)
 
 
-class AMC(Numbers):
+class AMC(NumberAnswerTable):
     """AMC 12 of 2022 and 2023: 83 problems, rewritten to have a number for an answer (AI-MO validation set)."""
 
     source = Source(
@@ -147,7 +147,7 @@ class AMC(Numbers):
     splits = ("test",)
 
 
-class Minerva(Questions):
+class Minerva(MathTable):
     """Minerva (Lewkowycz et al. 2022, arXiv 2206.14858): 272 problems of undergraduate science courses at MIT."""
 
     source = Source(
@@ -205,7 +205,7 @@ class SVAMP(TableTask):
         return Problem(f"{body}{stop} {question}", "", answer)
 
 
-class DeepScaleR(Questions):
+class DeepScaleR(MathTable):
     """DeepScaleR-Preview (Luo et al. 2025): some 40,000 competition problems for training, MATH, AIME and AMC in it.
 
     Leave out what is tested on: ``decontaminate=["rlvr/MATH500-v0", "rlvr/AIME24-v0"]``.
@@ -222,7 +222,7 @@ class DeepScaleR(Questions):
     splits = ("train",)
 
 
-class DAPOMath(Questions):
+class DAPOMath(MathTable):
     """DAPO-Math-17k (Yu et al. 2025, arXiv 2503.14476): some 17,000 problems for training, whole numbers for answers.
 
     These are the rows without repeats and without the prompt around them. The first release is read with

@@ -18,8 +18,8 @@ from datetime import date, timedelta
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, lines, listed
-from rlvr.envs.rewards.answers import Listing
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.answers import ListAnswerTask
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKDAYS = tuple(day[:3] for day in DAYS)  # as answers name them
@@ -46,7 +46,7 @@ def workdays_later(day: date, count: int) -> date:
     return day + timedelta(7 * weeks + rest)
 
 
-class DateArithmetic(Listing):
+class DateArithmetic(ListAnswerTask):
     """Count with dates.
 
     Level 1: days between; 2: days later; 3: days earlier, by decades; 4: workdays later; 5: months, days, weeks.
@@ -79,7 +79,7 @@ class DateArithmetic(Listing):
         return Question(text, (gold,))
 
 
-class CalendarDays(Listing):
+class CalendarDays(ListAnswerTask):
     """Find weekdays and dates.
 
     Level 1: weekdays within a year; 2: over centuries; 3: the n-th weekday of months; 4, 5: years that fit.
@@ -121,7 +121,7 @@ class CalendarDays(Listing):
         return Question(text, tuple(WEEKDAYS[day.weekday()] for day in asked))
 
 
-class ClockAngles(Questions):
+class ClockAngles(ExactAnswerTask):
     """Find the angles between a clock's hands, and when they are so large.
 
     Level 1: the angles at two times; 2: with seconds; 3: when it is so large; 4: how often; 5: a wrong clock.
@@ -168,7 +168,7 @@ class ClockAngles(Questions):
         return Question(f"{text} Answer with a fraction or whole number.", hours * 60 * shown_rate)
 
 
-class TimeZones(Listing):
+class TimeZones(ListAnswerTask):
     """Find the local time of an arrival after flights between time zones.
 
     Levels 1 to 5: one to five flights, from level 3 on between zones that are quarters of an hour apart.
@@ -220,7 +220,7 @@ TIMES = {"seconds": 1, "minutes": 60, "hours": 3_600, "days": 86_400}
 MADE_UP = "blips crons dabs fents glims hobs jots kems lutes murps nibs pells quods rills snaps tunds".split()
 
 
-class UnitConversion(Questions):
+class UnitConversion(ExactAnswerTask):
     """Convert units exactly.
 
     Level 1: lengths; 2: areas and volumes; 3: speeds; 4: made-up units in a chain; 5: rates over two chains.

@@ -25,7 +25,7 @@ from rlvr.envs.mathematics.common import (
     times,
     value_at,
 )
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 
 def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
@@ -82,7 +82,7 @@ class PolynomialDivision(NumberList):
         return Question(text, answer, lines(steps))
 
 
-class Sequences(Questions):
+class Sequences(ExactAnswerTask):
     """Continue a sequence.
 
     Level 1: linear; 2: geometric; 3: quadratic; 4: a linear and a geometric one in turn; 5: cubic.
@@ -133,7 +133,7 @@ class Sequences(Questions):
         return self._question(terms, far, "arithmetic for odd n and geometric for even n", answer, steps)
 
 
-class Recurrences(Questions):
+class Recurrences(ExactAnswerTask):
     """Find a term of a recurrence.
 
     Levels 1 to 5: from order 1 to order 3 with a term in n, five to nine steps.
@@ -158,7 +158,7 @@ class Recurrences(Questions):
         return Question(text, values[-1], lines(steps))
 
 
-class FunctionComposition(Questions):
+class FunctionComposition(ExactAnswerTask):
     """Find the value of nested functions.
 
     Levels 1 to 4: two to five functions nested; level 5: the argument that gives a value, through rational maps.

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import gcd
 
 from rlvr.envs.mathematics.common import bracketed, lines, polynomial
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 Point = tuple[int, int]
 
@@ -39,7 +39,7 @@ def _shown(points: list[Point]) -> str:
     return ", ".join(f"({x}, {y})" for x, y in points)
 
 
-class PolygonArea(Questions):
+class PolygonArea(ExactAnswerTask):
     """Find a polygon's area from its corners.
 
     Levels 1 to 5: from triangles to polygons of eight corners.
@@ -57,7 +57,7 @@ class PolygonArea(Questions):
         return Question(text, Fraction(twice, 2), lines(steps))
 
 
-class LatticePoints(Questions):
+class LatticePoints(ExactAnswerTask):
     """Count the lattice points inside a polygon.
 
     Levels 1 to 5: from triangles to polygons of eight corners; points on the sides do not count.
@@ -77,7 +77,7 @@ class LatticePoints(Questions):
         return Question(f"{text}{_shown(points)}, joined in this order?", inside, lines(steps))
 
 
-class RightTriangles(Questions):
+class RightTriangles(ExactAnswerTask):
     """Find a length by Pythagoras.
 
     Level 1: a side; 2: an altitude; 3: a diagonal in space; 4: a chain of triangles; 5: a longer one.
@@ -156,7 +156,7 @@ def _exact(text: str, answer: str, steps: list[str]) -> Question:
     return Question(f"{text} Answer exactly, with a root sign where one is needed.", answer, lines(steps))
 
 
-class Angles(Questions):
+class Angles(ExactAnswerTask):
     """Find an angle of a figure.
 
     Level 1: a triangle; 2: a polygon; 3: a quadrilateral in a circle; 4: a central angle; 5: meeting bisectors.
@@ -223,7 +223,7 @@ def _told(rng: random.Random, names: str, angles: list[int], x: int) -> str:
     return f"these angles, in degrees: {', '.join(shown)}"
 
 
-class CircleAreas(Questions):
+class CircleAreas(ExactAnswerTask):
     """Find an area that circles bound.
 
     Level 1: a ring; 2: a sector; 3: a ring's sector; 4: around an isosceles triangle; 5: crossing chords.

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, bracketed, linear, lines, listed, nonzero, polynomial
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_numbers
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Rows = Sequence[Sequence[int | Fraction]]
 _ENTRY = re.compile(r"-?\d{1,12}(?:/\d{1,12})?", re.ASCII)
@@ -82,10 +82,10 @@ def mixed(rng: random.Random, size: int, steps: int) -> tuple[list[list[int]], l
     return there, back
 
 
-class Matrix(Constructions):
+class Matrix(CheckedAnswerTask):
     """Questions whose answer is a tuple of rows of whole numbers or fractions."""
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{written(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -101,7 +101,7 @@ class Matrix(Constructions):
         return None
 
 
-class Determinants(Questions):
+class Determinants(ExactAnswerTask):
     """Find a determinant.
 
     Levels 1 to 4: of 2, 3, 4 and 5 rows; 5: the entry of 4 rows that makes the determinant what is said.
@@ -188,7 +188,7 @@ class MatrixInverse(Matrix):
         return Question(text, tuple(map(tuple, inverse)), f"The determinant is {determinant(rows)}.")
 
 
-class NullSpace(Constructions):
+class NullSpace(CheckedAnswerTask):
     """Find a vector that a matrix takes to 0.
 
     Levels 1 to 5: of 2 x 3, 3 x 4, 3 x 4, 4 x 5 and 5 x 6 numbers; every multiple of the vector is right too.
@@ -208,7 +208,7 @@ class NullSpace(Constructions):
             return self.ask(rng, level)
         text = f"A =\n{written(rows)}\nGive a column v of {height + 1} whole numbers of at most 6 digits, not all 0, "
         text += "for which A v is 0. Answer with its numbers from the top, apart by commas."
-        return Question(text, tuple(map(tuple, rows)), said=listed(kernel))
+        return Question(text, tuple(map(tuple, rows)), answer_text=listed(kernel))
 
     def check(self, question: Question, answer: str) -> str | None:
         vector = whole_numbers(answer, len(question.answer[0]))
@@ -251,7 +251,7 @@ def cross(a: Sequence[int], b: Sequence[int]) -> tuple[int, int, int]:
     return a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]
 
 
-class VectorGeometry(Questions):
+class VectorGeometry(ExactAnswerTask):
     """Find angles, areas, volumes and distances from vectors.
 
     Level 1: a cosine, squared; 2: a parallelogram's area, squared; 3: a volume; 4: a distance; 5: an image.

@@ -19,7 +19,7 @@ from itertools import combinations
 from math import gcd, lcm, prod
 
 from rlvr.envs.mathematics.common import NumberList, lines, listed
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 
@@ -50,7 +50,7 @@ def _euclid(a: int, b: int) -> list[str]:
     return steps
 
 
-class GreatestCommonDivisor(Questions):
+class GreatestCommonDivisor(ExactAnswerTask):
     """Find a greatest common divisor or least common multiple.
 
     Levels 1 and 2: the divisor of two and of three numbers; 3 to 5: the least common multiple of two to four.
@@ -93,7 +93,7 @@ class PrimeFactors(NumberList):
         return Question(text + "divides, separated by commas.", tuple(factors), lines(steps))
 
 
-class Divisors(Questions):
+class Divisors(ExactAnswerTask):
     """Count divisors, or add them up.
 
     Level 1: how many divisors; 2: their sum; 3: the totient; 4: odd or even divisors' sum; 5: how many of n^k.
@@ -133,7 +133,7 @@ class Divisors(Questions):
         return [(p ** (k + 1) - 1) // (p - 1) for p, k in factors.items()]
 
 
-class ModularPower(Questions):
+class ModularPower(ExactAnswerTask):
     """Find the remainder of a power.
 
     Levels 1 to 3: exponents of up to three to seven digits; 4 and 5: a tower of two exponents.
@@ -184,7 +184,7 @@ def _by_squaring(base: int, exponent: int, modulus: int) -> tuple[int, list[str]
     return result, [*steps, f"{base}^{exponent} = {result} (mod {modulus})"]
 
 
-class ModularInverse(Questions):
+class ModularInverse(ExactAnswerTask):
     """Solve a linear congruence.
 
     Levels 1 to 5: solve ax + b = c for a residue x; the modulus has up to three to seven digits.
@@ -209,7 +209,7 @@ class ModularInverse(Questions):
         return Question(text, answer, lines(steps))
 
 
-class ChineseRemainder(Questions):
+class ChineseRemainder(ExactAnswerTask):
     """Find a number from its remainders.
 
     Levels 1 to 5: two to five moduli; from level 3 on they may have common factors.
@@ -233,7 +233,7 @@ class ChineseRemainder(Questions):
         return Question(text, value, lines(steps))
 
 
-class LinearDiophantine(Questions):
+class LinearDiophantine(ExactAnswerTask):
     """Count the whole solutions of a linear equation.
 
     Levels 1 to 3: pairs of whole numbers from 0 up, with larger bounds; 4 and 5: with x and y in windows.
@@ -261,7 +261,7 @@ class LinearDiophantine(Questions):
         return Question(text, last - first + 1, lines(steps))
 
 
-class DigitSums(Questions):
+class DigitSums(ExactAnswerTask):
     """Count the numbers with a given digit sum.
 
     Levels 1 to 5: numbers below a bound of five to nine digits whose digits add up to a given sum.
@@ -293,7 +293,7 @@ def _with_sum(places: int, total: int) -> int:
     return row[total]
 
 
-class FactorialPowers(Questions):
+class FactorialPowers(ExactAnswerTask):
     """Find the power of a number in a factorial.
 
     Level 1: a prime in n!; 2: any number; 3: trailing zeros in a base; 4: a prime in a binomial; 5: in a product.
@@ -346,7 +346,7 @@ def _legendre(n: int, p: int) -> int:
     return total
 
 
-class InclusionExclusion(Questions):
+class InclusionExclusion(ExactAnswerTask):
     """Count the numbers of a range by what divides them.
 
     Levels 1 to 3: divisible by one of two to four; 4: by none of four; 5: by exactly one of three.

@@ -10,7 +10,7 @@ import random
 import re
 
 from rlvr.envs.mathematics.common import lines
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ROMAN = tuple(
@@ -19,7 +19,7 @@ ROMAN = tuple(
 _NUMERAL = re.compile(r"([0-9A-Za-z]{1,80})(?:_\{?[0-9]{1,2}\}?)?")
 
 
-class BaseConversion(Constructions):
+class BaseConversion(CheckedAnswerTask):
     """Write a number in another base.
 
     Level 1: from base 10; 2: to base 10; 3: from and to bases up to 16; 4 and 5: longer, up to 36.
@@ -47,7 +47,7 @@ class BaseConversion(Constructions):
         return None if match[1].upper().lstrip("0") == question.answer else "another number"
 
 
-class RomanNumerals(Questions):
+class RomanNumerals(ExactAnswerTask):
     """Calculate with Roman numerals.
 
     Levels 1 to 5: two to five numerals below 1000, subtracted too from level 2 on.

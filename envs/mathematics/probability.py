@@ -14,12 +14,12 @@ from fractions import Fraction
 from math import comb
 
 from rlvr.envs.mathematics.common import lines, listed
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 EXACT = "Answer exactly, with a fraction or a decimal."
 
 
-class DiceSums(Questions):
+class DiceSums(ExactAnswerTask):
     """Find the probability of a sum of dice.
 
     Levels 1 to 5: two to four dice of different sizes; an exact sum, a range, a divisor of the sum.
@@ -57,7 +57,7 @@ class DiceSums(Questions):
         return Question(f"{text}that the sum is {event}? {EXACT}", answer, lines(steps))
 
 
-class UrnDraws(Questions):
+class UrnDraws(ExactAnswerTask):
     """Find the probability of a draw from an urn.
 
     Level 1: all of one colour; 2: exactly so many; 3: at least so many; 4: one of each; 5: two or more colours.
@@ -99,7 +99,7 @@ class UrnDraws(Questions):
         return Question(f"{text}that {event}? {EXACT}", answer, lines(steps))
 
 
-class Bayes(Questions):
+class Bayes(ExactAnswerTask):
     """Find a probability by Bayes' theorem.
 
     Levels 1 to 3: one sign of two to four causes; 4 and 5: two and three signs, independent given the cause.
@@ -144,7 +144,7 @@ def _percents(numbers: list[int]) -> str:
     return listed(f"{number}%" for number in numbers)
 
 
-class ExpectedValue(Questions):
+class ExpectedValue(ExactAnswerTask):
     """Find an expected value.
 
     Level 1: a table; 2: two plays of it; 3: the larger of two draws; 4: stop or go on; 5: stop or go on twice.
@@ -196,7 +196,7 @@ class ExpectedValue(Questions):
         return Question(text, square - mean**2, lines(steps))
 
 
-class MarkovChains(Questions):
+class MarkovChains(ExactAnswerTask):
     """Find probabilities of a Markov chain.
 
     Levels 1 to 3: two or three states, two to four steps; 4 and 5: the gambler's ruin with unequal steps.

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import lcm
 
 from rlvr.envs.mathematics.common import lines
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 
 def _fraction(rng: random.Random, most: int) -> Fraction:
@@ -24,7 +24,7 @@ def _fraction(rng: random.Random, most: int) -> Fraction:
     return Fraction(above + (above % below == 0), below)
 
 
-class FractionArithmetic(Questions):
+class FractionArithmetic(ExactAnswerTask):
     """Calculate with fractions.
 
     Levels 1 to 5: two to six fractions, worked from left to right, brackets shown.
@@ -55,7 +55,7 @@ class FractionArithmetic(Questions):
         return f"({a} * {c})/({b} * {d})" if operator == "*" else f"({a} * {d})/({b} * {c})"
 
 
-class RepeatingDecimals(Questions):
+class RepeatingDecimals(ExactAnswerTask):
     """Write repeating decimals as a fraction.
 
     Levels 1 to 3: one decimal with longer digits; 4 and 5: a sum of two and of three.
@@ -82,7 +82,7 @@ class RepeatingDecimals(Questions):
         return Question(question, total, lines(steps), content=text)
 
 
-class ContinuedFractions(Questions):
+class ContinuedFractions(ExactAnswerTask):
     """Work out a continued fraction.
 
     Levels 1 to 5: four to ten terms, growing; from level 4 on they may be negative.
@@ -102,7 +102,7 @@ class ContinuedFractions(Questions):
         return Question(f"{rule} What is {shown}? Answer with one fraction.", value, lines(steps), content=shown)
 
 
-class PercentageChanges(Questions):
+class PercentageChanges(ExactAnswerTask):
     """Follow a value through changes in percent.
 
     Levels 1 to 5: one to four changes; levels 3 and 5 ask for the value at the start.
@@ -130,7 +130,7 @@ class PercentageChanges(Questions):
         return Question(text, value, lines(steps), content=f"{changes} {start}")
 
 
-class Proportions(Questions):
+class Proportions(ExactAnswerTask):
     """Share by ratios.
 
     Level n: n + 1 people; up to level 2 their total is given, then a difference; from level 4 ratios are chained.

@@ -93,7 +93,7 @@ class WordProblems(Task[Story]):
     def solve(self, state: Story) -> str:
         return "\n".join(state.equations) + f"\n\\boxed{{{state.answer}}}"
 
-    def shortcut(self, state: Story) -> str:
+    def direct_answer(self, state: Story) -> str:
         return f"\\boxed{{{state.answer}}}"
 
     def sample_action(self, state: Story, rng: random.Random) -> str:

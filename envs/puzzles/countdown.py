@@ -17,13 +17,13 @@ from rlvr.envs.rewards.countdown import grade_countdown
 LEVELS = ((3, 9, 100), (3, 99, 999), (4, 99, 999), (5, 99, 999), (6, 99, 999))
 
 
-class Numbers(NamedTuple):
+class CountdownState(NamedTuple):
     numbers: tuple[int, ...]
     target: int
     solution: str
 
 
-class Countdown(Task[Numbers]):
+class Countdown(Task[CountdownState]):
     """Reach a target with given numbers and the four operations.
 
     Levels 1 to 5: three numbers up to 9, then three, four, five and six up to 99.
@@ -35,26 +35,26 @@ class Countdown(Task[Numbers]):
     )
     levels = len(LEVELS)
 
-    def start(self, rng: random.Random, level: int) -> Numbers:
+    def start(self, rng: random.Random, level: int) -> CountdownState:
         count, largest, highest = LEVELS[level - 1]
         while True:
             numbers = [int(rng.random() * largest) + 1 for _ in range(count)]
             solution, target = _combine(rng, numbers)
             if 1 <= target <= highest and target not in numbers:
                 rng.shuffle(numbers)
-                return Numbers(tuple(numbers), target, solution)
+                return CountdownState(tuple(numbers), target, solution)
 
-    def content(self, state: Numbers) -> str:
+    def content(self, state: CountdownState) -> str:
         return f"{sorted(state.numbers)} {state.target}"
 
-    def observe(self, state: Numbers) -> str:
+    def observe(self, state: CountdownState) -> str:
         return f"Numbers: {' '.join(map(str, state.numbers))}. Target: {state.target}."
 
-    def apply(self, state: Numbers, action: str) -> Transition:
+    def apply(self, state: CountdownState, action: str) -> Transition:
         reference = {"numbers": list(state.numbers), "target": state.target}
         return Transition(state, grade_countdown(action, reference), terminated=True)
 
-    def solve(self, state: Numbers) -> str:
+    def solve(self, state: CountdownState) -> str:
         """The work, then the expression: a written search among three numbers, the solution's steps among more."""
         if len(state.numbers) == 3:
             return _search(state.numbers, state.target)
@@ -62,10 +62,10 @@ class Countdown(Task[Numbers]):
         _work_out(ast.parse(state.solution, mode="eval").body, steps)
         return "\n".join([*steps, f"\\boxed{{{state.solution}}}"])
 
-    def shortcut(self, state: Numbers) -> str:
+    def direct_answer(self, state: CountdownState) -> str:
         return f"\\boxed{{{state.solution}}}"
 
-    def sample_action(self, state: Numbers, rng: random.Random) -> str:
+    def sample_action(self, state: CountdownState, rng: random.Random) -> str:
         numbers = list(state.numbers)
         rng.shuffle(numbers)
         return f"\\boxed{{{_combine(rng, numbers)[0]}}}"

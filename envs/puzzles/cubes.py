@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterable
 from functools import cache
 
-from rlvr.envs.rewards.answers import Listing, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question
+from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 
 Vector = tuple[int, int, int]
 FACES: dict[str, Vector] = {
@@ -94,13 +94,13 @@ def near(distance: int) -> dict[str, tuple[str, ...]]:
     return found
 
 
-class PocketCube(Constructions):
+class PocketCube(CheckedAnswerTask):
     """Solve a 2 x 2 x 2 cube.
 
     Levels 1 and 2: cubes that take three and four moves (321 and 1,847); 3 to 5: turned 6, 8 and 11 times.
     """
 
-    def space(self, level: int) -> list[str] | None:
+    def enumerate_contents(self, level: int) -> list[str] | None:
         return list(near(2 + level)) if level <= 2 else None
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -122,7 +122,7 @@ class PocketCube(Constructions):
         text += "right (R) or front (F) half: U is a quarter turn clockwise as seen from outside that face, U' "
         text += f"counter-clockwise, U2 a half turn. Give at most {MOST_MOVES} moves after which every face has one "
         text += "colour, such as: R U2 F'"
-        return Question(text, cube, said=" ".join(back), content=cube)
+        return Question(text, cube, answer_text=" ".join(back), content=cube)
 
     @staticmethod
     def faces(rng: random.Random, count: int) -> list[str]:
@@ -142,7 +142,7 @@ class PocketCube(Constructions):
         return f"after these moves the faces {listed(mixed)} have several colours" if mixed else None
 
 
-class CubeNets(Listing):
+class CubeNets(ListAnswerTask):
     """Fold a net to a cube, and say which faces lie where.
 
     Levels 1 to 5: the opposites on a net, from 2 on what lies where, after 0, 1, 3 and 6 rolls.

@@ -14,8 +14,8 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 from rlvr.envs.puzzles.shading import Cell, beside
-from rlvr.envs.rewards.answers import Board, Listing, listed
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.answers import Board, ListAnswerTask, listed
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 Function = Callable[[Any], Any]
 POINTS = range(1, 31)
@@ -70,7 +70,7 @@ KINDS = (
 )
 
 
-class FunctionInduction(Questions):
+class FunctionInduction(ExactAnswerTask):
     """Find a function of whole numbers from some of its values, and one more value.
 
     Levels 1 to 5: linear functions, then also quadratic, modular, by parity, and by parts or digits.
@@ -144,7 +144,7 @@ WORDS: dict[str, Function] = {
 }
 
 
-class Chained(Listing):
+class Chained(ListAnswerTask):
     """What both kinds share: one to three rules of a family, one after the other, shown on a few inputs."""
 
     family: ClassVar[dict[str, Function]]

@@ -13,7 +13,7 @@ from math import prod
 from typing import Any, ClassVar
 
 from rlvr.envs.rewards.answers import board
-from rlvr.envs.rewards.tasks import Constructions, Question
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 
 Cell = tuple[int, int]
 Grid = list[list[int]]
@@ -68,7 +68,7 @@ def caged(shapes: Sequence[Sequence[Cell]], size: int) -> tuple[str, list[str]]:
     return "\n".join("".join(row) for row in rows), names
 
 
-class LatinGrid(Constructions):
+class LatinGrid(CheckedAnswerTask):
     """What these puzzles share: the answer is a Latin square, read as rows of digits; ``clue_fault`` checks clues."""
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
@@ -77,7 +77,7 @@ class LatinGrid(Constructions):
     def asked(self, text: str, clues: tuple[Any, ...], grid: Grid) -> Question:
         size = len(grid)
         text += f"\nAnswer with the {size} rows of digits, one row to a line."
-        return Question(text, (size, clues), said=said(grid))
+        return Question(text, (size, clues), answer_text=said(grid))
 
     def check(self, question: Question, answer: str) -> str | None:
         size, clues = question.answer

@@ -10,8 +10,8 @@ import random
 from collections import Counter
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Listing, board, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question
+from rlvr.envs.rewards.answers import ListAnswerTask, board, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 COMPASS = {
@@ -32,7 +32,7 @@ def spoken(rng: random.Random, length: int) -> str:
     return "".join(rng.choice(CONSONANTS if place % 2 == 0 else VOWELS) for place in range(length))
 
 
-class WordSearch(Constructions):
+class WordSearch(CheckedAnswerTask):
     """Find words in a grid of letters.
 
     Levels 1 to 5: 4 to 8 words in grids of 7 to 13 rows; at level 1 only E and S, at 2 no reading backwards.
@@ -65,7 +65,7 @@ class WordSearch(Constructions):
         text += f"{listed(way.upper() for way in self.WAYS[level - 1])} (N is up, E is right).\n" + "\n".join(rows)
         text += f"\nFor {listed(words)}, in this order, answer with the row and the column of the first letter, from 1 "
         text += "on, and the direction, such as: 3 4 E, 1 7 S, ..."
-        return Question(text, (rows, tuple(words), self.WAYS[level - 1]), said=listed(said))
+        return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(said))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows, words, ways = question.answer
@@ -101,7 +101,7 @@ def slots(pattern: tuple[str, ...]) -> list[list[Cell]]:
     return found
 
 
-class CrosswordFill(Constructions):
+class CrosswordFill(CheckedAnswerTask):
     """Fit words into a crossword pattern.
 
     Levels 1 to 5: crosses of 4, 6, 8, 11 and 14 words.
@@ -122,7 +122,7 @@ class CrosswordFill(Constructions):
             pattern
         )
         text += f"\nWords: {listed(sorted(found))}.\nAnswer with the {len(rows)} rows, # for blocks, one row to a line."
-        return Question(text, (pattern, tuple(sorted(found))), said="\n".join(rows))
+        return Question(text, (pattern, tuple(sorted(found))), answer_text="\n".join(rows))
 
     def grown(self, rng: random.Random, count: int, size: int) -> dict[Cell, str]:
         """The letters of ``count`` words, fewer where there is no room; each crosses one that was there."""
@@ -186,7 +186,7 @@ def traced(rows: list[str], word: str) -> bool:
     return any(on(r, c, 1, frozenset([(r, c)])) for r, c in starts)
 
 
-class WordTracing(Listing):
+class WordTracing(ListAnswerTask):
     """Find which words can be traced on a board.
 
     Levels 1 to 5: 6 to 10 words on a board of 4 x 4 letters, from level 4 on 5 x 5.

@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from rlvr.envs.puzzles.shading import Cell, beside, connected
 from rlvr.envs.rewards.answers import board, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, whole_numbers
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
 
 RING = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 
@@ -50,7 +50,7 @@ def borders(inside: set[Cell], r: int, c: int) -> int:
     return sum((near in inside) != own for near in beside(r, c))
 
 
-class Slitherlink(Constructions):
+class Slitherlink(CheckedAnswerTask):
     """Draw a single loop around the numbers of a grid.
 
     Levels 1 to 5: 6, 6, 7, 8 and 9 rows, with fewer and fewer of the numbers shown.
@@ -72,7 +72,7 @@ class Slitherlink(Constructions):
         text += f"\nAnswer with {size} rows of {size} digits, one row to a line: 1 for a cell inside the loop, 0 for "
         text += "one "
         said = "\n".join("".join("01"[(r, c) in inside] for c in range(size)) for r in range(size))
-        return Question(text + "outside.", shown, said=said)
+        return Question(text + "outside.", shown, answer_text=said)
 
     def check(self, question: Question, answer: str) -> str | None:
         shown = question.answer
@@ -114,7 +114,7 @@ def winding(rng: random.Random, size: int) -> list[Cell]:
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
 
 
-class NumberLink(Constructions):
+class NumberLink(CheckedAnswerTask):
     """Join pairs of letters by paths that fill the grid.
 
     Levels 1 to 5: 5, 5, 6, 7 and 8 rows, with 3 to 7 pairs.
@@ -142,7 +142,7 @@ class NumberLink(Constructions):
         text += f"\nFor {listed('ABCDEFG'[:pairs])}, in this order, give the steps (U, D, L, R for up, down, left, "
         text += "right) from the end that is higher up (the left one of two in a row) to the other, such as: RRD, "
         text += "DLL, ..."
-        return Question(text, rows, said=listed(said))
+        return Question(text, rows, answer_text=listed(said))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer
@@ -167,7 +167,7 @@ class NumberLink(Constructions):
         return None if len(seen) == len(rows) ** 2 else f"{len(rows) ** 2 - len(seen)} cells lie on no path"
 
 
-class Trail(Constructions):
+class Trail(CheckedAnswerTask):
     """What Numbrix and KnightsTour share: a grid numbered along one path; a subclass says what a step is."""
 
     rules: ClassVar[str]
@@ -185,7 +185,7 @@ class Trail(Constructions):
         text += f"{self.rules}:\n"
         text += "\n".join(" ".join(str(n or ".") for n in row) for row in rows)
         text += f"\nAnswer with all {size} rows, one to a line, the numbers apart by blanks."
-        return Question(text, rows, said="\n".join(" ".join(str(number[cell]) for cell in row) for row in cells))
+        return Question(text, rows, answer_text="\n".join(" ".join(str(number[cell]) for cell in row) for row in cells))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer
@@ -264,7 +264,7 @@ class KnightsTour(Trail):
         return {abs(one[0] - other[0]), abs(one[1] - other[1])} == {1, 2}
 
 
-class Bridges(Constructions):
+class Bridges(CheckedAnswerTask):
     """Join islands by bridges (Hashiwokakero).
 
     Levels 1 to 5: 6, 8, 10, 12 and 16 islands on a map of 7 to 11 rows.
@@ -290,7 +290,7 @@ class Bridges(Constructions):
         text += f"Every island can be reached from every other. The bridges that end at each island: {told}.\n"
         text += "Answer with a part for each two islands that are tied: their letters and 1 or 2, such as AB1, BD2, ..."
         said = [names[one] + names[other] + str(count) for (one, other), count in sorted(spans.items())]
-        return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), said=listed(said))
+        return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(said))
 
     @staticmethod
     def grown(rng: random.Random, size: int, wanted: int) -> tuple[dict[tuple[Cell, Cell], int], set[Cell]] | None:

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import ClassVar
 
 from rlvr.envs.rewards.answers import board, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, whole_numbers
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
 
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
 BACK = {"u": "d", "d": "u", "l": "r", "r": "l"}
@@ -30,7 +30,7 @@ def letters(answer: str, allowed: str) -> str:
     return moves
 
 
-class TowerOfHanoi(Constructions):
+class TowerOfHanoi(CheckedAnswerTask):
     """Find the moves that lead to a goal in the Tower of Hanoi.
 
     Levels 1 to 5: 4 to 8 discs, any of them on any peg; level 1 has 6,480 tasks, level 2 58,806.
@@ -52,7 +52,7 @@ class TowerOfHanoi(Constructions):
         text += "the top disc of a peg to another peg.\n"
         text += f"Now: {self.said(start)}\nGoal: {self.said(goal)}\n"
         text += f"Give moves that reach the goal, at most {2**discs}, such as AB for a move from A to B: AB, CB, ..."
-        return Question(text, (start, goal), said=" ".join(moves))
+        return Question(text, (start, goal), answer_text=" ".join(moves))
 
     @staticmethod
     def said(pegs: tuple[str, ...]) -> str:
@@ -88,7 +88,7 @@ class TowerOfHanoi(Constructions):
         return None if tuple(pegs) == goal else "the goal is not reached"
 
 
-class MazePath(Constructions):
+class MazePath(CheckedAnswerTask):
     """Find the way through a maze.
 
     Levels 1 to 5: 6 x 6 to 10 x 10 rooms, with exactly one path between any two.
@@ -120,7 +120,7 @@ class MazePath(Constructions):
         rows = tuple("".join(row) for row in grid)
         text = "Walk through this maze from S to G; # is wall. Answer with one letter for each step to the next "
         text += "character: U, D, L or R for up, down, left and right.\n"
-        return Question(text + "\n".join(rows), rows, said=path.upper())
+        return Question(text + "\n".join(rows), rows, answer_text=path.upper())
 
     @staticmethod
     def free(grid: list[list[str]], row: int, column: int) -> bool:
@@ -137,7 +137,7 @@ class MazePath(Constructions):
         return None if rows[row][column] == "G" else "the steps do not end at G"
 
 
-class SlidingTiles(Constructions):
+class SlidingTiles(CheckedAnswerTask):
     """Find the moves that solve a sliding puzzle.
 
     Levels 1 to 5: boards of 3 x 3, from level 4 on 4 x 4, up to 6, 10, 16, 16 and 26 moves from the goal.
@@ -160,7 +160,7 @@ class SlidingTiles(Constructions):
         text = "In a sliding puzzle the gap (.) moves up, down, left or right and changes places with the tile there.\n"
         text += f"Now:\n{self.shown(tiles, size)}\nGoal:\n{self.shown(goal, size)}\n"
         text += "Answer with the moves of the gap that reach the goal, as letters U, D, L and R, at most 400."
-        return Question(text, (tuple(tiles), tuple(goal), size), said=said.upper())
+        return Question(text, (tuple(tiles), tuple(goal), size), answer_text=said.upper())
 
     @staticmethod
     def target(place: int, move: str, size: int) -> int | None:
@@ -197,7 +197,7 @@ def pressed(lamps: list[int], presses: list[int], size: int) -> list[int]:
     return after
 
 
-class LightsOut(Constructions):
+class LightsOut(CheckedAnswerTask):
     """Find the lamps that must be pressed to turn all off.
 
     Levels 1 to 5: 5 x 5 to 8 x 8 lamps, made with about 12 to 40 presses.
@@ -218,7 +218,7 @@ class LightsOut(Constructions):
             f"\nWhich lamps must be pressed to turn all off? Answer with {size} rows of {size} digits, one row to a "
         )
         said = "\n".join(f"{row:0{size}b}" for row in presses)
-        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), said=said)
+        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=said)
 
     def check(self, question: Question, answer: str) -> str | None:
         size = len(question.answer)
@@ -227,7 +227,7 @@ class LightsOut(Constructions):
         return f"{left} lamps stay on" if left else None
 
 
-class QueensCompletion(Constructions):
+class QueensCompletion(CheckedAnswerTask):
     """Place queens that do not attack each other.
 
     Levels 1 to 5: boards of 7 to 10 with one queen given, and a fifth to a half of the other squares forbidden.
@@ -251,7 +251,7 @@ class QueensCompletion(Constructions):
             + "\n".join(rows)
         )
         text += "\nAnswer with the column of the queen in each row, from the top; the left column is 1."
-        return Question(text, tuple(rows), said=listed(queen + 1 for queen in queens))
+        return Question(text, tuple(rows), answer_text=listed(queen + 1 for queen in queens))
 
     def place(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
         """Queens for the remaining rows, by backtracking in random order; empty if there are none."""

@@ -17,7 +17,7 @@ from rlvr.envs.puzzles.latin import latin_square
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.answers import items, listed
 from rlvr.envs.rewards.countdown import grade_countdown
-from rlvr.envs.rewards.tasks import Constructions, Question, whole_numbers
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
 
 TARGET = 24
 
@@ -43,7 +43,7 @@ def hands(level: int) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(ord(letter) - 96 for letter in hand) for hand in HANDS[level - 1].split())
 
 
-class TwentyFour(Constructions):
+class TwentyFour(CheckedAnswerTask):
     """Make 24 of four numbers.
 
     Level 1: 1 to 9, many ways; 2, 3: 1 to 13, many and few; 4: 1 to 25; 5: one way, or only through fractions.
@@ -63,16 +63,16 @@ class TwentyFour(Constructions):
         rng.shuffle(numbers)
         return Question(f"Numbers: {' '.join(map(str, numbers))}.", tuple(numbers), content=content)
 
-    def space(self, level: int) -> list[str]:
+    def enumerate_contents(self, level: int) -> list[str]:
         return [listed(hand) for hand in hands(level)]
 
     def judge(self, question: Question, reply: str) -> Verdict:
         return grade_countdown(reply, {"numbers": list(question.answer), "target": TARGET})
 
     def solve(self, state: Question) -> str:
-        return "\n".join([*self.found(state)[1], self.shortcut(state)])
+        return "\n".join([*self.found(state)[1], self.direct_answer(state)])
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{self.found(state)[0]}}}"
 
     @staticmethod
@@ -126,7 +126,7 @@ def assignments(words: Sequence[str], total: str, known: dict[str, int]) -> Iter
     return place(0, 0, 0)
 
 
-class Cryptarithms(Constructions):
+class Cryptarithms(CheckedAnswerTask):
     """Find the digits that letters stand for in a sum.
 
     Levels 1 to 4: two numbers of 3 to 6 digits; 5: three of 5; the values of some letters are told.
@@ -158,7 +158,7 @@ class Cryptarithms(Constructions):
         text += f"\nWhich digits are {listed(order)}? Answer with a letter and its digit for each, such as A=1, B=2, "
         text += "..."
         said = listed(f"{letter}={gold[letter]}" for letter in order)
-        return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), said=said)
+        return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), answer_text=said)
 
     def check(self, question: Question, answer: str) -> str | None:
         words, total, gold, _ = question.answer
@@ -174,7 +174,7 @@ class Cryptarithms(Constructions):
         return None
 
 
-class Kakuro(Constructions):
+class Kakuro(CheckedAnswerTask):
     """Fill a cross of digits by the sums of its runs.
 
     Levels 1 to 5: 3, 4, 5, 6 and 7 rows, with 1, 2, 3, 4 and 6 numbers given.
@@ -204,7 +204,7 @@ class Kakuro(Constructions):
         text += "block "
         text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
         text += f"\nSums of the runs: {clues}.\nAnswer with the {size} rows, # for blocks, one row to a line."
-        return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), said="\n".join(said))
+        return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(said))
 
     @staticmethod
     def runs(open_: set[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:
@@ -248,7 +248,7 @@ class Kakuro(Constructions):
         return None
 
 
-class Survo(Constructions):
+class Survo(CheckedAnswerTask):
     """Fill a table by the sums of its rows and columns.
 
     Levels 1 to 5: 2 x 3, 3 x 3, 3 x 4, 3 x 5 and 4 x 5 numbers, with 1, 2, 3, 3 and 4 of them given.
@@ -270,7 +270,7 @@ class Survo(Constructions):
         text += f"told:\n{picture}\n{'-' * 2 * width}\n{' '.join(map(str, down))}\nAnswer with the whole table, "
         text += f"{height} rows, one to a line."
         said = "\n".join(" ".join(map(str, row)) for row in table)
-        return Question(text, (rows, tuple(sorted(numbers)), across, down), said=said)
+        return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=said)
 
     def check(self, question: Question, answer: str) -> str | None:
         rows, numbers, across, down = question.answer

@@ -10,11 +10,11 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 
-from rlvr.envs.rewards.answers import Listing, board, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_numbers
+from rlvr.envs.rewards.answers import ListAnswerTask, board, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 
-class Knapsack(Questions):
+class Knapsack(ExactAnswerTask):
     """Find the most valuable things that a bag can hold.
 
     Levels 1 to 5: 5, 7, 9, 11 and 14 things.
@@ -34,7 +34,7 @@ class Knapsack(Questions):
         return Question(f"{text}the largest total value that can be taken?", best[-1])
 
 
-class SubsetSum(Constructions):
+class SubsetSum(CheckedAnswerTask):
     """Choose numbers that add up to a target.
 
     Levels 1 to 5: 7, 9, 12, 15 and 18 numbers of two to four digits.
@@ -47,7 +47,9 @@ class SubsetSum(Constructions):
         text = (
             f"Choose some of these numbers, each at most once, so that their sum is {sum(chosen)}: {listed(numbers)}."
         )
-        return Question(f"{text}\nAnswer with the numbers chosen.", (tuple(numbers), sum(chosen)), said=listed(chosen))
+        return Question(
+            f"{text}\nAnswer with the numbers chosen.", (tuple(numbers), sum(chosen)), answer_text=listed(chosen)
+        )
 
     def check(self, question: Question, answer: str) -> str | None:
         numbers, total = question.answer
@@ -57,7 +59,7 @@ class SubsetSum(Constructions):
         return None if sum(chosen) == total else f"the sum is {sum(chosen)}"
 
 
-class CoinChange(Questions):
+class CoinChange(ExactAnswerTask):
     """Count the ways to pay a sum.
 
     Levels 1 to 3: how many ways there are to pay, with 3 to 5 kinds of coins; 4 and 5: with a most of each kind.
@@ -83,7 +85,7 @@ class CoinChange(Questions):
         return Question(f"{text}many coins of each kind are used counts, not their order.", ways[-1])
 
 
-class IntervalScheduling(Questions):
+class IntervalScheduling(ExactAnswerTask):
     """Choose jobs that do not overlap and pay most.
 
     Levels 1 to 5: 6, 8, 11, 14 and 18 jobs.
@@ -118,7 +120,7 @@ def magic_square(rng: random.Random, size: int) -> list[list[int]]:
     return [[high[(r + 2 * c) % size] + low[(r + 3 * c) % size] for c in range(size)] for r in range(size)]
 
 
-class MagicSquare(Listing):
+class MagicSquare(ListAnswerTask):
     """Fill the gaps of a magic square.
 
     Levels 1 to 5: 3 gaps in a 3 x 3 square, 5 and 8 in 5 x 5, 10 and 12 in 7 x 7; each follows from others.
@@ -149,7 +151,7 @@ class MagicSquare(Listing):
         return Question(f"{text}\nAnswer with the numbers for the places with ?, row by row.", gold)
 
 
-class Kakurasu(Constructions):
+class Kakurasu(CheckedAnswerTask):
     """Choose cells by weighted sums of rows and columns.
 
     Levels 1 to 5: grids of 4 x 4 to 8 x 8.
@@ -170,7 +172,7 @@ class Kakurasu(Constructions):
         text += f"Numbers of the columns: {listed(weights[:size])}; of the rows: {listed(weights[size:])}.\n"
         text += f"Sums of the rows: {listed(across)}; of the columns: {listed(down)}.\n"
         text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a chosen cell, 0 for another."
-        return Question(text, (tuple(weights), across, down), said="\n".join(rows))
+        return Question(text, (tuple(weights), across, down), answer_text="\n".join(rows))
 
     @staticmethod
     def sums(rows: list[str], weights: list[int]) -> tuple[list[int], list[int]]:

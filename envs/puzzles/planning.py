@@ -11,11 +11,11 @@ from __future__ import annotations
 import random
 from itertools import combinations, pairwise
 
-from rlvr.envs.rewards.answers import Listing, items, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, Questions, whole_numbers
+from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 
-class BinPacking(Constructions):
+class BinPacking(CheckedAnswerTask):
     """Put things into bins that can just hold them.
 
     Levels 1 to 5: 2 bins of 6 things to 5 bins of 17; the things fill the bins but for a little.
@@ -39,7 +39,7 @@ class BinPacking(Constructions):
         text = f"Things of these sizes are to be put into {bins} bins, so that the sizes in a bin add up to at most "
         text += f"{capacity}: {listed(sizes)}.\nAnswer with the number of the bin (1 to {bins}) of each thing, in this "
         text += "order."
-        return Question(text, (tuple(sizes), capacity, bins), said=listed(bin_of))
+        return Question(text, (tuple(sizes), capacity, bins), answer_text=listed(bin_of))
 
     def check(self, question: Question, answer: str) -> str | None:
         sizes, capacity, bins = question.answer
@@ -53,7 +53,7 @@ class BinPacking(Constructions):
         return f"bin {worst} holds {loads[worst]}, more than {capacity}" if loads[worst] > capacity else None
 
 
-class RectanglePacking(Constructions):
+class RectanglePacking(CheckedAnswerTask):
     """Fill a rectangle with rectangular pieces.
 
     Levels 1 to 5: 5 to 9 pieces, which may not be turned, fill a rectangle of up to 15 x 15.
@@ -79,7 +79,7 @@ class RectanglePacking(Constructions):
         text += f"columns without a gap or overlap, none of them turned: {told}.\nAnswer with the row and the column, "
         text += "from 1 on, of the upper left cell of each piece, in this order, such as: 1 1, 1 4, ..."
         sizes = tuple((h, w) for _, _, h, w in pieces)
-        return Question(text, (height, width, sizes), said=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
+        return Question(text, (height, width, sizes), answer_text=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
 
     def check(self, question: Question, answer: str) -> str | None:
         height, width, sizes = question.answer
@@ -95,7 +95,7 @@ class RectanglePacking(Constructions):
         return None
 
 
-class SetCover(Constructions):
+class SetCover(CheckedAnswerTask):
     """Cover a range of numbers with as few sets as possible.
 
     Levels 1 to 5: 6 to 11 sets over 8 to 16 numbers.
@@ -120,7 +120,7 @@ class SetCover(Constructions):
             + f"\nChoose as few of these sets as possible so that each of 1 to {most} is in one or more "
         )
         text += "of them. Answer with the letters of the sets chosen, apart by commas."
-        return Question(text, (tuple(sets), every, best), said=listed(names[k] for k in chosen))
+        return Question(text, (tuple(sets), every, best), answer_text=listed(names[k] for k in chosen))
 
     @staticmethod
     def union(sets: list[int] | tuple[int, ...], some: tuple[int, ...]) -> int:
@@ -172,7 +172,7 @@ def round_trip(table: list[list[int]]) -> tuple[int, list[int]]:
     return total, [size, *reversed(trip)]
 
 
-class TravellingSalesman(Constructions):
+class TravellingSalesman(CheckedAnswerTask):
     """Find a shortest round trip.
 
     Levels 1 to 5: 6, 7, 8, 7 and 8 places; roads of level 4 on are of different length there and back.
@@ -203,7 +203,7 @@ class TravellingSalesman(Constructions):
         return None if length == best else f"the length is {length}, and there is a shorter trip"
 
 
-class AssignmentProblem(Constructions):
+class AssignmentProblem(CheckedAnswerTask):
     """Give each person a job at the lowest total cost.
 
     Levels 1 to 5: 4 to 8 people and as many jobs.
@@ -246,7 +246,7 @@ def makespan(jobs: list[tuple[int, int]]) -> int:
     return second
 
 
-class FlowShop(Questions):
+class FlowShop(ExactAnswerTask):
     """Order jobs on two machines so that all are done soonest.
 
     Levels 1 to 5: 4, 5, 7, 9 and 12 jobs; the optimum is that of Johnson's rule (1954).
@@ -264,7 +264,7 @@ class FlowShop(Questions):
         return Question(text, makespan(early + late), f"By Johnson's rule: {listed(order)}.")
 
 
-class CriticalPath(Listing):
+class CriticalPath(ListAnswerTask):
     """Find the earliest end of a project, and the slack of its tasks.
 
     Levels 1 to 5: 5, 7, 9, 12 and 15 tasks.
@@ -298,7 +298,7 @@ class CriticalPath(Listing):
         return Question(text, (total, *(slack for _, slack in gold)), f"The project takes {total} days.")
 
 
-class StableMatching(Constructions):
+class StableMatching(CheckedAnswerTask):
     """Find a matching that nobody wants to leave together.
 
     Levels 1 to 5: 4 to 8 on each side.
@@ -322,7 +322,7 @@ class StableMatching(Constructions):
         text += "not matched with each other, both like each other better than whom they have. For "
         text += f"{listed(self.LEFT[:size])}, in this order, answer with the hospital."
         answer = (tuple(map(tuple, likes)), tuple(map(tuple, liked)))
-        return Question(text, answer, said=listed(self.RIGHT[k] for k in match))
+        return Question(text, answer, answer_text=listed(self.RIGHT[k] for k in match))
 
     @staticmethod
     def proposed(likes: list[list[int]], liked: list[list[int]]) -> list[int]:

@@ -14,7 +14,7 @@ from functools import cache
 
 from rlvr.envs.puzzles.latin import latin_square
 from rlvr.envs.rewards.answers import board, listed
-from rlvr.envs.rewards.tasks import Constructions, Question, whole_numbers
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
 
 Cell = tuple[int, int]
 
@@ -42,7 +42,7 @@ def runs(line: Iterable[str]) -> tuple[int, ...]:
     return tuple(len(group) for group in "".join(line).split("0") if group) or (0,)
 
 
-class Nonograms(Constructions):
+class Nonograms(CheckedAnswerTask):
     """Fill cells by the lengths of the groups of rows and columns.
 
     Levels 1 to 5: 5, 6, 7, 8 and 10 rows and columns.
@@ -57,7 +57,7 @@ class Nonograms(Constructions):
         text += "its groups of filled cells without a gap are told, in order (0: none is filled).\n"
         text += f"Rows from the top: {told[0]}\nColumns from the left: {told[1]}\n"
         text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a filled cell, 0 for another."
-        return Question(text, (across, down), said="\n".join(rows))
+        return Question(text, (across, down), answer_text="\n".join(rows))
 
     def check(self, question: Question, answer: str) -> str | None:
         across, down = question.answer
@@ -100,7 +100,7 @@ def balanced(rng: random.Random, size: int, rows: list[int]) -> list[int]:
     return []
 
 
-class Takuzu(Constructions):
+class Takuzu(CheckedAnswerTask):
     """Fill a grid with as many 0 as 1 and no three alike in line.
 
     Levels 1 to 5: 6, 6, 8, 8 and 10 rows, with a half, 36 %, a half, 36 % and 36 % of the cells given.
@@ -115,7 +115,7 @@ class Takuzu(Constructions):
         given = tuple("".join(s if rng.random() < share else "." for s in row) for row in rows)
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
         text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(given)
-        return Question(f"{text}\nAnswer with the {size} rows, one to a line.", given, said="\n".join(rows))
+        return Question(f"{text}\nAnswer with the {size} rows, one to a line.", given, answer_text="\n".join(rows))
 
     def check(self, question: Question, answer: str) -> str | None:
         given = question.answer
@@ -132,7 +132,7 @@ class Takuzu(Constructions):
         return None
 
 
-class Hitori(Constructions):
+class Hitori(CheckedAnswerTask):
     """Cross out cells so that no number repeats in a row or column.
 
     Levels 1 to 5: 4, 5, 6, 7 and 8 rows.
@@ -162,7 +162,7 @@ class Hitori(Constructions):
         text += "crossed-out cells share a side, and the cells left are connected by common sides:\n" + "\n".join(shown)
         text += f"\nAnswer with {size} rows of {size} digits, one row to a line: 1 for a crossed-out cell, 0 for "
         text += "another."
-        return Question(text, shown, said="\n".join(marked))
+        return Question(text, shown, answer_text="\n".join(marked))
 
     @staticmethod
     def open_around(white: set[Cell], r: int, c: int, size: int) -> bool:
@@ -205,7 +205,7 @@ def paired(tents: Sequence[Cell], trees: Iterable[Cell]) -> bool:
     return all(found(tent, set()) for tent in tents)
 
 
-class Tents(Constructions):
+class Tents(CheckedAnswerTask):
     """Put a tent beside each tree.
 
     Levels 1 to 5: 5, 6, 7, 8 and 10 rows with 5, 7, 10, 13 and 20 trees.
@@ -237,7 +237,7 @@ class Tents(Constructions):
         text += f"\nTents in the rows from the top: {listed(across)}; in the columns from the left: {listed(down)}.\n"
         text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a tent, 0 for none."
         rows = ["".join("01"[(r, c) in tents] for c in range(size)) for r in range(size)]
-        return Question(text, (tuple(sorted(trees)), across, down), said="\n".join(rows))
+        return Question(text, (tuple(sorted(trees)), across, down), answer_text="\n".join(rows))
 
     def check(self, question: Question, answer: str) -> str | None:
         trees, across, down = question.answer
@@ -257,7 +257,7 @@ class Tents(Constructions):
         return None if paired(tents, trees) else "not every tent has a tree of its own beside it"
 
 
-class StarBattle(Constructions):
+class StarBattle(CheckedAnswerTask):
     """Put stars in rows, columns and regions that do not touch.
 
     Levels 1 to 5: 6 to 10 rows.
@@ -288,7 +288,7 @@ class StarBattle(Constructions):
         text += "one "
         text += "letter); no two stars may touch, not even at a corner.\n" + "\n".join(rows)
         text += "\nAnswer with the column of the star in each row, from the top; the left column is 1."
-        return Question(text, rows, said=listed(star + 1 for star in stars))
+        return Question(text, rows, answer_text=listed(star + 1 for star in stars))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer

@@ -1,6 +1,6 @@
 """Reading answers that are lists or boards, and the one-turn tasks that ask for them.
 
-Listing: the answer is one list of words or numbers. Board: the answer is one grid of symbols.
+ListAnswerTask: the answer is one list of words or numbers. Board: the answer is one grid of symbols.
 Nothing is evaluated: only plain words, numbers, separators and enclosing brackets are read.
 """
 
@@ -11,8 +11,9 @@ import re
 from collections.abc import Iterable
 from typing import ClassVar
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.rewards import guesses
-from rlvr.envs.rewards.tasks import Constructions, Question
+from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 
 _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
@@ -59,7 +60,7 @@ def board(answer: str, height: int, width: int, symbols: str) -> list[str]:
     return rows
 
 
-class Listing(Constructions):
+class ListAnswerTask(CheckedAnswerTask):
     """Questions whose answer is a tuple of words or numbers; letter case does not count.
 
     Attributes:
@@ -68,7 +69,7 @@ class Listing(Constructions):
 
     ordered: ClassVar[bool] = True
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{listed(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -78,7 +79,7 @@ class Listing(Constructions):
         return None if sorted(found) == sorted(gold) else "wrong list"
 
 
-class Board(Constructions):
+class Board(CheckedAnswerTask):
     """Questions whose answer is a tuple of rows, each a text with one symbol for a cell.
 
     Attributes:
@@ -87,7 +88,7 @@ class Board(Constructions):
 
     symbols: ClassVar[str] = "0123456789"
 
-    def shortcut(self, state: Question) -> str:
+    def direct_answer(self, state: Question) -> str:
         return "\\boxed{" + "\n".join(state.answer) + "}"
 
     def guess(self, state: Question, rng: random.Random) -> str:
@@ -101,3 +102,6 @@ class Board(Constructions):
             if row != right:
                 return f"row {number} is wrong"
         return None
+
+
+__getattr__ = renamed_in_module(__name__, {"Listing": "ListAnswerTask"}, globals())

@@ -37,7 +37,7 @@ class Problem(NamedTuple):
         question: the question itself.
         solution: a worked solution, where the table has one.
         answer: the reference that the grader is given.
-        said: the answer in an expert's words, where these are not ``str(answer)``.
+        answer_text: the answer in an expert's words, where these are not ``str(answer)``.
         options: the texts of the options of a multiple choice, in the order shown.
         before: worked examples, said before the question.
     """
@@ -45,7 +45,7 @@ class Problem(NamedTuple):
     question: str
     solution: str = ""
     answer: Any = ""
-    said: str = ""
+    answer_text: str = ""
     options: tuple[str, ...] = ()
     before: str = ""
 
@@ -190,11 +190,11 @@ class TableTask(Task[Problem]):
 
     def solve(self, state: Problem) -> str:
         """The official solution, if there is one, and the answer."""
-        answer = self.shortcut(state)
+        answer = self.direct_answer(state)
         return f"{state.solution}\n{answer}" if state.solution else answer
 
-    def shortcut(self, state: Problem) -> str:
-        return f"\\boxed{{{state.said or state.answer}}}"
+    def direct_answer(self, state: Problem) -> str:
+        return f"\\boxed{{{state.answer_text or state.answer}}}"
 
     # reading
 
@@ -269,7 +269,7 @@ class TableTask(Task[Problem]):
 
     def answered(self, problem: Problem) -> str:
         """A good reply in the prompt's style."""
-        return prompts.worked(self.prompt_style, problem.solution, problem.said or str(problem.answer))
+        return prompts.worked(self.prompt_style, problem.solution, problem.answer_text or str(problem.answer))
 
     # decontamination
 

@@ -1,7 +1,7 @@
 """The one-turn tasks that most families are made of: a question, and a grader that reads the answer.
 
-``Questions`` compares with one answer. ``Constructions`` is for questions with many right answers: the answer is
-checked, not compared.
+``ExactAnswerTask`` compares with one answer. ``CheckedAnswerTask`` is for questions with many right answers: the answer
+is checked, not compared.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards import guesses
@@ -37,18 +38,18 @@ class Question(NamedTuple):
         text: what is asked.
         answer: the reference that the grader is given, or what a construction is checked against.
         working: the expert's reasoning, line by line; said before its answer.
-        said: the answer in the expert's words, where these are not ``str(answer)``.
+        answer_text: the answer in the expert's words, where these are not ``str(answer)``.
         content: what makes the question this question, where its text has dressing; decides the split.
     """
 
     text: str
     answer: Any
     working: str = ""
-    said: str = ""
+    answer_text: str = ""
     content: str = ""
 
 
-class Asked(Task[Question]):
+class QuestionTask(Task[Question]):
     """What both kinds share; a subclass writes ``ask``."""
 
     system = BOXED
@@ -74,11 +75,11 @@ class Asked(Task[Question]):
         return Transition(state, self.judge(state, action), terminated=True)
 
     def solve(self, state: Question) -> str:
-        answer = self.shortcut(state)
+        answer = self.direct_answer(state)
         return f"{state.working}\n{answer}" if state.working else answer
 
-    def shortcut(self, state: Question) -> str:
-        return f"\\boxed{{{state.said or state.answer}}}"
+    def direct_answer(self, state: Question) -> str:
+        return f"\\boxed{{{state.answer_text or state.answer}}}"
 
     def guess(self, state: Question, rng: random.Random) -> str | None:
         """An answer drawn at random from what the question shows, for the random agent; None for random text."""
@@ -89,7 +90,7 @@ class Asked(Task[Question]):
         return None if guess is None else f"\\boxed{{{guess}}}"
 
 
-class Questions(Asked):
+class ExactAnswerTask(QuestionTask):
     """Questions with one answer.
 
     Attributes:
@@ -111,7 +112,7 @@ class Questions(Asked):
         return None if draw is None else draw(state.text, rng)
 
 
-class Constructions(Asked):
+class CheckedAnswerTask(QuestionTask):
     """Questions with many right answers; a subclass writes ``check``."""
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -154,3 +155,7 @@ def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> l
     if count is not None and len(numbers) != count:
         raise ValueError(f"the answer has {len(numbers)} numbers, asked for are {count}")
     return numbers
+
+
+_RENAMED = {"Asked": "QuestionTask", "Questions": "ExactAnswerTask", "Constructions": "CheckedAnswerTask"}
+__getattr__ = renamed_in_module(__name__, _RENAMED, globals())

@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import NamedTuple
 
-from rlvr.envs.rewards.tasks import Question, Questions
+from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
 
 LETTERS = "ABCD"
 DIGITS = 3
 
 
-class Drawn(NamedTuple):
+class DrawnChoice(NamedTuple):
     """``text`` asks for ``value``, which is given in ``unit``; ``mistakes`` are the values that wrong ways lead to."""
 
     text: str
@@ -28,14 +28,14 @@ class Drawn(NamedTuple):
     working: tuple[str, ...]
 
 
-class Choices(Questions):
+class Choices(ExactAnswerTask):
     """Four options, of three significant digits each; a subclass writes ``draw``."""
 
     system = "Think step by step. Put the letter of the right option, and nothing else, in \\boxed{}."
     kind = "choice"
     options = {"letters": LETTERS}  # noqa: RUF012
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         raise NotImplementedError
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -62,7 +62,7 @@ class Choices(Questions):
         return f"\\boxed{{{rng.choice(LETTERS)}}}"
 
     @staticmethod
-    def _wrong(rng: random.Random, drawn: Drawn) -> Iterator[Fraction]:
+    def _wrong(rng: random.Random, drawn: DrawnChoice) -> Iterator[Fraction]:
         """The mistakes in a random order, then other multiples, for the sides where there are too few."""
         yield from rng.sample(drawn.mistakes, len(drawn.mistakes))
         while True:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from rlvr.envs.science.choices import Choices, Drawn
+from rlvr.envs.science.choices import Choices, DrawnChoice
 
 G = Fraction(981, 100)
 
@@ -23,19 +23,19 @@ class Motion(Choices):
     Level 1: from rest; 2: with a start; 3: braking; 4: a throw; 5: catching up.
     """
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         steps: tuple[str, ...]
         wrong: tuple[Fraction, ...]
         a, t, v = Fraction(rng.randint(50, 900), 100), rng.randint(3, 60), rng.randint(4, 60)
         if level == 1:
             text = f"A car starts from rest and gains {float(a)} m/s of speed each second. How far is it after {t} s?"
             steps = (f"s = a t^2 / 2 = {a} * {t}^2 / 2",)
-            return Drawn(text, a * t * t / 2, " m", (a * t * t, a * t, a * t / 2, a * a * t / 2), steps)
+            return DrawnChoice(text, a * t * t / 2, " m", (a * t * t, a * t, a * t / 2, a * a * t / 2), steps)
         if level == 2:
             text = f"A train at {v} m/s speeds up by {float(a)} m/s each second. How far does it go in the next {t} s?"
             right = v * t + a * t * t / 2
             steps = (f"s = v t + a t^2 / 2 = {v} * {t} + {a} * {t}^2 / 2",)
-            return Drawn(
+            return DrawnChoice(
                 text, right, " m", (v * t + a * t * t, v * t - a * t * t / 2, a * t * t / 2, v * t + a * t), steps
             )
         if level == 3:
@@ -45,7 +45,7 @@ class Motion(Choices):
             stop = Fraction(v * v) / (2 * a)
             steps = (f"Before braking {v} * {delay} = {v * delay} m", f"Braking v^2/(2a) = {stop} m", "Both together.")
             wrong = (stop, v * delay + 2 * stop, stop - v * delay, v * delay + stop / 2)
-            return Drawn(text + "the car go until it stands?", v * delay + stop, " m", wrong, steps)
+            return DrawnChoice(text + "the car go until it stands?", v * delay + stop, " m", wrong, steps)
         if level == 4:
             height = rng.randint(5, 900)
             text = f"A stone is thrown straight up at {v} m/s from a tower {height} m high. With g = 9.81 m/s^2 "
@@ -53,7 +53,7 @@ class Motion(Choices):
             text += "high above the ground does it rise?"
             rise = v * v / (2 * G)
             steps = (f"Rise v^2/(2g) = {v}^2 / 19.62", f"Above the ground {height} m more.")
-            return Drawn(
+            return DrawnChoice(
                 text, height + rise, " m", (rise, height + 2 * rise, height + Fraction(v) / G, height + rise / 2), steps
             )
         lead = rng.randint(20, 900)
@@ -68,7 +68,7 @@ class Motion(Choices):
             f"It closes v^2/(2a) = {closed} m of {lead} m.",
         )
         whole = Fraction((slow + v) ** 2) / (2 * a)
-        return Drawn(text, lead - closed, " m", (lead - 2 * closed, lead - whole, lead + closed, closed), steps)
+        return DrawnChoice(text, lead - closed, " m", (lead - 2 * closed, lead - whole, lead + closed, closed), steps)
 
 
 class Forces(Choices):
@@ -77,7 +77,7 @@ class Forces(Choices):
     Level 1: a net force; 2: friction; 3: a slope; 4: a slope with friction; 5: two bodies over a pulley.
     """
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         steps: tuple[str, ...]
         wrong: tuple[Fraction, ...]
         m, n, force = rng.randint(2, 900), rng.randint(2, 900), rng.randint(50, 900)
@@ -95,7 +95,7 @@ class Forces(Choices):
                 Fraction(force - against) / (m * G),
                 Fraction(m, force),
             )
-            return Drawn(text, right, " m/s^2", wrong, (f"a = ({force} - {against}) / {m}",))
+            return DrawnChoice(text, right, " m/s^2", wrong, (f"a = ({force} - {against}) / {m}",))
         if level == 2:
             pull = force + int(mu * m * G)
             text = f"A crate of {m} kg on level ground is pulled level by {pull} N; the coefficient of friction "
@@ -103,7 +103,7 @@ class Forces(Choices):
             right = pull / Fraction(m) - mu * G
             wrong = (Fraction(pull, m), pull / Fraction(m) + mu * G, pull / Fraction(m) - mu, (pull - mu) / Fraction(m))
             steps = (f"Friction {mu} * {m} * 9.81 N", "a = (pull - friction) / m")
-            return Drawn(f"{text} What is its acceleration?{rule}", right, " m/s^2", wrong, steps)
+            return DrawnChoice(f"{text} What is its acceleration?{rule}", right, " m/s^2", wrong, steps)
         sine, cosine = Fraction(height, slant), Fraction(base, slant)
         slope = f"a slope that rises {height} m over {slant} m of its own length"
         if level == 3:
@@ -111,7 +111,9 @@ class Forces(Choices):
             text = f"What force along {slope} keeps a body of {mass} kg at rest on it without friction?{rule}"
             right = mass * G * sine
             steps = (f"The sine is {sine}; F = {mass} * 9.81 * {sine}",)
-            return Drawn(text, right, " N", (mass * G * cosine, mass * G, mass * sine, mass * G * sine / cosine), steps)
+            return DrawnChoice(
+                text, right, " N", (mass * G * cosine, mass * G, mass * sine, mass * G * sine / cosine), steps
+            )
         if level == 4:
             up = force + int(m * G * (sine + mu))
             text = f"A body of {m} kg is pulled up {slope} by {up} N along the slope; the coefficient of "
@@ -127,7 +129,7 @@ class Forces(Choices):
                 f"Along the slope g * {sine} pulls back, friction {mu} * g * {cosine}.",
                 f"a = {up} / {m} - 9.81 * ({sine + mu * cosine})",
             )
-            return Drawn(f"{text} What is its acceleration?{rule}", right, " m/s^2", wrong, steps)
+            return DrawnChoice(f"{text} What is its acceleration?{rule}", right, " m/s^2", wrong, steps)
         n += n == m
         heavy, light = max(m, n), min(m, n)
         text = f"Bodies of {heavy} kg and {light} kg hang on a light rope over a pulley without friction. What "
@@ -144,7 +146,7 @@ class Forces(Choices):
             f"a = ({heavy} - {light}) g / ({heavy} + {light})",
             f"T = {light} (g + a) = 2 * {heavy} * {light} g / {heavy + light}",
         )
-        return Drawn(f"{text}in the rope while they move?{rule}", right, " N", wrong, steps)
+        return DrawnChoice(f"{text}in the rope while they move?{rule}", right, " N", wrong, steps)
 
 
 class Energy(Choices):
@@ -153,7 +155,7 @@ class Energy(Choices):
     Level 1: kinetic; 2: of a fall into a spring's energy; 3: power; 4: an inelastic collision; 5: an elastic one.
     """
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         steps: tuple[str, ...]
         wrong: tuple[Fraction, ...]
         m, v, n, w = rng.randint(2, 90), rng.randint(3, 60), rng.randint(2, 90), rng.randint(2, 40)
@@ -167,7 +169,7 @@ class Energy(Choices):
                 Fraction(m * u * u, 2),
                 Fraction(m * (u - v)),
             )
-            return Drawn(text, right, " J", wrong, (f"{m} ({u}^2 - {v}^2) / 2",))
+            return DrawnChoice(text, right, " J", wrong, (f"{m} ({u}^2 - {v}^2) / 2",))
         if level == 2:
             k, x = rng.randint(2, 99) * 100, Fraction(rng.randint(5, 60), 100)
             text = f"A spring of {k} N/m, pressed in by {float(x)} m, shoots a ball of {m} g straight up. With g "
@@ -178,7 +180,7 @@ class Energy(Choices):
                 f"h = E / (m g) = {k * x * x / 2} / ({Fraction(m, 1000)} * 9.81)",
             )
             wrong = (2 * right, right / 1000, k * x / (Fraction(m, 1000) * G), right * G)
-            return Drawn(text + "no drag, how high does it rise above that point?", right, " m", wrong, steps)
+            return DrawnChoice(text + "no drag, how high does it rise above that point?", right, " m", wrong, steps)
         if level == 3:
             height, seconds, share = rng.randint(3, 90), rng.randint(5, 120), rng.randint(40, 95)
             text = f"A motor of {share}% efficiency lifts {m * 10} kg by {height} m in {seconds} s. With g = "
@@ -186,7 +188,7 @@ class Energy(Choices):
             useful = m * 10 * G * height / seconds
             steps = (f"Useful {m * 10} * 9.81 * {height} / {seconds} W", f"Taken in: divided by {Fraction(share, 100)}")
             wrong = (useful, useful * share / 100, useful * seconds * 100 / share, useful * 100 / (share * G))
-            return Drawn(text + "does it take in?", useful * 100 / share, " W", wrong, steps)
+            return DrawnChoice(text + "does it take in?", useful * 100 / share, " W", wrong, steps)
         opposite = rng.random() < 0.5
         other = -w if opposite else w
         way = "towards it" if opposite else "ahead of it in the same direction"
@@ -201,7 +203,9 @@ class Energy(Choices):
             )
             kinetic = Fraction(m * first**2 + n * w**2, 2)
             wrong = (kinetic, kinetic - lost, 2 * lost, Fraction(m * n * (first + other) ** 2, 2 * (m + n)))
-            return Drawn(text + "and they stick together. How much kinetic energy is lost?", lost, " J", wrong, steps)
+            return DrawnChoice(
+                text + "and they stick together. How much kinetic energy is lost?", lost, " J", wrong, steps
+            )
         right = 2 * common - other
         text += (
             "elastically and head on. What is the velocity of the body that was hit, along the first one's direction?"
@@ -211,7 +215,7 @@ class Energy(Choices):
             f"Seen from it each velocity turns round: 2 * {common} - ({other})",
         )
         wrong = (common, 2 * common - first, 2 * common + other, Fraction(first))
-        return Drawn(text, right, " m/s", wrong, steps)
+        return DrawnChoice(text, right, " m/s", wrong, steps)
 
 
 class IdealGas(Choices):
@@ -220,7 +224,7 @@ class IdealGas(Choices):
     Levels 1 and 2: one and two changes; 3: the amount; 4: the density; 5: two vessels joined.
     """
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         steps: tuple[str, ...]
         wrong: tuple[Fraction, ...]
         p, v = rng.randint(50, 900), rng.randint(2, 90)
@@ -231,7 +235,7 @@ class IdealGas(Choices):
             text = f"A closed vessel holds gas at {p} kPa and {celsius} degrees Celsius. What is its pressure at "
             text += f"{warm} degrees?"
             wrong = (p * t / u, p * Fraction(warm, celsius or 1), p * (u - t) / t, p * (warm + 273) / (u + t))
-            return Drawn(text + rule, p * u / t, " kPa", wrong, (f"p T2 / T1 = {p} * {u} / {t}",))
+            return DrawnChoice(text + rule, p * u / t, " kPa", wrong, (f"p T2 / T1 = {p} * {u} / {t}",))
         if level == 2:
             new = v + rng.randint(2, 90)
             text = f"Gas of {p} kPa, {v} litres and {celsius} degrees Celsius is brought to {new} litres and "
@@ -239,14 +243,14 @@ class IdealGas(Choices):
             right = p * v * u / (t * new)
             wrong = (p * new * u / (t * v), p * v * t / (u * new), Fraction(p * v, new), p * u / t)
             steps = (f"p2 = p1 V1 T2 / (T1 V2) = {p} * {v} * {u} / ({t} * {new})",)
-            return Drawn(text + "is its pressure?" + rule, right, " kPa", wrong, steps)
+            return DrawnChoice(text + "is its pressure?" + rule, right, " kPa", wrong, steps)
         gas = Fraction(8314, 1000)
         rule += " R = 8.314 J/(mol K)."
         if level == 3:
             text = f"How many moles of gas fill {v} litres at {p} kPa and {celsius} degrees Celsius?"
             right = p * v / (gas * t)
             wrong = (1000 * right, p * v / (gas * abs(celsius or 1)), right / 10, Fraction(p * v) / (gas * u))
-            return Drawn(text + rule, right, " mol", wrong, (f"n = p V / (R T) = {p} * {v} / (8.314 * {t})",))
+            return DrawnChoice(text + rule, right, " mol", wrong, (f"n = p V / (R T) = {p} * {v} / (8.314 * {t})",))
         if level == 4:
             molar = rng.choice((4, 16, 28, 32, 40, 44, 64, 71))
             text = f"What is the density of a gas of {molar} g/mol at {p} kPa and {celsius} degrees Celsius?"
@@ -257,7 +261,7 @@ class IdealGas(Choices):
                 Fraction(p * molar) / (gas * u),
                 1000 * right,
             )
-            return Drawn(
+            return DrawnChoice(
                 text + rule,
                 right,
                 " g/l",
@@ -274,7 +278,7 @@ class IdealGas(Choices):
         right = amounts * t / (v + w)
         steps = (f"Amounts in proportion: {p} * {v} / {t} + {q} * {w} / {u}", f"times {t} / {v + w}")
         wrong = (Fraction(p * v + q * w, v + w), amounts * u / (v + w), Fraction(p + q, 2), amounts * t / max(v, w))
-        return Drawn(text + rule, right, " kPa", wrong, steps)
+        return DrawnChoice(text + rule, right, " kPa", wrong, steps)
 
 
 class Calorimetry(Choices):
@@ -285,7 +289,7 @@ class Calorimetry(Choices):
 
     WATER, FUSION, ICE = Fraction(4186, 1000), 334, Fraction(21, 10)
 
-    def draw(self, rng: random.Random, level: int) -> Drawn:
+    def draw(self, rng: random.Random, level: int) -> DrawnChoice:
         steps: tuple[str, ...]
         wrong: tuple[Fraction, ...]
         c = self.WATER
@@ -296,7 +300,7 @@ class Calorimetry(Choices):
             text = f"How long does a heater of {power} W take to warm {m} g of water from {cold} to {hot} degrees?"
             right = m * c * (hot - cold) / power
             wrong = (m * c * hot / power, Fraction(m * (hot - cold), power), m * (hot - cold) / c / power, right * 60)
-            return Drawn(text + rule, right, " s", wrong, (f"{m} * 4.186 * ({hot} - {cold}) / {power}",))
+            return DrawnChoice(text + rule, right, " s", wrong, (f"{m} * 4.186 * ({hot} - {cold}) / {power}",))
         if level == 2:
             text = f"{m} g of water at {cold} degrees Celsius and {n} g at {hot} degrees are mixed. What is the "
             text += "temperature?"
@@ -307,7 +311,7 @@ class Calorimetry(Choices):
                 right - cold,
                 Fraction(n * hot, m + n),
             )
-            return Drawn(text + rule, right, " degrees", wrong, (f"({m} * {cold} + {n} * {hot}) / {m + n}",))
+            return DrawnChoice(text + rule, right, " degrees", wrong, (f"({m} * {cold} + {n} * {hot}) / {m + n}",))
         if level == 3:
             metal, heat = (
                 rng.choice((("copper", 385), ("iron", 449), ("lead", 129), ("silver", 235))),
@@ -324,7 +328,7 @@ class Calorimetry(Choices):
                 cold + n * s * heat / (m * c),
             )
             steps = (f"({m} * 4.186 * {cold} + {n} * {s} * {heat}) / ({m} * 4.186 + {n} * {s})",)
-            return Drawn(
+            return DrawnChoice(
                 f"{text}{cold} degrees; no water boils. What is the temperature?{rule}", right, " degrees", wrong, steps
             )
         below = rng.randint(2, 30)
@@ -334,7 +338,7 @@ class Calorimetry(Choices):
             parts = m * self.ICE * below, Fraction(m * self.FUSION), m * c * hot
             steps = (f"Warming the ice: {parts[0]} J", f"Melting: {parts[1]} J", f"Warming the water: {parts[2]} J")
             wrong = (parts[1] + parts[2], parts[0] + parts[2], m * c * (hot + below) + parts[1], m * c * (hot + below))
-            return Drawn(
+            return DrawnChoice(
                 text + rule, sum(parts, Fraction(0)) / 1000, " kJ", tuple(part / 1000 for part in wrong), steps
             )
         ice = rng.randint(5, m // 4)
@@ -352,4 +356,4 @@ class Calorimetry(Choices):
             (m * c * hot - cost) / (m * c),
             Fraction(m * hot - ice * below, m + ice),
         )
-        return Drawn(f"{text}temperature in the end?{rule}", right, " degrees", wrong, steps)
+        return DrawnChoice(f"{text}temperature in the end?{rule}", right, " degrees", wrong, steps)

@@ -81,7 +81,12 @@ class WithTools(Task[Working]):
             max_output,
         )
         self.given = tuple(tools)
-        self.levels, self.splits, self.size, self.certain = task.levels, task.splits, task.size, task.certain
+        self.levels, self.splits, self.size, self.always_solvable = (
+            task.levels,
+            task.splits,
+            task.size,
+            task.always_solvable,
+        )
         self.image_shape = task.image_shape
         self._prepare()
         for kit in self._kits:
@@ -131,8 +136,8 @@ class WithTools(Task[Working]):
     def content(self, state: Working) -> str:
         return self.task.content(state.inner)
 
-    def space(self, level: int) -> Sequence[str] | None:
-        return self.task.space(level)
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        return self.task.enumerate_contents(level)
 
     def turns(self, level: int) -> int:
         """The task's own, the calls, and two that cannot be read."""
@@ -147,8 +152,8 @@ class WithTools(Task[Working]):
     def solve(self, state: Working) -> str:
         return self.task.solve(state.inner)
 
-    def shortcut(self, state: Working) -> str | None:
-        return self.task.shortcut(state.inner)
+    def direct_answer(self, state: Working) -> str | None:
+        return self.task.direct_answer(state.inner)
 
     def sample_action(self, state: Working, rng: random.Random) -> str | None:
         return self.task.sample_action(state.inner, rng)

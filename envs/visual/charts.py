@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, INK, PAPER, Canvas, Point
-from rlvr.envs.visual.seen import Seen, VisualQuestions
+from rlvr.envs.visual.seen import VisualQuestions, VisualState
 
 GOODS = ("apples", "pears", "plums", "figs", "limes", "dates")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -37,8 +37,8 @@ class VisualCharts(VisualQuestions):
 
     kind = "exact"
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
-        makers: Sequence[Callable[[random.Random], Seen]] = {
+    def ask(self, rng: random.Random, level: int) -> VisualState:
+        makers: Sequence[Callable[[random.Random], VisualState]] = {
             1: (bar_value,),
             2: (line_change,),
             3: (pair_sum, stacked_part),
@@ -47,7 +47,7 @@ class VisualCharts(VisualQuestions):
         }[level]
         return rng.choice(makers)(rng)
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         chart: Chart = state.scene
         if "Which" in state.text:
             return rng.choice(GOODS if chart.kind == "pie" else MONTHS)
@@ -76,16 +76,16 @@ def levels_of(rng: random.Random, count: int, lines: int) -> list[int]:
     return [rng.randint(1, 2 * lines) for _ in range(count)]
 
 
-def bar_value(rng: random.Random) -> Seen:
+def bar_value(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(4, 6)
     names = tuple(rng.sample(GOODS, count))
     values = tuple(height * step // 2 for height in levels_of(rng, count, 8))
     name = rng.choice(names)
     chart = Chart("bars", names, (rng.choice(tuple(COLOURS)),), (values,), step, 8)
-    return Seen(chart, f"How many {name} were sold?", str(values[names.index(name)]))
+    return VisualState(chart, f"How many {name} were sold?", str(values[names.index(name)]))
 
 
-def line_change(rng: random.Random) -> Seen:
+def line_change(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(6, 8)
     while True:
         values = tuple(height * step // 2 for height in levels_of(rng, count, 7))
@@ -96,10 +96,10 @@ def line_change(rng: random.Random) -> Seen:
     text = (
         f"By how much does the value change from {MONTHS[first]} to {MONTHS[second]}? Write a fall with a minus sign."
     )
-    return Seen(chart, text, str(values[second] - values[first]), f"{values[first]}, then {values[second]}.")
+    return VisualState(chart, text, str(values[second] - values[first]), f"{values[first]}, then {values[second]}.")
 
 
-def pair_sum(rng: random.Random) -> Seen:
+def pair_sum(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(3, 4)
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(SERIES, 3))
     values = tuple(tuple(height * step // 2 for height in levels_of(rng, count, 7)) for _ in colours)
@@ -107,10 +107,12 @@ def pair_sum(rng: random.Random) -> Seen:
     place = names.index(name)
     total = values[one][place] + values[other][place]
     chart = Chart("bars", names, colours, values, step, 7)
-    return Seen(chart, f"How many {name} are the {colours[one]} and the {colours[other]} bar together?", str(total))
+    return VisualState(
+        chart, f"How many {name} are the {colours[one]} and the {colours[other]} bar together?", str(total)
+    )
 
 
-def stacked_part(rng: random.Random) -> Seen:
+def stacked_part(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(4, 5)
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(SERIES, 3))
     heights = [[rng.randint(1, 5) for _ in range(count)] for _ in colours]
@@ -118,10 +120,10 @@ def stacked_part(rng: random.Random) -> Seen:
     name, part = rng.choice(names), rng.randrange(1, 3)  # the lowest part could be read off the axis
     chart = Chart("stacked", names, colours, values, step, 8)
     text = f"How many {name} is the {colours[part]} part of the bar alone?"
-    return Seen(chart, text, str(values[part][names.index(name)]))
+    return VisualState(chart, text, str(values[part][names.index(name)]))
 
 
-def pie_rank(rng: random.Random) -> Seen:
+def pie_rank(rng: random.Random) -> VisualState:
     """Slices differ by at least 14 degrees, so that their order can be seen."""
     count = rng.randint(5, 6)
     while True:
@@ -144,16 +146,16 @@ def pie_rank(rng: random.Random) -> Seen:
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(tuple(COLOURS), count))
     answer = names[sizes.index(sorted(sizes, reverse=True)[rank])]
     chart = Chart("pie", names, colours, (tuple(sizes),))
-    return Seen(chart, f"Which slice is the {order[rank]}? The colours are named below.", answer)
+    return VisualState(chart, f"Which slice is the {order[rank]}? The colours are named below.", answer)
 
 
-def bars_total(rng: random.Random) -> Seen:
+def bars_total(rng: random.Random) -> VisualState:
     step, count = rng.choice(STEPS), rng.randint(5, 6)
     names = tuple(rng.sample(GOODS, count))
     values = tuple(height * step // 2 for height in levels_of(rng, count, 8))
     text = "How many were sold of the kinds whose bars are higher than the one furthest left, all together?"
     total = sum(value for value in values if value > values[0])
-    return Seen(Chart("bars", names, (rng.choice(tuple(COLOURS)),), (values,), step, 8), text, str(total))
+    return VisualState(Chart("bars", names, (rng.choice(tuple(COLOURS)),), (values,), step, 8), text, str(total))
 
 
 def two_lines(rng: random.Random) -> Chart:
@@ -165,23 +167,23 @@ def two_lines(rng: random.Random) -> Chart:
     return Chart("lines", MONTHS, tuple(rng.sample(SERIES, 2)), values, step, 8)
 
 
-def lines_above(rng: random.Random) -> Seen:
+def lines_above(rng: random.Random) -> VisualState:
     chart = two_lines(rng)
     wanted = rng.randint(0, len(MONTHS))  # all answers alike likely: the two are exchanged in some months
     above = set(rng.sample(range(len(MONTHS)), wanted))
     pairs = [(max(a, b), min(a, b)) if i in above else (min(a, b), max(a, b)) for i, (a, b) in both(chart)]
     chart = chart._replace(values=tuple(zip(*pairs, strict=True)))
     one, other = chart.colours
-    return Seen(chart, f"In how many months is the {one} line above the {other} one?", str(wanted))
+    return VisualState(chart, f"In how many months is the {one} line above the {other} one?", str(wanted))
 
 
-def lines_apart(rng: random.Random) -> Seen:
+def lines_apart(rng: random.Random) -> VisualState:
     while True:
         chart = two_lines(rng)
         gaps = [abs(a - b) for _, (a, b) in both(chart)]
         widest = max(gaps)
         if sorted(gaps)[-2] <= widest - chart.step:
-            return Seen(chart, "Which month has the two lines furthest apart?", MONTHS[gaps.index(widest)])
+            return VisualState(chart, "Which month has the two lines furthest apart?", MONTHS[gaps.index(widest)])
 
 
 def both(chart: Chart) -> list[tuple[int, tuple[int, int]]]:

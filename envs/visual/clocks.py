@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import GREY, INK, UNITS, Canvas, on_circle, regular
-from rlvr.envs.visual.seen import LOOK, Seen, VisualQuestions
+from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
 ROUND = 720  # minutes on a face
 TIME = re.compile(r"0?([1-9]|1[0-2]):([0-5][0-9])")
@@ -17,7 +17,7 @@ HANDS = ((25, 25, 25), (24, 88, 200), (20, 120, 60), (140, 60, 180))
 FACES = ((255, 255, 255), (250, 246, 232), (232, 240, 250))
 
 
-class Face(NamedTuple):
+class ClockFace(NamedTuple):
     """A clock: minutes past twelve, degrees that the face is turned by, whether it is seen in a mirror, its dress.
 
     ``marks`` is "numbers", "ticks", or "dots" (twelve dots, and a red disc at twelve).
@@ -39,21 +39,21 @@ class VisualClocks(VisualQuestions):
     kind = "checked"
     system = f"{LOOK} A time is written like 7:05, without am or pm."
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         hands, paint = rng.randrange(len(HANDS)), rng.randrange(len(FACES))
         if level <= 3:
             minutes = rng.randrange(0, ROUND, 5) if level == 1 else rng.randrange(ROUND)
             marks = ("numbers", "ticks", "dots")[level - 1]
-            face = Face(minutes, marks, 30 * rng.randrange(1, 12) if level == 3 else 0, False, hands, paint)
+            face = ClockFace(minutes, marks, 30 * rng.randrange(1, 12) if level == 3 else 0, False, hands, paint)
             text = "What time does the clock show?"
             if level == 3:
                 text += " The red disc is at twelve."
-            return Seen((face,), text, told(minutes), hands_of(minutes))
+            return VisualState((face,), text, told(minutes), hands_of(minutes))
         first, second = rng.sample(range(ROUND), 2)
         turns = [30 * rng.randrange(12) if level == 5 else 0 for _ in range(2)]
         marks = "numbers" if level == 4 else "dots"
         scene = tuple(
-            Face(minutes, marks, turn, level == 5, hands, paint)
+            ClockFace(minutes, marks, turn, level == 5, hands, paint)
             for minutes, turn in zip((first, second), turns, strict=True)
         )
         text = "The clock on the right shows a later time than the one on the left, less than twelve hours later. "
@@ -61,19 +61,19 @@ class VisualClocks(VisualQuestions):
             text += "Both are seen in a mirror; the red disc is at twelve. "
         text += "How many minutes later is it?"
         working = f"Left {told(first)}, right {told(second)}."
-        return Seen(scene, text, str((second - first) % ROUND), working)
+        return VisualState(scene, text, str((second - first) % ROUND), working)
 
-    def content(self, state: Seen) -> str:
+    def content(self, state: VisualState) -> str:
         """The times and how they are marked; a clock in other colours is the same task."""
         return "; ".join(f"{marks} {minutes} {turn} {mirror}" for minutes, marks, turn, mirror, _, _ in state.scene)
 
-    def space(self, level: int) -> Sequence[str] | None:
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
         if level > 2:
             return None
         marks, step = (("numbers", 5), ("ticks", 1))[level - 1]
         return [f"{marks} {minutes} 0 False" for minutes in range(0, ROUND, step)]
 
-    def check(self, state: Seen, answer: str) -> str | None:
+    def check(self, state: VisualState, answer: str) -> str | None:
         said = answer.strip()
         if len(state.scene) == 2:
             if not (said.isascii() and said.isdecimal() and len(said) <= 6):
@@ -84,10 +84,10 @@ class VisualClocks(VisualQuestions):
             raise ValueError("the answer is not a time such as 7:05")
         return None if told(int(read[1]) % 12 * 60 + int(read[2])) == state.answer else "another time"
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         return str(rng.randrange(1, ROUND)) if len(state.scene) == 2 else told(rng.randrange(ROUND))
 
-    def sketch(self, scene: tuple[Face, ...], canvas: Canvas) -> None:
+    def sketch(self, scene: tuple[ClockFace, ...], canvas: Canvas) -> None:
         if len(scene) == 1:
             clock(canvas, scene[0], (UNITS / 2, UNITS / 2), 140)
         else:
@@ -104,7 +104,7 @@ def hands_of(minutes: int) -> str:
     return f"The short hand is {past} minutes past {hour or 12}, and the long hand stands at minute {past}."
 
 
-def clock(canvas: Canvas, face: Face, centre: tuple[float, float], radius: float) -> None:
+def clock(canvas: Canvas, face: ClockFace, centre: tuple[float, float], radius: float) -> None:
     """One face; in a mirror everything runs the other way round but the letters."""
 
     def at(length: float, degrees: float) -> tuple[float, float]:

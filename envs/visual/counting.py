@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, GREY, SHAPES, UNITS, Canvas, shape
-from rlvr.envs.visual.seen import Seen, VisualQuestions
+from rlvr.envs.visual.seen import VisualQuestions, VisualState
 
 MOST = (9, 11, 13, 15, 18)  # the largest answer of each level
 OTHERS = ((3, 8), (5, 12), (6, 14), (8, 16), (10, 20))  # how many other shapes there are
@@ -18,7 +18,7 @@ CLEAR = 20.0  # no centre is so near to the ring that one could doubt on which s
 TRIES = 400
 
 
-class Drawn(NamedTuple):
+class CountedScene(NamedTuple):
     """One shape; ``turn`` in degrees."""
 
     kind: str
@@ -32,7 +32,7 @@ class Drawn(NamedTuple):
 class Crowd(NamedTuple):
     """The shapes, in the order in which they are drawn, and the centre of the ring, if there is one."""
 
-    shapes: tuple[Drawn, ...]
+    shapes: tuple[CountedScene, ...]
     ring: tuple[float, float] | None = None
 
 
@@ -42,18 +42,18 @@ class VisualCounting(VisualQuestions):
     alike likely.
     """
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         kind, colour = rng.choice(SHAPES), rng.choice(tuple(COLOURS))
         ring = (rng.uniform(115, UNITS - 115), rng.uniform(115, UNITS - 115)) if level >= 4 else None
         text, counts = question(level, kind, colour, ring)
         wanted, others = rng.randint(0, MOST[level - 1]), rng.randint(*OTHERS[level - 1])
-        shapes: list[Drawn] = []
+        shapes: list[CountedScene] = []
         for number in range(wanted + others):
             shapes.append(placed(rng, level, shapes, ring, counts, number < wanted, (kind, colour)))
         rng.shuffle(shapes)
         found = sum(map(counts, shapes))
         working = f"There are {len(shapes)} shapes. Going through them, {found} are counted."
-        return Seen(Crowd(tuple(shapes), ring), text, str(found), working)
+        return VisualState(Crowd(tuple(shapes), ring), text, str(found), working)
 
     def sketch(self, scene: Crowd, canvas: Canvas) -> None:
         if scene.ring is not None:
@@ -61,13 +61,13 @@ class VisualCounting(VisualQuestions):
         for each in scene.shapes:
             shape(canvas, each.kind, (each.x, each.y), each.radius, COLOURS[each.colour], each.turn)
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         return str(rng.randint(0, MOST[-1]))
 
 
 def question(
     level: int, kind: str, colour: str, ring: tuple[float, float] | None
-) -> tuple[str, Callable[[Drawn], bool]]:
+) -> tuple[str, Callable[[CountedScene], bool]]:
     """The words of a question, and which shapes it counts."""
     plural = {"cross": "crosses"}.get(kind, f"{kind}s")
     if level == 1:
@@ -91,12 +91,12 @@ def inside(x: float, y: float, ring: tuple[float, float] | None) -> bool:
 def placed(
     rng: random.Random,
     level: int,
-    others: list[Drawn],
+    others: list[CountedScene],
     ring: tuple[float, float] | None,
-    counts: Callable[[Drawn], bool],
+    counts: Callable[[CountedScene], bool],
     wanted: bool,
     like: tuple[str, str],
-) -> Drawn:
+) -> CountedScene:
     """A shape that is counted, or is not, apart from the others; nearer to them when there is little room.
 
     Half of those that are not counted share the asked kind or colour, so that neither alone tells.
@@ -108,7 +108,7 @@ def placed(
         x, y = (round(rng.uniform(radius + 5, UNITS - radius - 5), 1) for _ in range(2))
         kind = like[0] if rng.random() < 0.4 else rng.choice(SHAPES)
         colour = like[1] if rng.random() < 0.4 else rng.choice(tuple(COLOURS))
-        each = Drawn(kind, colour, x, y, radius, rng.randrange(0, 360, 5))
+        each = CountedScene(kind, colour, x, y, radius, rng.randrange(0, 360, 5))
         if counts(each) != wanted or (ring is not None and abs(math.dist((x, y), ring) - RING) < CLEAR):
             continue
         gap = max(0.6, apart * 0.97 ** (attempt // TRIES))

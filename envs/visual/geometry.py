@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from rlvr.envs.rewards.tasks import whole_numbers
 from rlvr.envs.visual.canvas import COLOURS, INK, UNITS, Canvas, Point, on_circle_radians
-from rlvr.envs.visual.seen import Seen, VisualQuestions
+from rlvr.envs.visual.seen import VisualQuestions, VisualState
 
 SIZE = 10  # squares of a grid, each way
 LEFT, TOP, WIDE = 30.0, 16.0, 29.0  # of the grid; one square is WIDE units
@@ -29,7 +29,7 @@ class Polygon(NamedTuple):
     corners: tuple[Cell, ...]
 
 
-class Angles(NamedTuple):
+class AngleFigure(NamedTuple):
     """Corners of a figure, a label for each, and whether its sides go on beyond its last corner to the asked angle."""
 
     corners: tuple[Point, ...]
@@ -52,10 +52,10 @@ class VisualGeometry(VisualQuestions):
 
     kind = "checked"
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         return (squares, triangle, angle, figure, moved)[level - 1](rng)
 
-    def check(self, state: Seen, answer: str) -> str | None:
+    def check(self, state: VisualState, answer: str) -> str | None:
         if isinstance(state.scene, Mirror):
             said = whole_numbers(answer, 2)
             return None if f"{said[0]}, {said[1]}" == state.answer else "another point"
@@ -66,15 +66,15 @@ class VisualGeometry(VisualQuestions):
         twice = 2 * int(whole) + (half[:1] == "5")
         return None if twice == round(2 * float(state.answer)) else "another number"
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         if isinstance(state.scene, Mirror):
             return f"{rng.randint(0, SIZE)}, {rng.randint(0, SIZE)}"
-        if isinstance(state.scene, Angles):
+        if isinstance(state.scene, AngleFigure):
             return str(rng.randint(20, 150))
         return str(rng.randint(4, 60) / 2).removesuffix(".0")
 
     def sketch(self, scene: Any, canvas: Canvas) -> None:
-        if isinstance(scene, Angles):
+        if isinstance(scene, AngleFigure):
             sketch_angles(canvas, scene)
             return
         if isinstance(scene, Region):
@@ -106,7 +106,7 @@ def grid(canvas: Canvas, numbered: bool) -> None:
 # areas
 
 
-def squares(rng: random.Random) -> Seen:
+def squares(rng: random.Random) -> VisualState:
     count = rng.randint(6, 30)
     found = [(rng.randrange(2, 8), rng.randrange(2, 8))]
     while len(found) < count:
@@ -116,21 +116,21 @@ def squares(rng: random.Random) -> Seen:
         if cell not in found and 0 <= cell[0] < SIZE and 0 <= cell[1] < SIZE:
             found.append(cell)
     text = "Each square of the grid has an area of 1. What is the area of the blue region?"
-    return Seen(Region(tuple(sorted(found))), text, str(count))
+    return VisualState(Region(tuple(sorted(found))), text, str(count))
 
 
 AREA = "Each square of the grid has an area of 1. What is the area of the blue figure?"
 
 
-def triangle(rng: random.Random) -> Seen:
+def triangle(rng: random.Random) -> VisualState:
     while True:
         corners = tuple((rng.randint(0, SIZE), rng.randint(0, SIZE)) for _ in range(3))
         twice = twice_area(corners)
         if 6 <= twice <= 60:
-            return Seen(Polygon(corners), AREA, halved(twice))
+            return VisualState(Polygon(corners), AREA, halved(twice))
 
 
-def figure(rng: random.Random) -> Seen:
+def figure(rng: random.Random) -> VisualState:
     """Corners in the order in which they are seen from a place within, so that no sides cross."""
     while True:
         count = rng.randint(5, 7)
@@ -143,7 +143,7 @@ def figure(rng: random.Random) -> Seen:
         steps = [(b - a) % (2 * math.pi) for a, b in pairwise(turns)]
         near = min(math.dist(c, middle) for c in corners)
         if min(steps) > 0.35 and max(steps) < 2.8 and near > 1.2 and not flat(corners):
-            return Seen(Polygon(tuple(corners)), AREA, halved(twice_area(tuple(corners))))
+            return VisualState(Polygon(tuple(corners)), AREA, halved(twice_area(tuple(corners))))
 
 
 def flat(corners: list[Cell]) -> bool:
@@ -164,7 +164,7 @@ def halved(twice: int) -> str:
 # angles
 
 
-def angle(rng: random.Random) -> Seen:
+def angle(rng: random.Random) -> VisualState:
     """A triangle or a figure of four corners with one angle missing; the asked one may lie outside."""
     count, outside = rng.choice((3, 4)), rng.random() < 0.5
     centre = UNITS / 2, UNITS / 2
@@ -183,7 +183,7 @@ def angle(rng: random.Random) -> Seen:
         labels = (*(f"{value}°" for value in rounded[:-1]), "x")
         text = "How many degrees has the angle x?"
         working = f"The angles add up to {180 * (count - 2)}; the one at x is {rounded[-1]}."
-        return Seen(Angles(tuple(rounded_places(places)), labels, outside), text, str(asked), working)
+        return VisualState(AngleFigure(tuple(rounded_places(places)), labels, outside), text, str(asked), working)
 
 
 def rounded_places(places: list[Point]) -> list[Point]:
@@ -199,7 +199,7 @@ def corner_angle(places: list[Point], i: int) -> float:
     return math.degrees(min(turn, 2 * math.pi - turn))
 
 
-def sketch_angles(canvas: Canvas, scene: Angles) -> None:
+def sketch_angles(canvas: Canvas, scene: AngleFigure) -> None:
     corners = scene.corners
     canvas.polygon(corners, None, INK, 2)
     for i, (here, label) in enumerate(zip(corners, scene.labels, strict=True)):
@@ -227,7 +227,7 @@ def towards(here: Point, there: Point, length: float) -> Point:
 # mirror images
 
 
-def moved(rng: random.Random) -> Seen:
+def moved(rng: random.Random) -> VisualState:
     turned = rng.random() < 0.4
     while True:
         point = rng.randint(0, SIZE), rng.randint(0, SIZE)
@@ -244,7 +244,7 @@ def moved(rng: random.Random) -> Seen:
             text = "The black point is reflected in the red line. Where does it come to lie?"
         if image != point and all(0 <= number <= SIZE for number in image):
             text += " Give its coordinates, such as 3, 7."
-            return Seen(Mirror(point, line), text, f"{image[0]}, {image[1]}")
+            return VisualState(Mirror(point, line), text, f"{image[0]}, {image[1]}")
 
 
 def reflected(rng: random.Random, point: Cell, one: Cell) -> tuple[tuple[Cell, Cell], Cell]:

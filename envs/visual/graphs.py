@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rlvr.envs.rewards.answers import items
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
-from rlvr.envs.visual.seen import LOOK, Seen, VisualQuestions
+from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
 NODES = (8, 10, 8, 9, 11)
 EDGES = (11, 14, 14, 20, 26)
@@ -40,7 +40,7 @@ class VisualGraphs(VisualQuestions):
     kind = "checked"
     system = f"{LOOK} A way is written as its nodes in order, such as A, C, B."
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         while True:
             places = spread(rng, NODES[level - 1])
             edges = joined(rng, places, EDGES[level - 1], weighted=level >= 3, directed=level >= 4)
@@ -53,9 +53,9 @@ class VisualGraphs(VisualQuestions):
         text += "the one with the smallest sum of lengths." if graph.weighted else "the one with the fewest lines."
         if graph.directed:
             text += " Arrows can only be followed in their direction."
-        return Seen(graph, text, ", ".join(LETTERS[node] for node in way))
+        return VisualState(graph, text, ", ".join(LETTERS[node] for node in way))
 
-    def check(self, state: Seen, answer: str) -> str | None:
+    def check(self, state: VisualState, answer: str) -> str | None:
         graph: Graph = state.scene
         named = [name.upper() for name in items(answer.replace("->", ",").replace("→", ","))]
         known = LETTERS[: len(graph.places)]
@@ -71,7 +71,7 @@ class VisualGraphs(VisualQuestions):
             length += lengths[one][other]
         return None if length == shortest(graph)[1] else "there is a shorter way"
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         """From the start over some nodes to the goal, which the question names."""
         graph: Graph = state.scene
         others = [node for node in range(len(graph.places)) if node not in (graph.start, graph.goal)]

@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, GREY, INK, SHAPES, Canvas, Point, shape
-from rlvr.envs.visual.seen import LOOK, Seen, VisualQuestions
+from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
 PAINTS = ("red", "blue", "green", "yellow", "purple", "black")
 COUNTS, SIZES = (1, 2, 3, 4), (0, 1, 2)  # sizes: small, middle, large
@@ -34,7 +34,7 @@ class Panel(NamedTuple):
     size: int
 
 
-class Matrix(NamedTuple):
+class SymbolMatrix(NamedTuple):
     """Eight panels row by row, of which the ninth is missing, and eight options."""
 
     panels: tuple[Panel, ...]
@@ -51,7 +51,7 @@ class VisualMatrices(VisualQuestions):
     options = MappingProxyType({"letters": LETTERS})
     system = f"{LOOK} The answer is one letter."
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         ruled = rng.sample(tuple(VALUES), min(level, 4))
         grid: dict[str, list[list[str | int]]] = {}
         said = []
@@ -69,12 +69,14 @@ class VisualMatrices(VisualQuestions):
         ]
         rng.shuffle(options)
         text = "Each row of the matrix follows the same rules. Which of the panels A to H belongs in place of the ?"
-        return Seen(Matrix(tuple(panels), tuple(options)), text, LETTERS[options.index(right)], "; ".join(said))
+        return VisualState(
+            SymbolMatrix(tuple(panels), tuple(options)), text, LETTERS[options.index(right)], "; ".join(said)
+        )
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         return rng.choice(LETTERS)
 
-    def sketch(self, scene: Matrix, canvas: Canvas) -> None:
+    def sketch(self, scene: SymbolMatrix, canvas: Canvas) -> None:
         side = 62.0
         for place in range(9):
             left, top = 75 + side * (place % 3), 3 + side * (place // 3)

@@ -7,7 +7,7 @@ from collections import deque
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import COLOURS, INK, UNITS, Canvas, star
-from rlvr.envs.visual.seen import LOOK, Seen, VisualQuestions
+from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
 SIZES = (5, 7, 9, 11, 14)
 SHORTEST = (7, 10, 14, 20, 26)  # steps of the shortest way, at least
@@ -37,7 +37,7 @@ class VisualMazes(VisualQuestions):
     system = f"{LOOK} A way is written as letters, one for each cell: U (up), D (down), L (left), R (right)."
     fine = 1
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         size = SIZES[level - 1]
         while True:
             cells = carved(rng, size, LOOPS[level - 1])
@@ -46,9 +46,9 @@ class VisualMazes(VisualQuestions):
             way = shortest(maze)
             if len(way) >= SHORTEST[level - 1]:
                 text = "The black lines are walls. Give a way from the red disc to the green star, such as URRD."
-                return Seen(maze, text, way)
+                return VisualState(maze, text, way)
 
-    def check(self, state: Seen, answer: str) -> str | None:
+    def check(self, state: VisualState, answer: str) -> str | None:
         moves = "".join(answer.replace(",", " ").split()).upper()
         if not moves or len(moves) > MOST_MOVES or not set(moves) <= STEPS.keys():
             raise ValueError(f"the answer is not at most {MOST_MOVES} of the letters U, D, L and R")
@@ -60,7 +60,7 @@ class VisualMazes(VisualQuestions):
             place = stepped(place, move)
         return None if place == maze.goal else "the way does not end at the goal"
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         return "".join(rng.choices("UDLR", k=rng.randint(5, 12)))
 
     def sketch(self, scene: Maze, canvas: Canvas) -> None:

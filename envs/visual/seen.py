@@ -51,7 +51,7 @@ class Visual(Task[S], Generic[S]):
         raise NotImplementedError
 
 
-class Seen(NamedTuple):
+class VisualState(NamedTuple):
     """A scene, what is asked about it, the answer, and how an expert comes to it."""
 
     scene: Any
@@ -60,7 +60,7 @@ class Seen(NamedTuple):
     working: str = ""
 
 
-class VisualQuestions(Visual[Seen]):
+class VisualQuestions(Visual[VisualState]):
     """One question about one picture, one turn. A subclass writes ``ask``, ``sketch`` and ``guess``.
 
     Attributes:
@@ -76,7 +76,7 @@ class VisualQuestions(Visual[Seen]):
         super().__init__(side=side)
         self._grade: Callable[..., Verdict] | None = None if self.kind == "checked" else grader(self.kind)
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         """A new scene and question of this level, drawn from ``rng`` alone."""
         raise NotImplementedError
 
@@ -84,11 +84,11 @@ class VisualQuestions(Visual[Seen]):
         """Draw the scene."""
         raise NotImplementedError
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         """An answer of the right form, for the random agent."""
         raise NotImplementedError
 
-    def check(self, state: Seen, answer: str) -> str | None:
+    def check(self, state: VisualState, answer: str) -> str | None:
         """Why an answer is wrong, or None for a right one, where several may be right.
 
         Raises:
@@ -96,36 +96,36 @@ class VisualQuestions(Visual[Seen]):
         """
         raise NotImplementedError
 
-    def start(self, rng: random.Random, level: int) -> Seen:
+    def start(self, rng: random.Random, level: int) -> VisualState:
         return self.ask(rng, level)
 
-    def content(self, state: Seen) -> str:
+    def content(self, state: VisualState) -> str:
         return f"{state.text}\n{state.scene!r}"
 
-    def observe(self, state: Seen) -> str:
+    def observe(self, state: VisualState) -> str:
         return state.text
 
-    def paint(self, state: Seen, canvas: Canvas) -> None:
+    def paint(self, state: VisualState, canvas: Canvas) -> None:
         self.sketch(state.scene, canvas)
 
-    def apply(self, state: Seen, action: str) -> Transition:
+    def apply(self, state: VisualState, action: str) -> Transition:
         if self._grade is None:
             verdict = self._checked(action, state)
         else:
             verdict = self._grade(action, state.answer, **self.options)
         return Transition(state, verdict, terminated=True)
 
-    def solve(self, state: Seen) -> str:
-        answer = self.shortcut(state)
+    def solve(self, state: VisualState) -> str:
+        answer = self.direct_answer(state)
         return f"{state.working}\n{answer}" if state.working else answer
 
-    def shortcut(self, state: Seen) -> str:
+    def direct_answer(self, state: VisualState) -> str:
         return f"\\boxed{{{state.answer}}}"
 
-    def sample_action(self, state: Seen, rng: random.Random) -> str:
+    def sample_action(self, state: VisualState, rng: random.Random) -> str:
         return f"\\boxed{{{self.guess(state, rng)}}}"
 
-    def _checked(self, reply: str, state: Seen) -> Verdict:
+    def _checked(self, reply: str, state: VisualState) -> Verdict:
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)

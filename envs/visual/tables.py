@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas
-from rlvr.envs.visual.seen import Seen, VisualQuestions
+from rlvr.envs.visual.seen import VisualQuestions, VisualState
 
 PEOPLE = ("Ann", "Ben", "Cleo", "Dan", "Eva", "Finn", "Gus", "Hana", "Ivo")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun")
@@ -16,7 +16,7 @@ TINTS = {"yellow": (255, 240, 140), "green": (190, 235, 190), "blue": (190, 215,
 HEAD = (230, 230, 230)
 
 
-class Table(NamedTuple):
+class DrawnTable(NamedTuple):
     """``cells[row][column]``; ``tints`` names a colour for each cell, "" for none."""
 
     rows: tuple[str, ...]
@@ -31,17 +31,17 @@ class VisualTables(VisualQuestions):
     colour in some columns. Rows and columns stand in any order.
     """
 
-    def ask(self, rng: random.Random, level: int) -> Seen:
+    def ask(self, rng: random.Random, level: int) -> VisualState:
         while True:
             table = filled(rng, *SHAPES[level - 1], tinted=level == 5)
             text, answer, working = QUESTIONS[level - 1](rng, table)
             if not any(answer in row for row in table.cells):
-                return Seen(table, text, str(answer), working)
+                return VisualState(table, text, str(answer), working)
 
-    def guess(self, state: Seen, rng: random.Random) -> str:
+    def guess(self, state: VisualState, rng: random.Random) -> str:
         return str(rng.randint(-99, 99) if "exceed" in state.text else rng.randint(20, 500))
 
-    def sketch(self, scene: Table, canvas: Canvas) -> None:
+    def sketch(self, scene: DrawnTable, canvas: Canvas) -> None:
         wide, high = (UNITS - 16) / (len(scene.columns) + 1), min(38.0, (UNITS - 16) / (len(scene.rows) + 1))
         top = (UNITS - high * (len(scene.rows) + 1)) / 2
         for row in range(len(scene.rows) + 1):
@@ -57,17 +57,17 @@ class VisualTables(VisualQuestions):
                 canvas.text((left + wide / 2, upper + high / 2), words, 14 if len(scene.columns) < 6 else 13)
 
 
-def filled(rng: random.Random, height: int, width: int, tinted: bool) -> Table:
+def filled(rng: random.Random, height: int, width: int, tinted: bool) -> DrawnTable:
     rows, columns = rng.sample(PEOPLE[: height + 1], height), rng.sample(MONTHS[: max(width, 4)], width)
     cells = tuple(tuple(rng.randint(2, 99) for _ in columns) for _ in rows)
     tints = tuple(tuple(rng.choice(["", "", *TINTS]) if tinted else "" for _ in columns) for _ in rows)
-    return Table(tuple(rows), tuple(columns), cells, tints)
+    return DrawnTable(tuple(rows), tuple(columns), cells, tints)
 
 
-Asked = tuple[str, int, str]
+QuestionTask = tuple[str, int, str]
 
 
-def two_cells(rng: random.Random, table: Table) -> Asked:
+def two_cells(rng: random.Random, table: DrawnTable) -> QuestionTask:
     column = rng.randrange(len(table.columns))
     rows = sorted(rng.sample(range(len(table.rows)), 2), key=lambda row: table.rows[row])
     values = [table.cells[row][column] for row in rows]
@@ -75,20 +75,20 @@ def two_cells(rng: random.Random, table: Table) -> Asked:
     return f"How much did {names} have in {table.columns[column]} together?", sum(values), added(values)
 
 
-def column_total(rng: random.Random, table: Table) -> Asked:
+def column_total(rng: random.Random, table: DrawnTable) -> QuestionTask:
     column = rng.randrange(len(table.columns))
     values = [row[column] for row in table.cells]
     return f"How much did all of them have in {table.columns[column]} together?", sum(values), added(values)
 
 
-def row_difference(rng: random.Random, table: Table) -> Asked:
+def row_difference(rng: random.Random, table: DrawnTable) -> QuestionTask:
     one, other = rng.sample(range(len(table.rows)), 2)
     totals = sum(table.cells[one]), sum(table.cells[other])
     text = f"By how much does {table.rows[one]}'s total over all months exceed {table.rows[other]}'s? "
     return text + "Write less with a minus sign.", totals[0] - totals[1], f"{totals[0]} and {totals[1]}."
 
 
-def where_above(rng: random.Random, table: Table) -> Asked:
+def where_above(rng: random.Random, table: DrawnTable) -> QuestionTask:
     one, other = rng.sample(range(len(table.columns)), 2)
     bound = rng.choice((30, 40, 50, 60))
     values = [row[other] for row in table.cells if row[one] > bound]
@@ -96,7 +96,7 @@ def where_above(rng: random.Random, table: Table) -> Asked:
     return text + f"How much did they have in {table.columns[other]} together?", sum(values), added(values)
 
 
-def tinted_sum(rng: random.Random, table: Table) -> Asked:
+def tinted_sum(rng: random.Random, table: DrawnTable) -> QuestionTask:
     tint, columns = rng.choice(tuple(TINTS)), sorted(rng.sample(range(len(table.columns)), 2))
     first, last = columns
     pairs = [
@@ -113,7 +113,7 @@ def added(values: list[int]) -> str:
     return f"{' + '.join(map(str, values)) or 'none'} = {sum(values)}"
 
 
-QUESTIONS: tuple[Callable[[random.Random, Table], Asked], ...] = (
+QUESTIONS: tuple[Callable[[random.Random, DrawnTable], QuestionTask], ...] = (
     two_cells,
     column_total,
     row_difference,

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Grammar
 from rlvr.envs.worlds.explorer import fetch, go_to, known, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import BOXES, COLOURS, ITEMS, MATERIALS, ROOMS, SIGNS, TREASURES, WOODS
 from rlvr.envs.worlds.world import (
     ACTIONS,
@@ -35,7 +35,7 @@ from rlvr.envs.worlds.world import (
 )
 
 
-class Shape(NamedTuple):
+class AdventureLevel(NamedTuple):
     """A level: rooms in each region, boxes, things that do not matter, keys that fit nothing, whether signs tell."""
 
     regions: tuple[int, ...]
@@ -46,15 +46,15 @@ class Shape(NamedTuple):
 
 
 LEVELS = (
-    Shape((3, 1), 1, 2, 0, False),
-    Shape((3, 2), 2, 4, 1, False),
-    Shape((3, 3, 2), 3, 5, 1, True),
-    Shape((4, 3, 3), 4, 7, 2, True),
-    Shape((4, 4, 3, 3), 5, 9, 3, True),
+    AdventureLevel((3, 1), 1, 2, 0, False),
+    AdventureLevel((3, 2), 2, 4, 1, False),
+    AdventureLevel((3, 3, 2), 3, 5, 1, True),
+    AdventureLevel((4, 3, 3), 4, 7, 2, True),
+    AdventureLevel((4, 4, 3, 3), 5, 9, 3, True),
 )
 
 
-class House(NamedTuple):
+class AdventureHouse(NamedTuple):
     """A house, where home is and what to bring there."""
 
     world: World
@@ -63,7 +63,7 @@ class House(NamedTuple):
     signs: bool
 
 
-class TextAdventure(Game[House]):
+class TextAdventure(WorldGame[AdventureHouse]):
     """Find a thing behind locked doors and bring it where it belongs.
 
     Levels 1 to 5: 4, 5, 8, 10 and 14 rooms with 2, 2, 3, 3 and 4 locks; from level 2 on keys that fit nothing.
@@ -74,7 +74,7 @@ class TextAdventure(Game[House]):
     grammar = Grammar(GO, LOOK, EXAMINE, TAKE, DROP, PUT, OPEN, CLOSE, UNLOCK, INVENTORY)
     limits = (40, 50, 90, 110, 170)
 
-    def begin(self, rng: random.Random, level: int) -> House:
+    def begin(self, rng: random.Random, level: int) -> AdventureHouse:
         shape = LEVELS[level - 1]
         names = rng.sample(ROOMS, sum(shape.regions))
         regions, used = [], 0
@@ -107,9 +107,9 @@ class TextAdventure(Game[House]):
             things.append((Thing(key, text=text), rng.choice(spots)))
         spots = [*names, *boxes]
         things += [(Thing(name), rng.choice(spots)) for name in rng.sample(ITEMS, shape.clutter)]
-        return House(world_of(exits, names[0], things, doors, capacity=4), names[0], treasure, shape.signs)
+        return AdventureHouse(world_of(exits, names[0], things, doors, capacity=4), names[0], treasure, shape.signs)
 
-    def rules(self, now: House) -> str:
+    def rules(self, now: AdventureHouse) -> str:
         tell = (
             "Signs tell which key fits which lock: examine a key to see its sign."
             if now.signs
@@ -122,18 +122,18 @@ class TextAdventure(Game[House]):
             "You can carry 4 things."
         )
 
-    def view(self, now: House) -> str:
+    def view(self, now: AdventureHouse) -> str:
         return now.world.view()
 
-    def act(self, now: House, command: Command) -> Outcome:
+    def act(self, now: AdventureHouse, command: Command) -> CommandOutcome:
         world, said = perform(now.world, command)
         won = world.place(now.treasure) == now.home
-        return Outcome(now._replace(world=world), said, won or None)
+        return CommandOutcome(now._replace(world=world), said, won or None)
 
-    def options(self, now: House) -> list[str]:
+    def options(self, now: AdventureHouse) -> list[str]:
         return possible(now.world, ACTIONS)
 
-    def plan(self, now: House) -> str:
+    def plan(self, now: AdventureHouse) -> str:
         world = now.world
         if world.has(now.treasure):
             return f"drop {now.treasure}" if world.here == now.home else go_to(world, now.home) or "look"
@@ -177,7 +177,7 @@ def _keys_seen(world: World) -> list[str]:
     return [thing.name for thing in world.plan.things if thing.name.endswith(" key") and known(world, thing.name)]
 
 
-def _recognised(now: House, key: str) -> bool:
+def _recognised(now: AdventureHouse, key: str) -> bool:
     return known(now.world, key) and (not now.signs or key in now.world.examined)
 
 
@@ -185,7 +185,7 @@ def _to_lock(world: World, rooms: tuple[str, ...]) -> str:
     return next(filter(None, (go_to(world, room) for room in rooms)), "look")
 
 
-def _spent_key(now: House) -> str:
+def _spent_key(now: AdventureHouse) -> str:
     """What to put down when the hands are full: a key that is of no more use, else anything."""
     needed = {key for _, _, key in _known_locks(now.world)}
     held = now.world.inside(YOU)

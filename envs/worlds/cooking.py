@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import fetch, go_to, known, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.world import (
     ACTIONS,
     DROP,
@@ -54,7 +54,7 @@ DONE = {
 DISHES = tuple("stew salad gratin soup pie casserole curry chutney".split())
 
 
-class Shape(NamedTuple):
+class CookingLevel(NamedTuple):
     """A level: rooms beside the kitchen, ingredients, the most preparations of one, foods that are not needed."""
 
     rooms: int
@@ -63,7 +63,13 @@ class Shape(NamedTuple):
     clutter: int
 
 
-LEVELS = (Shape(1, 1, 2, 2), Shape(2, 2, 2, 2), Shape(3, 3, 2, 3), Shape(5, 4, 3, 4), Shape(7, 5, 3, 6))
+LEVELS = (
+    CookingLevel(1, 1, 2, 2),
+    CookingLevel(2, 2, 2, 2),
+    CookingLevel(3, 3, 2, 3),
+    CookingLevel(5, 4, 3, 4),
+    CookingLevel(7, 5, 3, 6),
+)
 
 
 class Meal(NamedTuple):
@@ -82,7 +88,7 @@ class Meal(NamedTuple):
     bowl: tuple[str, ...] = ()
 
 
-class Cooking(Game[Meal]):
+class Cooking(WorldGame[Meal]):
     """Find ingredients and cook a dish by its recipe.
 
     Levels 1 to 5: 1 to 5 ingredients with up to 2, 2, 2, 3 and 3 preparations each, in 2, 3, 4, 6 and 8 rooms.
@@ -142,7 +148,7 @@ class Cooking(Game[Meal]):
     def view(self, now: Meal) -> str:
         return now.world.view()
 
-    def act(self, now: Meal, command: Command) -> Outcome:
+    def act(self, now: Meal, command: Command) -> CommandOutcome:
         if command.verb in NEEDS:
             return _prepare(now, command)
         if command.verb == "add":
@@ -150,7 +156,7 @@ class Cooking(Game[Meal]):
         if command.verb == "serve":
             return _serve(now)
         world, said = perform(now.world, command)
-        return Outcome(now._replace(world=world), said)
+        return CommandOutcome(now._replace(world=world), said)
 
     def options(self, now: Meal) -> list[str]:
         world = now.world
@@ -193,42 +199,42 @@ def _preparations(rng: random.Random, most: int) -> tuple[str, ...]:
     return tuple(rng.choice(kinds[i]) for i in sorted(rng.sample(range(3), count)))
 
 
-def _prepare(now: Meal, command: Command) -> Outcome:
+def _prepare(now: Meal, command: Command) -> CommandOutcome:
     world, verb = now.world, command.verb
     foods = [name for name in world.inside(YOU) if name in FOODS]
     food, told = choose(command.first, foods, f"You do not carry that. You can {verb}:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     tools = [name for name in world.in_reach() if name in NEEDS.values()]
     tool, told = choose(command.second, tools, f"You need the {NEEDS[verb]} for that. Here are the tools:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     if tool != NEEDS[verb]:
-        return Outcome(now, f"You cannot {verb} with the {tool}; you need the {NEEDS[verb]}.")
+        return CommandOutcome(now, f"You cannot {verb} with the {tool}; you need the {NEEDS[verb]}.")
     if verb in TOOLS and not world.has(tool):
-        return Outcome(now, f"Take the {tool} first.")
+        return CommandOutcome(now, f"Take the {tool} first.")
     world = world.mark(food, DONE[verb])
-    return Outcome(now._replace(world=world, done=(*now.done, (food, verb))), f"The {food} is {DONE[verb]} now.")
+    return CommandOutcome(now._replace(world=world, done=(*now.done, (food, verb))), f"The {food} is {DONE[verb]} now.")
 
 
-def _add(now: Meal, command: Command) -> Outcome:
+def _add(now: Meal, command: Command) -> CommandOutcome:
     world = now.world
     if world.here != "kitchen":
-        return Outcome(now, f"The bowl is in the kitchen; you are in the {world.here}.")
+        return CommandOutcome(now, f"The bowl is in the kitchen; you are in the {world.here}.")
     if command.second not in ("", "bowl"):
-        return Outcome(now, "You can add ingredients to the bowl only.")
+        return CommandOutcome(now, "You can add ingredients to the bowl only.")
     foods = [name for name in world.inside(YOU) if name in FOODS]
     food, told = choose(command.first, foods, "You do not carry that. You can add:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     bowl = (*now.bowl, food)
-    return Outcome(now._replace(world=world.moved(food, GONE), bowl=bowl), f"In the bowl: {listing(bowl)}.")
+    return CommandOutcome(now._replace(world=world.moved(food, GONE), bowl=bowl), f"In the bowl: {listing(bowl)}.")
 
 
-def _serve(now: Meal) -> Outcome:
+def _serve(now: Meal) -> CommandOutcome:
     if now.world.here != "kitchen" or not now.bowl:
-        return Outcome(now, "You can serve in the kitchen, when something is in the bowl.")
+        return CommandOutcome(now, "You can serve in the kitchen, when something is in the bowl.")
     made = tuple((food, tuple(verb for name, verb in now.done if name == food)) for food in now.bowl)
     if made == now.recipe:
-        return Outcome(now, f"You serve the {now.dish}, just as the recipe says.", True)
-    return Outcome(now, f"You serve it, but it is not the {now.dish} of the recipe.", False)
+        return CommandOutcome(now, f"You serve the {now.dish}, just as the recipe says.", True)
+    return CommandOutcome(now, f"You serve it, but it is not the {now.dish} of the recipe.", False)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import go_to, known, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.world import EXAMINE, GO, LOOK, Thing, World, perform, possible
 
 PLACES = tuple(
@@ -33,7 +33,7 @@ PRODUCTS = tuple(
 )
 
 
-class Shape(NamedTuple):
+class CraftingLevel(NamedTuple):
     """A level: places, materials, tools, products that the goal may need, products that it does not, stations."""
 
     places: int
@@ -45,11 +45,11 @@ class Shape(NamedTuple):
 
 
 LEVELS = (
-    Shape(3, 4, 0, 2, 2, 0),
-    Shape(4, 5, 1, 3, 2, 1),
-    Shape(5, 5, 1, 4, 3, 2),
-    Shape(6, 6, 2, 5, 4, 2),
-    Shape(8, 7, 3, 6, 5, 3),
+    CraftingLevel(3, 4, 0, 2, 2, 0),
+    CraftingLevel(4, 5, 1, 3, 2, 1),
+    CraftingLevel(5, 5, 1, 4, 3, 2),
+    CraftingLevel(6, 6, 2, 5, 4, 2),
+    CraftingLevel(8, 7, 3, 6, 5, 3),
 )
 MOST = (8, 14, 22, 30, 40)  # materials that the goal and its tools may need, by level
 
@@ -81,7 +81,7 @@ class Yard(NamedTuple):
         return next((recipe for recipe in self.recipes if recipe.name == name), None)
 
 
-class Crafting(Game[Yard]):
+class Crafting(WorldGame[Yard]):
     """Gather materials and craft what is wanted.
 
     Levels 1 to 5: the goal stands on 2 to 6 other recipes, 0 to 3 tools and 0 to 3 stations, in 3 to 8 places.
@@ -132,19 +132,19 @@ class Crafting(Game[Yard]):
     def view(self, now: Yard) -> str:
         return _view(now)
 
-    def act(self, now: Yard, command: Command) -> Outcome:
+    def act(self, now: Yard, command: Command) -> CommandOutcome:
         if command.verb == "gather":
             return _gather(now, command)
         if command.verb == "craft":
             return _craft(now, command)
         if command.verb == "bag":
-            return Outcome(now, _bag(now))
+            return CommandOutcome(now, _bag(now))
         if command.verb == "look":
-            return Outcome(now, _view(now))
+            return CommandOutcome(now, _view(now))
         world, said = perform(now.world, command)
         moved = world.here != now.world.here
         now = now._replace(world=world)
-        return Outcome(now, _view(now) if moved else said)
+        return CommandOutcome(now, _view(now) if moved else said)
 
     def options(self, now: Yard) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
@@ -155,7 +155,7 @@ class Crafting(Game[Yard]):
 
 
 def _recipes(
-    rng: random.Random, shape: Shape, materials: list[str], tools: list[str], stations: list[str]
+    rng: random.Random, shape: CraftingLevel, materials: list[str], tools: list[str], stations: list[str]
 ) -> tuple[tuple[Recipe, ...], str]:
     """The recipes of tools, products and the goal, and the goal's name."""
     names = rng.sample(PRODUCTS, shape.products + shape.clutter + 1)
@@ -264,26 +264,26 @@ def _with(now: Yard, name: str, count: int) -> Yard:
     return now._replace(bag=tuple(sorted((thing, number) for thing, number in bag.items() if number)))
 
 
-def _gather(now: Yard, command: Command) -> Outcome:
+def _gather(now: Yard, command: Command) -> CommandOutcome:
     name, told = choose(command.first, _here(now), "You cannot gather that here. Here can be gathered:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     tool = dict(now.tools).get(name)
     if tool and tool not in dict(now.bag):
-        return Outcome(now, f"You need the {tool} to gather {name}.")
+        return CommandOutcome(now, f"You need the {tool} to gather {name}.")
     now = _with(now, name, 1)
-    return Outcome(now, f"You gather 1 {name}. {_bag(now)}")
+    return CommandOutcome(now, f"You gather 1 {name}. {_bag(now)}")
 
 
-def _craft(now: Yard, command: Command) -> Outcome:
+def _craft(now: Yard, command: Command) -> CommandOutcome:
     names = [recipe.name for recipe in now.recipes]
     name, told = choose(command.first, names, "There is no recipe for that. Recipes:")
     recipe = now.recipe(name)
     if told or recipe is None:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     if name not in _ready(now):
-        return Outcome(now, f"To craft that you need {_parts(recipe)}{_at_station(recipe)}. {_bag(now)}")
+        return CommandOutcome(now, f"To craft that you need {_parts(recipe)}{_at_station(recipe)}. {_bag(now)}")
     for part, count in recipe.parts:
         now = _with(now, part, -count)
     now = _with(now, name, 1)
-    return Outcome(now, f"You craft 1 {name}. {_bag(now)}", True if name == now.goal else None)
+    return CommandOutcome(now, f"You craft 1 {name}. {_bag(now)}", True if name == now.goal else None)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import go_to, known, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import PEOPLE, ROOMS, TREASURES
 from rlvr.envs.worlds.world import EXAMINE, GO, LOOK, Thing, World, perform, possible
 
@@ -34,7 +34,7 @@ class Claim(NamedTuple):
     others: tuple[str, ...]
 
 
-class Case(NamedTuple):
+class CrimeCase(NamedTuple):
     """A case under way.
 
     Attributes:
@@ -58,7 +58,7 @@ class Case(NamedTuple):
     heard: tuple[tuple[str, int], ...] = ()
 
 
-class Detective(Game[Case]):
+class Detective(WorldGame[CrimeCase]):
     """Find out who took what with which tool.
 
     Levels 1 to 5: 3, 4, 5, 6 and 8 suspects, 3 to 6 tools, 4 to 10 rooms; from level 3 on the hour is unknown.
@@ -73,7 +73,7 @@ class Detective(Game[Case]):
     )
     limits = (25, 30, 45, 60, 80)
 
-    def begin(self, rng: random.Random, level: int) -> Case:
+    def begin(self, rng: random.Random, level: int) -> CrimeCase:
         suspects, tools, size, hours = LEVELS[level - 1]
         rooms = rng.sample(ROOMS, size)
         exits, _ = grow(rng, [rooms], loops=0.25)
@@ -90,9 +90,9 @@ class Detective(Game[Case]):
             for name, kind in rng.sample(chosen, tools)
         ]
         things += [(Thing(name, "fixture", f"{name} waits for your questions."), rng.choice(rooms)) for name in people]
-        return Case(world_of(exits, rooms[0], things), treasure, people, claims, hour, scene, chosen, kinds[0])
+        return CrimeCase(world_of(exits, rooms[0], things), treasure, people, claims, hour, scene, chosen, kinds[0])
 
-    def rules(self, now: Case) -> str:
+    def rules(self, now: CrimeCase) -> str:
         hours = listing(HOURS[: len(now.claims)], "or")
         return (
             f"Goal: the {now.treasure} was stolen from the {CASE}, somewhere in this house, at {hours}. Find out who "
@@ -104,28 +104,28 @@ class Detective(Game[Case]):
             "one of that kind, which a closer look at the tools shows."
         )
 
-    def view(self, now: Case) -> str:
+    def view(self, now: CrimeCase) -> str:
         return _view(now.world)
 
-    def act(self, now: Case, command: Command) -> Outcome:
+    def act(self, now: CrimeCase, command: Command) -> CommandOutcome:
         if command.verb == "ask":
             return _ask(now, command)
         if command.verb == "accuse":
             return _accuse(now, command)
         if command.verb == "look":
-            return Outcome(now, _view(now.world))
+            return CommandOutcome(now, _view(now.world))
         world, said = perform(now.world, command)
         moved = world.here != now.world.here
-        return Outcome(now._replace(world=world), _view(world) if moved else said)
+        return CommandOutcome(now._replace(world=world), _view(world) if moved else said)
 
-    def options(self, now: Case) -> list[str]:
+    def options(self, now: CrimeCase) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
         here = [name for name in now.people if name in now.world.inside(now.world.here)]
         asked = [f"ask {name} about {hour}" for name in here for hour in HOURS[: len(now.claims)]]
         # Rarely an accusation: it ends the case.
         return 2 * (found + asked) + [f"accuse {now.people[0]} with {now.tools[-1][0]}"]
 
-    def plan(self, now: Case) -> str:
+    def plan(self, now: CrimeCase) -> str:
         world = now.world
         tools = [name for name, _ in now.tools]
         wanted = [name for name in (CASE, *tools) if name not in world.examined]
@@ -183,30 +183,30 @@ def _view(world: World) -> str:
     return world.view().rpartition("\n")[0]
 
 
-def _ask(now: Case, command: Command) -> Outcome:
+def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
     here = [name for name in now.people if name in now.world.inside(now.world.here)]
     name, told = choose(command.first, here, "That person is not here. You can ask:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     hours = HOURS[: len(now.claims)]
     hour, told = choose(command.second or (hours[0] if len(hours) == 1 else ""), hours, "You can ask about")
     if told:
-        return Outcome(now, f"You can ask {name} about {listing(hours, 'or')}.")
+        return CommandOutcome(now, f"You can ask {name} about {listing(hours, 'or')}.")
     number = hours.index(hour)
     claim = now.claims[number][now.people.index(name)]
     company = f"with {listing(claim.others)} and nobody else" if claim.others else "alone"
     now = now._replace(heard=tuple(sorted({*now.heard, (name, number)})))
-    return Outcome(now, f'{name}: "At {hour} I was in the {claim.room}, {company}."')
+    return CommandOutcome(now, f'{name}: "At {hour} I was in the {claim.room}, {company}."')
 
 
-def _accuse(now: Case, command: Command) -> Outcome:
+def _accuse(now: CrimeCase, command: Command) -> CommandOutcome:
     name, told = choose(command.first, now.people, "There is no such suspect. The suspects are")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     tools = [tool for tool, _ in now.tools if tool in now.world.examined]
     tool, told = choose(command.second, tools, "You have not looked at such a tool. Those you know:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     if name == liars(now.people, now.claims[now.hour], now.scene)[0] and dict(now.tools)[tool] == now.marks:
-        return Outcome(now, f"You accuse {name} with the {tool}. {name} confesses.", True)
-    return Outcome(now, f"You accuse {name} with the {tool}. It is not proven, and the thief escapes.", False)
+        return CommandOutcome(now, f"You accuse {name} with the {tool}. {name} confesses.", True)
+    return CommandOutcome(now, f"You accuse {name} with the {tool}. It is not proven, and the thief escapes.", False)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import COLOURS, SHOPS
 
 MORNING = 9 * 60
@@ -31,7 +31,7 @@ class Parcel(NamedTuple):
     closes: int
 
 
-class Town(NamedTuple):
+class ErrandsTown(NamedTuple):
     """What never changes: names of places, (place, minutes) of the streets from each, minutes between any two."""
 
     places: tuple[str, ...]
@@ -43,13 +43,13 @@ class Town(NamedTuple):
 class Day(NamedTuple):
     """A day under way: where, when, and for each parcel whether it waits, is carried or was delivered."""
 
-    town: Town
+    town: ErrandsTown
     here: int
     minute: int
     status: tuple[int, ...]
 
 
-class Errands(Game[Day]):
+class Errands(WorldGame[Day]):
     """Deliver parcels within their hours.
 
     Levels 1 to 5: 2, 3, 4, 5 and 6 parcels in towns of 5 to 11 places; windows of at most 60 to 30 minutes.
@@ -76,7 +76,7 @@ class Errands(Game[Day]):
             before, after = rng.randint(5, width // 2), rng.randint(2, width // 2)
             parcels.append(Parcel(f"{colour} parcel", source, target, minute - before, minute + after))
         places = tuple(rng.sample(SHOPS, size))
-        return Day(Town(places, streets, distances, tuple(parcels)), 0, MORNING, (WAITING,) * count)
+        return Day(ErrandsTown(places, streets, distances, tuple(parcels)), 0, MORNING, (WAITING,) * count)
 
     def rules(self, now: Day) -> str:
         town = now.town
@@ -100,14 +100,14 @@ class Errands(Game[Day]):
     def view(self, now: Day) -> str:
         return _status(now)
 
-    def act(self, now: Day, command: Command) -> Outcome:
+    def act(self, now: Day, command: Command) -> CommandOutcome:
         now, said = ACTIONS[command.verb](now, command.first)
         for parcel, status in zip(now.town.parcels, now.status, strict=True):
             if status != DELIVERED and now.minute > parcel.closes:
-                return Outcome(now, f"{said} It is {_clock(now.minute)}: too late for the {parcel.name}.", False)
+                return CommandOutcome(now, f"{said} It is {_clock(now.minute)}: too late for the {parcel.name}.", False)
         if all(status == DELIVERED for status in now.status):
-            return Outcome(now, f"{said} Everything is delivered in time.", True)
-        return Outcome(now, f"{said} {_status(now)}".strip())
+            return CommandOutcome(now, f"{said} Everything is delivered in time.", True)
+        return CommandOutcome(now, f"{said} {_status(now)}".strip())
 
     def options(self, now: Day) -> list[str]:
         town = now.town
@@ -196,7 +196,7 @@ def _first_event(now: Day) -> int | None:
 
 
 def _events(
-    town: Town, here: int, minute: int, status: tuple[int, ...]
+    town: ErrandsTown, here: int, minute: int, status: tuple[int, ...]
 ) -> Iterator[tuple[int, tuple[int, tuple[int, ...]], int]]:
     """What can be done next: which parcel, the place and status after it, and when."""
     ways, full = town.distances[here], status.count(CARRIED) == CAPACITY

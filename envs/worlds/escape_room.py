@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, matches
 from rlvr.envs.worlds.explorer import go_to, known
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import BOXES, COLOURS, ITEMS, ROOMS
 from rlvr.envs.worlds.world import (
     EXAMINE,
@@ -45,14 +45,14 @@ class Lock(NamedTuple):
     needs: tuple[str, ...]
 
 
-class Cell(NamedTuple):
+class PrisonCell(NamedTuple):
     """The rooms, and the locks in the order in which they can be opened."""
 
     world: World
     locks: tuple[Lock, ...]
 
 
-class EscapeRoom(Game[Cell]):
+class EscapeRoom(WorldGame[PrisonCell]):
     """Work out codes and leave locked rooms.
 
     Levels 1 to 5: 1, 1, 2, 2 and 3 rooms with 4 to 10 numbered things each; a box and a door locked in each room.
@@ -66,7 +66,7 @@ class EscapeRoom(Game[Cell]):
     )
     limits = (20, 25, 45, 55, 85)
 
-    def begin(self, rng: random.Random, level: int) -> Cell:
+    def begin(self, rng: random.Random, level: int) -> PrisonCell:
         count, size, largest, kinds = LEVELS[level - 1]
         rooms = [*rng.sample(ROOMS, count), "street"]
         exits: dict[str, dict[str, str]] = {room: {} for room in rooms}
@@ -89,9 +89,9 @@ class EscapeRoom(Game[Cell]):
             things.append((Thing(f"{room} sign", "fixture", f"It says: {box.note}"), room))
             things.append((Thing(f"{room} note", "item", f"It says: {door.note}"), box.name))
             doors.append(Door(door.name, (room, rooms[i + 1]), door.code, "with four digits to set"))
-        return Cell(world_of(exits, rooms[0], things, doors), tuple(locks))
+        return PrisonCell(world_of(exits, rooms[0], things, doors), tuple(locks))
 
-    def rules(self, now: Cell) -> str:
+    def rules(self, now: PrisonCell) -> str:
         return (
             "Goal: escape to the street.\n"
             "Rules: boxes and doors are locked with codes of four digits. The sign in a room tells the code of its "
@@ -101,10 +101,10 @@ class EscapeRoom(Game[Cell]):
             "the door."
         )
 
-    def view(self, now: Cell) -> str:
+    def view(self, now: PrisonCell) -> str:
         return _view(now.world)
 
-    def act(self, now: Cell, command: Command) -> Outcome:
+    def act(self, now: PrisonCell, command: Command) -> CommandOutcome:
         if command.verb == "enter":
             world, said = _enter(now, command)
         else:
@@ -112,14 +112,14 @@ class EscapeRoom(Game[Cell]):
             if command.verb == "look" or world.here != now.world.here:
                 said = _view(world)
         won = world.here == "street"
-        return Outcome(now._replace(world=world), "You are out in the street." if won else said, won or None)
+        return CommandOutcome(now._replace(world=world), "You are out in the street." if won else said, won or None)
 
-    def options(self, now: Cell) -> list[str]:
+    def options(self, now: PrisonCell) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
         # Any code does: the wrong one is an action too.
         return found + [f"enter 0057 on {lock}" for lock in _locks_here(now.world)]
 
-    def plan(self, now: Cell) -> str:
+    def plan(self, now: PrisonCell) -> str:
         world = now.world
         number = next((i for i, lock in enumerate(now.locks) if lock.name in world.locked), len(now.locks))
         room = world.plan.rooms[number // 2]  # two locks a room; the last room is the street
@@ -188,7 +188,7 @@ def _locks_here(world: World) -> list[str]:
     return [name for name in here if name in world.locked]
 
 
-def _enter(now: Cell, command: Command) -> tuple[World, str]:
+def _enter(now: PrisonCell, command: Command) -> tuple[World, str]:
     world, code = now.world, command.first
     locked = _locks_here(world)
     name, told = choose(command.second, locked, "That has no lock to set here. Locked are:")

@@ -21,7 +21,7 @@ NOT_READ = Verdict(0.0, "unparsable", reason="no command was found in the reply"
 UNREADABLE = "No command was found. Write one command, such as \\boxed{{{example}}}. Commands: {shapes}."
 
 
-class Play(NamedTuple, Generic[T]):
+class WorldState(NamedTuple, Generic[T]):
     """A game under way.
 
     Attributes:
@@ -37,7 +37,7 @@ class Play(NamedTuple, Generic[T]):
     said: str = ""
 
 
-class Outcome(NamedTuple):
+class CommandOutcome(NamedTuple):
     """What a command led to. ``won`` is None while the game goes on, False when it is lost."""
 
     now: Any
@@ -45,7 +45,7 @@ class Outcome(NamedTuple):
     won: bool | None = None
 
 
-class Game(Task[Play[T]]):
+class WorldGame(Task[WorldState[T]]):
     """Base of the text worlds; T is the type of a game's own state.
 
     A subclass writes ``begin``, ``rules``, ``view``, ``act``, ``plan`` and ``options``.
@@ -72,7 +72,7 @@ class Game(Task[Play[T]]):
         """What the player sees at first."""
         raise NotImplementedError
 
-    def act(self, now: T, command: Command) -> Outcome:
+    def act(self, now: T, command: Command) -> CommandOutcome:
         """The consequence of a command that was understood."""
         raise NotImplementedError
 
@@ -84,17 +84,17 @@ class Game(Task[Play[T]]):
         """Some commands that can be carried out now; never empty."""
         raise NotImplementedError
 
-    def start(self, rng: random.Random, level: int) -> Play[T]:
+    def start(self, rng: random.Random, level: int) -> WorldState[T]:
         now = self.begin(rng, level)
-        return Play(level, blake2b(repr(now).encode(), digest_size=16).hexdigest(), now)
+        return WorldState(level, blake2b(repr(now).encode(), digest_size=16).hexdigest(), now)
 
     def turns(self, level: int) -> int:
         return self.limits[level - 1]
 
-    def content(self, state: Play[T]) -> str:
+    def content(self, state: WorldState[T]) -> str:
         return state.key
 
-    def observe(self, state: Play[T]) -> str:
+    def observe(self, state: WorldState[T]) -> str:
         if state.said:
             return state.said
         return (
@@ -104,7 +104,7 @@ class Game(Task[Play[T]]):
             f"{self.view(state.now)}"
         )
 
-    def apply(self, state: Play[T], action: str) -> Transition:
+    def apply(self, state: WorldState[T], action: str) -> Transition:
         text = read_command(action)
         if text is None:
             example = self.grammar.forms[0].shape
@@ -119,11 +119,11 @@ class Game(Task[Play[T]]):
             return Transition(state, ON_THE_WAY)
         return Transition(state, correct(text, said) if won else wrong(text, said), terminated=True)
 
-    def solve(self, state: Play[T]) -> str:
+    def solve(self, state: WorldState[T]) -> str:
         return f"\\boxed{{{self.plan(state.now)}}}"
 
-    def sample_action(self, state: Play[T], rng: random.Random) -> str:
+    def sample_action(self, state: WorldState[T], rng: random.Random) -> str:
         return f"\\boxed{{{rng.choice(self.options(state.now))}}}"
 
-    def out_of_turns(self, state: Play[T], turns: int) -> Verdict:
+    def out_of_turns(self, state: WorldState[T], turns: int) -> Verdict:
         return wrong(reason=f"the goal was not reached within {turns} turns")

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing, matches
 from rlvr.envs.worlds.explorer import fetch, go_to, known, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import COLOURS
 from rlvr.envs.worlds.world import (
     ACTIONS,
@@ -57,7 +57,7 @@ KINDS = {
 }
 
 
-class Shape(NamedTuple):
+class HouseholdLevel(NamedTuple):
     """A level: rooms, goals, how many of them ask for a treatment, the most alike asked for at once, other things."""
 
     rooms: int
@@ -68,11 +68,11 @@ class Shape(NamedTuple):
 
 
 LEVELS = (
-    Shape(3, 1, 0, 1, 4),
-    Shape(4, 1, 1, 1, 6),
-    Shape(5, 2, 1, 1, 8),
-    Shape(7, 2, 2, 2, 10),
-    Shape(9, 3, 3, 2, 14),
+    HouseholdLevel(3, 1, 0, 1, 4),
+    HouseholdLevel(4, 1, 1, 1, 6),
+    HouseholdLevel(5, 2, 1, 1, 8),
+    HouseholdLevel(7, 2, 2, 2, 10),
+    HouseholdLevel(9, 3, 3, 2, 14),
 )
 
 
@@ -92,7 +92,7 @@ class Home(NamedTuple):
     goals: tuple[Goal, ...]
 
 
-class Household(Game[Home]):
+class Household(WorldGame[Home]):
     """Put things of a home where they belong, washed, heated or cooled.
 
     Levels 1 to 5: homes of 3 to 9 rooms; 1, 1, 2, 2 and 3 goals, of which 0, 1, 1, 2 and 3 ask for a treatment.
@@ -148,13 +148,13 @@ class Household(Game[Home]):
     def view(self, now: Home) -> str:
         return now.world.view()
 
-    def act(self, now: Home, command: Command) -> Outcome:
+    def act(self, now: Home, command: Command) -> CommandOutcome:
         if command.verb in VERBS:
             world, said = _treat(now.world, command)
         else:
             world, said = perform(now.world, command)
         now = now._replace(world=world)
-        return Outcome(now, said, all(_done(world, goal) >= goal.number for goal in now.goals) or None)
+        return CommandOutcome(now, said, all(_done(world, goal) >= goal.number for goal in now.goals) or None)
 
     def options(self, now: Home) -> list[str]:
         world = now.world
@@ -192,7 +192,7 @@ def _at(world: World, place: str, command: str) -> str:
     return command if world.room_of(place) == world.here else go_to(world, world.room_of(place)) or "look"
 
 
-def _goals(rng: random.Random, shape: Shape, holders: list[str]) -> tuple[tuple[Goal, ...], list[str]]:
+def _goals(rng: random.Random, shape: HouseholdLevel, holders: list[str]) -> tuple[tuple[Goal, ...], list[str]]:
     """The goals, and the names of the things of their kinds."""
     goals, items = [], []
     treatable = [kind for kind, marks in KINDS.items() if marks]

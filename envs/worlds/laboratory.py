@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import fetch, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import BOXES
 from rlvr.envs.worlds.world import (
     ACTIONS,
@@ -65,7 +65,7 @@ LEVELS = ((2, 6, 3, False), (3, 8, 4, True), (4, 10, 5, True), (6, 13, 6, True),
 Row = tuple[str, ...]
 
 
-class Sample(NamedTuple):
+class LabSample(NamedTuple):
     """An investigation under way.
 
     Attributes:
@@ -88,7 +88,7 @@ class Sample(NamedTuple):
     measured: tuple[str, ...] = ()
 
 
-class Laboratory(Game[Sample]):
+class Laboratory(WorldGame[LabSample]):
     """Find out by tests which substance a sample is.
 
     Levels 1 to 5: 6, 8, 10, 13 and 16 substances, 3 to 7 tests, 2 to 8 rooms; from level 2 on densities too.
@@ -107,7 +107,7 @@ class Laboratory(Game[Sample]):
     )
     limits = (20, 40, 55, 80, 110)
 
-    def begin(self, rng: random.Random, level: int) -> Sample:
+    def begin(self, rng: random.Random, level: int) -> LabSample:
         size, substances, tests, dense = LEVELS[level - 1]
         columns = (*rng.sample(list(TESTS), tests), *((DENSITY,) if dense else ()))
         rows: list[Row] = []
@@ -123,9 +123,9 @@ class Laboratory(Game[Sample]):
         table = tuple(zip(names, rows, strict=True))
         portions = _portions(columns, rows)
         world = world_of(exits, rooms[0], things, capacity=3)
-        return Sample(world, columns, table, rng.randrange(substances), 10 * rng.randint(1, 6), portions)
+        return LabSample(world, columns, table, rng.randrange(substances), 10 * rng.randint(1, 6), portions)
 
-    def rules(self, now: Sample) -> str:
+    def rules(self, now: LabSample) -> str:
         tests = [f"{TESTS[column][0]} (with the {column})" for column in now.columns if column != DENSITY]
         density = (
             f" The density, in grams per millilitre, is the mass (with the {SCALES}) divided by the volume (with the "
@@ -146,23 +146,23 @@ class Laboratory(Game[Sample]):
             f"substances:\n{lines}"
         )
 
-    def view(self, now: Sample) -> str:
+    def view(self, now: LabSample) -> str:
         return now.world.view()
 
-    def act(self, now: Sample, command: Command) -> Outcome:
+    def act(self, now: LabSample, command: Command) -> CommandOutcome:
         if command.verb == "test":
             return _test(now, command)
         if command.verb == "report":
             return _report(now, command)
         world, said = perform(now.world, command)
-        return Outcome(now._replace(world=world), said)
+        return CommandOutcome(now._replace(world=world), said)
 
-    def options(self, now: Sample) -> list[str]:
+    def options(self, now: LabSample) -> list[str]:
         found = possible(now.world, ACTIONS.keys() - {"put", "close", "unlock"})
         found += [f"test sample with {name}" for name in now.world.inside(YOU)]
         return 3 * found + [f"report {name}" for name, _ in now.table[:2]]
 
-    def plan(self, now: Sample) -> str:
+    def plan(self, now: LabSample) -> str:
         left = _left(now)
         if len(left) == 1:
             return f"report {now.table[left[0]][0]}"
@@ -208,7 +208,7 @@ def _depth(columns: tuple[str, ...], rows: list[Row]) -> int:
     return 1 + max(_depth(columns, group) for group in _groups(rows, _best(columns, rows)))
 
 
-def _left(now: Sample) -> list[int]:
+def _left(now: LabSample) -> list[int]:
     """The rows that agree with the results."""
     places = [(now.columns.index(column), result) for column, result in now.results]
     return [
@@ -216,12 +216,12 @@ def _left(now: Sample) -> list[int]:
     ]
 
 
-def _test(now: Sample, command: Command) -> Outcome:
+def _test(now: LabSample, command: Command) -> CommandOutcome:
     if command.first != "sample":
-        return Outcome(now, "You can test the sample only: test sample with INSTRUMENT.")
+        return CommandOutcome(now, "You can test the sample only: test sample with INSTRUMENT.")
     name, told = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     row = now.table[now.substance][1]
     if name in (SCALES, CYLINDER):
         measured = tuple(sorted({*now.measured, name}))
@@ -230,19 +230,19 @@ def _test(now: Sample, command: Command) -> Outcome:
         results = now.results
         if len(measured) == 2:
             results = tuple(sorted({*results, (DENSITY, row[now.columns.index(DENSITY)])}))
-        return Outcome(now._replace(measured=measured, results=results), f"The {name}: the sample has {said}.")
+        return CommandOutcome(now._replace(measured=measured, results=results), f"The {name}: the sample has {said}.")
     if not now.portions:
-        return Outcome(now, "No portion of the sample is left for tests. You can still report a substance.")
+        return CommandOutcome(now, "No portion of the sample is left for tests. You can still report a substance.")
     result = row[now.columns.index(name)]
     now = now._replace(portions=now.portions - 1, results=tuple(sorted({*now.results, (name, result)})))
-    return Outcome(now, f"The {name}: {TESTS[name][0]} {result}. Portions left: {now.portions}.")
+    return CommandOutcome(now, f"The {name}: {TESTS[name][0]} {result}. Portions left: {now.portions}.")
 
 
-def _report(now: Sample, command: Command) -> Outcome:
+def _report(now: LabSample, command: Command) -> CommandOutcome:
     names = [name for name, _ in now.table]
     name, told = choose(command.first, names, "There is no such substance in the table:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     if name == names[now.substance]:
-        return Outcome(now, f"You report {name}. That is right.", True)
-    return Outcome(now, f"You report {name}. That is wrong: it was {names[now.substance]}.", False)
+        return CommandOutcome(now, f"You report {name}. That is right.", True)
+    return CommandOutcome(now, f"You report {name}. That is wrong: it was {names[now.substance]}.", False)

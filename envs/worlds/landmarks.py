@@ -10,7 +10,7 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar, listing
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import SHOPS
 
 # For each level: streets each way, directions, kinds of landmarks, the kinds of directions.
@@ -64,7 +64,7 @@ class City(NamedTuple):
         return 0 <= pose.x < self.width and 0 <= pose.y < self.width
 
 
-class LandmarkNavigation(Game[City]):
+class LandmarkNavigation(WorldGame[City]):
     """Follow directions through a city.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 directions in cities of 5 to 9 streets each way; conditions from level 4 on.
@@ -112,20 +112,20 @@ class LandmarkNavigation(Game[City]):
     def view(self, now: City) -> str:
         return _view(now)
 
-    def act(self, now: City, command: Command) -> Outcome:
+    def act(self, now: City, command: Command) -> CommandOutcome:
         if command.verb == "stop":
             if (now.pose.x, now.pose.y) == (now.goal.x, now.goal.y):
-                return Outcome(now, "You stop. This is the place.", True)
-            return Outcome(now, "You stop. This is not the place that the directions lead to.", False)
+                return CommandOutcome(now, "You stop. This is the place.", True)
+            return CommandOutcome(now, "You stop. This is not the place that the directions lead to.", False)
         if command.verb == "look":
-            return Outcome(now, _view(now))
+            return CommandOutcome(now, _view(now))
         pose = _moved(now.pose, command.verb)
         if not now.holds(pose):
-            return Outcome(now, f"The city ends here: you cannot go forward, only turn. {_view(now)}")
+            return CommandOutcome(now, f"The city ends here: you cannot go forward, only turn. {_view(now)}")
         if now.pose == now.track and now.done < len(now.moves) and command.verb == now.moves[now.done]:
             now = now._replace(done=now.done + 1, track=pose)
         now = now._replace(pose=pose)
-        return Outcome(now, _view(now))
+        return CommandOutcome(now, _view(now))
 
     def options(self, now: City) -> list[str]:
         moves = ["forward", "turn left", "turn right"]

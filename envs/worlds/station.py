@@ -14,7 +14,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import Exits, grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import fetch, go_to
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.world import DROP, GO, GONE, LOOK, TAKE, YOU, Thing, World, perform, possible
 
 MODULES = tuple(
@@ -55,7 +55,7 @@ class Station(NamedTuple):
     oxygen: int
 
 
-class SpaceStation(Game[Station]):
+class SpaceStation(WorldGame[Station]):
     """Repair a station before its oxygen is used up.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 broken systems in stations of 4, 5, 7, 9 and 12 modules.
@@ -117,7 +117,7 @@ class SpaceStation(Game[Station]):
     def view(self, now: Station) -> str:
         return f"{now.world.view()}\n{_status(now)}"
 
-    def act(self, now: Station, command: Command) -> Outcome:
+    def act(self, now: Station, command: Command) -> CommandOutcome:
         now = now._replace(oxygen=now.oxygen - 1)
         if command.verb == "repair":
             now, said = _repair(now, command)
@@ -129,10 +129,10 @@ class SpaceStation(Game[Station]):
             world, said = perform(now.world, command)
             now = now._replace(world=world)
         if len(now.working) == len(now.systems):
-            return Outcome(now, f"{said} Everything works again.", True)
+            return CommandOutcome(now, f"{said} Everything works again.", True)
         if now.oxygen <= 0:
-            return Outcome(now, f"{said} The oxygen is used up.", False)
-        return Outcome(now, f"{said}\n{_status(now)}")
+            return CommandOutcome(now, f"{said} The oxygen is used up.", False)
+        return CommandOutcome(now, f"{said}\n{_status(now)}")
 
     def options(self, now: Station) -> list[str]:
         found = possible(now.world, ("go", "look", "take", "drop"))

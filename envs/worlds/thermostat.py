@@ -11,7 +11,7 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 
 # For each level: hours, the most degrees of heating in an hour, coins to spare, whether a warm house loses more.
 LEVELS = ((5, 4, 1, False), (6, 5, 1, False), (8, 5, 1, True), (11, 6, 0, True), (14, 7, 0, True))
@@ -28,7 +28,7 @@ class Hour(NamedTuple):
     high: int
 
 
-class House(NamedTuple):
+class HeatedHouse(NamedTuple):
     """A day under way. ``mild`` is the temperature above which a house that ``leaks`` loses more."""
 
     hours: tuple[Hour, ...]
@@ -41,7 +41,7 @@ class House(NamedTuple):
     coins: int
 
 
-class Thermostat(Game[House]):
+class Thermostat(WorldGame[HeatedHouse]):
     """Keep a house within its limits on a budget.
 
     Levels 1 to 5: 5, 6, 8, 11, 14 hours; from level 3 on a warm house loses more, from 4 on no coin is spare.
@@ -53,16 +53,16 @@ class Thermostat(Game[House]):
     )
     limits = (12, 15, 20, 25, 30)
 
-    def begin(self, rng: random.Random, level: int) -> House:
+    def begin(self, rng: random.Random, level: int) -> HeatedHouse:
         count, power, slack, leaks = LEVELS[level - 1]
         while True:
             hours = tuple(_hour(rng, power) for _ in range(count))
-            house = House(hours, power, leaks, MILD, slack, 0, rng.randint(17, 20), 0)
+            house = HeatedHouse(hours, power, leaks, MILD, slack, 0, rng.randint(17, 20), 0)
             cost = _cheapest(house)[0]
             if 2 * count <= cost < IMPOSSIBLE:
                 return house._replace(coins=cost + slack)
 
-    def rules(self, now: House) -> str:
+    def rules(self, now: HeatedHouse) -> str:
         lines = "\n".join(
             f"- hour {number}: weather {hour.weather:+d}, a degree costs {hour.price}, at the end {hour.low} to "
             f"{hour.high} degrees"
@@ -81,31 +81,35 @@ class Thermostat(Game[House]):
             f"have. The forecast is exact:\n{lines}"
         )
 
-    def view(self, now: House) -> str:
+    def view(self, now: HeatedHouse) -> str:
         return _status(now)
 
-    def act(self, now: House, command: Command) -> Outcome:
+    def act(self, now: HeatedHouse, command: Command) -> CommandOutcome:
         if command.verb == "status":
-            return Outcome(now, _status(now))
+            return CommandOutcome(now, _status(now))
         number = command.first.removesuffix(" degrees").removesuffix(" degree")
         if not (number.isdecimal() and len(number) <= 3 and int(number) <= now.power):
-            return Outcome(now, f"Write a whole number from 0 to {now.power}: heat NUMBER.")
+            return CommandOutcome(now, f"Write a whole number from 0 to {now.power}: heat NUMBER.")
         hour, heat = now.hours[now.hour], int(number)
         if heat * hour.price > now.coins:
-            return Outcome(now, f"That costs {heat * hour.price} coins. You have {now.coins}.")
+            return CommandOutcome(now, f"That costs {heat * hour.price} coins. You have {now.coins}.")
         inside = _later(now, now.inside, now.hour, heat)
         now = now._replace(hour=now.hour + 1, inside=inside, coins=now.coins - heat * hour.price)
         if not hour.low <= inside <= hour.high:
-            return Outcome(now, f"It is {inside} degrees, outside of {hour.low} to {hour.high}: all is lost.", False)
+            return CommandOutcome(
+                now, f"It is {inside} degrees, outside of {hour.low} to {hour.high}: all is lost.", False
+            )
         if now.hour == len(now.hours):
-            return Outcome(now, f"It is {inside} degrees, and the day is over: all hours were within limits.", True)
-        return Outcome(now, _status(now))
+            return CommandOutcome(
+                now, f"It is {inside} degrees, and the day is over: all hours were within limits.", True
+            )
+        return CommandOutcome(now, _status(now))
 
-    def options(self, now: House) -> list[str]:
+    def options(self, now: HeatedHouse) -> list[str]:
         most = min(now.power, now.coins // now.hours[now.hour].price)
         return [*(f"heat {number}" for number in range(most + 1)), "status"]
 
-    def plan(self, now: House) -> str:
+    def plan(self, now: HeatedHouse) -> str:
         return f"heat {_cheapest(now)[1]}"
 
 
@@ -114,12 +118,12 @@ def _hour(rng: random.Random, power: int) -> Hour:
     return Hour(-rng.randint(1, power - 1), rng.choice((1, 2, 3, 5)), low, low + rng.randint(3, 6))
 
 
-def _later(now: House, inside: int, hour: int, heat: int) -> int:
+def _later(now: HeatedHouse, inside: int, hour: int, heat: int) -> int:
     loss = max(0, inside - now.mild) // 4 if now.leaks else 0
     return inside + heat + now.hours[hour].weather - loss
 
 
-def _cheapest(now: House) -> tuple[int, int]:
+def _cheapest(now: HeatedHouse) -> tuple[int, int]:
     """What the rest of the day costs at least, and how much to heat now; backwards over the hours."""
     after: dict[int, int] | None = None  # the cost from each temperature on; anything does at the end
     best: dict[int, tuple[int, int]] = {}
@@ -139,6 +143,6 @@ def _cheapest(now: House) -> tuple[int, int]:
     return best[now.inside]
 
 
-def _status(now: House) -> str:
+def _status(now: HeatedHouse) -> str:
     left = len(now.hours) - now.hour
     return f"Hour {now.hour + 1} begins, {left} to go. It is {now.inside} degrees. You have {now.coins} coins."

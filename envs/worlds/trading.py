@@ -11,7 +11,7 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import GOODS, TOWNS
 
 # For each level: towns, goods, days, what the cart holds, coins, the highest toll.
@@ -60,7 +60,7 @@ class Market(NamedTuple):
     cart: tuple[int, ...]
 
 
-class Trading(Game[Market]):
+class Trading(WorldGame[Market]):
     """Earn coins by trading between towns.
 
     Levels 1 to 5: 3 to 7 towns, 3 to 8 goods, 6 to 18 days; from level 3 on some roads cost a toll.
@@ -104,7 +104,7 @@ class Trading(Game[Market]):
     def view(self, now: Market) -> str:
         return _status(now)
 
-    def act(self, now: Market, command: Command) -> Outcome:
+    def act(self, now: Market, command: Command) -> CommandOutcome:
         if command.verb == "go":
             now, said = _travel(now, command.first)
         elif command.verb == "status":
@@ -112,8 +112,8 @@ class Trading(Game[Market]):
         else:
             now, said = _deal(now, command)
         if now.coins >= now.land.target:
-            return Outcome(now, f"{said} You have {now.coins} coins: the target is reached.", True)
-        return Outcome(now, f"{said} {_status(now)}".strip())
+            return CommandOutcome(now, f"{said} You have {now.coins} coins: the target is reached.", True)
+        return CommandOutcome(now, f"{said} {_status(now)}".strip())
 
     def options(self, now: Market) -> list[str]:
         land = now.land

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import go_to, search
-from rlvr.envs.worlds.game import Game, Outcome
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import TREASURES
 from rlvr.envs.worlds.world import GO, LOOK, World, go, possible
 
@@ -72,7 +72,7 @@ THING_RIDDLES = {
 }
 
 
-class Shape(NamedTuple):
+class TreasureHuntLevel(NamedTuple):
     """A level: rooms, riddles, things in each room, the kinds of clue to the room."""
 
     rooms: int
@@ -82,15 +82,15 @@ class Shape(NamedTuple):
 
 
 LEVELS = (
-    Shape(4, 2, 3, ("riddle",)),
-    Shape(6, 3, 3, ("riddle", "way")),
-    Shape(8, 4, 4, ("riddle", "way", "beside")),
-    Shape(11, 5, 4, ("riddle", "way", "beside")),
-    Shape(14, 7, 5, ("riddle", "way", "beside")),
+    TreasureHuntLevel(4, 2, 3, ("riddle",)),
+    TreasureHuntLevel(6, 3, 3, ("riddle", "way")),
+    TreasureHuntLevel(8, 4, 4, ("riddle", "way", "beside")),
+    TreasureHuntLevel(11, 5, 4, ("riddle", "way", "beside")),
+    TreasureHuntLevel(14, 7, 5, ("riddle", "way", "beside")),
 )
 
 
-class Clue(NamedTuple):
+class TreasureClue(NamedTuple):
     """A text, and the room and thing that it means; ``way`` is the described way, if that is what it describes."""
 
     text: str
@@ -100,7 +100,7 @@ class Clue(NamedTuple):
     anchor: str = ""
 
 
-class Hunt(NamedTuple):
+class TreasureHuntState(NamedTuple):
     """A hunt under way.
 
     Attributes:
@@ -112,7 +112,7 @@ class Hunt(NamedTuple):
     world: World
     treasure: str
     things: tuple[tuple[str, ...], ...]
-    clues: tuple[Clue, ...]
+    clues: tuple[TreasureClue, ...]
     found: int
     searches: int
 
@@ -120,7 +120,7 @@ class Hunt(NamedTuple):
         return self.things[self.world.plan.rooms.index(self.world.here)]
 
 
-class TreasureHunt(Game[Hunt]):
+class TreasureHunt(WorldGame[TreasureHuntState]):
     """Follow clues to a treasure.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 clues in 4, 6, 8, 11 and 14 rooms; one search more than there are clues.
@@ -134,7 +134,7 @@ class TreasureHunt(Game[Hunt]):
     )
     limits = (20, 35, 60, 90, 120)
 
-    def begin(self, rng: random.Random, level: int) -> Hunt:
+    def begin(self, rng: random.Random, level: int) -> TreasureHuntState:
         shape = LEVELS[level - 1]
         rooms = rng.sample(list(ROOM_RIDDLES), shape.rooms)
         exits, _ = grow(rng, [rooms], loops=0.25)
@@ -142,16 +142,16 @@ class TreasureHunt(Game[Hunt]):
         kinds = rng.sample(list(THING_RIDDLES), min(len(THING_RIDDLES), shape.things + shape.rooms))
         things = tuple(tuple(sorted(rng.sample(kinds, shape.things))) for _ in exits)
         world = world_of(exits, rooms[0], ())
-        clues: list[Clue] = []
+        clues: list[TreasureClue] = []
         room = rooms[0]
         for _ in range(shape.clues):
             target = rng.choice([other for other in rooms if other != room])
             thing = rng.choice(things[rooms.index(target)])
             clues.append(_clue(rng, world, rng.choice(shape.kinds), room, target, thing))
             room = target
-        return Hunt(world, rng.choice(TREASURES), things, tuple(clues), 0, shape.clues + 1)
+        return TreasureHuntState(world, rng.choice(TREASURES), things, tuple(clues), 0, shape.clues + 1)
 
-    def rules(self, now: Hunt) -> str:
+    def rules(self, now: TreasureHuntState) -> str:
         return (
             f"Goal: find the {now.treasure}. It lies hidden at the end of a row of {len(now.clues)} clues.\n"
             "Rules: each clue means one thing in one room. Go there and search that thing: you find the next clue, at "
@@ -160,25 +160,25 @@ class TreasureHunt(Game[Hunt]):
             "was found, the first one's where you stand."
         )
 
-    def view(self, now: Hunt) -> str:
+    def view(self, now: TreasureHuntState) -> str:
         return f"{_view(now)}\nThe first clue: {now.clues[0].text}"
 
-    def act(self, now: Hunt, command: Command) -> Outcome:
+    def act(self, now: TreasureHuntState, command: Command) -> CommandOutcome:
         if command.verb == "search":
             return _search(now, command)
         if command.verb == "read":
-            return Outcome(now, f"The clue: {now.clues[now.found].text} Searches left: {now.searches}.")
+            return CommandOutcome(now, f"The clue: {now.clues[now.found].text} Searches left: {now.searches}.")
         if command.verb == "look":
-            return Outcome(now, _view(now))
+            return CommandOutcome(now, _view(now))
         world, said = go(now.world, command)
         moved = world.here != now.world.here
         now = now._replace(world=world)
-        return Outcome(now, _view(now) if moved else said)
+        return CommandOutcome(now, _view(now) if moved else said)
 
-    def options(self, now: Hunt) -> list[str]:
+    def options(self, now: TreasureHuntState) -> list[str]:
         return [*possible(now.world, ("go", "look")), "read", *(f"search {thing}" for thing in now.here())]
 
-    def plan(self, now: Hunt) -> str:
+    def plan(self, now: TreasureHuntState) -> str:
         clue, world = now.clues[now.found], now.world
         if world.here == clue.room:
             return f"search {clue.thing}"
@@ -191,7 +191,7 @@ class TreasureHunt(Game[Hunt]):
         return search(world) or "look"
 
 
-def _along(now: Hunt, clue: Clue) -> str:
+def _along(now: TreasureHuntState, clue: TreasureClue) -> str:
     """The next step of a described way that was begun; back to its beginning for who has strayed."""
     room = clue.anchor
     for direction in clue.way:
@@ -203,17 +203,17 @@ def _along(now: Hunt, clue: Clue) -> str:
     return search(now.world) or "look"
 
 
-def _clue(rng: random.Random, world: World, kind: str, room: str, target: str, thing: str) -> Clue:
+def _clue(rng: random.Random, world: World, kind: str, room: str, target: str, thing: str) -> TreasureClue:
     what = THING_RIDDLES[thing] if rng.random() < 0.8 else f"the {thing}"
     if kind == "way" and (way := _way(world, room, target)):
-        return Clue(f"From here go {', then '.join(way)}. There search {what}.", target, thing, way, room)
+        return TreasureClue(f"From here go {', then '.join(way)}. There search {what}.", target, thing, way, room)
     if kind == "beside":
         anchor, direction = rng.choice(
             [(other, way) for other in world.plan.rooms for way, end in world.exits(other).items() if end == target]
         )
         text = f"Go to the place {ROOM_RIDDLES[anchor]}, and from there one room {direction}. There search {what}."
-        return Clue(text, target, thing, (direction,), anchor)
-    return Clue(f"Go to the place {ROOM_RIDDLES[target]}. There search {what}.", target, thing)
+        return TreasureClue(text, target, thing, (direction,), anchor)
+    return TreasureClue(f"Go to the place {ROOM_RIDDLES[target]}. There search {what}.", target, thing)
 
 
 def _way(world: World, room: str, target: str) -> tuple[str, ...]:
@@ -227,24 +227,24 @@ def _way(world: World, room: str, target: str) -> tuple[str, ...]:
     return ways[target]
 
 
-def _view(now: Hunt) -> str:
+def _view(now: TreasureHuntState) -> str:
     place, exits, _ = now.world.view().split("\n")
     return f"{place.partition('.')[0]}. You see: {listing(now.here())}.\n{exits}"
 
 
-def _search(now: Hunt, command: Command) -> Outcome:
+def _search(now: TreasureHuntState, command: Command) -> CommandOutcome:
     thing, told = choose(command.first, now.here(), "That is not here. You can search:")
     if told:
-        return Outcome(now, told)
+        return CommandOutcome(now, told)
     clue = now.clues[now.found]
     now = now._replace(searches=now.searches - 1)
     if (now.world.here, thing) == (clue.room, clue.thing):
         now = now._replace(found=now.found + 1)
         if now.found == len(now.clues):
-            return Outcome(now, f"You search the {thing} and find the {now.treasure}.", True)
+            return CommandOutcome(now, f"You search the {thing} and find the {now.treasure}.", True)
         said = f"You search the {thing} and find the next clue: {now.clues[now.found].text}"
     elif now.searches:
         said = f"You search the {thing} in vain."
     else:
-        return Outcome(now, f"You search the {thing} in vain, and no search is left: the hunt is lost.", False)
-    return Outcome(now, f"{said} Searches left: {now.searches}.")
+        return CommandOutcome(now, f"You search the {thing} in vain, and no search is left: the hunt is lost.", False)
+    return CommandOutcome(now, f"{said} Searches left: {now.searches}.")

@@ -89,9 +89,9 @@ class TextWrapper(gym.Wrapper[Any, str, Any, str], RecordConstructorArgs):
         action: str = self._below("solve")()
         return action
 
-    def shortcut(self) -> str | None:
+    def direct_answer(self) -> str | None:
         """The final answer without the work that leads to it; None where there is no work to skip."""
-        action: str | None = self._below("shortcut")()
+        action: str | None = self._below("direct_answer")()
         return action
 
     def sample_action(self, rng: random.Random) -> str:

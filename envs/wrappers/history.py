@@ -28,7 +28,7 @@ class Exchange(NamedTuple):
     observation: str
 
 
-class Seen(NamedTuple):
+class HistoryState(NamedTuple):
     """What is remembered of an episode: its first observation, exchanges, how many were let go, and a note."""
 
     first: str
@@ -58,7 +58,7 @@ class History(TextWrapper):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         observation, info = self.env.reset(seed=seed, options=options)
-        self.memory = Seen(text_of(observation))
+        self.memory = HistoryState(text_of(observation))
         return observation, info
 
     def step(self, action: str) -> Step:
@@ -69,7 +69,7 @@ class History(TextWrapper):
             info = {**info, "role": "user"}  # the view is nobody's words but ours
         return observation, float(reward), terminated, truncated, info
 
-    def remember(self, seen: Seen, exchange: Exchange) -> Seen:
+    def remember(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
         """What is remembered after one more exchange."""
         exchanges = (*seen.exchanges, exchange)
         # The last exchange holds the current observation, so one more than the turns shown is kept.
@@ -78,18 +78,18 @@ class History(TextWrapper):
             seen = self.let_go(seen, old)
         return seen._replace(exchanges=exchanges[surplus:], dropped=seen.dropped + surplus)
 
-    def let_go(self, seen: Seen, exchange: Exchange) -> Seen:
+    def let_go(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
         """What is kept of an exchange that leaves the window: nothing, here."""
         return seen
 
-    def view(self, seen: Seen) -> str:
+    def view(self, seen: HistoryState) -> str:
         """The observation that the policy gets."""
         shown = [f"{quoted(action)}\n\n{observation}" for action, observation in seen.exchanges]
         if self.turns == 0:
             shown = [seen.exchanges[-1].observation]
         return self._fitted(seen, shown)
 
-    def _fitted(self, seen: Seen, shown: list[str]) -> str:
+    def _fitted(self, seen: HistoryState, shown: list[str]) -> str:
         """First observation, note, and as many of the last turns as there is room for."""
         head = [seen.first, *([f"{self.label}:\n{quoted(seen.note)}"] if seen.note else [])]
         left_out, room = seen.dropped, self.max_chars - sum(len(part) + 2 for part in head) - 60
@@ -174,7 +174,7 @@ class SummaryHistory(History):
         self._configure(whole("turns", turns), None)
         self.summarise, self.max_summary = summarise, whole("max_summary", max_summary)
 
-    def let_go(self, seen: Seen, exchange: Exchange) -> Seen:
+    def let_go(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
         summary = self.summarise(seen.note, exchange.action, exchange.observation)
         if not isinstance(summary, str):
             raise TypeError(f"summarise must return a text, got {type(summary).__name__}")

@@ -118,7 +118,7 @@ def test_verifree_knows_the_border_and_the_right_answer(trainer):
     env = one.rollout.env.unwrapped.spawn()
     env.reset(seed=0, options={"index": 0, "split": "train", "level": 1})
     row, begin = one.method._row(episode)
-    right = one.tokenizer.encode(env.shortcut(), add_special_tokens=False)
+    right = one.tokenizer.encode(env.direct_answer(), add_special_tokens=False)
     assert row.ids[begin:] == [*right, one.renderer.end_id]
     assert row.ids[:begin] == episode.tokens.ids[:begin]
     assert one.tokenizer.decode(row.ids[:begin]).endswith("hm ")

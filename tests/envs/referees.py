@@ -8,7 +8,7 @@ from collections import deque
 from itertools import combinations, product
 from typing import Any, ClassVar
 
-from rlvr.envs.games import cards, chance, deduction, hidden_boards, lexicon, twenty_questions, words
+from rlvr.envs.games import card_games, chance, deduction, hidden_boards, lexicon, twenty_questions, word_games
 from rlvr.envs.games.common import COLUMNS
 
 
@@ -156,7 +156,7 @@ def squares(guess: str, secret: str) -> str:
 
 
 class OfWordle(Referee):
-    task = words.Wordle
+    task = word_games.Wordle
 
     def __init__(self, state, level):
         super().__init__(state, level)
@@ -192,7 +192,7 @@ class OfWordle(Referee):
 
 
 class OfHangman(Referee):
-    task = words.Hangman
+    task = word_games.Hangman
 
     def __init__(self, state, level):
         super().__init__(state, level)
@@ -233,7 +233,7 @@ def walks(rows: tuple[str, ...], word: str, at: tuple[int, int] | None = None, u
 
 
 class OfWordHunt(Referee):
-    task = words.WordHunt
+    task = word_games.WordHunt
 
     def __init__(self, state, level):
         super().__init__(state, level)
@@ -252,7 +252,7 @@ class OfWordHunt(Referee):
 
 
 class OfHigherLower(Referee):
-    task = cards.HigherLower
+    task = card_games.HigherLower
 
     def __init__(self, state, level):
         super().__init__(state, level)
@@ -289,7 +289,7 @@ def sums_to(hand: str) -> int:
 class OfBlackjack(Referee):
     """Reads the transcript as a player does, and keeps the points by itself."""
 
-    task = cards.Blackjack
+    task = card_games.Blackjack
     pattern = True
     hand = r"((?:[2-9AJQK]|10)(?: (?:[2-9AJQK]|10))*) \((?:soft )?(\d+)\)"
 
@@ -335,7 +335,7 @@ class OfBlackjack(Referee):
 
 
 class OfMemoryPairs(Referee):
-    task = cards.MemoryPairs
+    task = card_games.MemoryPairs
 
     def __init__(self, state, level):
         super().__init__(state, level)

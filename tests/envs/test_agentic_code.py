@@ -37,7 +37,7 @@ def fenced(code: str) -> str:
 def test_there_are_as_many_families_as_are_promised():
     names = [LEVELS[level - 1][place].name for level, place in FAMILIES]
     assert len(set(names)) == len(names) >= 25
-    assert all(len(CodeTests.space(CodeTests, level)) >= 300 for level in range(1, 6))
+    assert all(len(CodeTests.enumerate_contents(CodeTests, level)) >= 300 for level in range(1, 6))
 
 
 @pytest.mark.parametrize(("level", "place"), FAMILIES)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.algorithmic import arrays, graphs, machines, programs, strings
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 SEEDS = st.integers(0, 2**64)
 LEVELS = st.integers(1, 5)
@@ -21,7 +21,7 @@ TASKS = [
     made
     for module in MODULES
     for made in vars(module).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == module.__name__
+    if isinstance(made, type) and issubclass(made, QuestionTask) and made.__module__ == module.__name__
 ]
 
 
@@ -39,7 +39,7 @@ def test_a_thousand_seeds_share_no_task_and_no_answer_is_right_half_of_the_time(
     for level in (1, task.levels):
         asked = [task.ask(random.Random(seed), level) for seed in range(1_000)]
         assert len({task.content(question) for question in asked}) >= 998
-        assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 400
+        assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 400
 
 
 @pytest.mark.parametrize("made", TASKS, ids=lambda made: made.__name__)
@@ -173,9 +173,9 @@ def test_constructions_on_graphs_refuse_what_breaks_one_condition(seed, level):
     for made in (graphs.TopologicalOrder, graphs.HamiltonianPath):
         task = made()
         question = task.ask(rng, level)
-        order = numbers(question.said)
+        order = numbers(question.answer_text)
         edges = set(question.answer[1])
-        assert task.check(question, question.said) is None
+        assert task.check(question, question.answer_text) is None
         other = rng.sample(order, len(order))
         if made is graphs.HamiltonianPath:
             right = all((a, b) in edges or (b, a) in edges for a, b in pairwise(other))
@@ -200,7 +200,7 @@ def test_programs_do_what_python_makes_of_them(seed, level):
     question = task.ask(random.Random(seed), level)
     source = question.text.split("\n\n")[1]
     wanted = question.answer[1]
-    assert python_prints(source, {"x": int(question.said)}) == [wanted]
+    assert python_prints(source, {"x": int(question.answer_text)}) == [wanted]
     for x in random.Random(seed).sample(range(201), 10):
         assert (task.check(question, str(x)) is None) == (python_prints(source, {"x": x}) == [wanted])
     assert task.check(question, "201") is not None

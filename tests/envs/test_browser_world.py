@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from rlvr.envs.agentic import sites
 from rlvr.envs.agentic.browser import DONE, LEVELS, Browser, elements, page_of, site_of
-from rlvr.envs.agentic.sites import Field, Link, RefusedError, Server, make, page, post
+from rlvr.envs.agentic.sites import FormField, Link, RefusedError, SiteServer, make, page, post
 from rlvr.envs.tools import Call, write_call
 
 EVERY = range(1, len(LEVELS) + 1)
@@ -137,13 +137,13 @@ def test_a_basket_counts_however_it_was_filled():
     colour, form = site.entries[0].options[0], {"name": "A", "address": "B", "delivery": "express"}
     servers = []
     for quantities in (("5",), ("2", "03")):
-        server = Server()
+        server = SiteServer()
         for quantity in quantities:
             server, _, _ = post(site, server, "/entry/0", {"quantity": quantity, "colour": colour})
         servers.append(post(site, server, "/basket", form)[0])
     assert servers[0] == servers[1]
-    taken_out, _, _ = post(site, Server(basket=(("item", "1", colour, "x"),)), "/basket/0", {})
-    assert taken_out == Server()
+    taken_out, _, _ = post(site, SiteServer(basket=(("item", "1", colour, "x"),)), "/basket/0", {})
+    assert taken_out == SiteServer()
 
 
 def test_no_page_but_a_form_that_was_sent_changes_the_server():
@@ -178,10 +178,10 @@ def test_mistakes_are_told():
         env.step(env.solve())
     assert "Please give" in env.step(call("submit"))[0]
     for number, field in enumerate(elements(site_of(visit(env)), page_of(visit(env))), 1):
-        if isinstance(field, Field) and not field.options:
+        if isinstance(field, FormField) and not field.options:
             assert "200 characters" in env.step(call("type", element=number, text="x" * 201))[0]
             assert env.step(call("type", element=number, text=" a \n b "))[0].endswith(": a b")
-        elif isinstance(field, Field):
+        elif isinstance(field, FormField):
             assert "is no option of" in env.step(call("select", element=number, option="purple"))[0]
 
 

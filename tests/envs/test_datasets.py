@@ -308,8 +308,8 @@ def test_environments_of_one_file_share_its_rows_until_it_changes_or_they_are_re
     assert make("rlvr/Dataset-v0", data_files=str(path), prompt="So: {question}").problems is not first.problems
     assert make("rlvr/Dataset-v0", data_files=str(path), grader="number").problems is not first.problems
     write(path, [{"question": "1 + 1?", "answer": "two"}])
-    assert make("rlvr/Dataset-v0", data_files=str(path)).problems[0].said == "two"
-    assert first.problems[0].said == "2"
+    assert make("rlvr/Dataset-v0", data_files=str(path)).problems[0].answer_text == "two"
+    assert first.problems[0].answer_text == "2"
 
 
 # worked examples

@@ -219,7 +219,7 @@ def test_a_neighbour_of_the_answer_is_wrong(task):
     made = task()
     for seed in range(30):
         question = made.ask(random.Random(seed), 1 + seed % 5)
-        gold = made.shortcut(question)
+        gold = made.direct_answer(question)
         digits = [place for place, symbol in enumerate(gold) if symbol.isdigit()]
         if digits:
             place = random.Random(seed).choice(digits)

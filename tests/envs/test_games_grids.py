@@ -16,18 +16,18 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rlvr.envs import TextEnv
-from rlvr.envs.games.boards import WAYS, BoardGame, cheapest, distances, shortest
-from rlvr.envs.games.boxes import Sokoban
-from rlvr.envs.games.colours import FloodIt, LightsOutGame, fewest, presses
-from rlvr.envs.games.crossings import RiverCrossing, WaterJugs
-from rlvr.envs.games.deliveries import Taxi
-from rlvr.envs.games.grids import FogMaze, FrozenLake, KeyDoor
-from rlvr.envs.games.ladder import WordLadder, steps
-from rlvr.envs.games.pegs import HanoiGame, PegJump, holes
-from rlvr.envs.games.rivals import ConnectFour, Nim, TicTacToe, losing
-from rlvr.envs.games.sliding import Game2048, SlidingPuzzle, merged, stages
+from rlvr.envs.games.board_game import WAYS, BoardGame, cheapest, distances, shortest
+from rlvr.envs.games.colour_boards import FloodIt, LightsOutGame, fewest, presses
+from rlvr.envs.games.grid_walks import FogMaze, FrozenLake, KeyDoor
+from rlvr.envs.games.peg_boards import HanoiGame, PegJump, holes
+from rlvr.envs.games.rush_hour import RushHour
+from rlvr.envs.games.sliding_boards import Game2048, SlidingPuzzle, merged, stages
 from rlvr.envs.games.snake import Snake, cycle
-from rlvr.envs.games.traffic import RushHour
+from rlvr.envs.games.sokoban import Sokoban
+from rlvr.envs.games.state_puzzles import RiverCrossing, WaterJugs
+from rlvr.envs.games.taxi import Taxi
+from rlvr.envs.games.two_player import ConnectFour, Nim, TicTacToe, losing
+from rlvr.envs.games.word_ladder import WordLadder, steps
 
 GAMES = {
     game: game()
@@ -37,7 +37,7 @@ GAMES = {
         Taxi,
     )
 }  # fmt: skip
-SURE = [game for game in GAMES.values() if game.certain]
+SURE = [game for game in GAMES.values() if game.always_solvable]
 NAMES = [type(game).__name__ for game in SURE]
 
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 
-from rlvr.envs.games import cards, chance, deduction, hidden_boards, lexicon, twenty_questions, words
+from rlvr.envs.games import card_games, chance, deduction, hidden_boards, lexicon, twenty_questions, word_games
 from rlvr.envs.games.common import Cell, IllegalMove, drawn_board, read_cell, read_move, read_numbers
 
 from .referees import REFEREES, crossed_out, grid, squares, walks
@@ -179,9 +179,9 @@ def test_any_play_agrees_with_the_referee(name):
 @settings(max_examples=300)
 def test_marks_count_repeated_letters_as_often_as_the_secret_has_them(guess, secret):
     assert deduction.marks(guess, secret) == crossed_out(guess, secret)
-    assert words.marks(guess, secret) == squares(guess, secret)
-    assert words.marks(guess, secret).count("G") == deduction.marks(guess, secret)[0]
-    assert words.marks(guess, secret).count("Y") == deduction.marks(guess, secret)[1]
+    assert word_games.marks(guess, secret) == squares(guess, secret)
+    assert word_games.marks(guess, secret).count("G") == deduction.marks(guess, secret)[0]
+    assert word_games.marks(guess, secret).count("Y") == deduction.marks(guess, secret)[1]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_marks_count_repeated_letters_as_often_as_the_secret_has_them(guess, sec
     [("geese", "eerie", ".GY.G"), ("allow", "llama", "YGY.."), ("speed", "abide", "..Y.Y")],
 )
 def test_marks_of_known_cases(guess, secret, marks):
-    assert words.marks(guess, secret) == marks
+    assert word_games.marks(guess, secret) == marks
 
 
 def test_the_word_list_is_what_it_says():
@@ -210,9 +210,9 @@ def test_things_differ_and_every_attribute_is_short():
 @given(st.integers(0, 2**32), st.integers(1, 3))
 @settings(max_examples=40)
 def test_every_listed_word_that_a_board_holds_is_found_by_walking_it(seed, level):
-    state = words.WordHunt().start(random.Random(seed), level)
-    asked = [*random.Random(seed).sample(lexicon.words(4), 20), words.WordHunt().solve(state)[7:-1]]
-    assert [words.on_board(state.rows, word) for word in asked] == [walks(state.rows, word) for word in asked]
+    state = word_games.WordHunt().start(random.Random(seed), level)
+    asked = [*random.Random(seed).sample(lexicon.words(4), 20), word_games.WordHunt().solve(state)[7:-1]]
+    assert [word_games.on_board(state.rows, word) for word in asked] == [walks(state.rows, word) for word in asked]
 
 
 @given(st.integers(0, 2**32))
@@ -290,29 +290,29 @@ def test_everything_that_may_be_meant_is_found_in_the_turns_there_are(level):
 
 @pytest.mark.parametrize("level", EVERY)
 def test_the_expert_at_wordle_finds_every_secret_in_the_turns_there_are(level):
-    task = words.Wordle()
+    task = word_games.Wordle()
     for seed in range(16 if level < 4 else 4):
         assert finish(task, task.start(random.Random(seed), level)) <= task.turns(level)
 
 
 @pytest.mark.parametrize("level", EVERY)
 def test_the_expert_at_hangman_survives_some_words_and_the_hardest(level):
-    task = words.Hangman()
+    task = word_games.Hangman()
     listed = lexicon.words(task.sizes[level - 1][0])
     hardest = ["bunny", "funny", "fuzzy", "foggy"] if level == 5 else []
     for word in [*listed[:: len(listed) // 10], *hardest]:
-        assert finish(task, words.Gallows(word, level)) <= task.turns(level)
+        assert finish(task, word_games.Gallows(word, level)) <= task.turns(level)
 
 
 def test_every_small_black_box_is_solved_in_the_turns_there_are():
     task = hidden_boards.BlackBox()
     for level in (1, 2):
-        for content in task.space(level):
+        for content in task.enumerate_contents(level):
             assert finish(task, hidden_boards.Box(int(content, 16), level)) <= task.turns(level)
 
 
 def test_memory_without_forgetting_needs_no_more_flips_than_promised():
-    task = cards.MemoryPairs()
+    task = card_games.MemoryPairs()
     worst = Counter()
     for level in EVERY:
         for seed in range(60):
@@ -325,8 +325,8 @@ def test_memory_without_forgetting_needs_no_more_flips_than_promised():
     ("task", "least"),
     [
         (hidden_boards.Battleship(), 0.75),
-        (cards.HigherLower(), 0.55),
-        (cards.Blackjack(), 0.45),
+        (card_games.HigherLower(), 0.55),
+        (card_games.Blackjack(), 0.45),
         (chance.MultiArmedBandit(), 0.9),
         (chance.Secretary(), 0.5),
         (chance.PushYourLuck(), 0.5),
@@ -367,7 +367,7 @@ def wins(task, state, level, player) -> bool:
 )
 def test_the_dealer_goes_bust_as_often_as_the_books_say(card, bust):
     """With endless decks, standing on every 17."""
-    ends = cards.dealer_ends(cards.total((card,)), (1,) * 9 + (4,), False)
+    ends = card_games.dealer_ends(card_games.total((card,)), (1,) * 9 + (4,), False)
     assert math.isclose(sum(ends.values()), 1)
     assert ends[22] == pytest.approx(bust, abs=2e-4)
 
@@ -377,7 +377,7 @@ def test_a_hand_counts_each_ace_as_well_as_it_can(hand):
     values = [(1, 11) if card == 1 else (min(card, 10),) for card in hand]
     sums = {sum(choice) for choice in product(*values)}
     best = max((s for s in sums if s <= 21), default=min(sums))
-    assert cards.total(tuple(hand))[0] == best
+    assert card_games.total(tuple(hand))[0] == best
 
 
 @pytest.mark.parametrize(("left", "threshold"), [(1, 0.5), (2, 0.6899), (3, 0.7758), (4, 0.8246), (5, 0.8559)])

@@ -128,7 +128,7 @@ def test_any_vector_of_the_null_space_is_right_and_no_other(seed, level):
     task, rng = la.NullSpace(), random.Random(seed)
     question = task.ask(rng, level)
     (matrix,) = matrices(question.text)
-    vector = sympy.Matrix([int(n) for n in question.said.split(",")])
+    vector = sympy.Matrix([int(n) for n in question.answer_text.split(",")])
     assert matrix.rank() == matrix.rows
     assert all(n == 0 for n in matrix * vector)
     other = vector + sympy.Matrix([rng.randint(-1, 1) for _ in vector])

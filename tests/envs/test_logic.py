@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.logic import islanders, propositional, relations, syllogisms, zebra
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 SEEDS = st.integers(0, 2**64)
 LEVELS = st.integers(1, 5)
@@ -20,7 +20,7 @@ TASKS = [
     made
     for module in (islanders, propositional, relations, syllogisms, zebra)
     for made in vars(module).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == module.__name__
+    if isinstance(made, type) and issubclass(made, QuestionTask) and made.__module__ == module.__name__
 ]
 
 
@@ -29,7 +29,7 @@ def test_a_thousand_seeds_share_no_task_and_no_answer_is_right_half_of_the_time(
     task = made()
     asked = [task.ask(random.Random(seed), 1) for seed in range(1_000)]
     assert len({task.content(question) for question in asked}) >= 998
-    assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 400
+    assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 400
 
 
 def python_of(text: str) -> str:
@@ -74,7 +74,7 @@ def test_satisfying_assignments_are_those_that_make_each_line_true(seed, level):
     lines = question.text.split("\n")[1:-1]
     rng = random.Random(seed)
     for _ in range(5):
-        digits = [*question.said]
+        digits = [*question.answer_text]
         for place in rng.sample(range(len(digits)), rng.randint(0, 3)):
             digits[place] = rng.choice("01")
         true = all(

@@ -13,20 +13,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlvr
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 FAMILIES = ("rlvr.envs.mathematics.", "rlvr.envs.science.")
 OWN_TESTS = ("rlvr.envs.mathematics.dates", "rlvr.envs.mathematics.linear_algebra")  # they show no working
 
 
-def registered() -> dict[str, type[Asked]]:
+def registered() -> dict[str, type[QuestionTask]]:
     """Class name -> class of every registered one-turn task of these families."""
     found = {}
     for env_id in rlvr.list_envs():
         module, _, name = gym.spec(env_id).kwargs["task"].partition(":")
         if module.startswith(FAMILIES) and module not in OWN_TESTS:
             task = getattr(importlib.import_module(module), name)
-            if issubclass(task, Asked):
+            if issubclass(task, QuestionTask):
                 found[name] = task
     return found
 
@@ -62,7 +62,7 @@ def test_the_answer_is_paid_and_its_neighbours_are_not(task, seed, level):
     question = made.ask(random.Random(seed), level)
     assert question.working
     assert made.judge(question, made.solve(question)).reward == 1
-    answer = re.fullmatch(r"\\boxed\{(.*)\}", made.shortcut(question))[1]
+    answer = re.fullmatch(r"\\boxed\{(.*)\}", made.direct_answer(question))[1]
     assert not re.search(rf"(?<![\w.]){re.escape(answer)}$", question.text)
     near = [f"{answer}7", f"7{answer}", f"{answer}, {answer}", f"{answer} or 7", "", "0.5772"]
     near += [] if answer.startswith("0") else [f"-{answer}"]

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.puzzles import latin, letters, loops, numbers, shading
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 from .reading import found, grid, ints
 
@@ -207,9 +207,9 @@ def test_the_checker_and_the_rules_agree_on_the_solution_and_on_near_misses(made
     symbols, holds = RULES[made]
     task, rng = made(), random.Random(seed)
     question = task.ask(rng, level)
-    rows = question.said.split("\n")
+    rows = question.answer_text.split("\n")
     symbols = symbols[: len(rows)] if len(symbols) > 2 else symbols
-    assert task.check(question, question.said) is None
+    assert task.check(question, question.answer_text) is None
     assert holds(question.text, rows)
     for changes in (1, 1, 2, 4):
         table = [list(row) for row in rows]
@@ -229,7 +229,7 @@ def test_the_checker_and_the_rules_agree_on_the_solution_and_on_near_misses(made
 def test_every_change_of_one_or_two_cells_is_judged_as_the_rules_say(made):
     task, holds = made(), RULES[made][1]
     question = task.ask(random.Random(4), 1)
-    rows = question.said.split("\n")
+    rows = question.answer_text.split("\n")
     size = len(rows)
     for one, other in combinations(range(size * size), 2):
         flat = list("".join(rows))
@@ -244,7 +244,7 @@ def test_every_change_of_one_or_two_cells_is_judged_as_the_rules_say(made):
 def test_stars_agree_with_the_rules(seed, level):
     task, rng = shading.StarBattle(), random.Random(seed)
     question = task.ask(rng, level)
-    right = ints(question.said)
+    right = ints(question.answer_text)
     other = list(right)
     a, b = rng.sample(range(len(right)), 2)
     other[a], other[b] = other[b], other[a]
@@ -259,7 +259,7 @@ def test_trails_go_from_each_number_to_the_next(seed, level):
     for made, distances in ((loops.Numbrix, {1}), (loops.KnightsTour, {5})):
         task = made()
         question = task.ask(rng, level)
-        right = ints(question.said)
+        right = ints(question.answer_text)
         size = int(len(right) ** 0.5)
         shown = [line.split() for line in question.text.split("\n")[1 : size + 1]]
         given_ = [int(n) if n != "." else 0 for row in shown for n in row]
@@ -283,7 +283,7 @@ def test_linked_paths_fill_the_grid(seed, level):
     task, rng = loops.NumberLink(), random.Random(seed)
     question = task.ask(rng, level)
     rows = grid(question.text, ".ABCDEFG")
-    paths = question.said.split(", ")
+    paths = question.answer_text.split(", ")
     crossed = list(paths)
     k = rng.randrange(len(paths))
     place = rng.randrange(len(paths[k]))
@@ -303,7 +303,9 @@ def test_linked_paths_fill_the_grid(seed, level):
         holds = ends and len(walked) == len(set(walked)) and set(walked) == every
         assert (task.check(question, ", ".join(tried)) is None) == holds
     with pytest.raises(ValueError, match="letters"):
-        task.check(question, question.said.replace("D", "X").replace("R", "X").replace("L", "X").replace("U", "X"))
+        task.check(
+            question, question.answer_text.replace("D", "X").replace("R", "X").replace("L", "X").replace("U", "X")
+        )
 
 
 @given(SEEDS, LEVELS)
@@ -330,7 +332,7 @@ def test_bridges_cross_nothing_and_tie_all_islands(seed, level):
         clear = max(over.values(), default=1) == 1 and not set(over) & set(place.values())
         return clear and reached(min(tied), tied.__getitem__) == set(tied) and ends == Counter(need)
 
-    right = question.said.split(", ")
+    right = question.answer_text.split(", ")
     k = rng.randrange(len(right))
     one = right[k]
     tried = [right, right[:k] + right[k + 1 :], [*right, one]]
@@ -346,7 +348,7 @@ def test_bridges_cross_nothing_and_tie_all_islands(seed, level):
 @pytest.mark.parametrize("level", range(1, 6))
 def test_every_hand_makes_24_and_none_stands_twice(level):
     task = numbers.TwentyFour()
-    space = task.space(level)
+    space = task.enumerate_contents(level)
     others = {hand for k in range(1, 6) if k != level for hand in numbers.hands(k)}
     assert len(set(space)) == len(space) > 250
     assert not others & set(numbers.hands(level))
@@ -387,7 +389,7 @@ def test_a_cryptarithm_has_one_solution_among_all_digits(seed, level):
         and not any(digit == 0 and letter in first for letter, digit in zip(free, some, strict=True))
     ]
     assert [{**known, **solution} for solution in solutions] == [
-        {letter: int(digit) for letter, digit in re.findall(r"([A-Z])=(\d)", question.said)}
+        {letter: int(digit) for letter, digit in re.findall(r"([A-Z])=(\d)", question.answer_text)}
     ]
 
 
@@ -396,13 +398,18 @@ def test_a_cryptarithm_has_one_solution_among_all_digits(seed, level):
 def test_cryptarithms_read_letters_in_any_order_and_nothing_else(seed, level):
     task, rng = numbers.Cryptarithms(), random.Random(seed)
     question = task.ask(rng, min(level, 4))
-    parts = question.said.split(", ")
+    parts = question.answer_text.split(", ")
     rng.shuffle(parts)
     assert task.check(question, " ".join(parts)) is None
     a, b = rng.sample(range(len(parts)), 2)
     parts[a], parts[b] = parts[a][0] + parts[b][1:], parts[b][0] + parts[a][1:]
     assert "not the solution" in task.check(question, ", ".join(parts))
-    for unreadable in (", ".join(parts[1:]), ", ".join([*parts[1:], parts[1]]), "A=12", question.said.replace("=", "")):
+    for unreadable in (
+        ", ".join(parts[1:]),
+        ", ".join([*parts[1:], parts[1]]),
+        "A=12",
+        question.answer_text.replace("=", ""),
+    ):
         with pytest.raises(ValueError, match=r"letter|parts"):
             task.check(question, unreadable)
 
@@ -413,7 +420,7 @@ def test_kakuro_and_survo_agree_with_their_sums(seed, level):
     rng = random.Random(seed)
     task = numbers.Kakuro()
     question = task.ask(rng, level)
-    rows = question.said.split("\n")
+    rows = question.answer_text.split("\n")
 
     def holds(rows: list[str]) -> bool:
         right = fits(grid(question.text, ".#123456789"), rows)
@@ -429,7 +436,7 @@ def test_kakuro_and_survo_agree_with_their_sums(seed, level):
             rows[r] = rows[r][:c] + rng.choice("123456789") + rows[r][c + 1 :]
     task = numbers.Survo()
     question = task.ask(rng, level)
-    table = [ints(line) for line in question.said.split("\n")]
+    table = [ints(line) for line in question.answer_text.split("\n")]
     shown = [line.split(" | ") for line in question.text.split("\n")[1 : len(table) + 1]]
     down = ints(question.text.split("\n")[len(table) + 2])
     for _ in range(3):
@@ -452,14 +459,14 @@ def test_words_stand_where_the_answer_says(seed, level):
     question = task.ask(rng, level)
     rows = grid(question.text, "abcdefghijklmnopqrstuvwxyz")
     words = found(r"For (.*), in this order", question.text).split(", ")
-    parts = question.said.split(", ")
+    parts = question.answer_text.split(", ")
     for word, part in zip(words, parts, strict=True):
         row, column, way = part.split()
         dy = ("N" in way and -1) or ("S" in way and 1) or 0
         dx = ("W" in way and -1) or ("E" in way and 1) or 0
         spots = [(int(row) - 1 + k * dy, int(column) - 1 + k * dx) for k in range(len(word))]
         assert "".join(rows[r][c] for r, c in spots) == word
-    assert task.check(question, question.said) is None
+    assert task.check(question, question.answer_text) is None
     assert task.check(question, ", ".join([*parts[1:], parts[0]])) is not None
     assert task.check(question, ", ".join(["99 1 E", *parts[1:]])) is not None
     with pytest.raises(ValueError, match=r"row, a column|parts"):
@@ -471,7 +478,7 @@ def test_words_stand_where_the_answer_says(seed, level):
 def test_a_crossword_uses_every_word_once(seed, level):
     task, rng = letters.CrosswordFill(), random.Random(seed)
     question = task.ask(rng, level)
-    rows = question.said.split("\n")
+    rows = question.answer_text.split("\n")
     shape = grid(question.text, "#.")
     words = sorted(found(r"Words: (.*)\.", question.text).split(", "))
     for _ in range(4):
@@ -480,7 +487,7 @@ def test_a_crossword_uses_every_word_once(seed, level):
         assert (task.check(question, "\n".join(rows)) is None) == holds
         r = rng.randrange(len(rows))
         rows[r] = re.sub(r"[a-z]", rng.choice("aeinst"), rows[r], count=1)
-    assert task.check(question, question.said.upper()) is None
+    assert task.check(question, question.answer_text.upper()) is None
 
 
 @given(SEEDS, LEVELS)
@@ -509,7 +516,10 @@ MADE = [
     made
     for module in (latin, letters, loops, numbers, shading)
     for made in vars(module).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == module.__name__ and "ask" in vars(made)
+    if isinstance(made, type)
+    and issubclass(made, QuestionTask)
+    and made.__module__ == module.__name__
+    and "ask" in vars(made)
 ]
 
 
@@ -518,4 +528,4 @@ def test_seeds_share_no_task_and_no_answer_is_right_often(made):
     task = made()
     asked = [task.ask(random.Random(seed), 1) for seed in range(150)]
     assert len({task.content(question) for question in asked}) >= (110 if made is numbers.TwentyFour else 148)
-    assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 15
+    assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 15

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.puzzles import planning
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 from .reading import found, ints
 
@@ -21,7 +21,7 @@ LEVELS = st.integers(1, 5)
 MADE = [
     made
     for made in vars(planning).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == planning.__name__
+    if isinstance(made, type) and issubclass(made, QuestionTask) and made.__module__ == planning.__name__
 ]
 
 
@@ -30,7 +30,7 @@ def test_seeds_share_no_task_and_no_answer_is_right_often(made):
     task = made()
     asked = [task.ask(random.Random(seed), 1) for seed in range(150)]
     assert len({task.content(question) for question in asked}) >= 148
-    assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 25
+    assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 25
 
 
 @given(SEEDS, LEVELS)
@@ -39,7 +39,7 @@ def test_bins_hold_what_they_can(seed, level):
     task, rng = planning.BinPacking(), random.Random(seed)
     question = task.ask(rng, level)
     capacity, sizes = re.search(r"at most (\d+): (.*)\.", question.text).groups()
-    bins = ints(question.said)
+    bins = ints(question.answer_text)
     assert sum(ints(sizes)) > (max(bins) - 1) * int(capacity), "fewer bins would do"
     for _ in range(3):
         loads = [sum(s for s, b in zip(ints(sizes), bins, strict=True) if b == one) for one in set(bins)]
@@ -55,7 +55,7 @@ def test_pieces_cover_every_cell_once(seed, level):
     question = task.ask(rng, level)
     height, width = (int(n) for n in re.search(r"rectangle of (\d+) rows and (\d+) columns", question.text).groups())
     sizes = [(int(h), int(w)) for h, w in re.findall(r"(\d+) x (\d+)", question.text)]
-    numbers = ints(question.said)
+    numbers = ints(question.answer_text)
     assert sum(h * w for h, w in sizes) == height * width
     for _ in range(3):
         corners = zip(numbers[::2], numbers[1::2], strict=True)
@@ -77,13 +77,13 @@ def test_no_fewer_sets_cover_everything(seed, level):
     question = task.ask(random.Random(seed), level)
     sets = {name: set(ints(line)) for name, line in re.findall(r"^([P-Z]): (.*)$", question.text, re.MULTILINE)}
     every = set(range(1, int(found(r"each of 1 to (\d+)", question.text)) + 1))
-    best = len(question.said.split(", "))
+    best = len(question.answer_text.split(", "))
     for number in range(1, best + 1):
         for some in combinations(sets, number):
             covers = set().union(*(sets[name] for name in some)) == every
             assert not covers or number == best
             assert (task.check(question, " ".join(some)) is None) == covers
-    more = [*question.said.split(", "), next(name for name in sets if name not in question.said)]
+    more = [*question.answer_text.split(", "), next(name for name in sets if name not in question.answer_text)]
     assert "fewer" in task.check(question, " ".join(more))
     with pytest.raises(ValueError, match="each at most once"):
         task.check(question, " ".join([*more, more[0]]))
@@ -102,7 +102,7 @@ def test_no_round_trip_is_shorter(seed, level):
 
     lengths = {trip: length([names[0], *trip]) for trip in permutations(names[1:])}
     least = min(lengths.values())
-    assert length(question.said.split(", ")) == least
+    assert length(question.answer_text.split(", ")) == least
     for trip in rng.sample(list(lengths), 20):
         assert (task.check(question, ", ".join([names[0], *trip])) is None) == (lengths[trip] == least)
     assert "once" in task.check(question, ", ".join([*names[:-1], names[0]]))
@@ -119,7 +119,7 @@ def test_no_assignment_is_cheaper(seed, level):
         for jobs in permutations(range(1, len(costs) + 1))
     }
     least = min(totals.values())
-    assert totals[tuple(ints(question.said))] == least
+    assert totals[tuple(ints(question.answer_text))] == least
     for jobs in rng.sample(list(totals), 20):
         assert (task.check(question, str(list(jobs))) is None) == (totals[jobs] == least)
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.puzzles import moves, optimisation, sudoku, sudoku_grids, transformations
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 SEEDS = st.integers(0, 2**64)
 LEVELS = st.integers(1, 5)
@@ -20,7 +20,7 @@ TASKS = [
     made
     for module in (moves, optimisation, sudoku, transformations)
     for made in vars(module).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == module.__name__
+    if isinstance(made, type) and issubclass(made, QuestionTask) and made.__module__ == module.__name__
 ]
 
 
@@ -30,7 +30,7 @@ def test_a_thousand_seeds_share_no_task_and_no_answer_is_right_half_of_the_time(
     asked = [task.ask(random.Random(seed), 1) for seed in range(1_000)]
     fewest = 850 if made is moves.TowerOfHanoi else 995  # it says itself that level 1 has 6,480 tasks
     assert len({task.content(question) for question in asked}) >= fewest
-    assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 400
+    assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 400
 
 
 def solutions(puzzle: str, height: int, width: int, most: int = 2) -> list[str]:
@@ -156,7 +156,7 @@ def test_subset_sums_and_kakurasu_accept_what_adds_up_and_nothing_else(seed, lev
     question = task.ask(rng, level)
     weights, across, down = question.answer
     size = len(across)
-    rows = [list(row) for row in question.said.split("\n")]
+    rows = [list(row) for row in question.answer_text.split("\n")]
     for _ in range(3):
         right = [sum(w for w, cell in zip(weights, row, strict=False) if cell == "1") for row in rows] == across
         columns = list(zip(*rows, strict=True))
@@ -171,7 +171,7 @@ def test_lamps_go_out_one_press_after_another(seed, level):
     task, rng = moves.LightsOut(), random.Random(seed)
     question = task.ask(rng, level)
     lamps = [[int(cell) for cell in row] for row in re.findall(r"^[01]+$", question.text, re.MULTILINE)]
-    presses = [list(row) for row in question.said.split("\n")]
+    presses = [list(row) for row in question.answer_text.split("\n")]
     if rng.random() < 0.5:
         presses[0][rng.randrange(len(lamps))] = rng.choice("01")
     for r, c in product(range(len(lamps)), repeat=2):
@@ -190,8 +190,8 @@ def test_moves_that_are_cut_short_or_break_a_rule_are_refused(seed, level):
     for made in (moves.MazePath, moves.SlidingTiles):
         task = made()
         question = task.ask(rng, level)
-        assert task.check(question, question.said) is None
-        assert task.check(question, question.said[:-1] or "u") is not None
+        assert task.check(question, question.answer_text) is None
+        assert task.check(question, question.answer_text[:-1] or "u") is not None
         assert task.check(question, "U" * 30) is not None
         with pytest.raises(ValueError, match="letters"):
             task.check(question, "UX")
@@ -199,12 +199,12 @@ def test_moves_that_are_cut_short_or_break_a_rule_are_refused(seed, level):
     question = task.ask(rng, level)
     start, goal = question.answer
     pegs = {peg: [d for d in range(len(start), 0, -1) if start[d - 1] == peg] for peg in "ABC"}
-    for source, target in question.said.split():
+    for source, target in question.answer_text.split():
         disc = pegs[source].pop()
         assert not pegs[target] or pegs[target][-1] > disc
         pegs[target].append(disc)
     assert all(disc in pegs[peg] for disc, peg in enumerate(goal, 1))
-    assert task.check(question, " ".join(question.said.split()[:-1]) or "AB BA") is not None
+    assert task.check(question, " ".join(question.answer_text.split()[:-1]) or "AB BA") is not None
     assert task.check(question, "AA") is not None
 
 
@@ -214,7 +214,7 @@ def test_queens_attack_none(seed, level):
     task, rng = moves.QueensCompletion(), random.Random(seed)
     question = task.ask(rng, level)
     rows = question.answer
-    right = [int(n) for n in question.said.split(", ")]
+    right = [int(n) for n in question.answer_text.split(", ")]
     a, b = rng.sample(range(len(right)), 2)
     other = list(right)
     other[a], other[b] = other[b], other[a]

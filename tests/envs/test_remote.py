@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.bridges.openenv import read_object
-from rlvr.envs.bridges.remote import RemoteEnv, Told
+from rlvr.envs.bridges.remote import BridgedEnv, Told
 from rlvr.envs.core.tables import DataError
 
 OPENENV, NEMO = "rlvr/openenv.Remote-v0", "rlvr/nemo_gym.Remote-v0"
@@ -24,7 +24,7 @@ OPENENV, NEMO = "rlvr/openenv.Remote-v0", "rlvr/nemo_gym.Remote-v0"
 # what is the same for all wires
 
 
-class Scripted(RemoteEnv):
+class Scripted(BridgedEnv):
     """Says what it was told to say."""
 
     def __init__(self, *said, **settings):

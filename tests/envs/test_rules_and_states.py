@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
 from rlvr.envs.puzzles import cubes, induction
-from rlvr.envs.rewards.tasks import Asked
+from rlvr.envs.rewards.tasks import QuestionTask
 
 from .reading import found, ints
 
@@ -28,7 +28,10 @@ MADE = [
     made
     for module in (queries, rewriting, tracking, cubes, induction)
     for made in vars(module).values()
-    if isinstance(made, type) and issubclass(made, Asked) and made.__module__ == module.__name__ and "ask" in vars(made)
+    if isinstance(made, type)
+    and issubclass(made, QuestionTask)
+    and made.__module__ == module.__name__
+    and "ask" in vars(made)
 ]
 MADE = [made for made in MADE if made is not induction.Chained]
 MADE += [induction.ListFunctionInduction, induction.StringFunctionInduction]
@@ -40,7 +43,7 @@ def test_seeds_share_no_task_and_no_answer_is_right_often(made):
     asked = [task.ask(random.Random(seed), 1) for seed in range(150)]
     fewest = 110 if made is cubes.PocketCube else 146  # it has 321 tasks at level 1
     assert len({task.content(question) for question in asked}) >= fewest
-    assert Counter(task.shortcut(question) for question in asked).most_common(1)[0][1] < 15
+    assert Counter(task.direct_answer(question) for question in asked).most_common(1)[0][1] < 15
 
 
 # texts
@@ -286,18 +289,18 @@ def test_an_expression_matches_what_the_standard_library_matches(seed, level):
     question = task.ask(rng, level)
     yes = found(r"as a whole: (\S+)", question.text)
     no = found(r"does not match as a whole: (\S+)", question.text) if level > 1 else "d"
-    length = len(question.said)
-    near = list(question.said)
+    length = len(question.answer_text)
+    near = list(question.answer_text)
     near[rng.randrange(length)] = rng.choice("abc")
     for text in [
-        question.said,
+        question.answer_text,
         "".join(near),
         "a" * length,
         *("".join(rng.choices("abc", k=length)) for _ in range(9)),
     ]:
         holds = re.fullmatch(yes, text) is not None and re.fullmatch(no, text) is None
         assert (task.check(question, text) is None) == holds
-    assert "letters" in task.check(question, question.said + "a")
+    assert "letters" in task.check(question, question.answer_text + "a")
 
 
 # induction
@@ -388,9 +391,9 @@ def test_the_cube_turns_as_a_cube_does():
 def test_a_cube_is_solved_by_its_moves_and_not_by_others(seed, level):
     task, rng = cubes.PocketCube(), random.Random(seed)
     question = task.ask(rng, level)
-    moves = question.said.split()
-    assert task.check(question, question.said) is None
-    assert task.check(question, question.said.lower().replace("'", "’")) is None
+    moves = question.answer_text.split()
+    assert task.check(question, question.answer_text) is None
+    assert task.check(question, question.answer_text.lower().replace("'", "’")) is None
     assert task.check(question, " ".join([*moves, "R"])) is not None
     assert task.check(question, " ".join([*moves[:-1], "U" if moves[-1] != "U" else "U2"])) is not None
     assert task.check(question, " ".join([*moves, "R", "R'"])) is None

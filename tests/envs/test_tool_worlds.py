@@ -148,7 +148,7 @@ def test_the_gold_query_is_right_and_what_it_shows_on_the_visible_database_is_no
     for seed in range(12):
         state = task.start(random.Random(seed), level)
         world = state.world
-        assert task.judge(world, task.shortcut(state)).reward == 1.0
+        assert task.judge(world, task.direct_answer(state)).reward == 1.0
         rows = query(visible(world.seed, world.domain), world.gold).rows
         literal = " UNION ALL ".join("SELECT " + ", ".join(map(_literal, row)) for row in rows[:25])
         assert task.judge(world, f"```sql\n{literal}\n```").reward == 0.0

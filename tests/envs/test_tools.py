@@ -273,7 +273,7 @@ def test_tools_change_no_task_and_calls_earn_nothing():
 def test_the_answer_in_a_tools_output_is_no_answer():
     env = gym.make(SUMS, tools=["calculator"]).unwrapped
     env.reset(seed=0)
-    answer = env.shortcut().removeprefix("\\boxed{").removesuffix("}")
+    answer = env.direct_answer().removeprefix("\\boxed{").removesuffix("}")
     env.step(call("calculator", expression=answer))
     _, reward, terminated, _, _ = env.step(f"<tool_response>\\boxed{{{answer}}}</tool_response>")
     assert (reward, terminated) == (0.0, True)

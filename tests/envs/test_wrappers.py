@@ -171,10 +171,10 @@ def test_seeds_and_options_come_through(names, seed, index, level):
     assert env.unwrapped.content == bare.content
     assert env.unwrapped.np_random_seed == bare.np_random_seed
     if names:
-        assert (env.content, env.solve(), env.shortcut(), env.size) == (
+        assert (env.content, env.solve(), env.direct_answer(), env.size) == (
             bare.content,
             bare.solve(),
-            bare.shortcut(),
+            bare.direct_answer(),
             None,
         )
         assert env.sample_action(random.Random(0)) == bare.sample_action(random.Random(0))
@@ -740,7 +740,7 @@ def test_no_repair_makes_a_wrong_answer_right(env_id, seed, rules, parts):
     env = ActionRepair(gym.make(env_id, level=3 if env_id == GUESS else 1), rules)
     env.reset(seed=seed)
     answers = "7 12 7712 127 77 1212 712 127".split()
-    gold = env.shortcut() or env.solve()
+    gold = env.direct_answer() or env.solve()
     if any(answer in gold for answer in answers):
         return
     assert env.step(reply)[1] == 0.0

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import WAYS, SearchedGame, directed, distances, shortest
+from rlvr.envs.games.board_game import WAYS, SearchedGame, directed, distances, shortest
 from rlvr.envs.games.common import Cell, drawn_board
 
 # For each level: rows and columns, walls, passengers, and whether the tank must be filled on the way.
@@ -17,7 +17,7 @@ SLACK = 2  # litres beyond what the planned round needs
 WAITING, RIDING, ARRIVED = range(3)
 
 
-class Town(NamedTuple):
+class TaxiTown(NamedTuple):
     """``walls`` is a mask of cells; ``trips`` are (from, to) of each passenger, ``stage`` how far each has come."""
 
     size: int
@@ -30,7 +30,7 @@ class Town(NamedTuple):
     stage: tuple[int, ...]
 
 
-class Taxi(SearchedGame[Town]):
+class Taxi(SearchedGame[TaxiTown]):
     """Bring passengers to where they want to go.
 
     Levels 1 to 5: 1 or 2 passengers in towns of 4 x 4 to 6 x 6 cells; levels 3 and 5 need the filling station.
@@ -43,7 +43,7 @@ class Taxi(SearchedGame[Town]):
     def turns(self, level: int) -> int:
         return TURNS[level - 1]
 
-    def deal(self, rng: random.Random, level: int) -> Town:
+    def deal(self, rng: random.Random, level: int) -> TaxiTown:
         size, walls, passengers, thirsty = LEVELS[level - 1]
         while True:
             cells = rng.sample(range(size * size), walls + 2 + 2 * passengers)
@@ -59,9 +59,9 @@ class Taxi(SearchedGame[Town]):
             fuel = before + (far[station][stops[-2]] if thirsty else last) + SLACK
             tank = max(fuel, far[station][stops[-1]] + SLACK)
             if not thirsty or fuel < before + last:
-                return Town(size, mask, station, trips, tank, at, fuel, (WAITING,) * passengers)
+                return TaxiTown(size, mask, station, trips, tank, at, fuel, (WAITING,) * passengers)
 
-    def guide(self, board: Town) -> str:
+    def guide(self, board: TaxiTown) -> str:
         trips = "; ".join(
             f"passenger {number} waits at {named_cell(board, start)} and wants to go to {named_cell(board, goal)}"
             for number, (start, goal) in enumerate(board.trips, 1)
@@ -74,7 +74,7 @@ class Taxi(SearchedGame[Town]):
             "station, . street; numbers are passengers who wait, small letters p, q where passengers 1, 2 want to go."
         )
 
-    def show(self, board: Town) -> str:
+    def show(self, board: TaxiTown) -> str:
         signs = ["#" if board.walls >> cell & 1 else "." for cell in range(board.size**2)]
         signs[board.station] = "F"
         for number, ((start, goal), stage) in enumerate(zip(board.trips, board.stage, strict=True)):
@@ -93,23 +93,23 @@ class Taxi(SearchedGame[Town]):
     def named(self, move: str) -> str:
         return directed(super().named(move))
 
-    def legal(self, board: Town) -> list[str]:
+    def legal(self, board: TaxiTown) -> list[str]:
         return [move for move, _ in drives(board)]
 
-    def after(self, board: Town, move: str) -> Town:
+    def after(self, board: TaxiTown, move: str) -> TaxiTown:
         return dict(drives(board))[move]
 
-    def reached(self, board: Town) -> bool:
+    def reached(self, board: TaxiTown) -> bool:
         return all(stage == ARRIVED for stage in board.stage)
 
-    def failed(self, board: Town) -> str:
+    def failed(self, board: TaxiTown) -> str:
         return "" if self.reached(board) or self.legal(board) else "the tank is empty"
 
-    def search(self, board: Town) -> list[str] | None:
+    def search(self, board: TaxiTown) -> list[str] | None:
         return shortest(board, drives, self.reached)
 
 
-def named_cell(board: Town, cell: int) -> Cell:
+def named_cell(board: TaxiTown, cell: int) -> Cell:
     return Cell(*divmod(cell, board.size))
 
 
@@ -135,7 +135,7 @@ def ways_from(size: int, walls: int, cell: int) -> dict[int, int]:
     return distances([cell], lambda here: (there for _, there in near[here]))
 
 
-def drives(board: Town) -> Iterator[tuple[str, Town]]:
+def drives(board: TaxiTown) -> Iterator[tuple[str, TaxiTown]]:
     """Every move, and the town after it."""
     at, stage = board.at, board.stage
     if board.fuel:

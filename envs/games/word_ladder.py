@@ -12,7 +12,7 @@ from functools import lru_cache
 from importlib.resources import files
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import SearchedGame, distances, shortest
+from rlvr.envs.games.board_game import SearchedGame, distances, shortest
 
 # For each level: the fewest and the most steps of a shortest ladder.
 LEVELS = ((2, 2), (3, 3), (4, 4), (5, 5), (6, 8))

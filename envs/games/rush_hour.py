@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import SHORT, SearchedGame, cheapest
+from rlvr.envs.games.board_game import SHORT, SearchedGame, cheapest
 from rlvr.envs.games.common import COLUMNS, drawn_board
 
 SIZE = 6

@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import BoardGame, SearchedGame, shortest
+from rlvr.envs.games.board_game import BoardGame, SearchedGame, shortest
 from rlvr.envs.games.common import COLUMNS, Cell, drawn_board
 
 # For each level: heaps, the most in one, the most a move may take (0: all), and whether the last one loses.
@@ -47,7 +47,7 @@ class Nim(BoardGame[Heaps]):
             if fair(sizes, most, misere):
                 return Heaps(sizes, most, misere)
 
-    def space(self, level: int) -> list[str] | None:
+    def enumerate_contents(self, level: int) -> list[str] | None:
         heaps, largest, most, misere = NIM_LEVELS[level - 1]
         if level == len(NIM_LEVELS):
             return None
@@ -169,7 +169,7 @@ class TicTacToe(BoardGame[Stones]):
             if board:
                 return board
 
-    def space(self, level: int) -> list[str] | None:
+    def enumerate_contents(self, level: int) -> list[str] | None:
         height, width, inline, stones, least = ROW_LEVELS[level - 1]
         if level > 2:
             return None

@@ -25,7 +25,7 @@ N = TypeVar("N", bound=Hashable)
 Neighbours = Callable[[N], Iterable[tuple[str, N]]]
 
 
-class Play(NamedTuple):
+class BoardState(NamedTuple):
     """A game under way: its board, the board it began with, turns allowed and used, and the last feedback."""
 
     board: Any
@@ -35,7 +35,7 @@ class Play(NamedTuple):
     told: str = ""
 
 
-class BoardGame(Game[Play], Generic[B]):
+class BoardGame(Game[BoardState], Generic[B]):
     """A game with one board, all of which can be seen, and moves that can be listed.
 
     A subclass writes ``deal``, ``guide``, ``show``, ``legal``, ``after``, ``reached`` and ``best``; ``failed`` where
@@ -92,27 +92,27 @@ class BoardGame(Game[Play], Generic[B]):
 
     # the frame
 
-    def start(self, rng: random.Random, level: int) -> Play:
+    def start(self, rng: random.Random, level: int) -> BoardState:
         board = self.deal(rng, level)
-        return Play(board, board, self.turns(level))
+        return BoardState(board, board, self.turns(level))
 
-    def content(self, state: Play) -> str:
+    def content(self, state: BoardState) -> str:
         return self.identity(state.first)
 
-    def rules(self, state: Play) -> str:
+    def rules(self, state: BoardState) -> str:
         allowed = f"You have {state.limit} turns; a reply that is no legal move uses one as well."
         return f"{self.guide(state.board)}\n{self.move_form} {allowed}\n\n{self.show(state.board)}"
 
-    def reminder(self, state: Play) -> str:
+    def reminder(self, state: BoardState) -> str:
         return self.move_form
 
-    def observe(self, state: Play) -> str:
+    def observe(self, state: BoardState) -> str:
         if not state.turn:
             return self.rules(state)
         left = f"Turns left: {state.limit - state.turn}."
         return "\n".join(part for part in (state.told, self.show(state.board), left) if part)
 
-    def play(self, state: Play, move: str) -> Step[Play]:
+    def play(self, state: BoardState, move: str) -> Step[BoardState]:
         board, name = state.board, self.named(move)
         legal = self.legal(board)
         if name not in legal:
@@ -129,13 +129,13 @@ class BoardGame(Game[Play], Generic[B]):
         names = ", ".join(legal[:MOST_LISTED]) + (", ..." if len(legal) > MOST_LISTED else "")
         return f"{move[:40]!r} is not a legal move. {self.move_form} Legal now: {names or 'nothing'}."
 
-    def solve(self, state: Play) -> str:
+    def solve(self, state: BoardState) -> str:
         return boxed(self.best(state.board))
 
-    def sample_action(self, state: Play, rng: random.Random) -> str:
+    def sample_action(self, state: BoardState, rng: random.Random) -> str:
         return boxed(rng.choice(self.legal(state.board)))
 
-    def out_of_turns(self, state: Play, turns: int) -> Verdict:
+    def out_of_turns(self, state: BoardState, turns: int) -> Verdict:
         return wrong(reason=f"the goal was not reached in {turns} turns")
 
 
@@ -150,7 +150,7 @@ class SearchedGame(BoardGame[B]):
         """Moves that reach the goal, as few as there can be; None when it is out of reach."""
         raise NotImplementedError
 
-    def solve(self, state: Play) -> str:
+    def solve(self, state: BoardState) -> str:
         road = _road(self, state.first)
         return boxed(road[state.board] if state.board in road else self.best(state.board))
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import WAYS, BoardGame, Play, SearchedGame, directed, shortest
+from rlvr.envs.games.board_game import WAYS, BoardGame, BoardState, SearchedGame, directed, shortest
 from rlvr.envs.games.common import boxed, chance
 
 Place = tuple[int, int]
@@ -49,7 +49,7 @@ class FrozenLake(SearchedGame[Lake]):
         if not isinstance(slippery, bool):
             raise TypeError(f"slippery must be True or False, got {slippery!r}")
         self.slippery = slippery
-        self.certain = not slippery
+        self.always_solvable = not slippery
 
     def turns(self, level: int) -> int:
         return (12 if self.slippery else 4) * LAKES[level - 1][0]
@@ -111,7 +111,7 @@ class FrozenLake(SearchedGame[Lake]):
     def search(self, board: Lake) -> list[str] | None:
         return dry_way(board.rows, board.at)
 
-    def solve(self, state: Play) -> str:
+    def solve(self, state: BoardState) -> str:
         if not self.slippery:
             return super().solve(state)
         board = state.board
@@ -197,7 +197,7 @@ def ways_on(rows: tuple[str, ...] | list[list[str]], at: Place, shut: str = "#")
 KEY_LEVELS = ((3, 1, 60), (4, 2, 120), (5, 3, 200), (6, 3, 280), (7, 4, 400))
 
 
-class House(NamedTuple):
+class LockedRooms(NamedTuple):
     """``rows`` as built; small letters are keys, capitals their doors. ``keys`` are those that were found."""
 
     rows: tuple[str, ...]
@@ -205,7 +205,7 @@ class House(NamedTuple):
     keys: str = ""
 
 
-class KeyDoor(SearchedGame[House]):
+class KeyDoor(SearchedGame[LockedRooms]):
     """Find keys, open doors and reach the goal.
 
     Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, 1 to 4 doors on the way, and as many keys off it.
@@ -214,7 +214,7 @@ class KeyDoor(SearchedGame[House]):
     def turns(self, level: int) -> int:
         return KEY_LEVELS[level - 1][2]
 
-    def deal(self, rng: random.Random, level: int) -> House:
+    def deal(self, rng: random.Random, level: int) -> LockedRooms:
         size, doors, _ = KEY_LEVELS[level - 1]
         while True:
             grid = maze(rng, size)
@@ -231,36 +231,36 @@ class KeyDoor(SearchedGame[House]):
                 grid[y][x] = "ABCD"[number]
             if hidden_keys(rng, grid, start, goal, doors):
                 grid[goal[0]][goal[1]] = "G"
-                return House(tuple("".join(row) for row in grid), start)
+                return LockedRooms(tuple("".join(row) for row in grid), start)
 
-    def guide(self, board: House) -> str:
+    def guide(self, board: LockedRooms) -> str:
         return (
             "A house of one storey. Walk to the goal G, one cell at a time. A capital letter is a locked door; to go "
             "through it you need the key of the same small letter, which you take by walking onto it, and keep.\n"
             "# wall, . floor, @ you."
         )
 
-    def show(self, board: House) -> str:
+    def show(self, board: LockedRooms) -> str:
         rows = tuple(row.translate({ord(key): "." for key in board.keys}) for row in board.rows)
         return f"{drawn(rows, board.at)}\nYour keys: {' '.join(board.keys) or 'none'}."
 
     def named(self, move: str) -> str:
         return directed(move)
 
-    def legal(self, board: House) -> list[str]:
+    def legal(self, board: LockedRooms) -> list[str]:
         return ways_on(board.rows, board.at, "#" + "".join(door for door in "ABCD" if door.lower() not in board.keys))
 
-    def after(self, board: House, move: str) -> House:
+    def after(self, board: LockedRooms, move: str) -> LockedRooms:
         y, x = at = stepped(board.rows, board.at, move)
         keys = board.keys
         if board.rows[y][x] in "abcd" and board.rows[y][x] not in keys:
             keys = "".join(sorted(keys + board.rows[y][x]))
         return board._replace(at=at, keys=keys)
 
-    def reached(self, board: House) -> bool:
+    def reached(self, board: LockedRooms) -> bool:
         return board.rows[board.at[0]][board.at[1]] == "G"
 
-    def search(self, board: House) -> list[str] | None:
+    def search(self, board: LockedRooms) -> list[str] | None:
         return shortest(board, lambda here: [(move, self.after(here, move)) for move in self.legal(here)], self.reached)
 
 

@@ -13,7 +13,7 @@ from functools import cache, lru_cache
 from itertools import pairwise, permutations
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import SearchedGame, cheapest, directed, shortest
+from rlvr.envs.games.board_game import SearchedGame, cheapest, directed, shortest
 
 # For each level: rows and columns with the outer wall, walls within, boxes, the most slides in making it, and a bound
 # on the pushes.

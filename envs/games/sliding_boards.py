@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import WAYS, BoardGame, directed, distances
+from rlvr.envs.games.board_game import WAYS, BoardGame, directed, distances
 from rlvr.envs.games.common import chance
 
 # Rows, columns, and how many random slides away from the goal; 0 is any board that can be solved.
@@ -181,7 +181,7 @@ class Game2048(BoardGame[Merging]):
     New tiles come by chance, so that no player is sure to win; the expert hardly ever loses.
     """
 
-    certain = False
+    always_solvable = False
 
     def turns(self, level: int) -> int:
         return TARGETS[level - 1][1]

@@ -80,7 +80,7 @@ class Wordle(Game[Squares]):
     def content(self, state: Squares) -> str:
         return " ".join((*state.secrets, *(("of", *state.listed) if state.listed else ())))
 
-    def space(self, level: int) -> tuple[str, ...] | None:
+    def enumerate_contents(self, level: int) -> tuple[str, ...] | None:
         return words(5) if level in (2, 3) else None
 
     def reminder(self, state: Squares) -> str:
@@ -137,7 +137,7 @@ class Wordle(Game[Squares]):
             best = max((best, *words(5)[::2]), key=told_apart)
         return boxed(best, thought)
 
-    def shortcut(self, state: Squares) -> str | None:
+    def direct_answer(self, state: Squares) -> str | None:
         return boxed(state.secrets[0]) if len(state.secrets) == 1 else None
 
     def sample_action(self, state: Squares, rng: random.Random) -> str:
@@ -173,7 +173,7 @@ class Hangman(Game[Gallows]):
     def content(self, state: Gallows) -> str:
         return state.word
 
-    def space(self, level: int) -> tuple[str, ...]:
+    def enumerate_contents(self, level: int) -> tuple[str, ...]:
         return words(self.sizes[level - 1][0])
 
     def reminder(self, state: Gallows) -> str:
@@ -223,7 +223,7 @@ class Hangman(Game[Gallows]):
 
         return boxed(max((c for c in string.ascii_lowercase if c not in state.letters), key=worth), thought)
 
-    def shortcut(self, state: Gallows) -> str:
+    def direct_answer(self, state: Gallows) -> str:
         return boxed(state.word)
 
     def sample_action(self, state: Gallows, rng: random.Random) -> str:
@@ -241,7 +241,7 @@ def _fitting(shown: str, letters: str, length: int) -> tuple[str, ...]:
     )
 
 
-class Hunt(NamedTuple):
+class WordHuntState(NamedTuple):
     """``rows`` are the board; ``goal`` is how many words to find."""
 
     rows: tuple[str, ...]
@@ -252,7 +252,7 @@ class Hunt(NamedTuple):
     told: str = ""
 
 
-class WordHunt(Game[Hunt]):
+class WordHunt(Game[WordHuntState]):
     """Find words on a board of letters.
 
     Levels 1 to 5: 2, 3, 4, 5 and 7 words on boards of 3 to 6 rows; at least as many are hidden there.
@@ -262,7 +262,7 @@ class WordHunt(Game[Hunt]):
     # For each level: the rows of the board, how many words to find, and the turns.
     sizes: ClassVar = ((3, 2, 6), (4, 3, 9), (4, 4, 12), (5, 5, 15), (6, 7, 21))
 
-    def start(self, rng: random.Random, level: int) -> Hunt:
+    def start(self, rng: random.Random, level: int) -> WordHuntState:
         size, goal, _ = self.sizes[level - 1]
         near = _neighbours(size)
         while True:
@@ -274,18 +274,18 @@ class WordHunt(Game[Hunt]):
                 if len(hidden) == goal:
                     filled = [cell or rng.choice("aaabcdeeeefghiiklmnnooprrsstttuwy") for cell in cells]
                     rows = tuple("".join(filled[i : i + size]) for i in range(0, size * size, size))
-                    return Hunt(rows, goal, level)
+                    return WordHuntState(rows, goal, level)
 
     def turns(self, level: int) -> int:
         return int(self.sizes[level - 1][2])
 
-    def content(self, state: Hunt) -> str:
+    def content(self, state: WordHuntState) -> str:
         return "/".join(state.rows)
 
-    def reminder(self, state: Hunt) -> str:
+    def reminder(self, state: WordHuntState) -> str:
         return "Write one word of four or more letters that you have not found yet."
 
-    def rules(self, state: Hunt) -> str:
+    def rules(self, state: WordHuntState) -> str:
         board = "\n".join(" ".join(row) for row in state.rows)
         return (
             f"Find {state.goal} common English words of four or more letters on this board:\n{board}\nThe letters of "
@@ -294,7 +294,7 @@ class WordHunt(Game[Hunt]):
             f"have {self.turns(state.level)} turns."
         )
 
-    def play(self, state: Hunt, move: str) -> Step[Hunt]:
+    def play(self, state: WordHuntState, move: str) -> Step[WordHuntState]:
         if not move.isalpha() or len(move) < 4 or move in state.found:
             raise IllegalMove(self.reminder(state).rstrip("."))
         left = f"found: {len(state.found)} of {state.goal}"
@@ -307,10 +307,10 @@ class WordHunt(Game[Hunt]):
             return won(state, " ".join(found), found=found)
         return go_on(state, f"Found: {', '.join(found)} ({len(found)} of {state.goal})", found=found)
 
-    def solve(self, state: Hunt) -> str:
+    def solve(self, state: WordHuntState) -> str:
         return boxed(next(word for word in _words_on(state.rows) if word not in state.found))
 
-    def sample_action(self, state: Hunt, rng: random.Random) -> str:
+    def sample_action(self, state: WordHuntState, rng: random.Random) -> str:
         size = len(state.rows)
         near, letters = _neighbours(size), "".join(state.rows)
         path = [rng.randrange(size * size)]

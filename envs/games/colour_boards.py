@@ -10,7 +10,7 @@ from functools import lru_cache
 from itertools import product
 from typing import NamedTuple
 
-from rlvr.envs.games.boards import BoardGame
+from rlvr.envs.games.board_game import BoardGame
 from rlvr.envs.games.common import Cell, drawn_board
 
 # For each level: rows and columns, and which lamps a press switches.
@@ -58,7 +58,7 @@ class LightsOutGame(BoardGame[Lamps]):
             if fewest(size, pattern, lit).bit_count() >= 3:
                 return Lamps(size, pattern, lit)
 
-    def space(self, level: int) -> list[str] | None:
+    def enumerate_contents(self, level: int) -> list[str] | None:
         if level > 1:
             return None
         size, pattern = LAMP_LEVELS[0]

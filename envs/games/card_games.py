@@ -32,7 +32,7 @@ class HigherLower(Game[Deck]):
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     # For each level: the highest card, how many there are of each, the calls, and how many must be right.
     sizes: ClassVar = ((9, 1, 5, 4), (13, 1, 7, 5), (13, 1, 10, 8), (13, 2, 11, 8), (13, 3, 13, 9))
 
@@ -93,7 +93,7 @@ class HigherLower(Game[Deck]):
 RANKS: Final = ("A", *map(str, range(2, 11)), "J", "Q", "K")
 
 
-class Table(NamedTuple):
+class BlackjackTable(NamedTuple):
     """``shoe`` is the order of the cards (1 to 13) and ``drawn`` how many of them are out; both hands are places."""
 
     seed: int
@@ -108,7 +108,7 @@ class Table(NamedTuple):
     told: str = ""
 
 
-class House(NamedTuple):
+class HouseRules(NamedTuple):
     """The rules of a level: hands to play, points to end with, decks (0: one, shuffled for each hand), and the rest."""
 
     hands: int
@@ -119,38 +119,38 @@ class House(NamedTuple):
     soft: bool
 
 
-class Blackjack(Game[Table]):
+class Blackjack(Game[BlackjackTable]):
     """Win hands of Blackjack against a dealer.
 
     Levels 1 to 5: 3 to 9 hands; the dealer's second card open, then hidden; doubling; one shoe for all hands.
     """
 
     levels = 5
-    certain = False
+    always_solvable = False
     houses: ClassVar = (
-        House(3, 0, 0, True, False, False),
-        House(3, 0, 0, False, False, False),
-        House(5, 0, 0, False, True, False),
-        House(7, 0, 2, False, True, True),
-        House(9, 0, 2, False, True, True),
+        HouseRules(3, 0, 0, True, False, False),
+        HouseRules(3, 0, 0, False, False, False),
+        HouseRules(5, 0, 0, False, True, False),
+        HouseRules(7, 0, 2, False, True, True),
+        HouseRules(9, 0, 2, False, True, True),
     )
 
-    def start(self, rng: random.Random, level: int) -> Table:
+    def start(self, rng: random.Random, level: int) -> BlackjackTable:
         seed = rng.getrandbits(48)
-        return deal(Table(seed, level, shuffled(seed, 1, self.houses[level - 1]), 0, (), ()))
+        return deal(BlackjackTable(seed, level, shuffled(seed, 1, self.houses[level - 1]), 0, (), ()))
 
     def turns(self, level: int) -> int:
         return 5 * int(self.houses[level - 1].hands)
 
-    def content(self, state: Table) -> str:
+    def content(self, state: BlackjackTable) -> str:
         return str(state.seed)
 
-    def reminder(self, state: Table) -> str:
+    def reminder(self, state: BlackjackTable) -> str:
         if self.houses[state.level - 1].double:
             return "Write hit, stand or double (only with two cards)."
         return "Write hit or stand."
 
-    def rules(self, state: Table) -> str:
+    def rules(self, state: BlackjackTable) -> str:
         house = self.houses[state.level - 1]
         shoe = f"The cards come from one shoe of {house.decks} decks" if house.decks else "One deck is shuffled anew"
         sight = f"The second card of the dealer is {'open' if house.open else 'hidden until then'}."
@@ -166,7 +166,7 @@ class Blackjack(Game[Table]):
             f"{self.turns(state.level)} turns.\n{self.shown(state)}"
         )
 
-    def shown(self, state: Table) -> str:
+    def shown(self, state: BlackjackTable) -> str:
         house = self.houses[state.level - 1]
         dealer = names(state.dealer) if house.open else f"{names(state.dealer[:1])} and a hidden card"
         return (
@@ -174,7 +174,7 @@ class Blackjack(Game[Table]):
             f"({worded(state.player)}). Dealer: {dealer}."
         )
 
-    def play(self, state: Table, move: str) -> Step[Table]:
+    def play(self, state: BlackjackTable, move: str) -> Step[BlackjackTable]:
         legal = ("hit", "stand", "double") if self.houses[state.level - 1].double else ("hit", "stand")
         if move not in legal or (move == "double" and len(state.player) > 2):
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -185,7 +185,7 @@ class Blackjack(Game[Table]):
             return self._settle(state, 2)
         return self._settle(state, 1) if total(state.player)[0] > 21 else go_on(state, self.shown(state))
 
-    def _settle(self, state: Table, stake: int) -> Step[Table]:
+    def _settle(self, state: BlackjackTable, stake: int) -> Step[BlackjackTable]:
         """The dealer plays, the point moves, and the next hand is dealt."""
         house = self.houses[state.level - 1]
         mine = total(state.player)[0]
@@ -207,7 +207,7 @@ class Blackjack(Game[Table]):
         state = deal(state)
         return go_on(state, f"{told}\n{self.shown(state)}")
 
-    def solve(self, state: Table) -> str:
+    def solve(self, state: BlackjackTable) -> str:
         """The best expectation over what has not been seen; in the last hand, the best chance of the goal."""
         house = self.houses[state.level - 1]
         short = house.goal - state.points
@@ -234,18 +234,18 @@ class Blackjack(Game[Table]):
                 move = "double"
         return boxed(move, f"I have {worded(state.player)}.")
 
-    def sample_action(self, state: Table, rng: random.Random) -> str:
+    def sample_action(self, state: BlackjackTable, rng: random.Random) -> str:
         double = self.houses[state.level - 1].double and len(state.player) == 2
         return boxed(rng.choice(("hit", "stand", "double") if double else ("hit", "stand")))
 
 
-def shuffled(seed: int, hand: int, house: House) -> tuple[int, ...]:
+def shuffled(seed: int, hand: int, house: HouseRules) -> tuple[int, ...]:
     cards = list(range(1, 14)) * 4 * max(1, house.decks)
     chance(seed, hand).shuffle(cards)
     return tuple(cards)
 
 
-def deal(state: Table) -> Table:
+def deal(state: BlackjackTable) -> BlackjackTable:
     """Two cards for the player, then two for the dealer."""
     d = state.drawn
     return state._replace(player=state.shoe[d : d + 2], dealer=state.shoe[d + 2 : d + 4], drawn=d + 4)
