@@ -23,9 +23,14 @@ import rlvr
 from .architecture import ROOMS, ROOT
 
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-LEFT_OUT = shutil.ignore_patterns(
-    ".git", ".venv*", "runs", "build", "dist", "__pycache__", "*.egg-info", "*.pyc", ".*_cache", ".hypothesis"
-)
+ANYWHERE = shutil.ignore_patterns(".git", ".venv*", "__pycache__", "*.egg-info", "*.pyc", ".*_cache", ".hypothesis")
+
+
+def left_out(folder: str, names: list[str]) -> set[str]:
+    """What no checkout holds: at the top also what runs and builds leave there."""
+    return ANYWHERE(folder, names) | ({"runs", "build", "dist"} if Path(folder) == ROOT else set())
+
+
 MAKE = shutil.which("make")
 needs_make = pytest.mark.skipif(MAKE is None, reason="make is not installed")
 
@@ -181,7 +186,7 @@ def distributions(tmp_path_factory) -> tuple[Path, Path]:
     """The sdist, and the wheel built from it, of a copy of the tree."""
     pytest.importorskip("build")
     copy = tmp_path_factory.mktemp("tree") / "checkout"
-    shutil.copytree(ROOT, copy, symlinks=True, ignore=LEFT_OUT)
+    shutil.copytree(ROOT, copy, symlinks=True, ignore=left_out)
     out = tmp_path_factory.mktemp("dist")
     run(sys.executable, "-m", "build", "--no-isolation", "--outdir", out, copy, cwd=out)
     return next(out.glob("*.tar.gz")), next(out.glob("*.whl"))

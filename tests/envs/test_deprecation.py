@@ -38,10 +38,11 @@ def old_task() -> type[Task[int]]:
 
 
 def test_a_task_written_with_the_old_names_works_and_warns():
-    with pytest.warns(DeprecationWarning) as warned:
+    with pytest.warns(DeprecationWarning, match=r"Old\.certain is now called always_solvable") as warned:
         task = old_task()
-    said = " ".join(str(warning.message) for warning in warned)
-    assert all(new in said for new in ("always_solvable", "enumerate_contents", "direct_answer"))
+    messages = " ".join(str(warning.message) for warning in warned)
+    assert "enumerate_contents" in messages
+    assert "direct_answer" in messages
     env = TextEnv(task())
     env.reset(seed=0)
     assert env.task.always_solvable is False

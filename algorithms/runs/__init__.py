@@ -1,0 +1,1 @@
+"""Runs: the folder of a run, its checkpoints, its live display and its report."""
