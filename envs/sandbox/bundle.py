@@ -15,7 +15,7 @@ from functools import cache
 from types import CodeType
 
 _PACKAGE = "rlvr.envs.sandbox"
-_INSIDE = ("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "zygote", "container")
+_INSIDE = ("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "cleaner", "zygote", "container")
 _KEEPER = ("kernel", "scratch", "channel", "cgroups", "keeper")
 
 # Reads a bundle (from descriptor 4, or framed from standard input) and starts one of its modules.

@@ -1,17 +1,22 @@
-"""Length-prefixed JSON messages over a local socket, with open descriptors beside them.
+"""What the user's process, the keeper and the zygotes say to each other. Standard library only.
 
-Spoken between the user's process, the keeper and the zygotes, never with a hostile program. Standard library only.
+The keeper is sent length-prefixed JSON with open descriptors beside it. A zygote is sent orders of one byte: programs
+are forked from its memory, so nothing that a run is about may ever enter it. What a run is about lies in an unnamed
+file, whose descriptor comes with the order and which the fork alone reads.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import select
 import socket
 import struct
 from typing import Any
 
 ASKED = ("session", "calls", "referee", "terminal")  # programs that are asked, and answer, while they run
+KILL, RUN, RUN_LEADER = 0, 1, 2  # orders to a zygote; a leader is the first of a session (who has a terminal)
+DESCRIPTORS = ("request", "stdin", "stdout", "stderr", "requests", "replies")  # of a run, in the order they are sent
 
 
 def readable(fd: int, seconds: float) -> bool:
@@ -48,3 +53,23 @@ def send(channel: socket.socket, message: dict[str, Any], fds: list[int] | None 
         channel.sendall(body)
     else:
         channel.sendall(head + body)
+
+
+def order(channel: socket.socket, what: int, fds: list[int] | None = None) -> None:
+    """Give a zygote an order; the descriptors of a run come with it."""
+    socket.send_fds(channel, [bytes([what])], fds or [])
+
+
+def next_order(channel: socket.socket) -> tuple[int, list[int]] | None:
+    """The zygote's next order, or None at the end of the channel."""
+    data, fds, _, _ = socket.recv_fds(channel, 1, len(DESCRIPTORS))
+    return (data[0], fds) if data else None
+
+
+def read_request(fd: int) -> dict[str, Any]:
+    """What a run is about, from its unnamed file: read in the process that runs it, and in no other."""
+    size, parts, at = os.fstat(fd).st_size, [], 0
+    while at < size:
+        parts.append(os.pread(fd, size - at, at))
+        at += len(parts[-1])
+    return dict(json.loads(b"".join(parts)))

@@ -1,8 +1,12 @@
-"""Tiers T3 and T2 from the user's side: one keeper, and a pool of warm zygotes that run one program at a time."""
+"""Tiers T3 and T2 from the user's side: one keeper, and two pools of warm zygotes that run one program at a time.
+
+A zygote that runs tests of a data set (a referee) never runs a program they judge, nor the other way round.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import subprocess
@@ -13,13 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.envs.sandbox import bundle
-from rlvr.envs.sandbox.channel import ASKED, readable, receive, send
+from rlvr.envs.sandbox.channel import ASKED, DESCRIPTORS, KILL, RUN, RUN_LEADER, order, readable, receive, send
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import Plan
 from rlvr.envs.sandbox.running import Ended, Running
 
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
+_RENEWED_AFTER = 500  # runs: nothing that a fault of ours might leave in a zygote stays for longer
 _CHANNELS = ("requests", "replies")
 
 
@@ -100,10 +105,16 @@ _KEEPER_BOOT = (
 
 
 class Zygote:
-    """One warm sandbox. Used by one run at a time."""
+    """One warm sandbox. Used by one run at a time.
 
-    def __init__(self, keeper: Keeper, plan: Plan) -> None:
-        self._keeper, self.tier = keeper, plan.tier
+    Args:
+        keeper: starts and ends it.
+        plan: what it is.
+        pool: what it may run: ``programs``, or the ``tests`` that judge them.
+    """
+
+    def __init__(self, keeper: Keeper, plan: Plan, pool: str) -> None:
+        self._keeper, self.tier, self.pool, self.runs = keeper, plan.tier, pool, 0
         self.pid, self.clean = -1, True
         mine, theirs = socket.socketpair()
         read, write = os.pipe()
@@ -198,7 +209,7 @@ class _Use:
 
     def kill(self) -> None:
         with contextlib.suppress(OSError):
-            send(self.zygote.channel, {"kill": True})
+            order(self.zygote.channel, KILL)
 
     def release(self, healthy: bool) -> None:
         if healthy or self._died:
@@ -208,7 +219,7 @@ class _Use:
 
 
 class NativeBackend:
-    """A pool of zygotes of one plan. Starts them on demand, keeps at most ``idle`` of them warm."""
+    """Pools of zygotes of one plan. Starts them on demand, keeps at most ``idle`` of each pool warm."""
 
     unsafe = False
 
@@ -216,7 +227,7 @@ class NativeBackend:
         self.tier: Tier = plan.tier
         self._plan, self._idle_limit = plan, idle
         self._lock = threading.Lock()
-        self._idle: list[Zygote] = []
+        self._idle: dict[str, list[Zygote]] = {"programs": [], "tests": []}
         self._keeper: Keeper | None = None
         self._owner = os.getpid()
         self._closed = False
@@ -227,18 +238,22 @@ class NativeBackend:
         Raises:
             SandboxError: a zygote could not be started.
         """
-        zygote = self._take()
+        pool = "tests" if request["mode"] == "referee" else "programs"
+        zygote = self._take(pool)
         while not zygote.wait_until_clean():
             self.give_back(zygote, healthy=False)
-            zygote = self._take()
+            zygote = self._take(pool)
+        zygote.runs += 1
         channel = request["mode"] in ASKED
         theirs, mine = {}, {}
         try:
+            theirs["request"] = memory_file(json.dumps(request).encode())
             theirs["stdin"] = memory_file(stdin) if stdin else os.open("/dev/null", os.O_RDONLY)
             for name in ("stdout", "stderr", *(_CHANNELS if channel else ())):
                 read, write = os.pipe()
                 mine[name], theirs[name] = (write, read) if name == "requests" else (read, write)
-            send(zygote.channel, {"run": request, "fds": list(theirs)}, list(theirs.values()))
+            sent = [theirs[name] for name in DESCRIPTORS if name in theirs]
+            order(zygote.channel, RUN_LEADER if request["mode"] == "terminal" else RUN, sent)
         except OSError as error:
             for fd in mine.values():
                 os.close(fd)
@@ -249,26 +264,43 @@ class NativeBackend:
                 os.close(fd)
         return Running(_Use(zygote, self), mine, limits, cancel, request.get("reply_bytes", 1 << 20))
 
-    def _take(self) -> Zygote:
+    def _take(self, pool: str) -> Zygote:
         with self._lock:
             if self._closed:
                 raise SandboxError("this sandbox is closed")
             if self._owner != os.getpid():  # after a fork the sockets belong to the other process
-                self._idle, self._keeper, self._owner = [], None, os.getpid()
-            if self._idle:
-                return self._idle.pop()
+                self._idle, self._keeper, self._owner = {name: [] for name in self._idle}, None, os.getpid()
+            if self._idle[pool]:
+                return self._idle[pool].pop()
+        return self._new(pool)
+
+    def _new(self, pool: str) -> Zygote:
+        with self._lock:
+            if self._closed:
+                raise SandboxError("this sandbox is closed")
             if self._keeper is None:
                 self._keeper = Keeper()
             keeper = self._keeper
-        return Zygote(keeper, self._plan.with_uid())
+        return Zygote(keeper, self._plan.with_uid(), pool)
 
     def give_back(self, zygote: Zygote, healthy: bool) -> None:
-        """Keep a zygote for the next run, or end it."""
+        """Keep a zygote for the next run; or end it, and start another in the background if its time was up."""
+        renewed = False
         with self._lock:
-            if healthy and not self._closed and len(self._idle) < self._idle_limit:
-                self._idle.append(zygote)
-                return
-        zygote.end()
+            if healthy and not self._closed and len(self._idle[zygote.pool]) < self._idle_limit:
+                if zygote.runs < _RENEWED_AFTER:
+                    self._idle[zygote.pool].append(zygote)
+                    return
+                renewed = True
+        if renewed:
+            threading.Thread(target=self._renew, args=(zygote,), name="rlvr-sandbox-renew", daemon=True).start()
+        else:
+            zygote.end()
+
+    def _renew(self, old: Zygote) -> None:
+        with contextlib.suppress(SandboxError):  # then the next run starts one
+            self.give_back(self._new(old.pool), healthy=True)
+        old.end()
 
     def reclaim(self, zygote: Zygote) -> None:
         """Take back a zygote whose program did not end in time: in the background, for a deadline has just passed."""
@@ -286,7 +318,8 @@ class NativeBackend:
         """End every zygote; returns when nothing is left."""
         with self._lock:
             self._closed = True
-            idle, self._idle = self._idle, []
+            idle = [zygote for zygotes in self._idle.values() for zygote in zygotes]
+            self._idle = {name: [] for name in self._idle}
             keeper, self._keeper = self._keeper, None
         if self._owner != os.getpid():
             return

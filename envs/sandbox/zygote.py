@@ -1,5 +1,9 @@
 """The warm interpreter inside the sandbox: one fork per run, nothing left of a run before the next one starts.
 
+A program can look at every byte of the memory it was forked from. So no run may leave a byte here: what a run is about
+(program, arguments, input, files, limits) is in a file that only its own fork reads, what a run says goes straight
+to the user's process, and the names of its files are seen by a process that forks no programs (the cleaner, T2).
+
 T3 (inside bubblewrap): each run gets process, mount and IPC namespaces of its own and fresh tmpfs folders; when its
 first process ends, the kernel ends all others and drops the files. T2 (Landlock, no namespaces): the
 run is one process group that it cannot leave; it is killed, reaped, and its folder removed.
@@ -10,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import gc
-import json
 import os
 import select
 import signal
@@ -19,11 +22,13 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import kernel, program, scratch
-from rlvr.envs.sandbox.channel import receive, send
+from rlvr.envs.sandbox import kernel, program
+from rlvr.envs.sandbox.channel import DESCRIPTORS, KILL, RUN_LEADER, next_order, read_request, send
+from rlvr.envs.sandbox.cleaner import Cleaner
 
 _STATUS = 5
-_FDS = ("stdin", "stdout", "stderr", "requests", "replies")
+_SLOTS = {"stdin": 0, "stdout": 1, "stderr": 2, "requests": 3, "replies": 4, "status": _STATUS}
+_STARTED_NOT = {"error": "the program could not be locked in"}  # it says why on its standard error
 # What programs import most. Every library more makes every fork slower, so not: decimal, hashlib (OpenSSL); and
 # `random` would seed itself anew in each fork, used or not.
 _PRELOADED = (
@@ -46,27 +51,28 @@ class _Zygote:
         self._namespaces = config["tier"] == "T3"
         self._filter = kernel.seccomp_filter(without_namespaces=not self._namespaces, own_uid=config["own_uid"])
         self._runs = 0
-        self._to_remove: str | None = None
+        self._cleaner: Cleaner | None = None
         self._to_import = list(reversed(_PRELOADED))
 
     def serve(self) -> None:
+        if not self._namespaces:
+            self._cleaner = Cleaner(self._channel, self._config["scratch"])
+            kernel.become_subreaper()
         _on_pipes(program.make_ready)
         gc.freeze()
         if self._namespaces:
             self._enter_process_namespace()
-        else:
-            kernel.become_subreaper()
         send(self._channel, {"ready": True, "python": sys.version.split()[0]})
         null = os.open("/dev/null", os.O_RDWR)
         for fd in (0, 1, 2):
             os.dup2(null, fd)
-        while (got := self._next_message()) is not None:
-            message, fds = got
-            if "run" in message:  # a kill that crossed the end of its run is for nobody
-                self._run(message["run"], dict(zip(message["fds"], fds, strict=True)))
+        while (got := self._next_order()) is not None:
+            what, fds = got
+            if what != KILL:  # a kill that crossed the end of its run is for nobody
+                self._run(dict(zip(DESCRIPTORS, fds, strict=False)), what == RUN_LEADER)
 
-    def _next_message(self) -> tuple[dict[str, Any], list[int]] | None:
-        """The next message; while there is none, import what programs often do, so that their forks need not."""
+    def _next_order(self) -> tuple[int, list[int]] | None:
+        """The next order; while there is none, import what programs often do, so that their forks need not."""
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         while self._to_import and not poll.poll(0):
@@ -75,7 +81,7 @@ class _Zygote:
             if not self._to_import:
                 gc.collect()
                 gc.freeze()
-        return receive(self._channel)
+        return next_order(self._channel)
 
     def _enter_process_namespace(self) -> None:
         """Become process 1 of a namespace of our own: only its owner may come back to it after ``unshare``."""
@@ -87,55 +93,53 @@ class _Zygote:
             os._exit(0)
         self._home = os.pidfd_open(os.getpid())
 
-    def _run(self, request: dict[str, Any], fds: dict[str, int]) -> None:
+    def _run(self, fds: dict[str, int], leads: bool) -> None:
         self._runs += 1
-        status_read, status_write = os.pipe()
-        fds["status"] = status_write
-        start = self._start_in_namespaces if self._namespaces else self._start_in_group
+        status_read, fds["status"] = os.pipe()
         try:
-            ended = start(request, fds, status_read)
+            ended = self._start_in_namespaces(fds) if self._namespaces else self._start_in_group(fds, leads)
         except OSError as error:
             ended = {"error": f"the run could not start: {error}"}
         _close(fds)
+        if os.read(status_read, 1):
+            ended = _STARTED_NOT
         os.close(status_read)
-        room, self._to_remove = self._to_remove, None
-        send(self._channel, {"ended": ended, "clean": room is None})
-        if room is not None:
-            scratch.remove_tree(room)
+        send(self._channel, {"ended": ended, "clean": self._cleaner is None})
+        if self._cleaner is not None:
+            # To empty a folder that was filled on purpose takes a while: the result need not wait, the next run does.
+            self._cleaner.clean(self._runs)
             send(self._channel, {"clean": True})
 
-    def _wait(self, child: int, kill: Callable[[], None], full: Callable[[], bool] | None = None) -> tuple[bool, bool]:
-        """Until the child ends; a kill message, the end of the channel or a full folder kills it.
+    def _wait(self, child: int, kill: Callable[[], None]) -> tuple[bool, bool]:
+        """Until the child ends; a kill order, the end of the channel or a full folder kills it.
 
         Returns:
             Whether the folder was full, and whether the channel has closed.
         """
         poll, handle = select.poll(), os.pidfd_open(child)
-        poll.register(self._channel, select.POLLIN)
-        poll.register(handle, select.POLLIN)
-        over = closed = False
-        pause = 20 if full else None
+        watched = [self._channel.fileno(), handle, *([self._cleaner.fileno()] if self._cleaner else [])]
+        for fd in watched:
+            poll.register(fd, select.POLLIN)
+        full = closed = False
         try:
             while True:
-                ready = [fd for fd, _ in poll.poll(pause)]
+                ready = [fd for fd, _ in poll.poll()]
                 if handle in ready:
-                    return over, closed
-                if ready:
-                    closed = receive(self._channel) is None
-                    kill()
+                    return full, closed
+                if watched[0] in ready:
+                    closed = next_order(self._channel) is None
                     if closed:
                         poll.unregister(self._channel)
-                elif full and full():
-                    over, full, pause = True, None, None
-                    kill()
-                if pause:
-                    pause = 50
+                else:  # the cleaner says that the folder is full, or it has ended
+                    full = True
+                    poll.unregister(watched[2])
+                kill()
         finally:
             os.close(handle)
 
     # --- T3 ---
 
-    def _start_in_namespaces(self, request: dict[str, Any], fds: dict[str, int], status: int) -> dict[str, Any]:
+    def _start_in_namespaces(self, fds: dict[str, int]) -> dict[str, Any]:
         kernel.unshare(kernel.CLONE_NEWPID)
         try:
             first = os.fork()
@@ -143,12 +147,12 @@ class _Zygote:
             kernel.set_namespace(self._home, kernel.CLONE_NEWPID)
             raise
         if first == 0:
-            self._become_program(request, fds, "/tmp/work")
+            self._become_program(fds, "/tmp/work", leads=False)
         kernel.set_namespace(self._home, kernel.CLONE_NEWPID)
         _close(fds)
         self._wait(first, lambda: os.kill(first, signal.SIGKILL))
         _, code, usage = os.wait4(first, 0)  # process 1 of its namespace: all others have ended before this returns
-        return _read_status(status) or _ended(code, usage)
+        return _ended(code, usage)
 
     def _make_room(self, home: str, disk_mb: int) -> None:
         """Mount and IPC namespaces of the run's own, with fresh folders; then no capability any more."""
@@ -172,19 +176,14 @@ class _Zygote:
 
     # --- T2 ---
 
-    def _start_in_group(self, request: dict[str, Any], fds: dict[str, int], status: int) -> dict[str, Any]:
+    def _start_in_group(self, fds: dict[str, int], leads: bool) -> dict[str, Any]:
         home = f"{self._config['scratch']}/run{self._runs}"
         os.mkdir(home, 0o700)
         child = os.fork()
-        at_terminal = request["mode"] == "terminal"
         if child == 0:
-            if at_terminal:  # who has a terminal leads a session
-                os.setsid()
-                request["leads"] = True
-            else:
-                os.setpgid(0, 0)
-            self._become_program(request, fds, home)
-        if not at_terminal:
+            os.setsid() if leads else os.setpgid(0, 0)  # who has a terminal leads a session
+            self._become_program(fds, home, leads)
+        if not leads:
             with contextlib.suppress(OSError):
                 os.setpgid(child, child)
         _close(fds)
@@ -194,25 +193,27 @@ class _Zygote:
                 with contextlib.suppress(ProcessLookupError):
                     end(child, signal.SIGKILL)
 
-        over, closed = self._wait(child, kill, lambda: scratch.weigh(home, request["disk_mb"] << 20))
+        full, closed = self._wait(child, kill)
         kill()  # the leader is not reaped yet, so the group's number is still ours
         _, code, usage = os.wait4(child, 0)
         with contextlib.suppress(ChildProcessError):
             while True:  # orphans come to us: the run has ended when the last of them has
                 os.waitpid(-1, 0)
         if closed:
-            scratch.remove_tree(home)
-            os._exit(0)
-        # To empty a folder that was filled on purpose takes a while: the result need not wait, the next run does.
-        self._to_remove = home
-        return _read_status(status) or {**_ended(code, usage), "disk": over}
+            os._exit(0)  # the cleaner sees it, and empties the folder
+        return {**_ended(code, usage), "disk": full}
 
     # --- both ---
 
-    def _become_program(self, request: dict[str, Any], fds: dict[str, int], home: str) -> NoReturn:
-        limits = self._limits(request)
+    def _become_program(self, fds: dict[str, int], home: str, leads: bool) -> NoReturn:
+        said, status = fds["stderr"], fds["status"]
         try:
-            _place({slot: fds[name] for slot, name in enumerate(_FDS) if name in fds}, fds["status"])
+            request = read_request(fds.pop("request"))
+            if self._cleaner is not None:
+                self._cleaner.watch(self._runs, int(request["disk_mb"]) << 20)
+            _place({_SLOTS[name]: fd for name, fd in fds.items()})
+            said, status = 2, _STATUS
+            limits = self._limits(request)
             if self._namespaces:
                 self._make_room(home, request["disk_mb"])
             if request["mode"] == "terminal":
@@ -225,14 +226,16 @@ class _Zygote:
             kernel.no_new_privileges()
             kernel.install_seccomp(self._filter)
         except BaseException as error:
-            _write_status({"error": f"the program could not be locked in: {error}"}, _STATUS)
+            os.write(said, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+            os.write(status, b"x")
             os._exit(1)
         os.close(_STATUS)
-        program.run({**request, "home": home, "packages": self._config["packages"]})
+        program.run({**request, "home": home, "leads": leads, "packages": self._config["packages"]})
 
     def _limits(self, request: dict[str, Any]) -> list[tuple[str, int]]:
         # T3 counts in its own user namespace: bubblewrap, the zygote and the zygote's parent.
-        others = 3 if self._namespaces else 1 if self._config["own_uid"] else tasks_of(os.getuid())
+        # T2: the zygote and its cleaner.
+        others = 3 if self._namespaces else 2 if self._config["own_uid"] else tasks_of(os.getuid())
         megabyte = 1 << 20
         return [
             ("CORE", 0), ("NPROC", request["processes"] + others), ("NOFILE", request["open_files"]),
@@ -241,25 +244,15 @@ class _Zygote:
         ]  # fmt: skip
 
 
-def _place(slots: dict[int, int], status: int) -> None:
-    """Put descriptors where the program expects them, the status pipe on 5, and close everything else."""
-    moved = {slot: os.dup2(fd, 100 + slot, inheritable=False) for slot, fd in {**slots, _STATUS: status}.items()}
+def _place(slots: dict[int, int]) -> None:
+    """Put descriptors where the program expects them, and close everything else."""
+    moved = {slot: os.dup2(fd, 100 + slot, inheritable=False) for slot, fd in slots.items()}
     for slot in range(3, _STATUS):
         with contextlib.suppress(OSError):
             os.close(slot)
     for slot, fd in moved.items():
         os.dup2(fd, slot, inheritable=slot < 3)  # what the program starts has no business on the channel
     os.closerange(_STATUS + 1, 1 << 20)
-
-
-def _write_status(ended: dict[str, Any], fd: int) -> None:
-    os.write(fd, json.dumps(ended).encode() + b"\n")
-
-
-def _read_status(fd: int) -> dict[str, Any] | None:
-    """That the lock-in failed, if it did. The program itself cannot write here."""
-    line = os.read(fd, 4096).partition(b"\n")[0]
-    return json.loads(line) if line else None
 
 
 def _on_pipes(work: Callable[[], None]) -> None:
