@@ -93,7 +93,7 @@ class _Auditor:
         self.env = env.spawn()
         self.seed = seed
         count = tasks if env.size is None else min(tasks, env.size)
-        self.places = [(level, index) for level in range(1, env.task.levels + 1) for index in range(count)]
+        self.tasks = [(level, index) for level in range(1, env.task.levels + 1) for index in range(count)]
 
     def run(self) -> Iterator[Check]:
         expert = self._expert()
@@ -138,7 +138,7 @@ class _Auditor:
     def _expert(self) -> Check:
         check = Check("the expert succeeds")
         failed = []
-        for level, index in self.places:
+        for level, index in self.tasks:
             _, info = self._reset(level, index)
             check.tries += 1
             ended = False
@@ -161,7 +161,7 @@ class _Auditor:
     def _attack(self, name: str, make: Callable[[str, str], str | None]) -> Check:
         """Say what ``make`` makes of the prompt and the expert's last reply; any reward is a finding."""
         check = Check(name)
-        for level, index in self.places:
+        for level, index in self.tasks:
             prompt, info = self._reset(level, index)
             text = make(prompt, self._gold() or "")
             if text is None:
@@ -198,7 +198,7 @@ class _Auditor:
     def _leak(self) -> Check:
         check = Check("the answer is not in the prompt")
         held = 0
-        for level, index in self.places:
+        for level, index in self.tasks:
             prompt, info = self._reset(level, index)
             answer = self._answer()
             if answer is None or len(answer) < 2:
@@ -214,7 +214,7 @@ class _Auditor:
         """Where answers are letters, no letter is right more often than chance allows (chi-square, five sigma)."""
         check = Check("no option is favoured")
         letters: Counter[str] = Counter()
-        for level, index in self.places:
+        for level, index in self.tasks:
             self._reset(level, index)
             letters[self._answer() or ""] += 1
         if all(re.fullmatch("[A-J]", letter) for letter in letters):
@@ -228,7 +228,7 @@ class _Auditor:
     def _determinism(self) -> Check:
         check = Check("the same seed is the same task")
         twin = self.env.spawn()
-        for level, index in self.places:
+        for level, index in self.tasks:
             check.tries += 1
             options = {"level": level, "index": index}
             first, second = (_plain(env.reset(seed=self.seed, options=options)) for env in (self.env, twin))
@@ -244,7 +244,7 @@ class _Auditor:
         for level in range(1, self.env.task.levels + 1):
             seen: dict[str, str] = {}
             for split in self.env.task.splits:
-                for index in range(len(self.places) // self.env.task.levels):
+                for index in range(len(self.tasks) // self.env.task.levels):
                     self._reset(level, index, split=split)
                     check.tries += 1
                     content = self.env.content

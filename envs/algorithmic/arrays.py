@@ -35,14 +35,14 @@ def sorting_round(method: str, numbers: list[int], k: int) -> None:
         least = min(range(k - 1, len(numbers)), key=numbers.__getitem__)
         numbers[k - 1], numbers[least] = numbers[least], numbers[k - 1]
     elif method == "insertion":
-        number, place = numbers.pop(k), k
-        while place and numbers[place - 1] > number:
-            place -= 1
-        numbers.insert(place, number)
+        number, slot = numbers.pop(k), k
+        while slot and numbers[slot - 1] > number:
+            slot -= 1
+        numbers.insert(slot, number)
     else:
         gap = 4 - k % 3 if method == "gaps" else 1
-        places = range(len(numbers) - gap)
-        for i in reversed(places) if method == "cocktail" and k % 2 == 0 else places:
+        slots = range(len(numbers) - gap)
+        for i in reversed(slots) if method == "cocktail" and k % 2 == 0 else slots:
             if numbers[i] > numbers[i + gap]:
                 numbers[i], numbers[i + gap] = numbers[i + gap], numbers[i]
 
@@ -132,22 +132,22 @@ class HashTable(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        places, count = (7, 11, 11, 13, 17)[level - 1], (5, 8, 6, 7, 14)[level - 1]
+        slots, count = (7, 11, 11, 13, 17)[level - 1], (5, 8, 6, 7, 14)[level - 1]
         keys = rng.sample(range(20, 500), count)
-        table: list[int | None] = [None] * places
+        table: list[int | None] = [None] * slots
         steps = []
         for key in keys:
-            for i in range(places):
-                step = i if level < 3 else i * i if level < 5 else i * (1 + key % (places - 1))
-                place = (key % places + step) % places
-                if table[place] is None:
-                    table[place] = key
-                    steps.append(f"{key}: place {place}")
+            for i in range(slots):
+                step = i if level < 3 else i * i if level < 5 else i * (1 + key % (slots - 1))
+                slot = (key % slots + step) % slots
+                if table[slot] is None:
+                    table[slot] = key
+                    steps.append(f"{key}: place {slot}")
                     break
-        offset = {3: "i * i", 4: "i * i", 5: f"i * (1 + k mod {places - 1})"}.get(level, "i")
-        text = f"A hash table has the places 0 to {places - 1}. Key k goes to the first free of the places "
+        offset = {3: "i * i", 4: "i * i", 5: f"i * (1 + k mod {slots - 1})"}.get(level, "i")
+        text = f"A hash table has the places 0 to {slots - 1}. Key k goes to the first free of the places "
         text += (
-            f"(k mod {places} + {offset}) mod {places}, for i = 0, 1, 2, ...\nInserted in this order: {listed(keys)}.\n"
+            f"(k mod {slots} + {offset}) mod {slots}, for i = 0, 1, 2, ...\nInserted in this order: {listed(keys)}.\n"
         )
         text += "What stands at the places 0, 1, 2, ...? Answer with a list of them all, with 0 for an empty place."
         return Question(text, tuple(key or 0 for key in table), "\n".join(steps))
@@ -166,11 +166,11 @@ class BinaryHeap(ListAnswerTask):
         steps = []
         for number in numbers:
             heap.append(number)
-            place = len(heap) - 1
-            while place and heap[(place - 1) // 2] > heap[place]:
-                above = (place - 1) // 2
-                heap[above], heap[place] = heap[place], heap[above]
-                place = above
+            slot = len(heap) - 1
+            while slot and heap[(slot - 1) // 2] > heap[slot]:
+                above = (slot - 1) // 2
+                heap[above], heap[slot] = heap[slot], heap[above]
+                slot = above
             steps.append(f"insert {number}: {listed(heap)}")
         for _ in range(removals):
             heap[0] = heap[-1]
@@ -187,13 +187,13 @@ class BinaryHeap(ListAnswerTask):
     @staticmethod
     def sink(heap: list[int]) -> None:
         """Let the top of an array sink to its place."""
-        place = 0
-        while (below := 2 * place + 1) < len(heap):
+        slot = 0
+        while (below := 2 * slot + 1) < len(heap):
             below += below + 1 < len(heap) and heap[below + 1] < heap[below]
-            if heap[place] <= heap[below]:
+            if heap[slot] <= heap[below]:
                 break
-            heap[place], heap[below] = heap[below], heap[place]
-            place = below
+            heap[slot], heap[below] = heap[below], heap[slot]
+            slot = below
 
 
 Matrix = list[list[int]]

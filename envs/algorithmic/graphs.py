@@ -34,8 +34,8 @@ def labels(rng: random.Random, size: int) -> list[int]:
 def tree(rng: random.Random, nodes: list[int]) -> set[Edge]:
     """A random tree on the nodes; each edge has its smaller end first."""
     edges = set()
-    for place in range(1, len(nodes)):
-        a, b = nodes[place], nodes[rng.randrange(place)]
+    for index in range(1, len(nodes)):
+        a, b = nodes[index], nodes[rng.randrange(index)]
         edges.add((min(a, b), max(a, b)))
     return edges
 
@@ -182,8 +182,8 @@ class TopologicalOrder(CheckedAnswerTask):
         numbers = whole_numbers(answer)
         if sorted(numbers) != list(range(1, size + 1)):
             return f"it does not name each of 1 to {size} once"
-        place = {number: index for index, number in enumerate(numbers)}
-        return next((f"{a} does not come before {b}" for a, b in arrows if place[a] > place[b]), None)
+        position = {number: index for index, number in enumerate(numbers)}
+        return next((f"{a} does not come before {b}" for a, b in arrows if position[a] > position[b]), None)
 
 
 class SpanningTree(ExactAnswerTask):
@@ -220,8 +220,8 @@ class Bipartition(ListAnswerTask):
         size = (8, 10, 13, 16, 20)[level - 1]
         nodes = labels(rng, size)
         side, edges = {nodes[0]: 0}, {}
-        for place in range(1, size):
-            a, b = nodes[place], rng.choice(nodes[:place])
+        for index in range(1, size):
+            a, b = nodes[index], rng.choice(nodes[:index])
             side[a] = 1 - side[b]
             edges[a, b] = 0
         for _ in range(size // 3):
@@ -242,7 +242,7 @@ class Colouring(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size, colours = (7, 9, 12, 15, 18)[level - 1], 3 + (level == 5)
-        colour = [place % colours + 1 for place in range(size)]
+        colour = [index % colours + 1 for index in range(size)]
         rng.shuffle(colour)
         pairs = [(a, b) for a in range(1, size + 1) for b in range(a + 1, size + 1) if colour[a - 1] != colour[b - 1]]
         edges = rng.sample(pairs, min(len(pairs), 2 * size if level < 5 else 3 * size))

@@ -144,12 +144,12 @@ class TuringMachine(ListAnswerTask):
                 for symbol in symbols
             }
             tape = rng.choices(symbols, k=length)
-            first, state, place = "".join(tape), "A", 0
-            visited = {place}
+            first, state, index = "".join(tape), "A", 0
+            visited = {index}
             for _ in range(count):
-                tape[place], move, state = rules[state, tape[place]]
-                place = (place + move) % length
-                visited.add(place)
+                tape[index], move, state = rules[state, tape[index]]
+                index = (index + move) % length
+                visited.add(index)
             if "".join(tape) != first and len(visited) > 3:
                 break
         lines = [
@@ -276,13 +276,13 @@ class RegisterMachine(ListAnswerTask):
     @staticmethod
     def run(program: list[tuple[str, str, str | int]], registers: dict[str, int]) -> None:
         """Run it to its end on the registers; N, the counter, is none of theirs afterwards."""
-        place = 0
-        while place < len(program):
-            kind, name, other = program[place]
+        index = 0
+        while index < len(program):
+            kind, name, other = program[index]
             value = registers[other] if isinstance(other, str) else other
-            place += 1
+            index += 1
             if kind == "jump":
-                place = value - 1 if registers[name] > 0 else place
+                index = value - 1 if registers[name] > 0 else index
             elif kind == "set":
                 registers[name] = value
             else:

@@ -139,8 +139,8 @@ class JsonPaths(ListAnswerTask):
         path = "$"
         while not isinstance(value, int):
             if isinstance(value, list):
-                place = rng.randrange(-1, len(value))
-                path, value = f"{path}[{place}]", value[place]
+                index = rng.randrange(-1, len(value))
+                path, value = f"{path}[{index}]", value[index]
             else:
                 key = rng.choice(sorted(value))
                 path, value = f"{path}.{key}", value[key]

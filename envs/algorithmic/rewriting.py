@@ -157,7 +157,7 @@ def ends(pattern: Pattern, text: str, starts: frozenset[int]) -> frozenset[int]:
             new = ends(pattern.parts[0], text, new) - reached
             reached |= new
         return reached if pattern.kind == "+" else reached | starts
-    return frozenset(place + 1 for place in starts if text[place : place + 1] == pattern.kind)
+    return frozenset(index + 1 for index in starts if text[index : index + 1] == pattern.kind)
 
 
 def matches(pattern: Pattern, text: str) -> bool:

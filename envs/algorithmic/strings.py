@@ -55,7 +55,7 @@ class ReverseText(ListAnswerTask):
             what, gold = "Write the line backwards, letter by letter and blanks too", [w[::-1] for w in words[::-1]]
         else:
             what = "Write the words in reverse order, and spell the first, third, fifth... word of the result backwards"
-            gold = [w if place % 2 else w[::-1] for place, w in enumerate(words[::-1])]
+            gold = [w if index % 2 else w[::-1] for index, w in enumerate(words[::-1])]
         return Question(f"{what}: {' '.join(words)}", tuple(gold))
 
     def direct_answer(self, state: Question) -> str:
@@ -77,7 +77,7 @@ class SortWords(ListAnswerTask):
             if new not in words:
                 words.append(new)
         alphabet = "".join(rng.sample(ALPHABET, 26)) if level >= 4 else ALPHABET
-        rank = {letter: place for place, letter in enumerate(alphabet)}
+        rank = {letter: index for index, letter in enumerate(alphabet)}
         gold = sorted(words, key=lambda w: [rank[letter] for letter in w])
         order = f"in the order of this alphabet: {alphabet}" if level >= 4 else "in alphabetical order"
         return Question(f"Sort these words {order}.\n{listed(words)}\nAnswer with all words, in order.", tuple(gold))
@@ -117,10 +117,10 @@ class Ciphers(ListAnswerTask):
 
     @staticmethod
     def vigenere(text: str, secret: str) -> str:
-        moved, place = [], 0
+        moved, position = [], 0
         for letter in text:
-            moved.append(" " if letter == " " else shifted(letter, ALPHABET.index(secret[place % len(secret)])))
-            place += letter != " "
+            moved.append(" " if letter == " " else shifted(letter, ALPHABET.index(secret[position % len(secret)])))
+            position += letter != " "
         return "".join(moved)
 
     def direct_answer(self, state: Question) -> str:
@@ -136,7 +136,7 @@ class RunLength(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         most, depth = (20, 40, 60, 80, 110)[level - 1], (0, 1, 1, 2, 2)[level - 1]
         while True:
-            parts = [self.part(rng, rng.randint(0, depth) if place else depth) for place in range(3 + (level + 1) // 2)]
+            parts = [self.part(rng, rng.randint(0, depth) if index else depth) for index in range(3 + (level + 1) // 2)]
             text = "".join(plain for _, plain in parts)
             if most // 2 <= len(text) <= most:
                 break
@@ -175,8 +175,8 @@ class EditDistance(ExactAnswerTask):
         first = "".join(rng.choices(letters, k=length))
         second = list(first)
         for _ in range(rng.randint(2, (6, 7, 9, 11, 14)[level - 1])):
-            place = rng.randrange(len(second))
-            second[place : place + rng.randint(0, 1)] = rng.choices(letters, k=rng.randint(0, 1))
+            index = rng.randrange(len(second))
+            second[index : index + rng.randint(0, 1)] = rng.choices(letters, k=rng.randint(0, 1))
         other = "".join(second)
         text = "What is the fewest single-letter insertions, deletions and replacements that turn one into the other?"
         return Question(f"{text}\n{first}\n{other}", edit_distance(first, other))
@@ -361,6 +361,6 @@ class PatternMatch(ListAnswerTask):
             else:
                 text += rng.choice(letters if part == "?" else part.strip("[]"))
         if rng.random() < 0.6:
-            place = rng.randrange(len(text))
-            text = text[:place] + rng.choice(("", *letters, text[place] * 2)) + text[place + 1 :]
+            index = rng.randrange(len(text))
+            text = text[:index] + rng.choice(("", *letters, text[index] * 2)) + text[index + 1 :]
         return text or letters

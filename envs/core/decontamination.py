@@ -35,11 +35,11 @@ Words = tuple[str, ...]
 
 
 class Overlap(NamedTuple):
-    """A training text, by its place, and the first test text found that it overlaps with.
+    """A training text, by its index, and the first test text found that it overlaps with.
 
     Attributes:
-        train: place in the training set.
-        test: place in the test set.
+        train: index in the training set.
+        test: index in the test set.
         jaccard: index of their shingles.
         run: the run of words that they share; empty when it was the Jaccard index that told.
     """
@@ -86,24 +86,24 @@ def find_overlaps(
         if i in by_run or i in alike:
             match, phrase = by_run.get(i) or (alike[i], "")
             index = _jaccard(sets[i], held_sets[match])
-            overlaps += [Overlap(place, theirs[held[match]][0], index, phrase) for place in ours[words]]
+            overlaps += [Overlap(position, theirs[held[match]][0], index, phrase) for position in ours[words]]
     return sorted(overlaps)
 
 
 def without_overlaps(train: Sequence[str], test: Sequence[str], **settings: Any) -> list[int]:
-    """The places of the training texts that overlap with no test text; settings as for ``find_overlaps``."""
+    """The indices of the training texts that overlap with no test text; settings as for ``find_overlaps``."""
     dropped = {overlap.train for overlap in find_overlaps(train, test, **settings)}
-    return [place for place in range(len(train)) if place not in dropped]
+    return [index for index in range(len(train)) if index not in dropped]
 
 
 def _places(texts: Sequence[str], numbers: bool) -> dict[Words, list[int]]:
     """Where each different text stands; most tables say some things twice."""
-    places: dict[Words, list[int]] = {}
-    for place, text in enumerate(texts):
+    indices: dict[Words, list[int]] = {}
+    for index, text in enumerate(texts):
         words = tuple(_WORD.findall(text.casefold()))
         kept = words if numbers else tuple(word for word in words if not word.isdecimal())
-        places.setdefault(kept or (text.strip(),), []).append(place)
-    return places
+        indices.setdefault(kept or (text.strip(),), []).append(index)
+    return indices
 
 
 def _runs(words: Words, length: int) -> Iterable[Words]:
@@ -113,22 +113,22 @@ def _runs(words: Words, length: int) -> Iterable[Words]:
 def _by_run(known: list[Words], held: list[Words], run: int, common: int) -> dict[int, tuple[int, str]]:
     """For each training text that shares a run: the test text, and the run."""
     index: dict[int, dict[Words, int]] = defaultdict(dict)
-    for place, words in enumerate(held):
+    for position, words in enumerate(held):
         length = min(run, len(words))
         if length >= SHORTEST_RUN:
             for phrase in _runs(words, length):
-                index[length].setdefault(phrase, place)
+                index[length].setdefault(phrase, position)
     shared: dict[Words, set[int]] = defaultdict(set)
-    for place, words in enumerate(known):
+    for position, words in enumerate(known):
         for length, phrases in index.items():
             for phrase in _runs(words, length):
                 if phrase in phrases:
-                    shared[phrase].add(place)
+                    shared[phrase].add(position)
     found: dict[int, tuple[int, str]] = {}
-    for phrase, places in shared.items():
-        if len(places) <= common:
-            for place in places:
-                found.setdefault(place, (index[len(phrase)][phrase], " ".join(phrase)))
+    for phrase, indices in shared.items():
+        if len(indices) <= common:
+            for position in indices:
+                found.setdefault(position, (index[len(phrase)][phrase], " ".join(phrase)))
     return found
 
 
@@ -146,7 +146,7 @@ def _by_jaccard(sets: dict[int, frozenset[Words]], held: list[frozenset[Words]],
     counts: Counter[Words] = Counter()
     for shingles in (*sets.values(), *held):
         counts.update(shingles)
-    rank = {shingle: place for place, shingle in enumerate(sorted(counts, key=counts.__getitem__))}
+    rank = {shingle: position for position, shingle in enumerate(sorted(counts, key=counts.__getitem__))}
 
     def rarest(shingles: frozenset[Words]) -> list[int]:
         # Sets that share none of these have too few others left to be alike enough.
@@ -154,14 +154,14 @@ def _by_jaccard(sets: dict[int, frozenset[Words]], held: list[frozenset[Words]],
         return sorted(rank[shingle] for shingle in shingles)[:enough]
 
     index: dict[int, list[int]] = defaultdict(list)
-    for place, shingles in enumerate(held):
+    for position, shingles in enumerate(held):
         for shingle in rarest(shingles):
-            index[shingle].append(place)
+            index[shingle].append(position)
     found = {}
-    for place, shingles in sets.items():
+    for position, shingles in sets.items():
         candidates = {other for shingle in rarest(shingles) for other in index.get(shingle, ())}
         scored = [(_jaccard(shingles, held[other]), -other) for other in candidates]
         score, other = max(scored, default=(0.0, 0))
         if score >= least - 1e-12:
-            found[place] = -other
+            found[position] = -other
     return found

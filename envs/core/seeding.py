@@ -28,10 +28,10 @@ def stream(*key: object) -> random.Random:
 
 def split_of(content: str) -> str:
     """The split that a task of this content belongs to: 80 % train, 10 % validation, 10 % test."""
-    place = digest("split", content)
-    if place < _TENTH:
+    bucket = digest("split", content)
+    if bucket < _TENTH:
         return "test"
-    return "validation" if place < 2 * _TENTH else "train"
+    return "validation" if bucket < 2 * _TENTH else "train"
 
 
 def divide(contents: Sequence[str]) -> dict[str, str]:

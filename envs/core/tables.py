@@ -86,13 +86,13 @@ def load_rows(
         raise ValueError(f"limit must be a whole number from 1, got {limit!r}")
     mapping = _checked_mapping(source, columns)
     path = locate(source, split, data_files)
-    place = str(path or source.hub)
+    location = str(path or source.hub)
     # Without a limit all of it is needed: then the hub's files are better kept than streamed.
     found = _from_hub(source, split, stream=limit is not None) if path is None else scan_table(path)
-    rows = list(islice(_fitting(_mapped(found, source, mapping, place), where, place), limit))
+    rows = list(islice(_fitting(_mapped(found, source, mapping, location), where, location), limit))
     if not rows:
         chosen = f" where {', '.join(f'{name} is {value!r}' for name, value in where.items())}" if where else ""
-        raise DataError(f"{place} has no rows{chosen}")
+        raise DataError(f"{location} has no rows{chosen}")
     return rows
 
 
@@ -138,13 +138,15 @@ def _checked_mapping(source: Source, columns: Mapping[str, str] | None) -> dict[
 
 
 def _mapped(
-    rows: Iterable[Mapping[str, Any]], source: Source, mapping: dict[str, str], place: str
+    rows: Iterable[Mapping[str, Any]], source: Source, mapping: dict[str, str], location: str
 ) -> Iterator[dict[str, Any]]:
     for number, found in enumerate(rows):
         row = dict(found) | {name: look_up(found, column) for name, column in mapping.items()}
         missing = [mapping.get(column, column) for column in source.columns if row.get(column) is None]
         if missing:
-            raise DataError(f"row {number} of {place} lacks {', '.join(missing)}; it has {', '.join(map(str, found))}")
+            raise DataError(
+                f"row {number} of {location} lacks {', '.join(missing)}; it has {', '.join(map(str, found))}"
+            )
         yield row
 
 
@@ -167,14 +169,16 @@ def look_up(row: Mapping[str, Any], path: str) -> Any:
     return value
 
 
-def _fitting(rows: Iterable[dict[str, Any]], where: Mapping[str, Any] | None, place: str) -> Iterator[dict[str, Any]]:
+def _fitting(
+    rows: Iterable[dict[str, Any]], where: Mapping[str, Any] | None, location: str
+) -> Iterator[dict[str, Any]]:
     wanted = {
         name: {str(value) for value in (values if isinstance(values, list | tuple | set) else [values])}
         for name, values in (where or {}).items()
     }
     for row in rows:
         if unknown := [name for name in wanted if look_up(row, name) is None and name not in row]:
-            raise DataError(f"{place} has no column {unknown[0]!r} to choose by; it has {', '.join(map(str, row))}")
+            raise DataError(f"{location} has no column {unknown[0]!r} to choose by; it has {', '.join(map(str, row))}")
         if all(str(look_up(row, name)) in values for name, values in wanted.items()):
             yield row
 

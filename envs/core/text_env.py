@@ -296,13 +296,13 @@ class TextEnv(gym.Env[Any, str]):
 
     def _shuffled(self, seed: int, index: int, size: int) -> int:
         """Every row once, in an order of the seed's own, then every row again in another order."""
-        epoch, place = divmod(index, size)
+        epoch, position = divmod(index, size)
         key = digest(seed, epoch)
         if key not in self._orders:
             order = list(range(size))
             stream(self.name, "order", seed, epoch).shuffle(order)
             self._orders = {key: order}
-        return self._orders[key][place]
+        return self._orders[key][position]
 
     def _small_space(self, level: int) -> dict[str, str] | None:
         if level not in self._divided:

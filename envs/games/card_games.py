@@ -65,8 +65,8 @@ class HigherLower(Game[Deck]):
         if move not in ("higher", "lower"):
             raise IllegalMove(self.reminder(state).rstrip("."))
         _, _, calls, goal = self.sizes[state.level - 1]
-        place = state.right + state.wrong
-        now, card = state.cards[place], state.cards[place + 1]
+        index = state.right + state.wrong
+        now, card = state.cards[index], state.cards[index + 1]
         if (card > now) if move == "higher" else (card < now):
             if state.right + 1 == goal:
                 return won(state, reason=f"{goal} right calls", right=goal)
@@ -386,18 +386,18 @@ class MemoryPairs(Game[Pairs]):
             cell = read_cell(move.removeprefix("flip "), height, width)
         except IllegalMove:
             raise IllegalMove(self.reminder(state).rstrip(".")) from None
-        place = cell.row * width + cell.column
-        if place == state.open or place in state.taken:
+        index = cell.row * width + cell.column
+        if index == state.open or index in state.taken:
             raise IllegalMove(f"{cell} is open already; turn over a hidden card")
-        after = state._replace(seen=(*state.seen, place))
-        letter, first = state.cards[place], state.open
+        after = state._replace(seen=(*state.seen, index))
+        letter, first = state.cards[index], state.open
         if first < 0:
-            after = after._replace(open=place)
+            after = after._replace(open=index)
             return go_on(after, f"{cell} shows {letter}.\n{self.shown(after)}")
         after = after._replace(open=-1)
         if state.cards[first] != letter:
             return go_on(after, f"{cell} shows {letter}, no pair. Both are hidden again.\n{self.shown(after)}")
-        after = after._replace(taken=(*state.taken, first, place))
+        after = after._replace(taken=(*state.taken, first, index))
         if len(after.taken) == len(state.cards):
             return won(after, reason="all pairs are open")
         return go_on(after, f"{cell} shows {letter}, a pair.\n{self.shown(after)}")
@@ -405,15 +405,15 @@ class MemoryPairs(Game[Pairs]):
     def solve(self, state: Pairs) -> str:
         """A pair whose cards were both seen, else a card that was not."""
         known: dict[str, set[int]] = {}
-        for place in state.seen:
-            if place not in state.taken:
-                known.setdefault(state.cards[place], set()).add(place)
+        for index in state.seen:
+            if index not in state.taken:
+                known.setdefault(state.cards[index], set()).add(index)
         fresh = min((i for i in range(len(state.cards)) if i not in state.seen), default=0)
         if state.open >= 0:
-            place = min(known[state.cards[state.open]] - {state.open}, default=fresh)
+            index = min(known[state.cards[state.open]] - {state.open}, default=fresh)
         else:
-            place = min((min(places) for places in known.values() if len(places) == 2), default=fresh)
-        return boxed(Cell(*divmod(place, self.sizes[state.level - 1][1])))
+            index = min((min(indices) for indices in known.values() if len(indices) == 2), default=fresh)
+        return boxed(Cell(*divmod(index, self.sizes[state.level - 1][1])))
 
     def sample_action(self, state: Pairs, rng: random.Random) -> str:
         hidden = [i for i in range(len(state.cards)) if i != state.open and i not in state.taken]

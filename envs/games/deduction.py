@@ -87,10 +87,10 @@ class CodeBreaking(Game[Code]):
         return f"A guess is {len(state.secret)} of the symbols {' '.join(state.symbols)}, {also}."
 
     def rules(self, state: Code) -> str:
-        places, elsewhere = self.words
+        positions, elsewhere = self.words
         return (
             f"Find my secret code of {len(state.secret)} symbols. {self.reminder(state)} After each guess I say "
-            f"how many of its symbols are right and at the right place ({places}), and how many others are in the "
+            f"how many of its symbols are right and at the right place ({positions}), and how many others are in the "
             f"code but at another place ({elsewhere}); each symbol of the code counts once. You have "
             f"{self.turns(state.level)} turns. Write the symbols of your guess one after the other."
         )
@@ -235,9 +235,9 @@ def count_lies(state: Liar) -> list[int]:
     """For each number of the range how many answers were lies if it is the secret; two when it is ruled out."""
     lies = [0] * (state.last - state.first + 1)
     for guess, higher in state.answers:
-        place = guess - state.first
-        lies[place] = 2  # a right guess would have ended the game
-        for i in range(place) if higher else range(place + 1, len(lies)):
+        position = guess - state.first
+        lies[position] = 2  # a right guess would have ended the game
+        for i in range(position) if higher else range(position + 1, len(lies)):
             lies[i] += 1
     return lies
 
@@ -252,15 +252,15 @@ def lightest_guess(lies: list[int], weights: list[int]) -> int:
     doubts = [int(count == 0) for count in lies]
     doubt, below, doubt_below = sum(doubts), 0, 0
     best, least = 0, total + 1
-    for place, weight in enumerate(weights):
+    for position, weight in enumerate(weights):
         if weight:
-            above, doubt_above = total - below - weight, doubt - doubt_below - doubts[place]
+            above, doubt_above = total - below - weight, doubt - doubt_below - doubts[position]
             # "Higher" keeps what is above, and one story for each number below that no answer has denied yet.
             worst = max(above + doubt_below, below + doubt_above)
             if worst < least:
-                best, least = place, worst
+                best, least = position, worst
         below += weight
-        doubt_below += doubts[place]
+        doubt_below += doubts[position]
     return best
 
 

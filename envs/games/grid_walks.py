@@ -226,8 +226,8 @@ class KeyDoor(SearchedGame[LockedRooms]):
             if len(gates) < doors + 1:
                 continue
             placed = sorted(rng.sample(range(len(gates)), doors))
-            for number, place in enumerate(placed):
-                y, x = gates[place]
+            for number, index in enumerate(placed):
+                y, x = gates[index]
                 grid[y][x] = "ABCD"[number]
             if hidden_keys(rng, grid, start, goal, doors):
                 grid[goal[0]][goal[1]] = "G"

@@ -49,8 +49,13 @@ class HanoiGame(BoardGame[Tower]):
         if level > 1:
             return None
         discs, pegs, stepwise = TOWERS[0]
-        places = list(product(range(pegs), repeat=discs))
-        return [self.identity(Tower(pegs, stepwise, at, goal)) for at in places for goal in places if apart(at, goal)]
+        arrangements = list(product(range(pegs), repeat=discs))
+        return [
+            self.identity(Tower(pegs, stepwise, at, goal))
+            for at in arrangements
+            for goal in arrangements
+            if apart(at, goal)
+        ]
 
     def guide(self, board: Tower) -> str:
         last = COLUMNS[board.pegs - 1]

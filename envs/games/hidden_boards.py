@@ -395,8 +395,8 @@ def trace(size: int, atoms: int, border: int) -> int:
 
     Border places count from 0: along the top, the right, the bottom and the left side, by column or by row.
     """
-    side, place = divmod(border, size)
-    row, column = ((-1, place), (place, size), (size, place), (place, -1))[side]
+    side, index = divmod(border, size)
+    row, column = ((-1, index), (index, size), (size, index), (index, -1))[side]
     dr, dc = ((1, 0), (0, -1), (-1, 0), (0, 1))[side]
     outside = True
     while True:
@@ -503,8 +503,8 @@ class BlackBox(Game[Box]):
 
     @staticmethod
     def named(border: int, size: int) -> str:
-        side, place = divmod(border, size)
-        return f"{SIDES[side]} {place + 1 if side % 2 else COLUMNS[place]}"
+        side, index = divmod(border, size)
+        return f"{SIDES[side]} {index + 1 if side % 2 else COLUMNS[index]}"
 
     def play(self, state: Box, move: str) -> Step[Box]:
         size, count, _ = self.sizes[state.level - 1]

@@ -128,8 +128,8 @@ def jumps(shape: str) -> tuple[tuple[int, int, int], ...]:
     for cell in cells:
         for dy, dx in LINES[shape.split()[0]]:
             line = [Cell(cell.row + k * dy, cell.column + k * dx) for k in range(3)]
-            if all(place in cells for place in line):
-                first, middle, last = (1 << cells.index(place) for place in line)
+            if all(position in cells for position in line):
+                first, middle, last = (1 << cells.index(position) for position in line)
                 found += [(first, middle, last), (last, middle, first)]
     return tuple(found)
 

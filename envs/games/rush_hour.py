@@ -82,7 +82,7 @@ class RushHour(SearchedGame[Jam]):
         parts = super().named(move).split()
         if len(parts) == 2:
             parts.append("1")
-        return " ".join(SHORT.get(part, part) if place == 1 else part for place, part in enumerate(parts))
+        return " ".join(SHORT.get(part, part) if position == 1 else part for position, part in enumerate(parts))
 
     def legal(self, board: Jam) -> list[str]:
         return [move for move, _ in drives(board.cars, board.at)]
@@ -128,9 +128,9 @@ def leaves(jam: Jam, full: int, car: int) -> bool:
     shape, at = jam.cars[car], jam.at[car]
     others = full & ~spot(shape, at)
     return any(
-        all(not spot(shape, place) & others for place in places)
-        for places in (range(at - 1, EXIT_ROW - shape.length - 1, -1), range(at + 1, EXIT_ROW + 2))
-        if 0 <= places[-1] <= SIZE - shape.length
+        all(not spot(shape, position) & others for position in cells)
+        for cells in (range(at - 1, EXIT_ROW - shape.length - 1, -1), range(at + 1, EXIT_ROW + 2))
+        if 0 <= cells[-1] <= SIZE - shape.length
     )
 
 
@@ -141,10 +141,10 @@ def drives(cars: tuple[Car, ...], at: tuple[int, ...]) -> Iterator[tuple[str, tu
         here = at[car]
         others = full & ~spot(shape, here)
         for way, by in (("left", -1), ("right", 1)) if shape.across else (("up", -1), ("down", 1)):
-            place = here + by
-            while 0 <= place <= SIZE - shape.length and not spot(shape, place) & others:
-                yield f"{COLUMNS[car]} {way} {abs(place - here)}", (*at[:car], place, *at[car + 1 :])
-                place += by
+            position = here + by
+            while 0 <= position <= SIZE - shape.length and not spot(shape, position) & others:
+                yield f"{COLUMNS[car]} {way} {abs(position - here)}", (*at[:car], position, *at[car + 1 :])
+                position += by
 
 
 def parked(rng: random.Random, count: int) -> Jam:
@@ -154,11 +154,11 @@ def parked(rng: random.Random, count: int) -> Jam:
     while len(cars) <= count:
         across = rng.random() < 0.4
         car = Car(across, rng.randrange(SIZE), 2 if rng.random() < 0.7 else 3)
-        place = rng.randrange(SIZE - car.length + 1)
-        if not (across and car.lane == EXIT_ROW) and not spot(car, place) & full:
-            full |= spot(car, place)
+        position = rng.randrange(SIZE - car.length + 1)
+        if not (across and car.lane == EXIT_ROW) and not spot(car, position) & full:
+            full |= spot(car, position)
             cars.append(car)
-            at.append(place)
+            at.append(position)
     return Jam(tuple(cars), tuple(at))
 
 
@@ -166,14 +166,14 @@ def driven(rng: random.Random, jam: Jam) -> Jam:
     """After a random drive of single steps, in which your car only backs away from the exit."""
     cars, at = jam.cars, list(jam.at)
     full = filled(jam)
-    spots = [[spot(car, place) for place in range(SIZE - car.length + 1)] for car in cars]
+    spots = [[spot(car, position) for position in range(SIZE - car.length + 1)] for car in cars]
     ways = [rng.choice((-1, 1)) for _ in cars]
     for car in rng.choices(range(len(cars)), k=STEPS):
-        places, by = spots[car], -1 if car == 0 else ways[car]
-        here, place = at[car], at[car] + by
-        if 0 <= place < len(places) and not places[place] & full & ~places[here]:
-            full ^= places[here] ^ places[place]
-            at[car] = place
+        cells, by = spots[car], -1 if car == 0 else ways[car]
+        here, position = at[car], at[car] + by
+        if 0 <= position < len(cells) and not cells[position] & full & ~cells[here]:
+            full ^= cells[here] ^ cells[position]
+            at[car] = position
         else:
             ways[car] = -by
     return Jam(cars, tuple(at))

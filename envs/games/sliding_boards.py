@@ -68,12 +68,12 @@ class SlidingPuzzle(BoardGame[Tray]):
 
     def legal(self, board: Tray) -> list[str]:
         near = beside(board.height, board.width)[board.tiles.index(0)]
-        return [str(tile) for tile in sorted(board.tiles[place] for place in near)]
+        return [str(tile) for tile in sorted(board.tiles[position] for position in near)]
 
     def after(self, board: Tray, move: str) -> Tray:
         tiles = list(board.tiles)
-        gap, place = tiles.index(0), tiles.index(int(move))
-        tiles[gap], tiles[place] = tiles[place], 0
+        gap, position = tiles.index(0), tiles.index(int(move))
+        tiles[gap], tiles[position] = tiles[position], 0
         return board._replace(tiles=tuple(tiles))
 
     def reached(self, board: Tray) -> bool:
@@ -96,9 +96,9 @@ def shuffled(rng: random.Random, board: Tray, slides: int) -> Tray:
     tiles, near = list(board.tiles), beside(board.height, board.width)
     gap, last = tiles.index(0), -1
     for _ in range(slides):
-        place = rng.choice([place for place in near[gap] if place != last])
-        tiles[gap], tiles[place] = tiles[place], 0
-        gap, last = place, gap
+        position = rng.choice([position for position in near[gap] if position != last])
+        tiles[gap], tiles[position] = tiles[position], 0
+        gap, last = position, gap
     again = Tray(board.height, board.width, tuple(tiles))
     return again if tiles != list(board.tiles) else shuffled(rng, board, slides)
 
@@ -108,9 +108,9 @@ def solvable(board: Tray) -> bool:
     tiles = list(board.tiles)
     row, column = divmod(tiles.index(0), board.width)
     odd = (board.height - 1 - row + board.width - 1 - column) % 2
-    for place in range(len(tiles)):
-        while (home := (tiles[place] - 1) % len(tiles)) != place:
-            tiles[place], tiles[home] = tiles[home], tiles[place]
+    for position in range(len(tiles)):
+        while (home := (tiles[position] - 1) % len(tiles)) != position:
+            tiles[position], tiles[home] = tiles[home], tiles[position]
             odd ^= 1
     return not odd
 
@@ -153,11 +153,11 @@ def stages(height: int, width: int) -> list[tuple[list[int], dict[tuple[int, ...
         homes = tuple(tile - 1 for tile in tiles)
         goals = [(gap, *homes) for gap in sorted(free - set(homes))]
 
-        def slid(places: tuple[int, ...], free: set[int] = free) -> Iterator[tuple[int, ...]]:
-            gap = places[0]
+        def slid(indices: tuple[int, ...], free: set[int] = free) -> Iterator[tuple[int, ...]]:
+            gap = indices[0]
             for cell in near[gap]:
                 if cell in free:
-                    yield (cell, *[gap if place == cell else place for place in places[1:]])
+                    yield (cell, *[gap if index == cell else index for index in indices[1:]])
 
         found.append((tiles, distances(goals, slid)))
         locked |= set(homes)

@@ -90,11 +90,11 @@ class Snake(BoardGame[Nest]):
 
     def best(self, board: Nest) -> str:
         order = cycle(board.size)
-        place = {cell: number for number, cell in enumerate(order)}
+        index = {cell: number for number, cell in enumerate(order)}
 
         def on(cell: int) -> int:
             """How far round the cycle a cell lies ahead of the head."""
-            return (place[cell] - place[board.body[0]]) % len(order)
+            return (index[cell] - index[board.body[0]]) % len(order)
 
         # One cell is kept between head and tail for each apple that may be eaten on the way.
         room = min(on(board.apple), on(board.body[-1]) - 2)

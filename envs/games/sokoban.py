@@ -283,7 +283,7 @@ def pushes(width: int, walls: int, goals: int, boxes: int, region: int) -> Seque
             return tables[0].get(cells[0], never)
         costs = [[table.get(cell, never) for table in tables] for cell in cells]
         orders = permutations(range(len(cells)))
-        return min(sum([row[place] for row, place in zip(costs, order, strict=True)]) for order in orders)
+        return min(sum([row[index] for row, index in zip(costs, order, strict=True)]) for order in orders)
 
     def neighbours(node: tuple[int, int]) -> Iterator[tuple[str, tuple[int, int]]]:
         standing, reach = node

@@ -161,10 +161,10 @@ def _masks(things: tuple[str, ...], asked: tuple[str, ...]) -> list[int]:
     """For each attribute the things that have it, as bits."""
     masks = dict.fromkeys(asked, 0)
     known = world()
-    for place, thing in enumerate(things):
+    for index, thing in enumerate(things):
         for attribute in known[thing]:
             if attribute in masks:
-                masks[attribute] |= 1 << place
+                masks[attribute] |= 1 << index
     return list(masks.values())
 
 
@@ -172,10 +172,10 @@ def best_question(masks: list[int], left: int) -> int:
     """Which attribute divides the things that are left most evenly."""
     count = left.bit_count()
     best, least = 0, count + 1
-    for place, mask in enumerate(masks):
+    for index, mask in enumerate(masks):
         uneven = abs(2 * (mask & left).bit_count() - count)
         if uneven < least:
-            best, least = place, uneven
+            best, least = index, uneven
             if uneven < 2:
                 break
     return best

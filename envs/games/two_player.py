@@ -205,7 +205,7 @@ class TicTacToe(BoardGame[Stones]):
         free = empty(board)
         if not free or complete(board, board.mine):
             return board
-        answer = max(free, key=lambda place: -value(rows_of(board), board.mine, board.theirs | 1 << place))
+        answer = max(free, key=lambda position: -value(rows_of(board), board.mine, board.theirs | 1 << position))
         return board._replace(theirs=board.theirs | 1 << answer)
 
     def reached(self, board: Stones) -> bool:

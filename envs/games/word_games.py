@@ -218,8 +218,8 @@ class Hangman(Game[Gallows]):
             return boxed(left[0], thought)
 
         def worth(letter: str) -> tuple[int, int]:
-            places = Counter(tuple(c == letter for c in word) for word in left)
-            return len(left) - places[(False,) * len(state.word)], len(places)
+            patterns = Counter(tuple(c == letter for c in word) for word in left)
+            return len(left) - patterns[(False,) * len(state.word)], len(patterns)
 
         return boxed(max((c for c in string.ascii_lowercase if c not in state.letters), key=worth), thought)
 
@@ -233,11 +233,11 @@ class Hangman(Game[Gallows]):
 @lru_cache(256)
 def _fitting(shown: str, letters: str, length: int) -> tuple[str, ...]:
     """The words that show this after these letters."""
-    places = shown.split(" ")
+    shown_letters = shown.split(" ")
     return tuple(
         word
         for word in words(length)
-        if all(c == p if p != "_" else c not in letters for c, p in zip(word, places, strict=True))
+        if all(c == p if p != "_" else c not in letters for c, p in zip(word, shown_letters, strict=True))
     )
 
 
@@ -322,9 +322,10 @@ class WordHunt(Game[WordHuntState]):
 
 @lru_cache(8)
 def _neighbours(size: int) -> tuple[tuple[int, ...], ...]:
-    places = [(row, column) for row in range(size) for column in range(size)]
+    letters = [(row, column) for row in range(size) for column in range(size)]
     return tuple(
-        tuple(i for i, (r, c) in enumerate(places) if max(abs(r - row), abs(c - column)) == 1) for row, column in places
+        tuple(i for i, (r, c) in enumerate(letters) if max(abs(r - row), abs(c - column)) == 1)
+        for row, column in letters
     )
 
 

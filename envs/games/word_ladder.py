@@ -82,8 +82,8 @@ def steps() -> dict[str, tuple[str, ...]]:
     words = sorted(set(files(__package__).joinpath("words_of_four.txt").read_text(encoding="ascii").split()))
     alike: dict[str, list[str]] = {}
     for word in words:
-        for place in range(4):
-            alike.setdefault(f"{word[:place]}.{word[place + 1 :]}", []).append(word)
+        for index in range(4):
+            alike.setdefault(f"{word[:index]}.{word[index + 1 :]}", []).append(word)
     near: dict[str, set[str]] = {word: set() for word in words}
     for group in alike.values():
         for word in group:

@@ -21,7 +21,7 @@ OPERATORS = ("and", "or", "xor", "implies", "iff")
 
 def columns(count: int) -> list[int]:
     """The truth table of each of ``count`` variables: bit r of a mask is its value in row r."""
-    return [sum(1 << row for row in range(1 << count) if row >> place & 1) for place in range(count)]
+    return [sum(1 << row for row in range(1 << count) if row >> index & 1) for index in range(count)]
 
 
 def table(formula: Formula, variables: list[int], every: int) -> int:

@@ -105,12 +105,12 @@ class Directions(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         count = (4, 6, 8, 10, 12)[level - 1]
         names = rng.sample(PLACES, count)
-        place, facts = {0: (0, 0)}, []
+        location, facts = {0: (0, 0)}, []
         for new in range(1, count):
             old = new - 1 if rng.random() < 0.7 else rng.randrange(new)
             way = rng.choice(list(self.WAYS)[: 4 if level < 3 else 8])
             steps, (dx, dy) = rng.randint(1, 20), self.WAYS[way]
-            place[new] = (place[old][0] + steps * dx, place[old][1] + steps * dy)
+            location[new] = (location[old][0] + steps * dx, location[old][1] + steps * dy)
             if len(way) > 5:
                 facts.append(f"{names[new]} lies {steps} km {way[:5]} and also {steps} km {way[6:]} of {names[old]}.")
             elif rng.random() < 0.5:
@@ -120,7 +120,7 @@ class Directions(ListAnswerTask):
                 facts.append(f"{names[old]} lies {steps} km {back} of {names[new]}.")
         rng.shuffle(facts)
         a, b = rng.sample((0, count - 1), 2)
-        east, north = place[b][0] - place[a][0], place[b][1] - place[a][1]
+        east, north = location[b][0] - location[a][0], location[b][1] - location[a][1]
         text = "\n".join(facts) + f"\nHow many km east and how many km north of {names[a]} does {names[b]} lie? "
         return Question(f"{text}Answer with two numbers, negative for west and for south.", (east, north))
 

@@ -22,7 +22,7 @@ Statement = tuple[str, int, int]
 @cache
 def members(count: int) -> tuple[int, ...]:
     """For each of ``count`` classes, which of the 2^count kinds of people belong to it, as a mask."""
-    return tuple(sum(1 << kind for kind in range(1 << count) if kind >> place & 1) for place in range(count))
+    return tuple(sum(1 << kind for kind in range(1 << count) if kind >> index & 1) for index in range(count))
 
 
 def consistent(statements: list[Statement], count: int) -> bool:

@@ -58,10 +58,10 @@ class FalseBeliefs(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, steps, kinds = (2, 3, 3, 3, 4)[level - 1], (6, 9, 12, 12, 16)[level - 1], (2, 2, 3, 2, 2)[level - 1]
-        people, places = rng.sample(PEOPLE, count), rng.sample(self.PLACES, 4)
+        people, locations = rng.sample(PEOPLE, count), rng.sample(self.PLACES, 4)
         things = rng.sample(THINGS, kinds)
-        where = {thing: rng.choice(places) for thing in things}
-        begin = " ".join(f"The {thing} is in the {place}." for thing, place in where.items())
+        where = {thing: rng.choice(locations) for thing in things}
+        begin = " ".join(f"The {thing} is in the {location}." for thing, location in where.items())
         # What a person thinks of a thing, and thinks that another thinks: both change only with what they see.
         thinks = {(a, b, t): where[t] for a in people for b in people for t in things}
         inside, told = set(people), []
@@ -77,7 +77,7 @@ class FalseBeliefs(ListAnswerTask):
                 told.append(f"{name} comes back, and looks into nothing.")
             else:
                 name, thing = rng.choice(sorted(inside)), rng.choice(things)
-                where[thing] = rng.choice([place for place in places if place != where[thing]])
+                where[thing] = rng.choice([location for location in locations if location != where[thing]])
                 told.append(f"{name} moves the {thing} to the {where[thing]}.")
                 thinks |= {(a, b, thing): where[thing] for a in inside for b in inside}
         if level < 4:
@@ -88,7 +88,7 @@ class FalseBeliefs(ListAnswerTask):
         if len({thinks[key] == where[key[2]] for key in asked}) < 2 or len({thinks[key] for key in asked}) < 2:
             return self.ask(rng, level)
         names = [f"({n}) {self.named(key)}" for n, key in enumerate(asked, 1)]
-        text = f"{listed(people)} are in a room with a {listed(places)}, and all see the start and all that happens "
+        text = f"{listed(people)} are in a room with a {listed(locations)}, and all see the start and all that happens "
         text += "while they are in it, and who is there; outside they learn and suspect nothing; and all of them know "
         text += "this. "
         text += begin

@@ -31,12 +31,12 @@ class ZebraClue(NamedTuple):
     signed: bool
 
     def said(self) -> str:
-        places = f"{abs(self.offset)} place{'s' * (abs(self.offset) > 1)}"
+        positions = f"{abs(self.offset)} place{'s' * (abs(self.offset) > 1)}"
         if not self.offset:
             return f"{self.first} and {self.second} are in the same place."
         if not self.signed:
-            return f"{self.first} and {self.second} are {places} apart."
-        return f"{self.second} is {places} to the {'right' if self.offset > 0 else 'left'} of {self.first}."
+            return f"{self.first} and {self.second} are {positions} apart."
+        return f"{self.second} is {positions} to the {'right' if self.offset > 0 else 'left'} of {self.first}."
 
 
 def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2) -> list[dict[str, int]]:
@@ -45,17 +45,17 @@ def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2)
     unsigned = [clue for clue in clues if not clue.signed]
     for signs in product((1, -1), repeat=len(unsigned)):
         sign = dict(zip(unsigned, signs, strict=True))
-        places = {clues[0].first: 0}
+        positions = {clues[0].first: 0}
         for clue in clues:
             offset = clue.offset * sign.get(clue, 1)
-            if clue.first in places:
-                places[clue.second] = places[clue.first] + offset
+            if clue.first in positions:
+                positions[clue.second] = positions[clue.first] + offset
             else:
-                places[clue.first] = places[clue.second] - offset
-        low = min(places.values())
+                positions[clue.first] = positions[clue.second] - offset
+        low = min(positions.values())
         size = len(groups[0])
-        if all(sorted(places[thing] - low for thing in group) == list(range(size)) for group in groups):
-            found.append({thing: place - low for thing, place in places.items()})
+        if all(sorted(positions[thing] - low for thing in group) == list(range(size)) for group in groups):
+            found.append({thing: position - low for thing, position in positions.items()})
             if len(found) == most:
                 break
     return found
@@ -64,20 +64,22 @@ def arrangements(groups: list[list[str]], clues: list[ZebraClue], most: int = 2)
 def puzzle(rng: random.Random, groups: list[list[str]], unsigned: int) -> tuple[list[ZebraClue], dict[str, int]]:
     """Clues with exactly one arrangement, ``unsigned`` of which do not say on which side."""
     while True:
-        places = {thing: place for group in groups for place, thing in enumerate(rng.sample(group, len(group)))}
-        things = rng.sample(list(places), len(places))
+        positions = {
+            thing: position for group in groups for position, thing in enumerate(rng.sample(group, len(group)))
+        }
+        things = rng.sample(list(positions), len(positions))
         clues = []
-        for place in range(1, len(things)):
-            pair = [things[rng.randrange(place)], things[place]]
+        for position in range(1, len(things)):
+            pair = [things[rng.randrange(position)], things[position]]
             rng.shuffle(pair)
-            clues.append(ZebraClue(pair[0], pair[1], places[pair[1]] - places[pair[0]], True))
-        open_ = [place for place, clue in enumerate(clues) if clue.offset]
+            clues.append(ZebraClue(pair[0], pair[1], positions[pair[1]] - positions[pair[0]], True))
+        open_ = [position for position, clue in enumerate(clues) if clue.offset]
         if len(open_) < unsigned:
             continue
-        for place in rng.sample(open_, unsigned):
-            clues[place] = clues[place]._replace(offset=abs(clues[place].offset), signed=False)
+        for position in rng.sample(open_, unsigned):
+            clues[position] = clues[position]._replace(offset=abs(clues[position].offset), signed=False)
         if len(arrangements(groups, clues)) == 1:
-            return clues, places
+            return clues, positions
 
 
 class Zebra(ListAnswerTask):
@@ -89,7 +91,7 @@ class Zebra(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         houses, kinds = (4, 5, 4, 5, 5)[level - 1], (2, 2, 3, 3, 4)[level - 1]
         groups = [rng.sample(kind, houses) for kind in rng.sample(KINDS, kinds)]
-        clues, places = puzzle(rng, groups, (1, 2, 2, 3, 4)[level - 1])
+        clues, positions = puzzle(rng, groups, (1, 2, 2, 3, 4)[level - 1])
         rng.shuffle(clues)
         lines = "\n".join(clue.said() for clue in clues)
         text = f"{houses} houses stand in a row, numbered from left to right. Each has one of each of these:\n"
@@ -97,7 +99,9 @@ class Zebra(ListAnswerTask):
             "\n".join(listed(sorted(group)) for group in groups) + f"\nIt is known:\n{lines}\nWhat is in each house? "
         )
         text += f"Answer with {houses * kinds} words: house 1 in the order of the lists above, then house 2, and so on."
-        gold = tuple(thing for place in range(houses) for group in groups for thing in group if places[thing] == place)
+        gold = tuple(
+            thing for position in range(houses) for group in groups for thing in group if positions[thing] == position
+        )
         return Question(text, gold)
 
 
@@ -109,9 +113,9 @@ class Ordering(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         people = rng.sample(KINDS[0], 4 + level)
-        clues, places = puzzle(rng, [people], (1, 2, 3, 3, 4)[level - 1])
+        clues, positions = puzzle(rng, [people], (1, 2, 3, 3, 4)[level - 1])
         rng.shuffle(clues)
         lines = "\n".join(clue.said() for clue in clues)
         text = f"{listed(sorted(people))} stand in a row, one to a place. It is known:\n{lines}\n"
         text += "In which order do they stand, from left to right?"
-        return Question(text, tuple(sorted(people, key=places.__getitem__)))
+        return Question(text, tuple(sorted(people, key=positions.__getitem__)))

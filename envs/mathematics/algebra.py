@@ -77,9 +77,9 @@ class LinearSystems(NumberList):
         values = [rng.randint(-12, 12) for _ in range(count)]
         equations = [f"{linear(row, names)} = {sum(a * v for a, v in zip(row, values, strict=True))}" for row in rows]
         steps = ["Elimination leaves"]
-        for place, row in enumerate(reversed(reduced)):
+        for index, row in enumerate(reversed(reduced)):
             right = sum(a * v for a, v in zip(row, values, strict=True))
-            at = count - 1 - place
+            at = count - 1 - index
             steps.append(f"{linear(row, names)} = {right}, so {names[at]} = {values[at]}")
         text = f"Solve {'; '.join(equations)}. Answer with the whole numbers {listed(names)} in this order."
         return Question(text, tuple(values), lines(steps))
@@ -88,15 +88,15 @@ class LinearSystems(NumberList):
 def _eliminate(rows: list[list[int]]) -> list[list[int]] | None:
     """An upper triangle with the same solutions; None when the rows depend on one another."""
     rows = [list(row) for row in rows]
-    for place in range(len(rows)):
-        pivot = next((r for r in range(place, len(rows)) if rows[r][place]), None)
+    for index in range(len(rows)):
+        pivot = next((r for r in range(index, len(rows)) if rows[r][index]), None)
         if pivot is None:
             return None
-        rows[place], rows[pivot] = rows[pivot], rows[place]
-        top = rows[place]
-        for r in range(place + 1, len(rows)):
-            factor = rows[r][place]
-            new = [top[place] * value - factor * other for value, other in zip(rows[r], top, strict=True)]
+        rows[index], rows[pivot] = rows[pivot], rows[index]
+        top = rows[index]
+        for r in range(index + 1, len(rows)):
+            factor = rows[r][index]
+            new = [top[index] * value - factor * other for value, other in zip(rows[r], top, strict=True)]
             common = gcd(*new) or 1
             rows[r] = [value // common for value in new]
     return rows

@@ -25,12 +25,12 @@ def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:
 
 def _derived(coefficients: list[int]) -> list[int]:
     degree = len(coefficients) - 1
-    return [c * (degree - place) for place, c in enumerate(coefficients[:-1])] or [0]
+    return [c * (degree - index) for index, c in enumerate(coefficients[:-1])] or [0]
 
 
 def _integrated(coefficients: list[int]) -> list[Fraction]:
     degree = len(coefficients)
-    return [*(Fraction(c, degree - place) for place, c in enumerate(coefficients)), Fraction(0)]
+    return [*(Fraction(c, degree - index) for index, c in enumerate(coefficients)), Fraction(0)]
 
 
 def _over(coefficients: list[int], low: Fraction | int, high: Fraction | int) -> Fraction:
@@ -213,8 +213,8 @@ class Extrema(ExactAnswerTask):
         f = [*(int(c) for c in _integrated(slope)[:-1]), rng.randint(-99, 99)]
         low = critical[0] - rng.randint(-2, 3)
         high = max(critical[-1] + rng.randint(-2, 3), low + 2)
-        places = sorted({low, high, *(x for x in critical if low < x < high)})
-        values = {x: int(value_at(f, x)) for x in places}
+        points = sorted({low, high, *(x for x in critical if low < x < high)})
+        values = {x: int(value_at(f, x)) for x in points}
         largest, smallest = max(values.values()), min(values.values())
         kind = "difference" if level in (3, 5) else rng.choice(("largest", "smallest"))
         answer = {"largest": largest, "smallest": smallest, "difference": largest - smallest}[kind]

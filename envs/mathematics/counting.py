@@ -161,7 +161,7 @@ class Distributions(ExactAnswerTask):
         ]
         answer = 0
         for chosen in range(2**capped):
-            some = [over[place] for place in range(capped) if chosen >> place & 1]
+            some = [over[index] for index in range(capped) if chosen >> index & 1]
             rest = free - sum(some)
             if rest < 0:
                 continue
@@ -195,7 +195,7 @@ class SetSizes(ExactAnswerTask):
         }
         told = []
         for mask, size in meets.items():
-            members = [name for place, name in enumerate(names) if mask >> place & 1]
+            members = [name for index, name in enumerate(names) if mask >> index & 1]
             told.append(f"{size} read {' and '.join(members)}")
         total, steps = sum(regions.values()), []
         sums = [sum(size for mask, size in meets.items() if mask.bit_count() == k) for k in range(len(names) + 1)]

@@ -178,23 +178,23 @@ class TimeZones(ListAnswerTask):
         step = 60 if level < 3 else 15
         zones = [step * rng.randint(-660 // step, 720 // step) for _ in range(level + 1)]
         weekday, minutes = rng.randint(0, 6), rng.randrange(0, 1_440, 5)
-        places = rng.sample(("Arbor", "Brink", "Carden", "Dunmore", "Elgin", "Fairlie", "Glenn", "Hove"), level + 1)
-        said = [f"{place} is at {self.offset(zone)}." for place, zone in zip(places, zones, strict=True)]
-        text = f"{' '.join(said)}\nA traveller leaves {places[0]} on {DAYS[weekday]} at {clock(minutes)} local "
+        towns = rng.sample(("Arbor", "Brink", "Carden", "Dunmore", "Elgin", "Fairlie", "Glenn", "Hove"), level + 1)
+        said = [f"{town} is at {self.offset(zone)}." for town, zone in zip(towns, zones, strict=True)]
+        text = f"{' '.join(said)}\nA traveller leaves {towns[0]} on {DAYS[weekday]} at {clock(minutes)} local "
         text += "time."
         now = weekday * 1_440 + minutes - zones[0]
         steps = []
-        for number, place in enumerate(places[1:], 1):
+        for number, town in enumerate(towns[1:], 1):
             flight = rng.randrange(60, 840, 5)
             now += flight
-            text += f" The flight to {place} takes {flight // 60} h {flight % 60} min."
+            text += f" The flight to {town} takes {flight // 60} h {flight % 60} min."
             if number < level:
                 stay = rng.randrange(40, 1_500, 5)
                 now += stay
                 text += f" The stay there takes {stay // 60} h {stay % 60} min."
             steps.append(f"UTC {WEEKDAYS[now // 1_440 % 7]} {clock(now)}")
         local = now + zones[-1]
-        text += f"\nWhat are the weekday and the local time of the arrival in {places[-1]}? Answer with three parts: "
+        text += f"\nWhat are the weekday and the local time of the arrival in {towns[-1]}? Answer with three parts: "
         text += f"the weekday ({listed(WEEKDAYS)}), the hour (0 to 23) and the minute."
         gold = (WEEKDAYS[local // 1_440 % 7], local // 60 % 24, local % 60)
         return Question(text, gold, lines(steps))

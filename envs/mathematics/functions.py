@@ -67,13 +67,13 @@ class PolynomialDivision(NumberList):
         divisor[-1] = divisor[-1] or 1
         dividend = _coefficients(rng, high, 60 if level == 1 else 30)
         rest, quotient, steps = list(dividend), [], []
-        for place in range(high - low + 1):
-            factor = rest[place]
+        for index in range(high - low + 1):
+            factor = rest[index]
             quotient.append(factor)
             for i, c in enumerate(divisor):
-                rest[place + i] -= factor * c
-            term = polynomial([factor, *[0] * (high - low - place)])
-            steps.append(f"Take away {term} times the divisor: {polynomial(rest[place + 1 :])} is left.")
+                rest[index + i] -= factor * c
+            term = polynomial([factor, *[0] * (high - low - index)])
+            steps.append(f"Take away {term} times the divisor: {polynomial(rest[index + 1 :])} is left.")
         answer = (*quotient, *rest[high - low + 1 :])
         text = (
             f"Divide {polynomial(dividend)} by {polynomial(divisor)}. Answer with the {high - low + 1} coefficients of "

@@ -123,11 +123,11 @@ class RightTriangles(ExactAnswerTask):
         """A spiral: each hypotenuse is a leg of the next right triangle, whose other leg is given."""
         legs = [rng.randint(2, 40) for _ in range(2 * level - 4)]
         square, steps = legs[0] ** 2, []
-        for place, leg in enumerate(legs[1:], 1):
-            down = level == 5 and place % 2 == 0 and leg * leg < square  # here the old hypotenuse is the new one too
+        for index, leg in enumerate(legs[1:], 1):
+            down = level == 5 and index % 2 == 0 and leg * leg < square  # here the old hypotenuse is the new one too
             new = square - leg * leg if down else square + leg * leg
-            steps.append(f"Triangle {place}: {square} {'-' if down else '+'} {leg}^2 = {new}")
-            legs[place], square = (-leg if down else leg), new
+            steps.append(f"Triangle {index}: {square} {'-' if down else '+'} {leg}^2 = {new}")
+            legs[index], square = (-leg if down else leg), new
         told = "".join(
             f" Triangle {n} has {'the last length as hypotenuse and' if leg < 0 else 'the last length as a leg and'} "
             f"a leg of {abs(leg)}; its third side is the next length."

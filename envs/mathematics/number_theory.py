@@ -84,10 +84,10 @@ class PrimeFactors(NumberList):
         number, steps = prod(factors), []
         rest, tried = number, 0
         for p in factors[:-1]:
-            place = PRIMES.index(p)
-            failed = f"Not divisible by {listed(PRIMES[tried:place])}. " if tried < place else ""
+            position = PRIMES.index(p)
+            failed = f"Not divisible by {listed(PRIMES[tried:position])}. " if tried < position else ""
             steps.append(f"{failed}{rest} = {p} * {rest // p}")
-            rest, tried = rest // p, place
+            rest, tried = rest // p, position
         steps.append(f"{rest} is prime.")
         text = f"Write {number} as a product of primes. Answer with the primes in ascending order, each as often as it "
         return Question(text + "divides, separated by commas.", tuple(factors), lines(steps))
@@ -272,23 +272,23 @@ class DigitSums(ExactAnswerTask):
         digits = [int(d) for d in str(bound)]
         total = rng.randint(5 + level, 9 * len(digits) - 12)
         count, used, steps = 0, 0, []
-        for place, digit in enumerate(digits):
-            free = len(digits) - place - 1
+        for index, digit in enumerate(digits):
+            free = len(digits) - index - 1
             found = sum(_with_sum(free, total - used - d) for d in range(digit))
             if digit:
-                steps.append(f"First digits {str(bound)[:place] or 'none'}, then below {digit}: {found}")
+                steps.append(f"First digits {str(bound)[:index] or 'none'}, then below {digit}: {found}")
             count, used = count + found, used + digit
         text = f"How many whole numbers from 0 to {bound - 1} have digits (in base 10) that add up to {total}?"
         return Question(text, count, lines([*steps, f"Altogether {count}"]))
 
 
 @lru_cache(maxsize=1_024)
-def _with_sum(places: int, total: int) -> int:
+def _with_sum(digits: int, total: int) -> int:
     """How many rows of so many digits add up to a total."""
-    if not 0 <= total <= 9 * places:
+    if not 0 <= total <= 9 * digits:
         return 0
     row = [1]
-    for _ in range(places):
+    for _ in range(digits):
         row = [sum(row[max(0, s - 9) : s + 1]) for s in range(len(row) + 9)]
     return row[total]
 

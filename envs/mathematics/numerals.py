@@ -83,8 +83,8 @@ def in_base(value: int, base: int) -> str:
 
 
 def _expanded(numeral: str, base: int) -> str:
-    places = range(len(numeral) - 1, -1, -1)
-    return " + ".join(f"{DIGITS.index(d)} * {base}^{p}" for d, p in zip(numeral, places, strict=True) if d != "0")
+    exponents = range(len(numeral) - 1, -1, -1)
+    return " + ".join(f"{DIGITS.index(d)} * {base}^{p}" for d, p in zip(numeral, exponents, strict=True) if d != "0")
 
 
 def roman(number: int) -> str:

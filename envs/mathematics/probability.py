@@ -127,8 +127,8 @@ class Bayes(ExactAnswerTask):
             rates, there = [rng.randint(1, 99) for _ in names], signs == 1 or rng.random() < 0.6
             told.append(f"For these, the probabilities that a {thing} has {sign} are {_percents(rates)}.")
             seen.append(f"has {sign}" if there else f"does not have {sign}")
-            for place, rate in enumerate(rates):
-                weights[place] *= Fraction(rate if there else 100 - rate, 100)
+            for index, rate in enumerate(rates):
+                weights[index] *= Fraction(rate if there else 100 - rate, 100)
         answer = weights[asked] / sum(weights)
         told.append(f"One {thing} {' and '.join(seen)}.")
         if signs > 1:
@@ -160,7 +160,7 @@ class ExpectedValue(ExactAnswerTask):
         )
         if level == 3:
             total = sum(max(a, b) for a in prizes for b in prizes)
-            parts = " + ".join(f"{prize} * {2 * place + 1}" for place, prize in enumerate(prizes))
+            parts = " + ".join(f"{prize} * {2 * index + 1}" for index, prize in enumerate(prizes))
             steps = [f"The largest is the k-th of them in 2k - 1 of {count**2} cases: ({parts})/{count**2}"]
             text = (
                 f"{box}, and put back; then one is drawn again. What is the expected value of the larger number drawn?"

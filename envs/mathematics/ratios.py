@@ -34,14 +34,14 @@ class FractionArithmetic(ExactAnswerTask):
         most = 15 * level + 15
         total = _fraction(rng, most)
         text, steps = str(total), []
-        for place in range(level):
+        for index in range(level):
             part = _fraction(rng, most)
             operator = rng.choice("+-*/")
             value = {"+": total + part, "-": total - part, "*": total * part, "/": total / part}[operator]
             if not value:
                 operator, value = "+", total + part
             steps.append(f"({total}) {operator} ({part}) = {self._rewritten(total, operator, part)} = {value}")
-            text = f"({text}) {operator} ({part})" if place == 0 else f"[{text}] {operator} ({part})"
+            text = f"({text}) {operator} ({part})" if index == 0 else f"[{text}] {operator} ({part})"
             total = value
         question = f"What is {text}? Answer with a whole number or one fraction."
         return Question(question, total, lines(steps), content=text)

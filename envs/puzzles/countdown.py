@@ -82,8 +82,8 @@ def _search(numbers: tuple[int, ...], target: int) -> str:
     Every instance has such a solution, since no value on the way to its target is below 1 or a fraction.
     """
     lines: list[str] = []
-    for place, last in enumerate(numbers):
-        b, a = sorted(numbers[:place] + numbers[place + 1 :])
+    for index, last in enumerate(numbers):
+        b, a = sorted(numbers[:index] + numbers[index + 1 :])
         made = {value: pair for pair, value in reversed(list(_made(a, b)))}
         line = f"{last}: {' '.join(f'{pair}={value}' for pair, value in _made(a, b))};"
         for step, value, whole in _wanted(last, target):

@@ -56,23 +56,23 @@ def stickers() -> tuple[tuple[Vector, Vector], ...]:
 @cache
 def move_tables() -> dict[str, tuple[int, ...]]:
     """For each move, where the sticker at each place comes from."""
-    places = {sticker: number for number, sticker in enumerate(stickers())}
+    indices = {sticker: number for number, sticker in enumerate(stickers())}
     tables: dict[str, tuple[int, ...]] = {}
     for name in "URF":
         axis = FACES[name]
         quarter = list(range(24))
         for number, (corner, way) in enumerate(stickers()):
             if sum(a * b for a, b in zip(corner, axis, strict=True)) > 0:
-                quarter[places[turned(corner, axis), turned(way, axis)]] = number
-        half = [quarter[place] for place in quarter]
-        tables |= {name: tuple(quarter), name + "2": tuple(half), name + "'": tuple(half[place] for place in quarter)}
+                quarter[indices[turned(corner, axis), turned(way, axis)]] = number
+        half = [quarter[index] for index in quarter]
+        tables |= {name: tuple(quarter), name + "2": tuple(half), name + "'": tuple(half[index] for index in quarter)}
     return tables
 
 
 def moved(cube: str, moves: Iterable[str]) -> str:
     tables = move_tables()
     for move in moves:
-        cube = "".join([cube[place] for place in tables[move]])
+        cube = "".join([cube[index] for index in tables[move]])
     return cube
 
 

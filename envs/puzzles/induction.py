@@ -56,8 +56,8 @@ def by_value(level: int) -> dict[tuple[int, int], frozenset[int]]:
     """(place of x, value) -> the functions that have that value there."""
     found: dict[tuple[int, int], set[int]] = {}
     for number, values in enumerate(functions(level)):
-        for place, value in enumerate(values):
-            found.setdefault((place, value), set()).add(number)
+        for index, value in enumerate(values):
+            found.setdefault((index, value), set()).add(number)
     return {key: frozenset(numbers) for key, numbers in found.items()}
 
 
@@ -79,12 +79,12 @@ class FunctionInduction(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         known, index = functions(level), by_value(level)
         values = known[int(rng.random() * len(known))]
-        places = rng.sample(range(len(POINTS)), 4 + level)
-        shown, asked = sorted(places[1:]), places[0]
-        fitting = frozenset.intersection(*(index[place, values[place]] for place in shown))
+        indices = rng.sample(range(len(POINTS)), 4 + level)
+        shown, asked = sorted(indices[1:]), indices[0]
+        fitting = frozenset.intersection(*(index[position, values[position]] for position in shown))
         if any(known[number][asked] != values[asked] for number in fitting):
             return self.ask(rng, level)
-        examples = "; ".join(f"f({POINTS[place]}) = {values[place]}" for place in shown)
+        examples = "; ".join(f"f({POINTS[position]}) = {values[position]}" for position in shown)
         text = f"{examples}.\nf is a function of whole numbers of one of these kinds, with whole a, b, ...: "
         text += f"{'; or '.join(KINDS[:level])}. What is f({POINTS[asked]})?"
         return Question(text, values[asked])

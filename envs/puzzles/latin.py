@@ -60,7 +60,7 @@ def cages(rng: random.Random, size: int, most: int) -> list[list[Cell]]:
 
 def caged(shapes: Sequence[Sequence[Cell]], size: int) -> tuple[str, list[str]]:
     """A picture of the grid with a letter for each cage, and the letters."""
-    names = [chr(place + (65 if place < 26 else 71)) for place in range(len(shapes))]
+    names = [chr(index + (65 if index < 26 else 71)) for index in range(len(shapes))]
     rows = [[""] * size for _ in range(size)]
     for name, cage in zip(names, shapes, strict=True):
         for r, c in cage:
@@ -98,7 +98,7 @@ def said(grid: Grid) -> str:
 def some_given(rng: random.Random, grid: Grid, count: int) -> list[str]:
     """The rows with ``count`` cells shown and dots for the others."""
     size = len(grid)
-    shown = {(place // size, place % size) for place in rng.sample(range(size * size), count)}
+    shown = {(index // size, index % size) for index in rng.sample(range(size * size), count)}
     return ["".join(str(n) if (r, c) in shown else "." for c, n in enumerate(row)) for r, row in enumerate(grid)]
 
 

@@ -29,7 +29,7 @@ Cell = tuple[int, int]
 
 def spoken(rng: random.Random, length: int) -> str:
     """A made-up word of so many letters, consonants and vowels in turn."""
-    return "".join(rng.choice(CONSONANTS if place % 2 == 0 else VOWELS) for place in range(length))
+    return "".join(rng.choice(CONSONANTS if index % 2 == 0 else VOWELS) for index in range(length))
 
 
 class WordSearch(CheckedAnswerTask):
@@ -201,11 +201,11 @@ class WordTracing(ListAnswerTask):
         while len(words) < count:
             word = self.walked(rng, rows, rng.randint(4, 4 + level))
             if rng.random() < 0.5:  # a near miss: two neighbours exchanged, or another letter of the board
-                place = rng.randrange(len(word) - 1)
+                index = rng.randrange(len(word) - 1)
                 if rng.random() < 0.5:
-                    word = word[:place] + word[place + 1] + word[place] + word[place + 2 :]
+                    word = word[:index] + word[index + 1] + word[index] + word[index + 2 :]
                 else:
-                    word = word[:place] + rng.choice(rng.choice(rows)) + word[place + 1 :]
+                    word = word[:index] + rng.choice(rng.choice(rows)) + word[index + 1 :]
             words[word] = traced(rows, word)
         gold = tuple(word for word, found in words.items() if found)
         if not 2 <= len(gold) < count:

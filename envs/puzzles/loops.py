@@ -96,18 +96,18 @@ class Slitherlink(CheckedAnswerTask):
 def winding(rng: random.Random, size: int) -> list[Cell]:
     """A random path through every cell: a snake, changed by moves that bite its own ends off and on."""
     path = [(r, c if r % 2 == 0 else size - 1 - c) for r in range(size) for c in range(size)]
-    place = {cell: number for number, cell in enumerate(path)}
+    index = {cell: number for number, cell in enumerate(path)}
     for _ in range(5 * size * size):
         if rng.random() < 0.1:
             path.reverse()
-            place = {cell: number for number, cell in enumerate(path)}
+            index = {cell: number for number, cell in enumerate(path)}
         near = beside(*path[-1])[int(rng.random() * 4)]
-        number = place.get(near)
+        number = index.get(near)
         if number is None or number == len(path) - 2:
             continue
         path[number + 1 :] = path[:number:-1]
         for k in range(number + 1, len(path)):
-            place[path[k]] = k
+            index[path[k]] = k
     return path
 
 
@@ -177,7 +177,7 @@ class Trail(CheckedAnswerTask):
         raise NotImplementedError
 
     def numbered(self, rng: random.Random, path: Sequence[Cell], size: int, given: int) -> Question:
-        number = {cell: place for place, cell in enumerate(path, 1)}
+        number = {cell: index for index, cell in enumerate(path, 1)}
         shown = {path[0], path[-1], *rng.sample(path, given)}
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(tuple(number[cell] if cell in shown else 0 for cell in row) for row in cells)
@@ -196,9 +196,9 @@ class Trail(CheckedAnswerTask):
         given = [n for row in rows for n in row]
         if any(known not in (0, number) for number, known in zip(numbers, given, strict=True)):
             return "a number that is given was changed"
-        place = {number: divmod(index, size) for index, number in enumerate(numbers)}
+        position = {number: divmod(index, size) for index, number in enumerate(numbers)}
         for number in range(1, size * size):
-            if not self.step(place[number], place[number + 1]):
+            if not self.step(position[number], position[number + 1]):
                 return f"{number + 1} is no step away from {number}"
         return None
 
@@ -315,14 +315,14 @@ class Bridges(CheckedAnswerTask):
         return None
 
     def check(self, question: Question, answer: str) -> str | None:
-        place = {name.lower(): cell for cell, name, _ in question.answer}
+        index = {name.lower(): cell for cell, name, _ in question.answer}
         left = {cell: need for cell, _, need in question.answer}
         covered: dict[Cell, int] = {}
         tied: set[tuple[Cell, Cell]] = set()
         for part in items(answer):
-            if len(part) != 3 or part[0] not in place or part[1] not in place or part[2] not in "12":
+            if len(part) != 3 or part[0] not in index or part[1] not in index or part[2] not in "12":
                 raise ValueError("a part is two islands and 1 or 2, such as AB1")
-            one, other = sorted((place[part[0]], place[part[1]]))
+            one, other = sorted((index[part[0]], index[part[1]]))
             if one == other or (one, other) in tied or (one[0] != other[0] and one[1] != other[1]):
                 return f"{part.upper()} is no bridge, or stands twice"
             tied.add((one, other))

@@ -147,13 +147,13 @@ class SlidingTiles(CheckedAnswerTask):
         size, count = 3 + (level > 3), (6, 10, 16, 16, 26)[level - 1]
         goal = [*"12345678", "."] if size == 3 else [*"123456789ABCDEF", "."]
         rng.shuffle(goal)
-        tiles, place, way, moves = list(goal), goal.index("."), "", ""
+        tiles, position, way, moves = list(goal), goal.index("."), "", ""
         while len(moves) < count:
             new = rng.choice("udlr")
-            then = self.target(place, new, size)
+            then = self.target(position, new, size)
             if then is not None and new != BACK.get(way):
-                tiles[place], tiles[then] = tiles[then], tiles[place]
-                place, way, moves = then, new, moves + new
+                tiles[position], tiles[then] = tiles[then], tiles[position]
+                position, way, moves = then, new, moves + new
         said = "".join(BACK[move] for move in reversed(moves))
         if tiles == goal:
             return self.ask(rng, level)
@@ -163,11 +163,11 @@ class SlidingTiles(CheckedAnswerTask):
         return Question(text, (tuple(tiles), tuple(goal), size), answer_text=said.upper())
 
     @staticmethod
-    def target(place: int, move: str, size: int) -> int | None:
+    def target(position: int, move: str, size: int) -> int | None:
         """Where the gap goes; None for off the board."""
-        (row, column), (dy, dx) = divmod(place, size), STEPS[move]
+        (row, column), (dy, dx) = divmod(position, size), STEPS[move]
         inside = 0 <= row + dy < size and 0 <= column + dx < size
-        return place + dy * size + dx if inside else None
+        return position + dy * size + dx if inside else None
 
     @staticmethod
     def shown(tiles: list[str], size: int) -> str:
@@ -177,11 +177,11 @@ class SlidingTiles(CheckedAnswerTask):
         first, goal, size = question.answer
         tiles = list(first)
         for number, move in enumerate(letters(answer, "udlr"), 1):
-            place = tiles.index(".")
-            then = self.target(place, move, size)
+            position = tiles.index(".")
+            then = self.target(position, move, size)
             if then is None:
                 return f"move {number} leaves the board"
-            tiles[place], tiles[then] = tiles[then], tiles[place]
+            tiles[position], tiles[then] = tiles[then], tiles[position]
         return None if tuple(tiles) == goal else "the goal is not reached"
 
 
@@ -237,7 +237,7 @@ class QueensCompletion(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = self.SIZES[level - 1]
-        queens = self.place(rng, size, [])
+        queens = self.place_queens(rng, size, [])
         given = rng.randrange(size)
         share = 0.2 + 0.07 * level
         rows = []
@@ -253,14 +253,14 @@ class QueensCompletion(CheckedAnswerTask):
         text += "\nAnswer with the column of the queen in each row, from the top; the left column is 1."
         return Question(text, tuple(rows), answer_text=listed(queen + 1 for queen in queens))
 
-    def place(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
+    def place_queens(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
         """Queens for the remaining rows, by backtracking in random order; empty if there are none."""
         row = len(queens)
         if row == size:
             return queens
-        taken = {place for r, q in enumerate(queens) for place in (q, q + row - r, q - row + r)}
+        taken = {position for r, q in enumerate(queens) for position in (q, q + row - r, q - row + r)}
         for column in rng.sample(range(size), size):
-            if column not in taken and (found := self.place(rng, size, [*queens, column])):
+            if column not in taken and (found := self.place_queens(rng, size, [*queens, column])):
                 return found
         return []
 

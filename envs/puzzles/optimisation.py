@@ -100,8 +100,8 @@ class IntervalScheduling(ExactAnswerTask):
         ordered = sorted(jobs, key=lambda job: job[1])
         ends = [end for _, end, _ in ordered]
         best = [0]
-        for place, (start, _, pay) in enumerate(ordered):
-            best.append(max(best[-1], best[bisect_right(ends, start, 0, place)] + pay))
+        for index, (start, _, pay) in enumerate(ordered):
+            best.append(max(best[-1], best[bisect_right(ends, start, 0, index)] + pay))
         lines = "\n".join(f"job {n}: from hour {a} to hour {b}, pays {pay}" for n, (a, b, pay) in enumerate(jobs, 1))
         text = (
             f"{lines}\nOne job can be done at a time, from its beginning to its end; the next may begin in the hour in "

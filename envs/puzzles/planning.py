@@ -63,8 +63,8 @@ class RectanglePacking(CheckedAnswerTask):
         height, width = rng.randint(5 + level, 10 + level), rng.randint(5 + level, 10 + level)
         pieces = [(0, 0, height, width)]
         while len(pieces) < 4 + level:
-            place = max(range(len(pieces)), key=lambda k: pieces[k][2] * pieces[k][3] * (0.3 + rng.random()))
-            r, c, h, w = pieces.pop(place)
+            index = max(range(len(pieces)), key=lambda k: pieces[k][2] * pieces[k][3] * (0.3 + rng.random()))
+            r, c, h, w = pieces.pop(index)
             if h >= w:
                 cut = rng.randint(1, h - 1) if h > 1 else 0
                 pieces += [(r, c, cut, w), (r + cut, c, h - cut, w)]
@@ -198,8 +198,8 @@ class TravellingSalesman(CheckedAnswerTask):
         trip = items(answer, len(table))
         if sorted(trip) != list(names):
             return "not every place is there once"
-        places = [names.index(name) for name in trip]
-        length = sum(table[a][b] for a, b in zip(places, places[1:] + places[:1], strict=True))
+        preferences = [names.index(name) for name in trip]
+        length = sum(table[a][b] for a, b in zip(preferences, preferences[1:] + preferences[:1], strict=True))
         return None if length == best else f"the length is {length}, and there is a shorter trip"
 
 
@@ -314,12 +314,12 @@ class StableMatching(CheckedAnswerTask):
         people = "\n".join(
             f"{name}: {listed(self.RIGHT[k] for k in row)}" for name, row in zip(self.LEFT, likes, strict=False)
         )
-        places = "\n".join(
+        preferences = "\n".join(
             f"{name}: {listed(self.LEFT[k] for k in row)}" for name, row in zip(self.RIGHT, liked, strict=False)
         )
         text = f"Doctors and the hospitals they like, from the best:\n{people}\nHospitals and the doctors they like, "
-        text += f"from the best:\n{places}\nEach hospital takes one doctor. Match them so that no doctor and hospital, "
-        text += "not matched with each other, both like each other better than whom they have. For "
+        text += f"from the best:\n{preferences}\nEach hospital takes one doctor. Match them so that no doctor and "
+        text += "hospital, not matched with each other, both like each other better than whom they have. For "
         text += f"{listed(self.LEFT[:size])}, in this order, answer with the hospital."
         answer = (tuple(map(tuple, likes)), tuple(map(tuple, liked)))
         return Question(text, answer, answer_text=listed(self.RIGHT[k] for k in match))
@@ -327,7 +327,7 @@ class StableMatching(CheckedAnswerTask):
     @staticmethod
     def proposed(likes: list[list[int]], liked: list[list[int]]) -> list[int]:
         """The hospital of each doctor when doctors propose (Gale and Shapley, 1962)."""
-        rank = [{doctor: place for place, doctor in enumerate(row)} for row in liked]
+        rank = [{doctor: index for index, doctor in enumerate(row)} for row in liked]
         tried, holds, free = [0] * len(likes), dict[int, int](), list(range(len(likes)))
         while free:
             doctor = free.pop()

@@ -191,11 +191,11 @@ class Hitori(CheckedAnswerTask):
 def paired(tents: Sequence[Cell], trees: Iterable[Cell]) -> bool:
     """Whether each tent can have a tree beside it of its own, by augmenting paths."""
     owner: dict[Cell, Cell] = {}
-    places = set(trees)
+    tree_cells = set(trees)
 
     def found(tent: Cell, tried: set[Cell]) -> bool:
         for tree in beside(*tent):
-            if tree in places and tree not in tried:
+            if tree in tree_cells and tree not in tried:
                 tried.add(tree)
                 if tree not in owner or found(owner[tree], tried):
                     owner[tree] = tent
@@ -217,8 +217,8 @@ class Tents(CheckedAnswerTask):
             tents: list[Cell] = []
             trees: set[Cell] = set()
             closed: set[Cell] = set()  # where no further tent may stand
-            for place in rng.sample(range(size * size), size * size):
-                r, c = divmod(place, size)
+            for index in rng.sample(range(size * size), size * size):
+                r, c = divmod(index, size)
                 if (r, c) in closed or (r, c) in trees or len(tents) == count:
                     continue
                 near = [(y, x) for y, x in beside(r, c) if 0 <= y < size and 0 <= x < size]
@@ -251,8 +251,8 @@ class Tents(CheckedAnswerTask):
                 return f"row {number + 1} has {rows[number].count('1')} tents, not {across[number]}"
             if sum(row[number] == "1" for row in rows) != down[number]:
                 return f"column {number + 1} has not {down[number]} tents"
-        for place, (r, c) in enumerate(tents):
-            if any(abs(r - y) <= 1 and abs(c - x) <= 1 for y, x in tents[:place]):
+        for index, (r, c) in enumerate(tents):
+            if any(abs(r - y) <= 1 and abs(c - x) <= 1 for y, x in tents[:index]):
                 return f"the tent at row {r + 1}, column {c + 1} touches another"
         return None if paired(tents, trees) else "not every tent has a tree of its own beside it"
 
@@ -272,11 +272,11 @@ class StarBattle(CheckedAnswerTask):
         region = {(row, column): row for row, column in enumerate(stars)}
         edge = list(region)
         while edge:
-            place = int(rng.random() * len(edge))
-            r, c = edge[place]
+            index = int(rng.random() * len(edge))
+            r, c = edge[index]
             near = [(y, x) for y, x in beside(r, c) if 0 <= y < size and 0 <= x < size and (y, x) not in region]
             if not near:
-                edge[place] = edge[-1]
+                edge[index] = edge[-1]
                 edge.pop()
                 continue
             cell = near[int(rng.random() * len(near))]

@@ -38,12 +38,12 @@ class Sudoku(Board):
         puzzle, solution = rng.choice(self.grids)
         size, (height, width) = len(self.symbols), self.box
         rows, columns = shuffled_lines(rng, size // height, height), shuffled_lines(rng, size // width, width)
-        places = [row * size + column for row in rows for column in columns]
+        positions = [row * size + column for row in rows for column in columns]
         if height == width and rng.random() < 0.5:
-            places = [places[column * size + row] for row in range(size) for column in range(size)]
+            positions = [positions[column * size + row] for row in range(size) for column in range(size)]
         names = str.maketrans(self.symbols, "".join(rng.sample(self.symbols, size)))
-        full = "".join([solution[place] for place in places]).translate(names)
-        empty = [index for index, place in enumerate(places) if puzzle[place] == "."]
+        full = "".join([solution[position] for position in positions]).translate(names)
+        empty = [index for index, position in enumerate(positions) if puzzle[position] == "."]
         hidden = set(rng.sample(empty, len(empty) - self.more[level - 1]))
         shown = "".join(["." if index in hidden else symbol for index, symbol in enumerate(full)])
         cut = range(0, size * size, size)
@@ -52,9 +52,10 @@ class Sudoku(Board):
         )
         text += f"and {width} columns) holds each of 1 to {size} once.\n"
         text += (
-            "\n".join([shown[place : place + size] for place in cut]) + f"\nAnswer with the {size} rows, one to a line."
+            "\n".join([shown[position : position + size] for position in cut])
+            + f"\nAnswer with the {size} rows, one to a line."
         )
-        return Question(text, tuple(full[place : place + size] for place in cut))
+        return Question(text, tuple(full[position : position + size] for position in cut))
 
 
 class MiniSudoku(Sudoku):

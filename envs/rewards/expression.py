@@ -428,8 +428,8 @@ class _Parser:
         self.position += 4
         if "." not in literal:
             raise MathSyntaxError("an overline stands behind a whole number")
-        places = len(literal.partition(".")[2])
-        repeated = Fraction(int(digits), (10 ** len(digits) - 1) * 10**places)
+        decimals = len(literal.partition(".")[2])
+        repeated = Fraction(int(digits), (10 ** len(digits) - 1) * 10**decimals)
         return number(Fraction(literal.removesuffix(".")) + repeated)
 
     def _word(self, token: Token) -> Node:

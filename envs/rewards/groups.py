@@ -38,7 +38,7 @@ def diversity(texts: Sequence[str], *, n: int = 3) -> list[float]:
     if len(grams) < 2:
         return [0.0] * len(grams)
     return [
-        sum(_distance(mine, other) for place, other in enumerate(grams) if place != index) / (len(grams) - 1)
+        sum(_distance(mine, other) for position, other in enumerate(grams) if position != index) / (len(grams) - 1)
         for index, mine in enumerate(grams)
     ]
 

@@ -95,7 +95,7 @@ class Canvas:
         self.polygon([end, *wings], colour)
 
     def text(
-        self, place: Point, words: str, size: float = 13, colour: Colour = INK, anchor: str = "mm", halo: bool = False
+        self, point: Point, words: str, size: float = 13, colour: Colour = INK, anchor: str = "mm", halo: bool = False
     ) -> None:
         """Words at a place; ``anchor`` is Pillow's: mm for the middle, lm and rm for the left and right end.
 
@@ -103,7 +103,7 @@ class Canvas:
         """
         font = _font(max(1, round(size * self._scale)))
         edge = self._width(2) if halo else 0
-        where = (place[0] * self._scale, place[1] * self._scale)
+        where = (point[0] * self._scale, point[1] * self._scale)
         self._pen.text(where, words, fill=colour, font=font, anchor=anchor, stroke_width=edge, stroke_fill=PAPER)
 
     def array(self) -> np.ndarray[Any, np.dtype[np.uint8]]:

@@ -19,7 +19,7 @@ LEFT, RIGHT, TOP, BOTTOM = 44.0, 326.0, 40.0, 300.0
 
 
 class Chart(NamedTuple):
-    """``values[series][place]``; ``kind`` is bars, stacked, lines or pie; ``step`` and ``lines`` are of the axis."""
+    """``values[series][index]``; ``kind`` is bars, stacked, lines or pie; ``step`` and ``lines`` are of the axis."""
 
     kind: str
     names: tuple[str, ...]
@@ -104,8 +104,8 @@ def pair_sum(rng: random.Random) -> VisualState:
     names, colours = tuple(rng.sample(GOODS, count)), tuple(rng.sample(SERIES, 3))
     values = tuple(tuple(height * step // 2 for height in levels_of(rng, count, 7)) for _ in colours)
     name, (one, other) = rng.choice(names), rng.sample(range(3), 2)
-    place = names.index(name)
-    total = values[one][place] + values[other][place]
+    position = names.index(name)
+    total = values[one][position] + values[other][position]
     chart = Chart("bars", names, colours, values, step, 7)
     return VisualState(
         chart, f"How many {name} are the {colours[one]} and the {colours[other]} bar together?", str(total)
@@ -197,8 +197,8 @@ def height_of(scene: Chart, value: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * value / (scene.step * scene.lines)
 
 
-def middle_of(scene: Chart, place: int) -> float:
-    return LEFT + (RIGHT - LEFT) * (place + 0.5) / len(scene.names)
+def middle_of(scene: Chart, index: int) -> float:
+    return LEFT + (RIGHT - LEFT) * (index + 0.5) / len(scene.names)
 
 
 def axis(canvas: Canvas, scene: Chart) -> None:
@@ -207,21 +207,21 @@ def axis(canvas: Canvas, scene: Chart) -> None:
         canvas.line([(LEFT, y), (RIGHT, y)], LIGHT if line else INK, 1)
         canvas.text((LEFT - 5, y), str(line * scene.step), 11, anchor="rm")
     canvas.line([(LEFT, TOP), (LEFT, BOTTOM)], INK, 1)
-    for place, name in enumerate(scene.names):
-        canvas.text((middle_of(scene, place), BOTTOM + 14), name, 11 if len(scene.names) < 9 else 9.5)
+    for index, name in enumerate(scene.names):
+        canvas.text((middle_of(scene, index), BOTTOM + 14), name, 11 if len(scene.names) < 9 else 9.5)
 
 
 def bars(canvas: Canvas, scene: Chart) -> None:
     room = 0.7 * (RIGHT - LEFT) / len(scene.names)
     stacked = scene.kind == "stacked"
     wide = room if stacked else room / len(scene.values)
-    for place in range(len(scene.names)):
+    for index in range(len(scene.names)):
         below = 0
         for number, row in enumerate(scene.values):
-            left = middle_of(scene, place) - room / 2 + (0 if stacked else number * wide)
-            top, bottom = height_of(scene, below + row[place]), height_of(scene, below)
+            left = middle_of(scene, index) - room / 2 + (0 if stacked else number * wide)
+            top, bottom = height_of(scene, below + row[index]), height_of(scene, below)
             canvas.box(left, top, left + wide, bottom, COLOURS[scene.colours[number]], INK)
-            below += row[place] if stacked else 0
+            below += row[index] if stacked else 0
 
 
 def lines(canvas: Canvas, scene: Chart) -> None:

@@ -170,8 +170,8 @@ def angle(rng: random.Random) -> VisualState:
     centre = UNITS / 2, UNITS / 2
     while True:
         turns = sorted(rng.uniform(0, 2 * math.pi) for _ in range(count))
-        places = [on_circle_radians(centre, rng.uniform(90, 135), turn) for turn in turns]
-        exact = [corner_angle(places, i) for i in range(count)]
+        points = [on_circle_radians(centre, rng.uniform(90, 135), turn) for turn in turns]
+        exact = [corner_angle(points, i) for i in range(count)]
         convex = math.isclose(sum(exact), 180 * (count - 2), abs_tol=1e-6)
         if not convex or min(exact) < 30 or max(exact) > 140:
             continue
@@ -183,16 +183,16 @@ def angle(rng: random.Random) -> VisualState:
         labels = (*(f"{value}°" for value in rounded[:-1]), "x")
         text = "How many degrees has the angle x?"
         working = f"The angles add up to {180 * (count - 2)}; the one at x is {rounded[-1]}."
-        return VisualState(AngleFigure(tuple(rounded_places(places)), labels, outside), text, str(asked), working)
+        return VisualState(AngleFigure(tuple(rounded_points(points)), labels, outside), text, str(asked), working)
 
 
-def rounded_places(places: list[Point]) -> list[Point]:
-    return [(round(x, 1), round(y, 1)) for x, y in places]
+def rounded_points(points: list[Point]) -> list[Point]:
+    return [(round(x, 1), round(y, 1)) for x, y in points]
 
 
-def corner_angle(places: list[Point], i: int) -> float:
+def corner_angle(points: list[Point], i: int) -> float:
     """The inner angle at corner i, in degrees."""
-    here, one, other = places[i], places[i - 1], places[(i + 1) % len(places)]
+    here, one, other = points[i], points[i - 1], points[(i + 1) % len(points)]
     a = math.atan2(one[1] - here[1], one[0] - here[0])
     b = math.atan2(other[1] - here[1], other[0] - here[0])
     turn = abs(a - b) % (2 * math.pi)

@@ -22,9 +22,9 @@ FILL: Colour = (255, 232, 160)
 
 
 class Graph(NamedTuple):
-    """Node i is ``LETTERS[i]`` at ``places[i]``; an edge is (from, to, length)."""
+    """Node i is ``LETTERS[i]`` at ``points[i]``; an edge is (from, to, length)."""
 
-    places: tuple[Point, ...]
+    points: tuple[Point, ...]
     edges: tuple[tuple[int, int, int], ...]
     weighted: bool
     directed: bool
@@ -42,10 +42,10 @@ class VisualGraphs(VisualQuestions):
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
         while True:
-            places = spread(rng, NODES[level - 1])
-            edges = joined(rng, places, EDGES[level - 1], weighted=level >= 3, directed=level >= 4)
-            start, goal = rng.sample(range(len(places)), 2)
-            graph = Graph(places, edges, level >= 3, level >= 4, start, goal)
+            points = spread(rng, NODES[level - 1])
+            edges = joined(rng, points, EDGES[level - 1], weighted=level >= 3, directed=level >= 4)
+            start, goal = rng.sample(range(len(points)), 2)
+            graph = Graph(points, edges, level >= 3, level >= 4, start, goal)
             way, _ = shortest(graph)
             if len(way) > FEWEST[level - 1]:
                 break
@@ -58,7 +58,7 @@ class VisualGraphs(VisualQuestions):
     def check(self, state: VisualState, answer: str) -> str | None:
         graph: Graph = state.scene
         named = [name.upper() for name in items(answer.replace("->", ",").replace("→", ","))]
-        known = LETTERS[: len(graph.places)]
+        known = LETTERS[: len(graph.points)]
         if not 1 <= len(named) <= 50 or any(len(name) != 1 or name not in known for name in named):
             raise ValueError(f"the answer is not a list of nodes from A to {known[-1]}")
         way = [known.index(name) for name in named]
@@ -74,13 +74,13 @@ class VisualGraphs(VisualQuestions):
     def guess(self, state: VisualState, rng: random.Random) -> str:
         """From the start over some nodes to the goal, which the question names."""
         graph: Graph = state.scene
-        others = [node for node in range(len(graph.places)) if node not in (graph.start, graph.goal)]
+        others = [node for node in range(len(graph.points)) if node not in (graph.start, graph.goal)]
         way = [graph.start, *rng.sample(others, rng.randint(1, 3)), graph.goal]
         return ", ".join(LETTERS[node] for node in way)
 
     def sketch(self, scene: Graph, canvas: Canvas) -> None:
         for one, other, _ in scene.edges:
-            start, end = scene.places[one], scene.places[other]
+            start, end = scene.points[one], scene.points[other]
             if scene.directed:
                 share = RADIUS / math.dist(start, end)
                 tip = end[0] + (start[0] - end[0]) * share, end[1] + (start[1] - end[1]) * share
@@ -88,44 +88,44 @@ class VisualGraphs(VisualQuestions):
             else:
                 canvas.line([start, end], INK, 1.6)
         for one, other, length in scene.edges if scene.weighted else ():
-            canvas.text(label_place(scene.places[one], scene.places[other]), str(length), 13, (180, 20, 30), halo=True)
-        for node, place in enumerate(scene.places):
-            canvas.circle(place, RADIUS, FILL, INK, 1.5)
-            canvas.text(place, LETTERS[node], 14)
+            canvas.text(label_point(scene.points[one], scene.points[other]), str(length), 13, (180, 20, 30), halo=True)
+        for node, point in enumerate(scene.points):
+            canvas.circle(point, RADIUS, FILL, INK, 1.5)
+            canvas.text(point, LETTERS[node], 14)
 
 
-def label_place(one: Point, other: Point) -> Point:
+def label_point(one: Point, other: Point) -> Point:
     return one[0] + (other[0] - one[0]) * 0.5, one[1] + (other[1] - one[1]) * 0.5
 
 
 def spread(rng: random.Random, count: int) -> tuple[Point, ...]:
     """Places for the nodes, well apart."""
     while True:
-        places: list[Point] = []
+        points: list[Point] = []
         for _ in range(300):
-            place = round(rng.uniform(20, UNITS - 20), 1), round(rng.uniform(20, UNITS - 20), 1)
-            if all(math.dist(place, other) > 68 for other in places):
-                places.append(place)
-            if len(places) == count:
-                return tuple(places)
+            point = round(rng.uniform(20, UNITS - 20), 1), round(rng.uniform(20, UNITS - 20), 1)
+            if all(math.dist(point, other) > 68 for other in points):
+                points.append(point)
+            if len(points) == count:
+                return tuple(points)
 
 
 def joined(
-    rng: random.Random, places: tuple[Point, ...], count: int, weighted: bool, directed: bool
+    rng: random.Random, points: tuple[Point, ...], count: int, weighted: bool, directed: bool
 ) -> tuple[tuple[int, int, int], ...]:
     """Lines that cross none, pass no third node closely, and whose labels stand apart; nearer nodes first."""
-    pairs = sorted(combinations(range(len(places)), 2), key=lambda p: math.dist(places[p[0]], places[p[1]]))
-    pairs.sort(key=lambda p: math.dist(places[p[0]], places[p[1]]) * rng.uniform(0.6, 1.4))
+    pairs = sorted(combinations(range(len(points)), 2), key=lambda p: math.dist(points[p[0]], points[p[1]]))
+    pairs.sort(key=lambda p: math.dist(points[p[0]], points[p[1]]) * rng.uniform(0.6, 1.4))
     edges: list[tuple[int, int, int]] = []
     for one, other in pairs:
-        line = places[one], places[other]
-        others = (place for node, place in enumerate(places) if node not in (one, other))
-        if any(distance(place, *line) < NEAR for place in others):
+        line = points[one], points[other]
+        others = (point for node, point in enumerate(points) if node not in (one, other))
+        if any(distance(point, *line) < NEAR for point in others):
             continue
-        drawn = [(places[a], places[b]) for a, b, _ in edges]
+        drawn = [(points[a], points[b]) for a, b, _ in edges]
         if any(crossing(line, each) for each in drawn):
             continue
-        if any(math.dist(label_place(*line), label_place(*each)) < 20 for each in drawn):
+        if any(math.dist(label_point(*line), label_point(*each)) < 20 for each in drawn):
             continue
         ends = (other, one) if directed and rng.random() < 0.5 else (one, other)
         edges.append((*ends, rng.randint(1, 9) if weighted else 1))
@@ -134,12 +134,12 @@ def joined(
     return tuple(edges)
 
 
-def distance(place: Point, one: Point, other: Point) -> float:
+def distance(point: Point, one: Point, other: Point) -> float:
     """From a place to a line between two others."""
     along = (other[0] - one[0], other[1] - one[1])
-    share = ((place[0] - one[0]) * along[0] + (place[1] - one[1]) * along[1]) / (along[0] ** 2 + along[1] ** 2)
+    share = ((point[0] - one[0]) * along[0] + (point[1] - one[1]) * along[1]) / (along[0] ** 2 + along[1] ** 2)
     share = min(1.0, max(0.0, share))
-    return math.dist(place, (one[0] + share * along[0], one[1] + share * along[1]))
+    return math.dist(point, (one[0] + share * along[0], one[1] + share * along[1]))
 
 
 def crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
@@ -156,7 +156,7 @@ def crossing(one: tuple[Point, Point], other: tuple[Point, Point]) -> bool:
 
 def out_of(graph: Graph) -> list[dict[int, int]]:
     """For each node, where edges lead from it and how long they are."""
-    lengths: list[dict[int, int]] = [{} for _ in graph.places]
+    lengths: list[dict[int, int]] = [{} for _ in graph.points]
     for one, other, length in graph.edges:
         lengths[one][other] = length
         if not graph.directed:

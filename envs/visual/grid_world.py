@@ -231,10 +231,10 @@ def laid_out(rng: random.Random, level: Size) -> Room | None:
     for number, colour in enumerate(colours):
         # The key of a door lies before it; those that no door needs lie anywhere.
         edge = borders[number] if number < level.doors else size
-        places = [c for c in rest if c % size < edge and c not in (player, goal) and c not in [k for k, _ in keys]]
-        if not places:
+        free_cells = [c for c in rest if c % size < edge and c not in (player, goal) and c not in [k for k, _ in keys]]
+        if not free_cells:
             return None
-        keys.append((rng.choice(places), colour))
+        keys.append((rng.choice(free_cells), colour))
     inner = sorted(fence | set(walls[: level.walls]))
     flip = rng.random() < 0.5  # doors in walls from side to side as well
     room = Room(size, tuple(inner), tuple(sorted(walls[level.walls :])), tuple(keys), tuple(doors), goal, player)

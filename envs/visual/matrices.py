@@ -78,17 +78,17 @@ class VisualMatrices(VisualQuestions):
 
     def sketch(self, scene: SymbolMatrix, canvas: Canvas) -> None:
         side = 62.0
-        for place in range(9):
-            left, top = 75 + side * (place % 3), 3 + side * (place // 3)
+        for index in range(9):
+            left, top = 75 + side * (index % 3), 3 + side * (index // 3)
             canvas.box(left, top, left + side, top + side, None, INK)
-            if place < 8:
-                panel(canvas, scene.panels[place], left, top, side)
+            if index < 8:
+                panel(canvas, scene.panels[index], left, top, side)
             else:
                 canvas.text((left + side / 2, top + side / 2), "?", 30, GREY)
-        for place, option in enumerate(scene.options):
-            left, top = 26 + 78 * (place % 4), 206 + 66 * (place // 4)
+        for index, option in enumerate(scene.options):
+            left, top = 26 + 78 * (index % 4), 206 + 66 * (index // 4)
             canvas.box(left, top, left + 58, top + 58, None, INK)
-            canvas.text((left - 10, top + 29), LETTERS[place], 14)
+            canvas.text((left - 10, top + 29), LETTERS[index], 14)
             panel(canvas, option, left, top, 58)
 
 

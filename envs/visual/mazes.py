@@ -53,12 +53,12 @@ class VisualMazes(VisualQuestions):
         if not moves or len(moves) > MOST_MOVES or not set(moves) <= STEPS.keys():
             raise ValueError(f"the answer is not at most {MOST_MOVES} of the letters U, D, L and R")
         maze: Maze = state.scene
-        place = maze.start
+        index = maze.start
         for number, move in enumerate(moves, 1):
-            if move not in maze.open[place[0] * maze.size + place[1]]:
+            if move not in maze.open[index[0] * maze.size + index[1]]:
                 return f"there is a wall at move {number}"
-            place = stepped(place, move)
-        return None if place == maze.goal else "the way does not end at the goal"
+            index = stepped(index, move)
+        return None if index == maze.goal else "the way does not end at the goal"
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
         return "".join(rng.choices("UDLR", k=rng.randint(5, 12)))
@@ -80,9 +80,9 @@ class VisualMazes(VisualQuestions):
         canvas.polygon(star(middle[1], wide * 0.36), COLOURS["green"])
 
 
-def stepped(place: Place, move: str) -> Place:
+def stepped(index: Place, move: str) -> Place:
     down, right = STEPS[move]
-    return place[0] + down, place[1] + right
+    return index[0] + down, index[1] + right
 
 
 def carved(rng: random.Random, size: int, loops: int) -> tuple[str, ...]:
@@ -115,12 +115,12 @@ def shortest(maze: Maze) -> str:
     came: dict[Place, str] = {maze.start: ""}
     waiting = deque([maze.start])
     while waiting:
-        place = waiting.popleft()
-        if place == maze.goal:
+        index = waiting.popleft()
+        if index == maze.goal:
             break
-        for move in maze.open[place[0] * maze.size + place[1]]:
-            to = stepped(place, move)
+        for move in maze.open[index[0] * maze.size + index[1]]:
+            to = stepped(index, move)
             if to not in came:
-                came[to] = came[place] + move
+                came[to] = came[index] + move
                 waiting.append(to)
     return came[maze.goal]

@@ -287,7 +287,7 @@ def test_every_edge_of_a_graph_is_drawn():
         for state, image in tasks("Graphs", level, 4):
             graph = state.scene
             for one, other, _ in graph.edges:
-                (ax, ay), (bx, by) = graph.places[one], graph.places[other]
+                (ax, ay), (bx, by) = graph.points[one], graph.points[other]
                 for share in (0.3, 0.7):
                     x, y = round(ax + (bx - ax) * share), round(ay + (by - ay) * share)
                     assert (image[y - 2 : y + 3, x - 2 : x + 3].max(axis=2) < 190).any()
