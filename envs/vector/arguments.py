@@ -7,7 +7,7 @@ import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
@@ -19,6 +19,9 @@ from rlvr.envs.vector.inline import Backend
 BackendMaker = Callable[[list[EnvSlot], int, float | None], Backend]
 BACKENDS = ("sync", "thread", "process", "asyncio")
 MOST_THREADS = 256
+MOST_PROCESSES = 32  # unless there are more processors: an environment with a process of its own harms no other
+DEFAULT_SECONDS = 120.0
+Timeout = float | Literal["default"] | None
 
 
 def checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
@@ -29,13 +32,20 @@ def checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
         raise ValueError(f"autoreset_mode must be one of {allowed}; got {mode!r}") from None
 
 
+def seconds_or_default(backend: str | BackendMaker, timeout: Timeout) -> float | None:
+    """The seconds that a step may take; the ``sync`` back end cannot interrupt one."""
+    if timeout == "default":
+        return None if backend == "sync" else DEFAULT_SECONDS
+    return timeout
+
+
 def checked_workers(backend: str | BackendMaker, workers: int | None, timeout: float | None, num_envs: int) -> int:
     """How many threads or processes there are, of settings that make sense together."""
     if not callable(backend) and backend not in BACKENDS:
         raise ValueError(f"backend must be one of {', '.join(BACKENDS)}; got {backend!r}")
     if workers is not None and operator.index(workers) < 1:
         raise ValueError(f"workers must be at least 1, got {workers}")
-    if timeout is not None and not 0 < timeout < math.inf:
+    if timeout is not None and (isinstance(timeout, str) or not 0 < timeout < math.inf):
         raise ValueError(f"timeout must be a positive number of seconds, or None; got {timeout!r}")
     if backend == "sync" and (workers is not None or timeout is not None):
         raise ValueError(
@@ -43,8 +53,12 @@ def checked_workers(backend: str | BackendMaker, workers: int | None, timeout: f
         )
     if backend == "process" and not hasattr(os, "fork"):
         raise ValueError("the process back end needs a POSIX system: take thread or asyncio")
-    most = min(num_envs, _processors() if backend == "process" or callable(backend) else MOST_THREADS)
-    return most if workers is None else min(workers, num_envs)
+    most = MOST_THREADS
+    if backend == "process":
+        most = max(_processors(), MOST_PROCESSES)
+    elif callable(backend):
+        most = _processors()
+    return min(num_envs, most if workers is None else workers)
 
 
 def _processors() -> int:

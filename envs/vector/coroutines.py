@@ -3,18 +3,22 @@
 An environment is awaited when its ``step`` is a coroutine, or when it has ``step_async`` beside ``step`` (and
 ``reset_async`` beside ``reset``, if that waits too). Every other environment is stepped by a thread.
 
-A coroutine that is stuck is cancelled and left. One that blocks without awaiting stops all the others: such an
-environment belongs to the thread back end.
+A coroutine that is stuck is cancelled and left. One that blocks without awaiting stops all the others: when its time is
+up, another event loop in another thread takes over. Commands that the old loop had not begun go on there; of those in
+the middle of something, the episodes are lost. Such an environment belongs to the thread back end.
 """
 
 from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from functools import partial
 
 from rlvr.envs.vector.env_slot import EnvSlot
 from rlvr.envs.vector.threads import CLOSE_SECONDS, Task, Threads
+
+BLOCKED_SECONDS = 1.0  # how long a coroutine may run on after its time is up before its loop is given up
 
 
 class Coroutines(Threads):
@@ -27,16 +31,16 @@ class Coroutines(Threads):
     """
 
     def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._runner = threading.Thread(target=self._loop.run_forever, name="vector-env-loop", daemon=True)
-        self._runner.start()
+        self._run_loop()
+        self._played: dict[Task, asyncio.Task[None]] = {}  # those that the loop has begun
+        self._suspect: tuple[asyncio.Task[None], float] | None = None  # may block the loop; until when it may
         super().__init__(slots, workers, timeout)
 
     def close(self) -> None:
         if self._closed:
             return
         super().close()
-        self._loop.call_soon_threadsafe(self._stop)
+        self._loop.call_soon_threadsafe(_stop, self._loop)
         if threading.current_thread() is not self._runner:
             self._runner.join(CLOSE_SECONDS)
             if not self._runner.is_alive():  # else a coroutine blocks it: the thread is left with that
@@ -62,26 +66,74 @@ class Coroutines(Threads):
         self._loop.call_soon_threadsafe(self._play, task)
         return True
 
+    def _run_loop(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._runner = threading.Thread(target=self._loop.run_forever, name="vector-env-loop", daemon=True)
+        self._runner.start()
+
     def _play(self, task: Task) -> None:
-        running = self._loop.create_task(self._await(task))
-        task.cancel = partial(self._loop.call_soon_threadsafe, running.cancel)
-        if task.given_up:
-            running.cancel()
+        with self._changed:
+            if task.given_up:
+                return
+            loop = asyncio.get_running_loop()
+            self._played[task] = running = loop.create_task(self._await(task))
+            task.cancel = partial(loop.call_soon_threadsafe, running.cancel)
 
     async def _await(self, task: Task) -> None:
         try:
             outcome = await task.slot.arun(task.command)
         except asyncio.CancelledError:
             task.slot.close()
+            with self._changed:
+                if not task.given_up:  # it has cancelled itself
+                    task.given_up = True
+                    self._fail(task, "env_error", "CancelledError: its task was cancelled")
+                    self._changed.notify_all()
             raise
+        finally:
+            self._played.pop(task, None)
         if not self._finish(task, outcome):
             task.slot.close()
 
-    def _stop(self) -> None:
-        for running in asyncio.all_tasks(self._loop):
-            running.cancel()
-        # One more round, in which they take notice.
-        self._loop.call_soon(self._loop.call_soon, self._loop.stop)
+    # a coroutine that blocks
+
+    def _leave(self, task: Task) -> None:
+        super()._leave(task)
+        if task in self._played and asyncio.current_task(self._loop) is self._played[task]:
+            self._suspect = self._played[task], time.monotonic() + BLOCKED_SECONDS
+
+    def _give_up_overdue(self, now: float) -> float:
+        deadline = super()._give_up_overdue(now)
+        if self._suspect is None:
+            return deadline
+        running, until = self._suspect
+        if asyncio.current_task(self._loop) is not running:
+            self._suspect = None
+        elif now < until:
+            return min(deadline, until)
+        else:
+            self._suspect = None
+            self._replace_loop()
+        return super()._give_up_overdue(now)
+
+    def _replace_loop(self) -> None:
+        """Leave the event loop to the coroutine that blocks it."""
+        self._loop.call_soon_threadsafe(_stop, self._loop)  # should it ever return
+        self._run_loop()
+        for task in [task for task in self._tasks.values() if task.cancel is not None]:
+            task.given_up = True
+            if task in self._played:
+                self._fail(task, "env_error", "another environment has blocked the event loop")
+            else:
+                self._start(Task(task.index, task.slot, task.command))
+        self._played.clear()
+
+
+def _stop(loop: asyncio.AbstractEventLoop) -> None:
+    for running in asyncio.all_tasks(loop):
+        running.cancel()
+    # One more round, in which they take notice.
+    loop.call_soon(loop.call_soon, loop.stop)
 
 
 def _nothing() -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import math
+import os
 from collections.abc import Callable, Generator
-from contextlib import suppress
 from typing import Any
 
 import gymnasium as gym
@@ -22,6 +22,7 @@ from rlvr.envs.core.images import text_space, with_text
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, Verdict
+from rlvr.envs.vector.faults import Raised, end_if_forked, is_fault
 
 Env = gym.Env[Any, Any]
 Make = Callable[[], Env]
@@ -30,15 +31,16 @@ Outcome = tuple[Any, float, bool, bool, dict[str, Any]]
 # ("reset", (seed, options)), ("step", action), ("again", the outcome of an episode that ended without us),
 # ("make", None), ("call", (name, args, kwargs)), ("set", (name, value)).
 Command = tuple[str, Any]
-# A method of the environment, and what it is called with; sent the result, or thrown the exception.
+# A method of the environment, and what it is called with; sent the result, or what was raised.
 Plan = Generator[tuple[str, tuple[Any, ...], dict[str, Any]], Any, Outcome]
+
+
+# What SAME_STEP keeps in sight when the next episode's info takes the place of the last one's.
+OF_THE_STEP = ("verdict", "success")
 
 
 class CallResult(dict[str, Any]):
     """The info of a command that is no play: the "value" that was asked for, or the "error" that was raised."""
-
-
-FAULTS = (Exception, SystemExit)  # an environment that calls sys.exit() has crashed; Ctrl-C is the user's
 
 
 class EnvSlot:
@@ -80,12 +82,13 @@ class EnvSlot:
         try:
             name, args, kwargs = next(plan)
             while True:
+                pid = os.getpid()
                 try:
                     value = getattr(self.made(), name)(*args, **kwargs)
-                except FAULTS as error:
-                    name, args, kwargs = plan.throw(error)
-                else:
-                    name, args, kwargs = plan.send(value)
+                except BaseException as error:
+                    value = _fault(error)
+                end_if_forked(pid)
+                name, args, kwargs = plan.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
@@ -95,19 +98,17 @@ class EnvSlot:
         try:
             name, args, kwargs = next(plan)
             while True:
+                pid = os.getpid()
                 try:
                     value = getattr(self.made(), self._coroutine(name) or name)(*args, **kwargs)
                     if inspect.isawaitable(value):
                         value = await value
-                except asyncio.CancelledError:
-                    running = asyncio.current_task()
-                    if running is None or running.cancelling():
+                except BaseException as error:
+                    if _is_being_ended(error):
                         raise
-                    name, args, kwargs = plan.throw(RuntimeError("something that it waited for was cancelled"))
-                except FAULTS as error:
-                    name, args, kwargs = plan.throw(error)
-                else:
-                    name, args, kwargs = plan.send(value)
+                    value = _fault(error)
+                end_if_forked(pid)
+                name, args, kwargs = plan.send(value)
         except StopIteration as stop:
             return stop.value  # type: ignore[no-any-return]
 
@@ -130,11 +131,19 @@ class EnvSlot:
         self.done = True
         return self.run(("again", outcome)) if self.mode is AutoresetMode.SAME_STEP else outcome
 
+    def ended_for_now(self, outcome: Outcome) -> Outcome:
+        """A failure whose next episode begins with the next step, in SAME_STEP too."""
+        if self.mode is not AutoresetMode.SAME_STEP:
+            return outcome
+        return *outcome[:4], {"final_obs": outcome[0], "final_info": outcome[4], **outcome[4]}
+
     def close(self) -> None:
         env, self.env = self.env, None
         if env is not None:
-            with suppress(*FAULTS):
+            try:
                 env.close()
+            except BaseException as error:
+                _fault(error)
 
     # what goes wrong
 
@@ -145,7 +154,8 @@ class EnvSlot:
         self._crashes += 1
         try:
             reason = f"{where}: {type(error).__name__}: {error}"
-        except Exception:
+        except BaseException as unspeakable:
+            _fault(unspeakable)
             reason = f"{where}: {type(error).__name__}, which cannot be shown"
         return self.failure("env_error", reason)
 
@@ -165,8 +175,8 @@ class EnvSlot:
         """The result of a step, or what becomes of the environment when it is none."""
         try:
             return self._checked(outcome)
-        except FAULTS as error:
-            return self.crashed(error, "step")
+        except BaseException as error:  # a reward may be an object of the environment's
+            return self.crashed(_fault(error).error, "step")
 
     def _checked(self, outcome: Any) -> Outcome:
         observation, reward, terminated, truncated, info = outcome
@@ -198,11 +208,14 @@ class EnvSlot:
             self.seed = seed
         elif self._fresh and self.seed is not None:
             seed = digest("replacement", self.seed, self.generation, self._crashes) % 2**31
+        result = yield "reset", (), {"seed": seed, "options": dict(options) if options else options}
+        if isinstance(result, Raised):
+            return self.crashed(result.error, "reset")
         try:
-            observation, info = yield "reset", (), {"seed": seed, "options": dict(options) if options else options}
+            observation, info = result
             info = self._fitting(observation, info)
-        except FAULTS as error:
-            return self.crashed(error, "reset")
+        except BaseException as error:
+            return self.crashed(_fault(error).error, "reset")
         self.done = self._fresh = False
         self.lost = ""
         return observation, 0.0, False, False, info
@@ -212,12 +225,12 @@ class EnvSlot:
             outcome = self.failure("env_error", self.lost)
             self.lost = ""
         elif self.done:
-            return (yield from self._reset())
+            outcome = yield from self._reset()
+            return self.ended_for_now(outcome) if outcome[3] else outcome
         else:
-            try:
-                outcome = self._checked((yield "step", (action,), {}))
-            except FAULTS as error:
-                outcome = self.crashed(error, "step")
+            result = yield "step", (action,), {}
+            crashed = isinstance(result, Raised)
+            outcome = self.crashed(result.error, "step") if crashed else self.verified(result)
         if not (outcome[2] or outcome[3]):
             return outcome
         self.done = True
@@ -226,8 +239,10 @@ class EnvSlot:
     def _again(self, outcome: Outcome) -> Plan:
         """Begin the next episode in the step that ended the last; what it ended with is kept in the info."""
         observation, reward, terminated, truncated, info = outcome
-        first, _, _, _, fresh = yield from self._reset()
-        return first, reward, terminated, truncated, {"final_obs": observation, "final_info": info, **fresh}
+        first, _, _, failed, fresh = yield from self._reset()
+        final = {"final_obs": observation, "final_info": info}
+        kept = {} if failed else {key: info[key] for key in OF_THE_STEP if key in info}
+        return first, reward, terminated, truncated, {**final, **fresh, **kept}
 
     def _coroutine(self, name: str) -> str | None:
         if inspect.iscoroutinefunction(getattr(self.env, f"{name}_async", None)):
@@ -237,7 +252,7 @@ class EnvSlot:
     def _ask(self, command: Command) -> Outcome:
         """Something that is no play; what comes of it stands in the info."""
         kind, payload = command
-        info = CallResult()
+        info, pid = CallResult(), os.getpid()
         try:
             env = self.made()
             if kind == "call":
@@ -246,6 +261,25 @@ class EnvSlot:
                 info["value"] = value(*args, **kwargs) if callable(value) else value
             elif kind == "set":
                 env.set_wrapper_attr(*payload)
-        except FAULTS as error:
-            info["error"] = error
+        except BaseException as error:
+            info["error"] = _fault(error).error
+        end_if_forked(pid)
         return None, 0.0, False, False, info
+
+
+def _fault(error: BaseException) -> Raised:
+    """What the environment raised; the user's Ctrl-C goes on."""
+    if is_fault(error):
+        return Raised(error)
+    raise error
+
+
+def _is_being_ended(error: BaseException) -> bool:
+    """Whether the coroutine under way is cancelled or closed; an environment may raise the same by itself."""
+    if not isinstance(error, asyncio.CancelledError | GeneratorExit):
+        return False
+    try:
+        running = asyncio.current_task()
+    except RuntimeError:  # there is no loop any more that it could go on in
+        return True
+    return running is None or running.cancelling() > 0

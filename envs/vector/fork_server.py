@@ -1,13 +1,19 @@
-"""ForkServer: a process that has imported what environments need, and forks workers in milliseconds.
+"""Fork server: a process that has imported what environments need, and forks workers in milliseconds.
 
 It is a fresh interpreter, so a worker inherits no thread, no CUDA context and no ``__main__`` of the user: a script
-needs no ``if __name__ == "__main__"``. Nothing outlives the user's process, however that ends: when a socket to it
-closes, the fork server ends with all its children, and so does each worker.
+needs no ``if __name__ == "__main__"``.
+
+Nothing outlives the user's process, however that ends. A supervisor, in a session of its own, watches it and is the
+parent of the fork server, which is the parent of the workers. Each of them is a subreaper: what an environment starts
+stays below its worker, even if it forks twice and begins a new session. A worker dies with the fork server; each of
+supervisor and fork server ends everything below it when the other, or the user's process, is gone. That much takes
+Linux; elsewhere only the workers are ended.
 """
 
 from __future__ import annotations
 
 import os
+import select
 import signal
 import socket
 import struct
@@ -16,9 +22,15 @@ import sys
 import threading
 from contextlib import suppress
 from multiprocessing.connection import Connection
+from typing import Any
+
+from rlvr.envs.vector.process_tree import become_subreaper, die_with_parent, end_descendants, pidfd
 
 PID = struct.Struct("<cq")
 REPLY = b"."
+ANSWER_SECONDS = 60.0  # far more than a fork or a kill takes
+SEND_SECONDS = 10  # how long a worker may keep who writes to it waiting: it reads in a thread of its own
+POLL_SECONDS = 1.0  # between two looks at the parent where the kernel has no pidfd
 
 
 class ForkServer:
@@ -36,6 +48,7 @@ class ForkServer:
         """A new worker: its process id, and the connection to it."""
         with self._lock:
             ours, theirs = socket.socketpair()
+            ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", SEND_SECONDS, 0))
             with theirs:
                 try:
                     pid = self._ask(b"f", 0, theirs.fileno())
@@ -46,23 +59,28 @@ class ForkServer:
             return pid, Connection(ours.detach())
 
     def kill(self, pid: int) -> None:
-        """End a worker, whatever it is in, and wait for that."""
+        """End a worker with all that it has started, and wait for that."""
         with self._lock, suppress(OSError):
             self._ask(b"k", pid)
 
     def close(self) -> None:
+        """End it with all that is below it, and wait for that."""
         with self._lock:
             self._end()
 
     def _start(self) -> None:
         self._socket, theirs = socket.socketpair()
+        self._socket.settimeout(ANSWER_SECONDS)
         with theirs:
             code = (
                 f"import sys; sys.path[:] = {sys.path!r}; "
-                f"from rlvr.envs.vector.fork_server import main; main({theirs.fileno()})"
+                f"from rlvr.envs.vector.fork_server import main; main({theirs.fileno()}, {os.getpid()})"
             )
             self._process = subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, pass_fds=[theirs.fileno()]
+                [sys.executable, "-c", code],
+                stdin=subprocess.DEVNULL,
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,  # a signal to the user's process group must not end who cleans up
             )
 
     def _ask(self, what: bytes, pid: int, *descriptors: int) -> int:
@@ -71,8 +89,14 @@ class ForkServer:
         return int(answer)
 
     def _end(self) -> None:
+        with suppress(OSError):  # closing is not enough where a fork of the user's process has the socket, too
+            self._socket.sendall(PID.pack(b"q", 0))
         self._socket.close()
-        self._process.wait()
+        try:
+            self._process.wait(ANSWER_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 def _exactly(source: socket.socket, count: int) -> bytes:
@@ -85,37 +109,59 @@ def _exactly(source: socket.socket, count: int) -> bytes:
     return data
 
 
-def main(descriptor: int) -> None:
-    """The fork server itself: forks and kills as asked, until the socket closes."""
+def main(descriptor: int, user: int) -> None:
+    """Supervisor and fork server, until the socket closes or the process ``user`` ends."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)  # what they are meant for is the user's process, which then closes us
+    become_subreaper()
+    users = pidfd(user)
+    supervisor = os.getpid()
+    server = os.fork()
+    if server == 0:
+        with socket.socket(fileno=descriptor) as parent:
+            _serve(parent, pidfd(supervisor), supervisor)
+        os._exit(0)
+    servers = pidfd(server)
+    os.close(descriptor)
+    while os.getppid() == user and os.waitpid(server, os.WNOHANG) == (0, 0):
+        select.select([fd for fd in (users, servers) if fd is not None], [], [], POLL_SECONDS)
+    end_descendants(children=[server])
+    os._exit(0)
+
+
+def _serve(parent: socket.socket, supervisors: int | None, supervisor: int) -> None:
+    """Fork and kill as asked."""
+    become_subreaper()
     import rlvr.envs  # noqa: F401  (workers find it imported)
     from rlvr.envs.vector.worker import work
 
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the user's process, which then closes us
-    children: set[int] = set()
-    with socket.socket(fileno=descriptor) as parent:
-        while True:
-            data, descriptors, _, _ = socket.recv_fds(parent, PID.size, 1)
-            if len(data) < PID.size:
-                break
-            what, pid = PID.unpack(data)
-            if what == b"f":
-                pid = os.fork()
-                if pid == 0:
-                    parent.close()
-                    work(Connection(descriptors[0]))
-                    os._exit(0)
-                os.close(descriptors[0])
-                children.add(pid)
-            elif pid in children:
-                children.remove(pid)
-                _kill(pid)
-            with suppress(OSError):
-                parent.sendall(PID.pack(REPLY, pid))
-    for pid in children:
-        _kill(pid)
-
-
-def _kill(pid: int) -> None:
-    with suppress(OSError):
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    workers: set[int] = set()
+    immortal: set[int] = set()
+    watched: list[Any] = [parent, *([] if supervisors is None else [supervisors])]
+    server = os.getpid()
+    while os.getppid() == supervisor:
+        if parent not in select.select(watched, [], [], POLL_SECONDS)[0]:
+            continue
+        data, descriptors, _, _ = socket.recv_fds(parent, PID.size, 1)
+        what, pid = PID.unpack(data) if len(data) == PID.size else (b"q", 0)
+        if what == b"q":
+            break
+        if what == b"f":
+            pid = os.fork()
+            if pid == 0:
+                die_with_parent(server)
+                become_subreaper()
+                os.setpgid(0, 0)
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    signal.signal(number, signal.SIG_DFL)
+                parent.close()
+                work(Connection(descriptors[0]))
+                os._exit(0)
+            os.close(descriptors[0])
+            workers.add(pid)
+        elif pid in workers:
+            workers.remove(pid)
+            immortal |= end_descendants(workers | immortal, [pid])
+        with suppress(OSError):
+            parent.sendall(PID.pack(REPLY, pid))
+    end_descendants(immortal, workers)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -9,7 +10,8 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.vector.env_slot import FAULTS, Command, EnvSlot, Outcome
+from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
+from rlvr.envs.vector.faults import ctrl_c, end_if_forked, is_fault
 
 Job = tuple[int, Command]
 Done = tuple[int, Outcome]
@@ -51,7 +53,8 @@ class Inline:
         if not self._waiting:
             return []
         index, command = self._waiting[0]
-        outcome = self._slots[index].run(command)
+        with ctrl_c():
+            outcome = self._slots[index].run(command)
         self._waiting.popleft()
         self._next_call(index)
         return [(index, outcome)]
@@ -65,22 +68,44 @@ class Inline:
 
         The same as a command for each, without what each of them would cost.
         """
-        slots = self._slots
+        with ctrl_c():
+            results = self._call_all(actions)
+            try:
+                columns = self._columns(results)
+            except BaseException as error:  # something is no result of a step
+                if not is_fault(error):
+                    raise
+                results = [slot.verified(result) for slot, result in zip(self._slots, results, strict=True)]
+                columns = self._columns(results)
+            return self._autoreset(results, *columns)
+
+    def _call_all(self, actions: Sequence[Any]) -> list[Any]:
         results: list[Any] = []
-        append = results.append
+        append, process, pid = results.append, os.getpid, os.getpid()
         pairs = zip(self._calls, actions, strict=True)
         while True:
             try:
                 for call, action in pairs:  # goes on where it was when something is raised
                     append(call(action))
-                break
-            except FAULTS as error:
-                append(slots[len(results)].crashed(error, "step"))
-        try:
-            observations, rewards, terminations, truncations, infos = self._columns(results)
-        except (TypeError, ValueError, OverflowError):  # something is no result of a step
-            results = [slot.verified(result) for slot, result in zip(slots, results, strict=True)]
-            observations, rewards, terminations, truncations, infos = self._columns(results)
+                    if process() != pid:
+                        end_if_forked(pid)
+                return results
+            except BaseException as error:
+                end_if_forked(pid)
+                if not is_fault(error):
+                    raise
+                append(self._slots[len(results)].crashed(error, "step"))
+
+    def _autoreset(
+        self,
+        results: list[Any],
+        observations: Sequence[Any],
+        rewards: np.ndarray[Any, Any],
+        terminations: np.ndarray[Any, Any],
+        truncations: np.ndarray[Any, Any],
+        infos: Sequence[dict[str, Any]],
+    ) -> Columns:
+        """The same columns, after those whose episode has ended went on as the mode says."""
         dones = terminations | truncations
         if self._restarting or dones.any():
             observations, infos = list(observations), list(infos)
@@ -88,7 +113,7 @@ class Inline:
             self._restarting = set()
             for index in ends:
                 if index not in restarted:
-                    outcome = slots[index].ended(results[index])
+                    outcome = self._slots[index].ended(results[index])
                     observations[index], infos[index] = outcome[0], outcome[4]
             for index in restarted.union(ends):
                 self._next_call(index)

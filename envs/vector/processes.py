@@ -7,6 +7,8 @@ the one under way has crashed, and of the others, those in the middle of an epis
 
 from __future__ import annotations
 
+import os
+import select
 import threading
 import time
 from collections import deque
@@ -22,6 +24,7 @@ from rlvr.envs.core.verdict import Status
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.fork_server import ForkServer
 from rlvr.envs.vector.inline import Done, Job
+from rlvr.envs.vector.process_tree import pidfd
 from rlvr.envs.vector.threads import CLOSE_SECONDS, START_SECONDS, timed_out
 from rlvr.envs.vector.worker import pack, unpack
 
@@ -39,6 +42,7 @@ class _Worker:
         under_way: what it was sent and has not answered, in turn; the first is the one that it is at.
         backlog: what it will be sent when it has read the rest.
         clock: when it began what it is at.
+        pidfd: readable when its process ends; None where the kernel has no such thing.
         rescue: until when it may hand out its environments; infinite when it was not told to.
     """
 
@@ -51,6 +55,24 @@ class _Worker:
     ready: bool = False
     clock: float = field(default_factory=time.monotonic)
     rescue: float = FOREVER
+    pidfd: int | None = None
+
+    def __post_init__(self) -> None:
+        self.pidfd = pidfd(self.pid)
+
+    def has_ended(self) -> bool:
+        """Whether its process is gone; a fork that an environment has left may still hold the channel open."""
+        if self.pidfd is None:
+            return False
+        looker = select.poll()
+        looker.register(self.pidfd, select.POLLIN)
+        return bool(looker.poll(0))
+
+    def release(self) -> None:
+        self.channel.close()
+        if self.pidfd is not None:
+            os.close(self.pidfd)
+            self.pidfd = None
 
 
 class Processes:
@@ -127,8 +149,7 @@ class Processes:
                         continue
                     waiting.remove(channel)
             for worker in workers:
-                worker.channel.close()
-                self._fork_server.kill(worker.pid)
+                worker.release()
             self._fork_server.close()
 
     def _busy(self) -> list[_Worker]:
@@ -144,6 +165,7 @@ class Processes:
             if self._closed:
                 return
             channels: dict[Any, _Worker] = {worker.channel: worker for worker in self._busy()}
+            channels |= {worker.pidfd: worker for worker in channels.values() if worker.pidfd is not None}
             self._listening = True
         readable: list[Any] = []
         with suppress(OSError, ValueError):  # closed by another thread
@@ -178,7 +200,7 @@ class Processes:
         jobs = list(worker.backlog)
         if not jobs or not worker.ready or worker.rescue < FOREVER:
             return None
-        if not worker.under_way and worker.channel.poll():
+        if not worker.under_way and (worker.channel.poll() or worker.has_ended()):
             return self._receive(worker)  # most likely that it died, and these are not what it died of
         data = pack(("commands", jobs))
         if worker.under_way and worker.unread + len(data) > UNREAD_BYTES:
@@ -188,15 +210,15 @@ class Processes:
         worker.unread += len(data)
         worker.under_way += jobs
         worker.backlog.clear()
-        with suppress(OSError):  # a dead worker is noticed where it is readable
+        with suppress(OSError):  # a dead worker is noticed where it is received from
             worker.channel.send_bytes(data)
         return None
 
     def _receive(self, worker: _Worker) -> None:
         if self._closed or self._workers.get(worker.indices[0]) is not worker:
             return None  # it was replaced meanwhile
-        if not worker.channel.poll():
-            return None  # another thread has readable it
+        if not worker.channel.poll():  # another thread has read it, or there is nobody to write any more
+            return self._died(worker, "its process died") if worker.has_ended() else None
         try:
             kind, content = unpack(worker.channel.recv_bytes())
         except (EOFError, OSError):
@@ -265,7 +287,7 @@ class Processes:
 
     def _replace(self, worker: _Worker, status: Status, reason: str, rescued: dict[int, bytes]) -> None:
         """Kill a worker; its environments go on in another one, as far as they were rescued."""
-        worker.channel.close()
+        worker.release()
         self._fork_server.kill(worker.pid)
         jobs = [*worker.under_way, *worker.backlog]
         culprit = jobs.pop(0) if worker.under_way else None
@@ -280,6 +302,8 @@ class Processes:
         elif not worker.ready:  # it could not even make its environments: nothing helps by being tried again
             for index, command in jobs:
                 outcome = self._slots[index].failure(status, f"the environments of a worker: {reason}")
+                if command[0] == "step":
+                    outcome = self._slots[index].ended_for_now(outcome)
                 self._enter(index, command, timed_out(command, outcome))
             jobs = []
         self._fork(states).backlog += jobs

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
+from rlvr.envs.core.verdict import Status
 from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
 
 START_SECONDS = 60.0  # what making an environment may take where steps have a time limit
+CLOSERS = 8  # threads that close environments
 CLOSE_SECONDS = 5.0  # how long closing waits for steps that are under way
 
 
@@ -98,9 +102,23 @@ class Threads:
         until = time.monotonic() + CLOSE_SECONDS
         for thread in threads:
             thread.join(max(0.0, until - time.monotonic()))
-        for slot in self._slots:
-            if slot not in busy:
-                slot.close()
+        self._close_slots([slot for slot in self._slots if slot not in busy])
+
+    def _close_slots(self, slots: list[EnvSlot]) -> None:
+        """Close environments, and wait a while for those whose ``close`` takes long."""
+        waiting = deque(slots)
+
+        def close() -> None:
+            with suppress(IndexError):
+                while True:
+                    waiting.popleft().close()
+
+        threads = [threading.Thread(target=close, name="vector-env-close", daemon=True) for _ in slots[:CLOSERS]]
+        until = time.monotonic() + CLOSE_SECONDS
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
 
     # beginning and ending a task
 
@@ -163,16 +181,20 @@ class Threads:
         """CallResult for the tasks whose time is up; the next deadline."""
         for task in [task for task in self._tasks.values() if task.deadline <= now]:
             self._leave(task)
-            old = task.slot
-            slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
-            self._slots[task.index] = slot
-            outcome = slot.failure("timeout", f"{task.command[0]}: no answer within {self._timeout:g} s")
-            if task.command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
-                self._start(Task(task.index, slot, ("again", outcome)))
-            else:
-                del self._tasks[task.index]
-                self._done.append((task.index, timed_out(task.command, outcome)))
+            self._fail(task, "timeout", f"no answer within {self._timeout:g} s")
         return min((task.deadline for task in self._tasks.values()), default=float("inf"))
+
+    def _fail(self, task: Task, status: Status, reason: str) -> None:
+        """Answer for a task that was given up; another environment takes the place of the one that it was for."""
+        old = task.slot
+        slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
+        self._slots[task.index] = slot
+        outcome = slot.failure(status, f"{task.command[0]}: {reason}")
+        if task.command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
+            self._start(Task(task.index, slot, ("again", outcome)))
+        else:
+            del self._tasks[task.index]
+            self._done.append((task.index, timed_out(task.command, outcome)))
 
     def _leave(self, task: Task) -> None:
         """Wait no longer for a task, nor for the thread that is in it."""

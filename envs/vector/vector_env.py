@@ -20,7 +20,15 @@ from gymnasium.vector.utils import CloudpickleWrapper, batch_space, concatenate,
 
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.text_env import TextEnv
-from rlvr.envs.vector.arguments import BackendMaker, checked_mode, checked_workers, makers_of, sharing
+from rlvr.envs.vector.arguments import (
+    BackendMaker,
+    Timeout,
+    checked_mode,
+    checked_workers,
+    makers_of,
+    seconds_or_default,
+    sharing,
+)
 from rlvr.envs.vector.coroutines import Coroutines
 from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Make, Outcome
 from rlvr.envs.vector.infos import Infos
@@ -78,9 +86,10 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             slots, the workers and the timeout that makes a back end of its own, such as ``rlvr.adapters.ray.actors()``.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``; see https://farama.org/Vector-Autoreset-Mode.
         workers: how many threads (default: one for each environment, at most 256) or processes (default: one for each
-            processor). Environments of one process are stepped in turn.
-        timeout: seconds for a step or a reset; None for no limit. Making an environment, at first and after a timeout,
-            may take a minute.
+            environment, at most 32, or one for each processor if there are more). Environments of one process are
+            stepped in turn.
+        timeout: seconds for a step or a reset; None for no limit. By default 120, and no limit for ``sync``. Making an
+            environment, at first and after a timeout, may take as long, and at least a minute.
         env_settings: given to ``gym.make`` when ``env`` is an id.
 
     Raises:
@@ -99,7 +108,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         backend: str | BackendMaker = "sync",
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         workers: int | None = None,
-        timeout: float | None = None,
+        timeout: Timeout = "default",
         env_settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._arguments = (env, num_envs, backend, autoreset_mode, workers, timeout, env_settings)
@@ -107,8 +116,8 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self.num_envs = len(makers)
         self.backend = backend
         self.autoreset_mode = checked_mode(autoreset_mode)
-        self.timeout = timeout
-        self.workers = checked_workers(backend, workers, timeout, self.num_envs)
+        self.timeout = seconds_or_default(backend, timeout)
+        self.workers = checked_workers(backend, workers, self.timeout, self.num_envs)
         self._first = makers[0]()
         self._makers = sharing(self._first, makers)
         self.metadata = {**self._first.metadata, "autoreset_mode": self.autoreset_mode}
@@ -280,8 +289,9 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             self._submit(indices, commands)
             self._in_flight.difference_update(indices)
             self._rounds.update(dict.fromkeys(indices))
+        waiting = list(indices)  # what is done never comes undone: each is looked at once
         try:
-            self._wait(lambda: all(self._rounds[index] is not None for index in indices), None)
+            self._wait(lambda: self._all_done(waiting), None)
         except BaseException:  # such as Ctrl-C: they are still there to be received
             with self._lock:
                 self._in_flight.update(indices)
@@ -289,6 +299,11 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise
         with self._lock:
             return [outcome for index in indices if (outcome := self._rounds.pop(index)) is not None]
+
+    def _all_done(self, waiting: list[int]) -> bool:
+        while waiting and self._rounds[waiting[-1]] is not None:
+            waiting.pop()
+        return not waiting
 
     def _submit(self, indices: list[int], commands: list[Command]) -> None:
         with self._lock:
@@ -490,7 +505,7 @@ def make_vector(
     backend: str = "sync",
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     workers: int | None = None,
-    timeout: float | None = None,
+    timeout: Timeout = "default",
     **settings: Any,
 ) -> VectorEnv:
     """What ``gymnasium.make_vec`` calls for a registered id; ``settings`` are those of ``TextEnv``."""

@@ -34,6 +34,7 @@ from typing import Any
 from gymnasium.vector.utils import CloudpickleWrapper
 
 from rlvr.envs.vector.env_slot import CallResult, Command, EnvSlot, Outcome
+from rlvr.envs.vector.faults import ignore_interrupts
 
 Job = tuple[int, Command]
 
@@ -54,6 +55,7 @@ def unpack(data: bytes) -> tuple[str, Any]:
 
 def work(channel: Connection) -> None:
     """Be a worker until the channel closes."""
+    ignore_interrupts()  # Ctrl-C is for the user's process, which then closes us
     gc.freeze()  # what was there before the fork is shared and stays: collecting it would only copy it
     worker = Worker(channel)
     threading.Thread(target=worker.read, name="read", daemon=True).start()
@@ -169,5 +171,5 @@ class Worker:
                 return index, (*outcome[:4], CallResult(error=TypeError(reason)))
             slot = self._slots[index]
             slot.done = True
-            return index, slot.failure("env_error", reason)
+            return index, slot.ended_for_now(slot.failure("env_error", reason))
         return index, outcome

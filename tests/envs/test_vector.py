@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import pickle
 import random
+import signal
 import subprocess
 import sys
 import threading
@@ -107,7 +108,11 @@ class ByHand:
         if self.over[index] and self.mode is AutoresetMode.SAME_STEP:
             final = {"final_obs": observation, "final_info": info}
             observation, info = env.reset()
-            info = final | info
+            info = (
+                final
+                | info
+                | {key: final["final_info"][key] for key in ("verdict", "success") if key in final["final_info"]}
+            )
         return observation, reward, terminated, truncated, info
 
 
@@ -484,20 +489,27 @@ def test_a_worker_killed_from_outside_while_nobody_looked_is_noticed(build):
     assert truncations.tolist() == [True, False]
     assert infos["verdict"][0].status == "env_error"
     assert observations[1] == "seed 1 episode 1 turn 2"
-    pid = vector.call("pid")[1]
-    os.kill(pid, 9)
-    while alive(pid):
+    os.kill(vector.call("pid")[1], 9)
+    while not vector._backend._workers[1].has_ended():
         time.sleep(0.001)
     assert vector.reset(seed=3)[0][1] == "seed 4 episode 1 turn 0", "a reset has nothing to lose"
 
 
-def test_a_killed_fork_server_is_replaced(build):
-    vector = build(Puppet, 2, backend="process")
+@pytest.mark.parametrize("which", ["supervisor", "fork server"])
+def test_a_killed_fork_server_is_replaced(build, which):
+    vector = build(Puppet, 2, backend="process", autoreset_mode="Disabled")
     vector.reset(seed=0)
-    os.kill(vector._backend._fork_server._process.pid, 9)
-    vector._backend._fork_server._process.wait()
-    assert vector.step(["a", "die"])[3].tolist() == [False, True]
-    assert vector.step(["b", "b"])[0][0] == "seed 0 episode 1 turn 2"
+    pids = vector.call("pid")
+    supervisor = vector._backend._fork_server._process
+    os.kill(supervisor.pid if which == "supervisor" else vector.call("parent")[0], signal.SIGKILL)
+    supervisor.wait(60)
+    while any(alive(pid) for pid in pids):
+        time.sleep(0.001)
+    _, rewards, _, truncations, infos = vector.step(["a", "a"])
+    assert (rewards.tolist(), truncations.tolist()) == ([0.0, 0.0], [True, True])
+    assert {verdict.status for verdict in infos["verdict"]} == {"env_error"}
+    assert vector.reset(seed=0)[0][0] == "seed 0 episode 1 turn 0"
+    assert vector.step(["b", "b"])[0][1] == "seed 1 episode 1 turn 1"
 
 
 def test_what_ctrl_c_interrupted_can_still_be_received(build):
@@ -512,7 +524,7 @@ def test_what_ctrl_c_interrupted_can_still_be_received(build):
 
 
 def interrupted(action):
-    raise KeyboardInterrupt
+    signal.raise_signal(signal.SIGINT)
 
 
 def test_a_worker_that_dies_in_every_reset_does_not_keep_us_for_ever(build):

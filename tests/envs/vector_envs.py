@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -87,6 +90,9 @@ class Puppet(gym.Env):
     def pid(self):
         return os.getpid()
 
+    def parent(self):
+        return os.getppid()
+
     def close(self):
         if self.closed_file:
             Path(self.closed_file).touch()
@@ -144,3 +150,76 @@ class Crooked(Walk):
     def step(self, action):
         observation, *rest = super().step(action)
         return observation[: 1 if action == 2 else 2], *rest
+
+
+class Fatal(BaseException):
+    """What no ``except Exception`` catches."""
+
+
+RAISED = {
+    "keyboard": KeyboardInterrupt,
+    "generator": GeneratorExit,
+    "cancelled": asyncio.CancelledError,
+    "exit": SystemExit,
+    "fatal": Fatal,
+}
+# Starts a program that forks twice and begins a session of its own, and notes its process id.
+DAEMON = """
+import os, sys, time
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        with open(sys.argv[1] + ".new", "w") as file:
+            file.write(str(os.getpid()))
+        os.rename(sys.argv[1] + ".new", sys.argv[1])
+        time.sleep(3600)
+    os._exit(0)
+os._exit(0)
+"""
+
+
+class Wicked(Puppet):
+    """Does to its process what no environment should."""
+
+    def act(self, action):
+        word, _, rest = action.partition(" ")
+        if word in RAISED:
+            raise RAISED[word]("as I was told")
+        if word == "fork-and-die" and os.fork() > 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if word == "fork-and-die":  # the child holds open whatever its parent had
+            Path(rest).write_text(str(os.getpid()))
+            time.sleep(3600)
+        if word == "fork-and-return" and os.fork() == 0:
+            Path(rest).write_text(str(os.getpid()))
+        if word == "hold-the-gil":
+            ctypes.PyDLL(None).sleep(3600)
+        if word == "block":
+            while not Path(rest).exists():
+                time.sleep(0.002)
+        if word == "daemon":
+            subprocess.run([sys.executable, "-c", DAEMON, rest], check=True)
+            while not Path(rest).exists():
+                time.sleep(0.002)
+        super().act(action)
+
+
+class WickedAwaited(Wicked):
+    """The same in a coroutine."""
+
+    async def step_async(self, action):
+        word, _, rest = action.partition(" ")
+        while word == "wait" and not Path(rest).exists():
+            await asyncio.sleep(0.002)
+        if word == "cancel-myself":
+            asyncio.current_task().cancel()
+        await asyncio.sleep(0)
+        return self.step(action)
+
+
+class Unclosable(Puppet):
+    """Its ``close`` does not return before the test is over."""
+
+    def close(self):
+        while self.closed_file and not Path(self.closed_file).exists():
+            time.sleep(0.002)
