@@ -20,7 +20,7 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
-from rlvr.envs.tools.with_tools import Working, written
+from rlvr.envs.tools.with_tools import SessionLease, Working, written
 
 CHECK_SECONDS: Final = 30.0
 
@@ -131,7 +131,7 @@ class MCPWorld(WithTools):
             used = self._server.everything[step["name"]]
             used.check(step.get("arguments", {}))
             setup.append(written(used.name, step.get("arguments", {})))
-        return Working(inner, made=tuple(setup), episode=rng.getrandbits(62))
+        return Working(inner, made=tuple(setup))
 
     def _answered(self, state: Working, action: str) -> Transition:
         try:
@@ -140,21 +140,25 @@ class MCPWorld(WithTools):
             verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
         except Exception as error:
             verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
-        return Transition(state._replace(said=""), verdict, terminated=True)
+        return Transition(state._replace(said="", live=None), verdict, terminated=True)
 
     def _checked(self, state: Working, reply: str) -> Verdict:
         server, task = self._server, state.inner.task
-        with self._session(state.episode, 0, state.made, None) as session:
+        lease = SessionLease(self, state)
 
-            def call(name: str, /, **arguments: Any) -> str:
-                if name not in server.everything:
-                    raise ValueError(f"the server has no tool {name!r}")
-                used = server.everything[name]
-                return server.run(session, used, used.check(arguments), CHECK_SECONDS)
+        def call(name: str, /, **arguments: Any) -> str:
+            if name not in server.everything:
+                raise ValueError(f"the server has no tool {name!r}")
+            used = server.everything[name]
+            return server.run(session, used, used.check(arguments), CHECK_SECONDS)
 
+        try:
+            session = lease.session(0)
             made = state.made[len(task.get("setup", ())) :]
-            calls = [Call(each[0], self._arguments(each)) for each in made]
+            calls = [Call(each.name, self._arguments(each)) for each in made]
             return _verdict(self.checker(McpOutcome(task, reply, calls, call)))
+        finally:
+            lease.close()
 
     def solve(self, state: Working) -> str:
         solution = state.inner.task.get("solution")

@@ -21,7 +21,7 @@ import time
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 from rlvr.envs.agentic import chores_files, chores_git, chores_live
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
@@ -32,7 +32,7 @@ from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.extraction import spoken_text
 from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxUnavailable, probes, shared
 from rlvr.envs.sandbox.running import ProgramEnded
-from rlvr.envs.tools.sessions import Sessions
+from rlvr.envs.tools.sessions import Handle, Sessions
 from rlvr.envs.tools.tool import shown
 
 MAX_TYPED = 4_000  # characters of an action
@@ -93,13 +93,13 @@ class _Seat:
         self.terminal.close()
 
 
-# Terminals that nobody types into at the moment, by what they have lived through; of all environments of this process.
+# Terminals that nobody types into at the moment, each of one episode instance; of all environments of this process.
 _SEATS = Sessions[_Seat](_Seat.close, most=128)
 
 
 class Sitting(NamedTuple):
     """A chore, by what it is drawn from; the actions so far; what the screen shows, and the workspace's checksum; what
-    was wrong with the last action."""
+    was wrong with the last action; a hold on the terminal."""
 
     level: int
     kind: int
@@ -108,6 +108,7 @@ class Sitting(NamedTuple):
     screen: str = ""
     mark: int = 0
     problem: str = ""
+    live: Handle | None = None
 
 
 class Terminal(Task[Sitting]):
@@ -175,21 +176,25 @@ class Terminal(Task[Sitting]):
             raise
         except (SandboxError, OSError) as error:
             return Transition(state, Verdict(0.0, "env_error", reason=f"the sandbox: {error}"[:300]), terminated=True)
-        state = state._replace(typed=(*state.typed, text), screen=screen, mark=mark)
-        _SEATS.give(_key(state), seat)
-        return Transition(state, PRESSED)
+        typed = (*state.typed, text)
+        return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_SEATS.give(seat)), PRESSED)
 
     def out_of_turns(self, state: Sitting, turns: int) -> Verdict:
-        seat = _SEATS.take(_key(state))
+        seat = _SEATS.take(state.live)
         if seat is not None:
             seat.close()
         return wrong(reason=f"not done within {turns} turns")
 
+    def detached(self, state: Sitting) -> Sitting:
+        return state._replace(live=None)
+
     def _seat(self, state: Sitting) -> _Seat:
         """The terminal that has lived through what was typed; a new one goes through it again."""
-        seat = _SEATS.take(_key(state))
-        if seat is not None and seat.terminal.alive:
-            return seat
+        seat = _SEATS.take(state.live)
+        if seat is not None:
+            if seat.terminal.alive:
+                return seat
+            seat.close()
         for _ in range(2):
             seat, screen, mark = _replayed(state)
             if not state.typed or (screen, mark) == (state.screen, state.mark):
@@ -224,10 +229,6 @@ def require() -> None:
 @lru_cache(maxsize=1024)
 def _drawn(level: int, kind: int, seed: int) -> Chore:
     return LEVELS[level - 1][kind](random.Random(seed))
-
-
-def _key(state: Sitting) -> tuple[Any, ...]:
-    return (os.getpid(), *state[:4])  # after a fork the terminals belong to the other process
 
 
 def _chore(state: Sitting) -> Chore:

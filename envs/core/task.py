@@ -129,5 +129,13 @@ class Task(Generic[S]):
         """The verdict on an episode that used up its turns."""
         return wrong(reason=f"no final answer within {turns} turns")
 
+    def detached(self, state: S) -> S:
+        """The state for another episode instance: equal to it, but with no hold on what runs behind it.
+
+        Asked for every snapshot, fork and copy. Only a task whose states hold something live, an interpreter say, or
+        that wraps other tasks, has to write it.
+        """
+        return state
+
     def close(self) -> None:
         """Let go of what runs on behalf of the task, such as tools; called by ``env.close()``. It may be used again."""

@@ -108,6 +108,7 @@ class TextEnv(gym.Env[Any, str]):
         self._transcript: list[str] = []
         self._orders: dict[int, list[int]] = {}
         self._divided: dict[int, dict[str, str] | None] = {}
+        self._spawned = False  # whether the task is another environment's as well
 
     # reset and step
 
@@ -188,8 +189,18 @@ class TextEnv(gym.Env[Any, str]):
         return "\n".join(f"{marks[i % 2]}{text}" for i, text in enumerate(self._transcript))
 
     def close(self) -> None:
-        self.task.close()
+        """End what runs for this episode, and for those of all environments that were spawned from this one."""
+        if self._state is not None:
+            self._state = self.task.detached(self._state)
+        if not self._spawned:
+            self.task.close()
         super().close()
+
+    def __copy__(self) -> TextEnv:
+        return self.spawn() if self._state is None else self.fork()
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _spawned=False)  # the task was copied with it
 
     # who could act, and how many tasks there are
 
@@ -232,11 +243,14 @@ class TextEnv(gym.Env[Any, str]):
     # exact restore
 
     def get_state(self) -> Snapshot:
-        """Everything that can change, the random generator included."""
+        """Everything that can change, the random generator included.
+
+        What runs behind the state, an interpreter of a tool say, stays with this environment.
+        """
         generator = self._np_random.bit_generator.state if self._np_random is not None else None
         return Snapshot(
             identity=dict(self._identity),
-            state=self._current(over=True),
+            state=self.task.detached(self._current(over=True)),
             turn=self._turn,
             limit=self._limit,
             over=self._over,
@@ -247,10 +261,14 @@ class TextEnv(gym.Env[Any, str]):
         )
 
     def set_state(self, state: Snapshot) -> None:
-        """Go on from a snapshot, of this environment or of one made with the same settings."""
+        """Go on from a snapshot, of this environment or of one made with the same settings.
+
+        Live tools are made again by the next step: their calls are made again, and must give what they gave.
+        """
         self._identity = dict(state.identity)
         self._info = {**self._identity, "turn": 0, "role": "user", "verdict": None}
-        self._state, self._turn, self._limit = state.state, state.turn, state.limit
+        self._state = self.task.detached(state.state)
+        self._turn, self._limit = state.turn, state.limit
         self._over, self._next_index = state.over, state.next_index
         self._transcript = list(state.transcript)
         self._seed = state.identity["seed"]
@@ -269,7 +287,7 @@ class TextEnv(gym.Env[Any, str]):
             render_mode=self.render_mode,
         )
         twin.spec = self.spec
-        twin._divided = self._divided
+        twin._divided, twin._spawned = self._divided, True
         return twin
 
     def fork(self) -> TextEnv:

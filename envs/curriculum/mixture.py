@@ -97,6 +97,13 @@ class Mixture(Task[Mixed]):
     def out_of_turns(self, state: Mixed, turns: int) -> Verdict:
         return self._task(state).out_of_turns(state.inner, turns)
 
+    def detached(self, state: Mixed) -> Mixed:
+        return Mixed(state.part, self._task(state).detached(state.inner))
+
+    def close(self) -> None:
+        for part in self.parts:
+            part.env.close()
+
     def _task(self, state: Mixed) -> Task[Any]:
         return self.parts[state.part].env.task
 
@@ -176,7 +183,7 @@ class MixtureEnv(TextEnv):
             max_turns=self.max_turns,
             render_mode=self.render_mode,
         )
-        twin.spec = self.spec
+        twin.spec, twin._spawned = self.spec, True
         return twin
 
 

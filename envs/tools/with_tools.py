@@ -9,37 +9,48 @@ from __future__ import annotations
 import json
 import random
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from functools import partial
+from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import STYLES, Call, read_calls
 from rlvr.envs.tools.kits import KITS, Kit
-from rlvr.envs.tools.sessions import Sessions
+from rlvr.envs.tools.sessions import Handle, Sessions, when_safe
 from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolError, ToolFault, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
-Made = tuple[str, str]  # a call: the tool's name, and its arguments as JSON, so that calls are cheap to compare
+LiveSessions = dict[int, Any]  # by the number of their kit
+
+
+class Made(NamedTuple):
+    """A call: the tool's name, the arguments as JSON, and a digest of what it said; no digest before it was made."""
+
+    name: str
+    arguments: str
+    said: str = ""
 
 
 class Working(NamedTuple):
-    """The task's own state, what a tool said last (empty when the task speaks), and the calls made."""
+    """The task's own state, what a tool said last (empty when the task speaks), the calls made, and a hold on what is
+    live behind them."""
 
     inner: Any
     said: str = ""
     calls: int = 0
     made: tuple[Made, ...] = ()
-    episode: int = 0
+    live: Handle | None = None
 
 
 class WithTools(Task[Working]):
     """A task with tools.
 
-    The live part, an interpreter say, is found again by the calls that it has carried out (see ``Sessions``); a fork
-    or a restored episode makes them again. That is exact as far as the tools are: code that asks for the time or for
-    randomness may say something else the second time.
+    The live part, an interpreter say, belongs to one episode instance (see ``Sessions``). A fork, a copy or a restored
+    episode makes its calls again in a session of its own. Each must say what it said before: where one does not, twice
+    over, because it draws at random or asks for the time, the restored episode ends as ``env_error``.
 
     Args:
         task: the task.
@@ -109,9 +120,9 @@ class WithTools(Task[Working]):
                 self._tools[each.name], self._owner[each.name] = each, place
         self._names = {name: each.names for name, each in self._tools.items()}
         self._known = dict(self._tools)  # a subclass may make calls of more than the policy gets
-        self._sessions = [Sessions[Any](kit.close) for kit in self._kits]
-        for sessions in self._sessions:  # for whoever drops an environment without closing it
-            weakref.finalize(self, sessions.clear).atexit = False
+        self._sessions = Sessions[LiveSessions](partial(_close_all, self._kits))
+        # for whoever drops an environment without closing it
+        weakref.finalize(self, when_safe, self._sessions.clear).atexit = False
 
     def __getstate__(self) -> dict[str, Any]:
         live = ("_kits", "_owner", "_tools", "_names", "_known", "_sessions")
@@ -128,10 +139,10 @@ class WithTools(Task[Working]):
         return self.task.name
 
     def start(self, rng: random.Random, level: int) -> Working:
-        return Working(self.task.start(rng, level), episode=rng.getrandbits(62))
+        return Working(self.task.start(rng, level))
 
     def row(self, index: int, rng: random.Random) -> Working:
-        return Working(self.task.row(index, rng), episode=rng.getrandbits(62))
+        return Working(self.task.row(index, rng))
 
     def content(self, state: Working) -> str:
         return self.task.content(state.inner)
@@ -168,23 +179,18 @@ class WithTools(Task[Working]):
         reading = read_calls(action, self.style, self._names)
         if not reading.calls and not reading.problem:
             return self._answered(state, action)
-        made = list(state.made)
-
-        def use(call: Call) -> str:
-            used = named(call.name, self._tools)
-            arguments = used.check(call.arguments)
-            before = tuple(made)
-            made.append(written(call.name, call.arguments))
-            return self._run(state.episode, before, made[-1], arguments)
-
+        lease = SessionLease(self, state)
         try:
-            heard = carry_out(reading, state.calls, self.max_calls, use, self.max_output)
+            heard = carry_out(reading, state.calls, self.max_calls, lease.call, self.max_output)
         except ToolFault as fault:
+            lease.close()
             verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
-            return Transition(state._replace(made=tuple(made)), verdict, terminated=True)
-        return Transition(
-            state._replace(said=heard.said, calls=heard.calls, made=tuple(made)), heard.verdict, role="tool"
-        )
+            return Transition(state._replace(made=tuple(lease.made), live=None), verdict, terminated=True)
+        except BaseException:
+            lease.close()
+            raise
+        state = state._replace(said=heard.said, calls=heard.calls, made=tuple(lease.made), live=lease.release())
+        return Transition(state, heard.verdict, role="tool")
 
     def _answered(self, state: Working, action: str) -> Transition:
         """What is no call goes to the task."""
@@ -193,65 +199,123 @@ class WithTools(Task[Working]):
             self._end(state)
         return Transition(state._replace(inner=inner, said=""), verdict, terminated, role)
 
-    def _run(self, episode: int, before: tuple[Made, ...], call: Made, arguments: dict[str, Any]) -> str:
-        """Carry out a call in the session that has carried out those before it."""
-        place = self._owner[call[0]]
-        with self._session(episode, place, before, (*before, call)) as session:
-            return self._kits[place].run(session, self._known[call[0]], arguments, self.seconds)
-
     def _arguments(self, call: Made) -> dict[str, Any]:
         """The arguments of a call that was made, with their types."""
-        return self._known[call[0]].check(json.loads(call[1]))
-
-    @contextmanager
-    def _session(self, episode: int, place: int, past: Sequence[Made], after: Sequence[Made] | None) -> Iterator[Any]:
-        """A kit's session that lived through ``past``, kept as one that lived through ``after``; None: ended."""
-        kit, sessions = self._kits[place], self._sessions[place]
-        own = self._own(place, past)
-        session = sessions.take((episode, own))
-        fresh = session is None
-        if fresh:
-            session = kit.open()
-        keep = False
-        try:
-            for call in own if fresh else ():
-                with suppress(ToolError):
-                    kit.run(session, self._known[call[0]], self._arguments(call), self.seconds)
-            yield session
-            keep = after is not None
-        except ToolError:
-            keep = after is not None
-            raise
-        finally:
-            if not keep:
-                kit.close(session)
-            elif session is not None:
-                sessions.give((episode, self._own(place, after or ())), session)
-
-    def _own(self, place: int, made: Sequence[Made]) -> tuple[Made, ...]:
-        """Of some calls those that a kit's session has to have lived through."""
-        if not self._kits[place].remembers:
-            return ()
-        return tuple(made) if len(self._kits) == 1 else tuple([x for x in made if self._owner[x[0]] == place])
+        return self._known[call.name].check(json.loads(call.arguments))
 
     def _end(self, state: Working) -> None:
         """Close what the episode held."""
-        for place, (kit, sessions) in enumerate(zip(self._kits, self._sessions, strict=True)):
-            session = sessions.take((state.episode, self._own(place, state.made)))
-            if session is not None:
-                kit.close(session)
+        live = self._sessions.take(state.live)
+        if live is not None:
+            _close_all(self._kits, live)
+
+    def detached(self, state: Working) -> Working:
+        return state._replace(inner=self.task.detached(state.inner), live=None)
 
     def close(self) -> None:
         """End what runs for episodes that nobody plays at the moment; who goes on with one gets it made again."""
-        for kit, sessions in zip(self._kits, self._sessions, strict=True):
-            sessions.clear()
+        self._sessions.clear()
+        for kit in self._kits:
             kit.shut()
         self.task.close()
 
 
+class SessionLease:
+    """The live sessions of one state while its calls are carried out: nobody else can take them meanwhile.
+
+    Attributes:
+        made: the calls made by now.
+    """
+
+    def __init__(self, task: WithTools, state: Working) -> None:
+        self.made = list(state.made)
+        self._task, self._before = task, state.live
+        self._live: LiveSessions | None = None
+
+    def call(self, call: Call) -> str:
+        """Carry out one call.
+
+        Raises:
+            ToolError: it makes no sense.
+            ToolFault: the tool failed, or its session cannot be had.
+        """
+        used = named(call.name, self._task._tools)
+        arguments = used.check(call.arguments)
+        session = self.session(place := self._task._owner[call.name])
+        made = written(call.name, call.arguments)
+        try:
+            said = self._task._kits[place].run(session, used, arguments, self._task.seconds)
+        except ToolError as error:
+            self.made.append(made._replace(said=_digest(f"error: {error}")))
+            raise
+        self.made.append(made._replace(said=_digest(said)))
+        return said
+
+    def session(self, place: int) -> Any:
+        """The session of a kit, which has carried out the calls made.
+
+        Raises:
+            ToolFault: it cannot be had.
+        """
+        if self._live is None:
+            self._live = self._task._sessions.take(self._before) or {}
+        if place not in self._live:
+            self._live[place] = self._replayed(place)
+        return self._live[place]
+
+    def release(self) -> Handle | None:
+        """Keep the sessions for the next state."""
+        return self._before if self._live is None else self._task._sessions.give(self._live)
+
+    def close(self) -> None:
+        """End the sessions."""
+        if self._live is not None:
+            _close_all(self._task._kits, self._live)
+
+    def _replayed(self, place: int) -> Any:
+        """A new session, in which the calls made were made again. A second is tried where one says something else."""
+        kit = self._task._kits[place]
+        numbers = [n for n, call in enumerate(self.made) if kit.remembers and self._task._owner[call.name] == place]
+        for _ in range(2):
+            session = kit.open()
+            try:
+                again = [self._again(kit, session, self.made[number]) for number in numbers]
+            except BaseException:
+                kit.close(session)
+                raise
+            differ = [n for n, call in zip(numbers, again, strict=True) if self.made[n].said not in ("", call.said)]
+            if not differ:
+                for number, call in zip(numbers, again, strict=True):
+                    self.made[number] = call
+                return session
+            kit.close(session)
+        name = self.made[differ[0]].name
+        raise ToolFault(
+            f"this episode cannot be brought back to where it was: call {differ[0] + 1}, of {name}, was made again in "
+            "a fresh session and gave another output"
+        )
+
+    def _again(self, kit: Kit, session: Any, call: Made) -> Made:
+        try:
+            said = kit.run(session, self._task._known[call.name], self._task._arguments(call), self._task.seconds)
+        except ToolError as error:
+            said = f"error: {error}"
+        return call._replace(said=_digest(said))
+
+
+def _close_all(kits: Sequence[Kit], live: LiveSessions) -> None:
+    with ExitStack() as stack:  # each, whatever becomes of the others
+        for place, session in live.items():
+            stack.callback(kits[place].close, session)
+
+
+def _digest(said: str) -> str:
+    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
 def written(name: str, arguments: Mapping[str, Any]) -> Made:
-    """A call to be kept in a state."""
-    return name, json.dumps(arguments, sort_keys=True)
+    """A call to be kept in a state, before it is made."""
+    return Made(name, json.dumps(arguments, sort_keys=True))
 
 
 def _kit(given: str | Kit) -> Kit:

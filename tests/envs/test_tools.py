@@ -438,12 +438,12 @@ def test_replay_of_an_episode_with_tools_is_exact():
 def test_sessions_close_the_one_unused_for_longest():
     closed: list[str] = []
     sessions: Sessions[str] = Sessions(closed.append, most=2)
-    for name in "abc":
-        sessions.give(name, name)
+    first, second, third = [sessions.give(name) for name in "abc"]
     assert closed == ["a"]
-    assert (sessions.take("a"), sessions.take("b"), sessions.take("b")) == (None, "b", None)
+    assert (sessions.take(first), sessions.take(second), sessions.take(second)) == (None, "b", None)
     sessions.clear()
     assert closed == ["a", "c"]
+    assert sessions.take(third) is None
 
 
 def test_a_fault_has_a_status():
