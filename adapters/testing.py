@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import random
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -31,9 +32,11 @@ from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv, replay
+from rlvr.envs.tools.sessions import Handle, Sessions
 
 MODULE = "rlvr.adapters.testing"
 SAY = "rlvr-testing/Say-v0"
+DRAW = "rlvr-testing/Draw-v0"
 ORDER = re.compile(r"Say: (\w+)")
 WORDS = ("anchor", "basket", "candle", "dragon", "ember", "feather")
 Fault = Literal["verdict", "step", "reset"]
@@ -98,8 +101,58 @@ def _say(fault: Fault | None = None, **settings: Any) -> TextEnv:
     return TextEnv(SayTask(fault), split=None, **settings)
 
 
-if SAY not in gym.registry:
-    gym.register(SAY, _say)
+class _Drawn(NamedTuple):
+    number: int
+    word: str = "start"
+    turn: int = 0
+    right: int = 0
+    live: Handle | None = None
+
+
+_draws = Sessions[list[str]](list.clear)
+
+
+class DrawTask(Task[_Drawn]):
+    """Draws a word for each episode alone, twice, and says which: only who has the episode's own session can repeat it.
+
+    The word is in the live session, not in the task, so a group's members begin alike and must go on apart.
+    """
+
+    def start(self, rng: random.Random, level: int) -> _Drawn:
+        return _Drawn(rng.randrange(10**6))
+
+    def turns(self, level: int) -> int:
+        return 3
+
+    def observe(self, state: _Drawn) -> str:
+        return f"{state.number} Say: {state.word}"
+
+    def apply(self, state: _Drawn, action: str) -> Transition:
+        words = _draws.take(state.live) if state.turn else ["start"]
+        if not words:
+            return Transition(state, Verdict(0.0, "env_error", reason="the session of this episode is gone"), True)
+        right = state.right + (action.strip() == words[-1])
+        if state.turn == 2:
+            reward = float(right == 3)
+            return Transition(state, Verdict(reward, "correct" if reward else "wrong", reason="over"), True)
+        words.append(f"{secrets.randbelow(10**6):06}")
+        after = _Drawn(state.number, words[-1], state.turn + 1, right, _draws.give(words))
+        return Transition(after, Verdict(0.0, "partial", reason="go on"))
+
+    def solve(self, state: _Drawn) -> str:
+        return state.word
+
+    def detached(self, state: _Drawn) -> _Drawn:
+        return state._replace(live=None)
+
+
+def _draw(**settings: Any) -> TextEnv:
+    return TextEnv(DrawTask(), split=None, **settings)
+
+
+for _name, _make in ((SAY, _say), (DRAW, _draw)):
+    if _name not in gym.registry:
+        gym.register(_name, _make)
 
 
 def say_specs(groups: int = 2, group_size: int = 1, fault: Fault | None = None) -> list[TaskSpec]:
@@ -331,6 +384,62 @@ def check_groups(episodes: Sequence[Played], group_size: int) -> None:
     _require(len(set(starts)) == len(starts), "different groups began with the same prompt")
 
 
+class Private(NamedTuple):
+    """How a member of a group gets a value of its own through an environment's tools.
+
+    Attributes:
+        draw: the action of each member, by its number, after which its world alone holds a value; equal actions where
+            the world draws by itself.
+        tell: the action of each member that shows the value again.
+        read: the value in an observation of either; empty if there is none.
+    """
+
+    draw: Callable[[int], str]
+    tell: Callable[[int], str]
+    read: Callable[[str], str]
+
+
+def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0, rounds: int = 2) -> int:
+    """How often a member of one group is told another's value, or none.
+
+    Args:
+        envs: the members; each is reset with ``seed``, so all begin alike. They draw in one order and ask in others.
+        rounds: how often each asks for its value again.
+
+    Raises:
+        AssertionError: two drew the same, or a verdict was invalid, so that nothing can be said.
+    """
+    rng = random.Random(seed)
+    numbers = list(range(len(envs)))
+
+    def ask(number: int, action: str) -> str:
+        observation, _, _, _, info = envs[number].step(action)
+        verdict = info.get("verdict")
+        _require(verdict is None or verdict.valid, f"member {number}: {verdict}")
+        return private.read(observation)
+
+    for env in envs:
+        env.reset(seed=seed)
+    rng.shuffle(numbers)
+    drawn = {number: ask(number, private.draw(number)) for number in numbers}
+    _require(len({*drawn.values(), ""}) == len(envs) + 1, f"the members drew {sorted(drawn.values())}: not all differ")
+    crossed = 0
+    for _ in range(rounds):
+        rng.shuffle(numbers)
+        crossed += sum(ask(number, private.tell(number)) != drawn[number] for number in numbers)
+    return crossed
+
+
+def check_members(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0) -> None:
+    """No value crosses from one member of a group to another; see `exchanges`.
+
+    Raises:
+        AssertionError: one does.
+    """
+    crossed = exchanges(envs, private, seed=seed)
+    _require(not crossed, f"{crossed} times a member of a group of {len(envs)} was told what is not its own")
+
+
 @contextmanager
 def nothing_left(grace: float = 10.0) -> Iterator[None]:
     """Fails when the block leaves threads or child processes behind that are still there ``grace`` seconds later.
@@ -397,6 +506,7 @@ def conform(
     with nothing_left():
         for name, asked in engines.items():
             report += [f"{name}: {line}" for line in _played_well(play, specs, asked, group_size, tokens, logprobs)]
+        report.append(_apart(play, engine, 2 * group_size))
         for fault in FAULTS:
             report.append(f"{fault} fault: {_kept_out(play, engine, fault, on_fault)}")
         if engine_errors:
@@ -428,6 +538,15 @@ def _played_well(
         off = max(check_logprobs(episode, engine.model) for episode in episodes)
         report.append(f"log-probabilities as in one forward pass (at most {off:.1e} off)")
     return report
+
+
+def _apart(play: Play, engine: Engine, members: int) -> str:
+    """The members of a group each go on in a live session of their own."""
+    specs = [TaskSpec(DRAW, 0, MODULE)] * members
+    episodes = play(specs, engine.like(script=obey, wrong_every=10**9))
+    rewards = [episode.reward for episode in episodes]
+    _require(rewards == [1.0] * members, f"members of a group did not keep what they drew: rewards {rewards}")
+    return f"{members} members of a group, none of which sees what another drew"
 
 
 def _kept_out(play: Play, engine: Engine, fault: Fault, on_fault: str) -> str:

@@ -62,12 +62,12 @@ def play_texts(specs, engine) -> list[kit.Played]:
 
 def test_our_own_loop_conforms(engine):
     report = kit.conform(play, engine, tokens=True)
-    assert len(report) == 2 * 4 + 3 + 2, report
+    assert len(report) == 2 * 4 + 4 + 2, report
 
 
 def test_a_surface_of_texts_conforms():
     report = kit.conform(play_texts, kit.Engine(), tokens=False)
-    assert len(report) == 2 + 3 + 2, report
+    assert len(report) == 2 + 4 + 2, report
 
 
 def spoiled(spoil):
@@ -150,6 +150,28 @@ def test_an_adapter_that_swallows_errors_is_seen(engine):
 def test_a_dropped_episode_must_have_deserved_it(engine):
     with pytest.raises(AssertionError, match="dropped"):
         kit.conform(spoiled(lambda episode, engine: replace(episode, reward=None)), engine, tokens=True)
+
+
+def test_members_that_are_mixed_up_are_seen(engine):
+    def swaps(specs, engine):
+        """Plays in step, and hands each member's actions to the one before it."""
+        sessions = [Session(spec) for spec in specs]
+        said = [session.messages[-1]["content"] for session in sessions]
+        actions = [[] for _ in specs]
+        while not all(session.done for session in sessions):
+            told = [engine.reply(text) for text in said]
+            told = told if specs[0].env_id == kit.SAY else [*told[1:], told[0]]
+            for number, session in enumerate(sessions):
+                if not session.done:
+                    actions[number].append(told[number])
+                    said[number] = (session.step(told[number]) or {}).get("content", "")
+        return [
+            kit.Played(session.spec, session.reward if session.valid else None, None, done, session.verdict)
+            for session, done in zip(sessions, actions, strict=True)
+        ]
+
+    with pytest.raises(AssertionError, match="did not keep what they drew"):
+        kit.conform(swaps, kit.Engine(wrong_every=5), tokens=False)
 
 
 def test_threads_and_processes_that_are_left_are_named():
