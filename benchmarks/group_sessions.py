@@ -29,7 +29,7 @@ import gymnasium as gym
 import rlvr  # noqa: F401  (registers the environments)
 from rlvr.adapters.testing import Private, exchanges
 from rlvr.envs.agentic.browser import elements, page_of, site_of
-from rlvr.envs.agentic.sites import Field
+from rlvr.envs.agentic.sites import FormField
 from rlvr.envs.tools import MCP, Call, write_call
 
 ROOT = Path(__file__).parents[1]
@@ -64,7 +64,7 @@ class AtForm(gym.Wrapper[Any, str, Any, str]):
         """The number of the first field that takes any text."""
         world = self.unwrapped.get_state().state.world  # type: ignore[attr-defined]
         found = enumerate(elements(site_of(world), page_of(world)), 1)
-        return next(number for number, each in found if isinstance(each, Field) and not each.options)
+        return next(number for number, each in found if isinstance(each, FormField) and not each.options)
 
 
 def twins(env_id: str, count: int, **settings: Any) -> list[Any]:
