@@ -19,6 +19,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
+from rlvr.envs.tools.addresses import is_public as _public
 from rlvr.envs.tools.kits import Kit, within
 from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, tool
 
@@ -29,7 +30,6 @@ _TEXT: Final = ("text/", "application/json", "application/xml", "application/xht
 _NAME = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?")
 _TAG = re.compile(r"<[^<>]*>")  # cannot run past the next tag, so the time is linear
 _BREAKS = re.compile(r"<(?:br|p|div|li|tr|h[1-6]|/p|/div|/tr|/h[1-6])\b[^<>]*>", re.IGNORECASE)
-_EMBEDS_V4 = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32", "::/96")))
 
 
 class Allowed(NamedTuple):
@@ -51,7 +51,8 @@ def fetch(given: None, url: str) -> str:
 class Fetch(Kit):
     """Fetching pages by HTTP from a list of hosts: ``tools=[Fetch(["docs.python.org", ".example.org"])]``.
 
-    Only GET, only text, no cookies, no proxies. A host that resolves to an address which is not public is refused,
+    Only GET, only text, no cookies, no proxies. A host that resolves to an address which is not public (in a block of
+    IANA's special-purpose registries, deprecated, multicast, or one that carries an IPv4 address inside) is refused,
     unless that address itself is on the list. What a web server does wrong is told to the policy; if nothing comes in
     time, the episode ends as invalid.
 
@@ -242,11 +243,3 @@ def _is_address(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _public(number: str) -> bool:
-    """Whether an address is one of the open internet, and holds no other address that might not be."""
-    address = ipaddress.ip_address(number)
-    if address.version == 6 and (address.ipv4_mapped or any(address in network for network in _EMBEDS_V4)):
-        return False
-    return address.is_global and not address.is_multicast

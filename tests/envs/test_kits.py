@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
+import socket
 import sqlite3
 import threading
 from contextlib import closing, contextmanager
@@ -233,9 +235,74 @@ def test_a_listed_name_that_leads_to_a_private_address_is_refused(number: str, m
         fetched(Fetch(["example.org"]), "http://example.org/")
 
 
-def test_public_addresses_are_public():
-    assert _public("8.8.8.8")
-    assert _public("2606:4700::1111")
+# One address at each end of every block of IANA's special-purpose registries, and of the deprecated ones.
+SPECIAL = """
+0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0.0/12 192.0.0.0/24 192.0.0.0/29 192.0.0.8/32
+192.0.0.9/32 192.0.0.10/32 192.0.0.170/32 192.0.0.171/32 192.0.2.0/24 192.31.196.0/24 192.52.193.0/24 192.88.99.0/24
+192.168.0.0/16 192.175.48.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 224.0.0.0/4 240.0.0.0/4 255.255.255.255/32
+::1/128 ::/128 ::/96 ::ffff:0:0/96 ::ffff:0:0:0/96 64:ff9b::/96 64:ff9b:1::/48 100::/64 100:0:0:1::/64 2001::/23
+2001::/32 2001:1::1/128 2001:1::2/128 2001:1::3/128 2001:2::/48 2001:3::/32 2001:4:112::/48 2001:10::/28 2001:20::/28
+2001:30::/28 2001:db8::/32 2002::/16 2620:4f:8000::/48 3fff::/20 3ffe::/16 5f00::/16 fc00::/7 fe80::/10 fec0::/10
+ff00::/8
+""".split()
+
+
+@pytest.mark.parametrize("block", SPECIAL)
+def test_no_special_purpose_address_is_public(block: str):
+    network = ipaddress.ip_network(block)
+    for address in (network[0], network[network.num_addresses // 2], network[-1]):
+        assert not _public(str(address))
+
+
+@pytest.mark.parametrize("inner", ["127.0.0.1", "10.0.0.1", "169.254.169.254", "8.8.8.8"])
+def test_an_address_that_carries_another_is_not_public(inner: str):
+    """6to4, Teredo (its IPv4 is inverted), NAT64, ISATAP, and the mapped, compatible and translated forms."""
+    number = int(ipaddress.IPv4Address(inner))
+    forms = [0x2002 << 112 | number << 80, 0x20010000 << 96 | number ^ 0xFFFFFFFF, 0x64FF9B << 96 | number]
+    forms += [0x2606470000000000 << 64 | upper << 32 | number for upper in (0x5EFE, 0x02005EFE)]
+    forms += [0xFFFF << 32 | number, number, 0xFFFF << 48 | number]
+    for form in forms:
+        assert not _public(str(ipaddress.IPv6Address(form)))
+
+
+@pytest.mark.parametrize("number", ["8.8.8.8", "1.1.1.1", "192.88.98.255", "192.88.100.0", "172.32.0.0", "100.128.0.0"])
+def test_public_addresses_are_public(number: str):
+    assert _public(number)
+    for public in ("2606:4700::1111", "2001:4860:4860::8888", "2a00:1450::1", "2620:fe::fe"):
+        assert _public(public)
+
+
+def test_a_redirect_to_a_special_address_is_refused(port: int, monkeypatch: pytest.MonkeyPatch):
+    """The name is on the list, and leads to a relay that is deprecated; the control leads to the listed loopback."""
+    inside = socket.getaddrinfo
+    target = {"away.example": "192.88.99.1"}
+
+    def looked_up(host: str, *rest: Any, **more: Any) -> Any:
+        return inside(target.get(host, host), *rest, **more)
+
+    monkeypatch.setattr("socket.getaddrinfo", looked_up)
+    kit = Fetch([f"127.0.0.1:{port}", f"away.example:{port}"])
+    url = f"http://127.0.0.1:{port}/to?http://away.example:{port}/page"
+    with pytest.raises(ToolError, match=r"away\.example is at 192\.88\.99\.1, which is not public"):
+        fetched(kit, url)
+    target["away.example"] = "127.0.0.1"
+    assert "One & two" in fetched(kit, url)
+
+
+def test_a_name_that_changes_its_mind_is_asked_once(monkeypatch: pytest.MonkeyPatch):
+    """DNS rebinding: public when it is checked, private when it is connected to."""
+    answers = [[(2, 1, 6, "", ("8.8.8.8", 80))], [(2, 1, 6, "", ("127.0.0.1", 80))]]
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: answers.pop(0))
+    reached = []
+    monkeypatch.setattr("socket.socket.connect", lambda _, address: reached.append(address) or _refuse())
+    with pytest.raises(ToolError, match="refused"):
+        fetched(Fetch(["example.org"]), "http://example.org/")
+    assert reached == [("8.8.8.8", 80)]
+    assert len(answers) == 1
+
+
+def _refuse() -> None:
+    raise ConnectionRefusedError("refused")
 
 
 @pytest.mark.parametrize("allow", [[], "example.org", ["http://example.org"], ["a b"], [""], ["example.org:x"], ["*"]])
