@@ -20,6 +20,7 @@ from typing import Any
 from rlvr.adapters.rows import AGENT, read_spec, rows, write_rows
 from rlvr.adapters.spec import Session, TaskSpec, turns_of
 from rlvr.adapters.versions import require
+from rlvr.envs.core.code_rule import CodeRefused
 
 TESTED = ("nemo-gym", "0.4", "0.8")
 IDLE_SECONDS = 3600.0
@@ -92,7 +93,10 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
             allowed = ", ".join(self.config.modules)
             raise HTTPException(400, f"a task of module {spec.module!r}; the configuration's modules are {allowed}")
         await self._drop(session_id)
-        session = await asyncio.to_thread(Session, spec)
+        try:
+            session = await asyncio.to_thread(Session, spec)
+        except CodeRefused as error:
+            raise HTTPException(400, str(error)) from error
         if session.done:
             await asyncio.to_thread(session.close)
             raise HTTPException(

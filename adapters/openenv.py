@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -170,7 +171,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         if spec is None:
             if seed is None:  # a task that is named by its index must be the same for whoever asks
                 seed = 0 if options.get("index") is not None else secrets.randbits(31)
-            return TaskSpec(served.env_id, seed, served.module, served.kwargs, options)
+            return replace(served, seed=seed, options=options)
         task = TaskSpec.parse(spec)
         if (task.env_id, task.module, task.kwargs) != (served.env_id, served.module, served.kwargs):
             raise ValueError(
@@ -178,7 +179,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
             )
         if seed is not None or options:
             raise ValueError("a spec names the task: give no seed and no options beside it")
-        return task
+        return replace(served, seed=task.seed, options=task.options)
 
 
 def server_app(

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,8 @@ def rows(
     Tasks that are generated go on without end; a table's rows come in the seed's shuffle, each once.
 
     Args:
-        env_id: an id, perhaps with the module that registers it before a colon: ``"my_package:mine/Task-v0"``.
+        env_id: an id, perhaps with the module that registers it before a colon: ``"my_package:mine/Task-v0"``. A
+            process that reads such rows imports the module only with ``RLVR_ALLOW_CODE=1``; a plug-in needs neither.
         n: how many tasks; None for all of a table.
         format: whose columns: plain (for ``datasets.Dataset.from_list``), trl, verl, skyrl, openrlhf, nemo_gym.
         seed: another seed, other tasks (of a table: another order).
@@ -91,7 +93,7 @@ def tasks(
                 seed = digest(first.seed, place) % 2**31
                 observation, info = env.reset(seed=seed)
             options = {"index": info["index"]} if info.get("index") is not None else {}
-            spec = TaskSpec(first.env_id, seed, first.module, first.kwargs, options)
+            spec = replace(first, seed=seed, options=options)
             yield spec, initial_messages(observation, info, use_system=use_system)
     finally:
         env.close()

@@ -20,6 +20,8 @@ import gymnasium as gym
 from rlvr.agents import Message
 from rlvr.agents.conversation import TEXT_ALONE, heard, require_text
 from rlvr.envs import Verdict
+from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
+from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
@@ -35,6 +37,8 @@ class TaskSpec:
         kwargs: given to ``gym.make``; JSON types alone.
         seed: of ``reset``.
         options: of ``reset``, such as ``{"index": 7}``.
+        trusted: whether it may name code (a module, a command, a function): True for what Python makes, False for what
+            `parse` reads, since rows come from anybody. ``RLVR_ALLOW_CODE=1`` allows it for all.
 
     Raises:
         TypeError: kwargs or options that JSON cannot hold, or a seed that is no whole number.
@@ -45,12 +49,14 @@ class TaskSpec:
     module: str = "rlvr"
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    trusted: bool = field(default=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         for name in ("kwargs", "options"):
             try:
                 same = json.loads(json.dumps(getattr(self, name), allow_nan=False))
-            except (TypeError, ValueError) as error:
+                require_shallow(same)
+            except (TypeError, ValueError, RecursionError) as error:
                 raise TypeError(f"{name} of a task's spec must be plain JSON: {error}") from error
             object.__setattr__(self, name, same)
         object.__setattr__(self, "seed", operator.index(self.seed))
@@ -61,7 +67,7 @@ class TaskSpec:
 
     @classmethod
     def parse(cls, value: str | Mapping[str, Any] | TaskSpec) -> TaskSpec:
-        """Read what `to_json` wrote, or the same as a mapping.
+        """Read what `to_json` wrote, or the same as a mapping; what is read may not name code, see ``trusted``.
 
         Raises:
             ValueError: not such a JSON object, or a field is missing or unknown.
@@ -69,12 +75,12 @@ class TaskSpec:
         if isinstance(value, TaskSpec):
             return value
         try:
-            record = json.loads(value) if isinstance(value, str) else dict(value)
+            record = load_json(value) if isinstance(value, str) else dict(value)
         except ValueError as error:
             raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
         if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys() or record.keys() - set(FIELDS):
             raise ValueError(f"a task's spec has env_id, seed and perhaps module, kwargs, options; got {value!r:.200}")
-        return cls(**record)
+        return cls(**record, trusted=False)
 
     def make(self, images: bool = False) -> gym.Env[str, str]:
         """The environment, not reset yet; each call makes another one, and they share what is costly to read.
@@ -84,8 +90,10 @@ class TaskSpec:
 
         Raises:
             ValueError: he cannot, and the environment shows images.
+            CodeRefused: the spec was read from a row, and names code.
         """
-        env = _maker(self.module, self.env_id, json.dumps(self.kwargs, sort_keys=True))()
+        with settings_are_data(not self.trusted):
+            env = _maker(self.module, self.env_id, json.dumps(self.kwargs, sort_keys=True), code_allowed())()
         if not images and isinstance(getattr(env, "observation_space", None), gym.spaces.Dict):
             raise ValueError(TEXT_ALONE.format("this adapter"))
         return env
@@ -98,11 +106,14 @@ class TaskSpec:
 
 
 @lru_cache(maxsize=PROTOTYPES)
-def _maker(module: str, env_id: str, kwargs: str) -> Callable[[], gym.Env[str, str]]:
-    """A function that makes the environment."""
-    importlib.import_module(module)
+def _maker(module: str, env_id: str, kwargs: str, code: bool) -> Callable[[], gym.Env[str, str]]:
+    """A function that makes the environment; ``code`` says whether the spec may name code."""
+    if code or module == "rlvr" or module.startswith("rlvr."):
+        importlib.import_module(module)
+    elif env_id not in gym.registry:  # a plug-in's is, or that of a module which the trainer has imported
+        require_code(f"the module {module!r} of {env_id}")
     settings = json.loads(kwargs)
-    env = gym.make(env_id, **settings)
+    env = make_env(env_id, **settings)
     inner = env
     while isinstance(inner, gym.wrappers.PassiveEnvChecker | gym.wrappers.OrderEnforcing):
         inner = inner.env
@@ -111,7 +122,7 @@ def _maker(module: str, env_id: str, kwargs: str) -> Callable[[], gym.Env[str, s
         return spawn
 
     def make() -> gym.Env[str, str]:
-        return gym.make(env_id, **settings)
+        return make_env(env_id, **settings)
 
     return make
 
@@ -167,6 +178,8 @@ class Session:
         try:
             _, observation, self.info = self.spec.start(self.env)
             self.messages = initial_messages(observation, self.info, use_system=use_system)
+        except CodeRefused:
+            raise
         except Exception as error:
             self._fail("reset", error)
         if not images:

@@ -35,7 +35,8 @@ RETRIES = 2  # of a request to the model, as OpenAI's client has by default
 
 
 class RlvrTasksetConfig(vf.TasksetConfig):  # type: ignore[misc]  # verifiers is not here when types are checked
-    """Which tasks, as `rlvr.adapters.rows` is told: ``env`` may name a module, ``"mine:mine/Task-v0"``."""
+    """Which tasks, as `rlvr.adapters.rows` is told: ``env`` may name a module, ``"mine:mine/Task-v0"``,
+    where ``RLVR_ALLOW_CODE=1`` lets a config name code."""
 
     env: str = ""
     kwargs: dict[str, Any] = {}  # noqa: RUF012  (pydantic's own declaration)
@@ -71,7 +72,7 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         if config.n is not None and config.n < 1:
             raise ValueError(f"n must be at least 1, got {config.n}")
         module, _, env_id = config.env.rpartition(":")
-        self._first = TaskSpec(env_id, config.seed, module or "rlvr", config.kwargs)
+        self._first = TaskSpec(env_id, config.seed, module or "rlvr", config.kwargs, trusted=False)
         env, _, info = self._first.start()
         size = getattr(env.unwrapped, "size", None)
         env.close()

@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rlvr.agents.conversation import Conversation, Message, require_text
+from rlvr.agents.template_deadline import TemplateTooLong, in_time
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -206,22 +207,26 @@ class Renderer:
         return adapted
 
     def _template(self, turns: Sequence[Turn], *, generate: bool, tools: list[Any] | None = None) -> str:
-        from jinja2 import TemplateError  # comes with the extra
-
         messages = [{"role": role, "content": content} for role, content in turns]
         try:
-            text: str = self.tokenizer.apply_chat_template(
-                messages, tools=tools, tokenize=False, add_generation_prompt=generate, **self.template_options
+            text: str = in_time(
+                lambda: self.tokenizer.apply_chat_template(
+                    messages, tools=tools, tokenize=False, add_generation_prompt=generate, **self.template_options
+                )
             )
-        except TemplateError as error:
+        except (ImportError, TemplateTooLong):
+            raise
+        except Exception as error:  # a template is a stranger's program, and fails in any way
             roles = ", ".join(role for role, _ in turns)
-            raise ValueError(f"the chat template refuses messages of the roles {roles}: {error}") from error
+            raise ValueError(f"the chat template refuses messages of the roles {roles}: {error!s:.300}") from error
         return text
 
     def _shows(self, turns: Sequence[Turn], content: str) -> bool:
         """Whether the template accepts these turns and shows this content."""
         try:
             return content in self._template(turns, generate=True)
+        except TemplateTooLong:
+            raise
         except ValueError:
             return False
 

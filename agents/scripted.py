@@ -9,6 +9,7 @@ from rlvr.agents.conversation import Conversation, Reply
 from rlvr.envs import TextEnv
 from rlvr.envs.core.images import read_data_url, write_png
 from rlvr.envs.core.seeding import stream
+from rlvr.envs.core.terminal import printable as printable
 
 
 class ExpertAgent:
@@ -70,7 +71,7 @@ class HumanAgent:
 
     def __init__(self, ask: Callable[[str], str] = input, show: Callable[[str, str], None] | None = None) -> None:
         self.ask = ask
-        self.show = show or (lambda role, text: print(f"[{role}] {printable(text)}"))
+        self.show = show or (lambda role, text: print(printable(f"[{role}] {text}")))
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         return [self._answer(conversation) for conversation in conversations]
@@ -90,11 +91,6 @@ def _file(url: str) -> str:
     with tempfile.NamedTemporaryFile(prefix="rlvr-", suffix=".png", delete=False) as file:
         file.write(write_png(read_data_url(url)))
     return file.name
-
-
-def printable(text: str) -> str:
-    """Text that cannot steer a terminal: control characters are shown as escapes, line breaks kept."""
-    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def _env(conversation: Conversation) -> TextEnv:

@@ -9,6 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
+from rlvr.envs.core.terminal import printable
+
 LINES = 10  # a phase prints this many lines where there is no terminal
 
 
@@ -55,7 +57,7 @@ class Display:
             self.console.print(f"{self._name} {self._done}/{self._steps}: {text}", highlight=False)
 
     def say(self, text: str) -> None:
-        self.console.print(escape(text), highlight=False)
+        self.console.print(escape(printable(text)), highlight=False)
 
 
 def figures(record: dict[str, Any]) -> str:

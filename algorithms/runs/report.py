@@ -17,9 +17,9 @@ from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
-from rlvr.agents.scripted import printable
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.terminal import printable
 
 TRANSCRIPTS = 8  # episodes shown from before and after
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"

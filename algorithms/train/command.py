@@ -14,6 +14,8 @@ from pydantic_settings import BaseSettings, CliSettingsSource, PydanticBaseSetti
 from pydantic_settings.exceptions import SettingsError
 
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml
+from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.terminal import printable
 
 
 class Flags(TrainConfig, BaseSettings):
@@ -55,6 +57,7 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
         allow_abbrev=False,
     )
     parser.add_argument("--config", type=Path, help="YAML file of fields")
+    parser.add_argument("--allow-code", action="store_true", help="let the config name modules, functions, commands")
     parser.add_argument("--resume", action="store_true", help="go on with the run in --out, by its own saved config")
     asks_help = {"-h", "--help"} & set(arguments)
     own, given = parser.parse_known_args([word for word in arguments if word not in asks_help])
@@ -95,6 +98,7 @@ class Parser(argparse.ArgumentParser):
 def train(arguments: Sequence[str]) -> int:
     """Run ``rlvr train``; the exit status."""
     config, resume = parse(arguments)
+    require_registered(config.env.id, config.env.settings)
     from transformers.utils import logging
 
     from rlvr.algorithms.runs.display import Display
@@ -112,5 +116,5 @@ def train(arguments: Sequence[str]) -> int:
     for way in ("greedy", "sampled"):
         before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]
         print(f"{way:<8} held-out success: {before.success:.3f} before, {after.success:.3f} after")
-    print(f"the report is {page}")
+    print(printable(f"the report is {page}"))
     return 0

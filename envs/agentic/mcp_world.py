@@ -6,7 +6,6 @@ the calls that were made and, with calls of its own, at the server; its verdict 
 
 from __future__ import annotations
 
-import importlib
 import json
 import math
 import random
@@ -15,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.core.code_rule import import_named
+from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
@@ -73,7 +74,8 @@ class MCPWorld(WithTools):
         options: of ``rlvr.envs.tools.WithTools``: style, tools_in, max_calls, seconds, max_output.
 
     Raises:
-        ValueError: a split without tasks, or options that do not exist.
+        ValueError: a split without tasks, or options that do not exist; or a config names a command or a checker
+            (`CodeRefused`).
         DataError: a row that cannot be read.
         ToolFault: the server does not start.
     """
@@ -90,9 +92,9 @@ class MCPWorld(WithTools):
         options: Mapping[str, Any] | None = None,
         split: str | None = "train",
     ) -> None:
+        self.checker: Checker = import_named(checker) if isinstance(checker, str) else checker
         kit = server if isinstance(server, MCP) else MCP(**server)
         rows = _rows(tasks, split)
-        self.checker: Checker = _imported(checker) if isinstance(checker, str) else checker
         super().__init__(_Rows(rows, system), [kit], **dict(options or {}))
         for row in rows:
             self._check_calls(Given(row).task)
@@ -206,7 +208,7 @@ def _read(tasks: Any) -> list[Any]:
         return list(tasks)
     try:
         lines = Path(tasks).read_text(encoding="utf-8").splitlines()
-        return [json.loads(line) for line in lines if line.strip()]
+        return [load_json(line) for line in lines if line.strip()]
     except ValueError as error:
         raise DataError(f"{tasks} is no JSONL file: {error}") from None
 
@@ -225,16 +227,8 @@ def _checked_row(row: Any, number: int) -> str:
                 raise DataError(f'task {number}: "{key}" holds a step that is no {{"name": …, "arguments": {{…}}}}')
     try:
         return json.dumps(dict(row), sort_keys=True, ensure_ascii=False)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"task {number} is no JSON: {error}") from None
-
-
-def _imported(address: str) -> Checker:
-    module, _, name = address.partition(":")
-    if not module or not name:
-        raise ValueError(f'a checker is a function or "module:function", got {address!r}')
-    found: Checker = getattr(importlib.import_module(module), name)
-    return found
 
 
 def _verdict(found: Any) -> Verdict:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import gymnasium as gym
 
 from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, choice, function_of
+from rlvr.envs.core.code_rule import code_allowed, make_env, settings_are_data
 
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
 MAX_TURNS: Final = 100  # where the environment sets no limit of its own
@@ -56,7 +57,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         system: str | None = SYSTEM,
         global_random: bool = True,
     ) -> None:
-        self.env = env
+        self.env, self._data = env, not code_allowed()
         self.settings = [dict(settings)] if isinstance(settings, Mapping) else [dict(each) for each in settings] or [{}]
         self.levels = len(self.settings)
         self.to_text, self.to_action = to_text, to_action
@@ -94,7 +95,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         if not isinstance(self.env, str):
             return self.env(**settings)
         render = {"render_mode": "ansi"} if self._renders else {}
-        return gym.make(self.env, **{**render, **settings})
+        return make_env(self.env, **{**render, **settings})
 
     def _check(self, probe: gym.Env[Any, Any]) -> None:
         """That text can be made of its observations, and actions of text."""
@@ -112,7 +113,8 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
     # the bridge
 
     def begin(self, level: int) -> gym.Env[Any, Any]:
-        return self._made(level)
+        with settings_are_data(self._data):  # later, and perhaps in another thread, than the settings were given
+            return self._made(level)
 
     def first(self, live: gym.Env[Any, Any], seed: int) -> str:
         observation, info = live.reset(seed=seed)

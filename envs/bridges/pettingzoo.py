@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Final
 
 from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, OverTooSoon, choice, function_of
+from rlvr.envs.core.code_rule import require_plain
 
 MAX_TURNS: Final = 100
 # The other player's next action, from its observation, its info, its name, and a generator of this episode.
@@ -89,6 +90,8 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
     def _maker(self) -> Callable[..., Any]:
         if not isinstance(self.env, str) or ":" in self.env:
             return function_of(self.env)
+        for settings in self.settings:
+            require_plain(f"PettingZoo's {self.env}", settings)
         try:
             registry: Any = importlib.import_module("pettingzoo")
             registry.spec("aec", self.env)
@@ -246,4 +249,5 @@ class PettingZooGame(PettingZooSeat):
     def __init__(self, *, name: str) -> None:
         if name not in GAMES:
             raise ValueError(f"the bridge has no game {name!r} of PettingZoo; docs/bridges.md lists them")
-        super().__init__(**GAMES[name])
+        shows = globals()[GAMES[name]["to_text"].partition(":")[2]]  # ours, whatever settings may name
+        super().__init__(**{**GAMES[name], "to_text": shows})

@@ -8,7 +8,6 @@ episode ends with an ``env_error`` verdict.
 
 from __future__ import annotations
 
-import importlib
 import math
 import random
 import threading
@@ -17,6 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
+from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
@@ -288,15 +288,11 @@ def function_of(value: Any) -> Callable[..., Any]:
     """A function, or the one that "module:function" names.
 
     Raises:
-        ValueError: it names none.
+        ValueError: it names none, or settings may not name code (`CodeRefused`).
     """
     if callable(value):
         return value  # type: ignore[no-any-return]
-    module, _, name = str(value).partition(":")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise ValueError(f"{value!r} names no function: {error}") from error
+    found = import_named(str(value))
     if not callable(found):
         raise ValueError(f"{value!r} is no function")
     return found  # type: ignore[no-any-return]

@@ -16,7 +16,10 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+import gymnasium as gym
+
 from rlvr.envs.bridges.pools import call
+from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import visible_text
@@ -65,6 +68,11 @@ class Verifiers(Task[VerifiersState]):
     ) -> None:
         if tasks < 1 or turns < 1:
             raise ValueError(f"tasks={tasks} and turns={turns} must be at least 1")
+        known = f"rlvr/verifiers.{taskset}-v0"
+        if known not in gym.registry:
+            require_code(f"the module of the taskset {taskset!r}")
+        if config:
+            require_code(f"the config of the taskset {taskset!r}, which verifiers reads,")
         self.taskset, self.most, self.full, self._turns = taskset, tasks, full, turns
         self.config = json.dumps(dict(config or {}), sort_keys=True, allow_nan=False)
         self.asks = f"the tasks of verifiers' {taskset}"

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,6 +16,8 @@ from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from rlvr.envs.core.json_text import load_json
 
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".json")
 SPARE = "fields without a column"  # where the csv module puts what a row has too much of
@@ -217,8 +218,8 @@ def _scan_jsonl(path: Path) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except (ValueError, RecursionError) as error:
+                row = load_json(line)
+            except ValueError as error:
                 raise DataError(f"line {number} of {path} is not JSON: {error}") from error
             if not isinstance(row, Mapping):
                 raise DataError(f"line {number} of {path} is not a JSON object")
@@ -227,8 +228,8 @@ def _scan_jsonl(path: Path) -> Iterator[dict[str, Any]]:
 
 def _scan_json(path: Path) -> Iterator[dict[str, Any]]:
     try:
-        rows = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (ValueError, RecursionError) as error:
+        rows = load_json(path.read_text(encoding="utf-8-sig"))
+    except ValueError as error:
         raise DataError(f"{path} is not JSON: {error}") from error
     if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
         raise DataError(f"{path} is not a list of JSON objects")
@@ -280,9 +281,11 @@ def _from_hub(source: Source, split: str, stream: bool) -> Iterator[dict[str, An
     name = source.splits.get(split, split)
     try:
         online = _hub_answers(datasets)
+        # From 4 on it runs no code of a data set's repository, and does not know the word.
+        no_code = {} if int(datasets.__version__.partition(".")[0]) >= 4 else {"trust_remote_code": False}
         with _as_if_offline(datasets, not online):
             table = datasets.load_dataset(
-                source.hub, source.config, split=name, revision=source.revision, streaming=stream and online
+                source.hub, source.config, split=name, revision=source.revision, streaming=stream and online, **no_code
             )
         for row in table:
             yield dict(row)

@@ -15,6 +15,7 @@ from typing import Any, SupportsFloat
 import gymnasium as gym
 import numpy as np
 
+from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.seeding import digest, divide, split_of, stream
@@ -64,6 +65,7 @@ class TextEnv(gym.Env[Any, str]):
             arguments of ``rlvr.envs.tools.WithTools``. The tasks are the same as without.
 
     Raises:
+        rlvr.envs.core.code_rule.CodeRefused: the settings come from a config or a row, and name code.
         ValueError: an unknown split or option, a level or index out of range.
         TypeError: an action that is not text, or a setting that the task does not have.
         gymnasium.error.ResetNeeded: a step before ``reset`` or after the end.
@@ -395,6 +397,7 @@ def _whole(value: Any) -> int | None:
 
 def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any]) -> Task[Any]:
     if isinstance(task, str):
+        require_registered_task(task)
         module, _, name = task.partition(":")
         build = getattr(importlib.import_module(module), name)
         _check_settings(build, settings)

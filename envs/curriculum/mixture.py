@@ -11,8 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-import gymnasium as gym
-
+from rlvr.envs.core.code_rule import make_env
 from rlvr.envs.core.seeding import SPLITS, stream
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv
@@ -202,7 +201,7 @@ def _part(given: Any, split: str | None) -> MixturePart:
         raise TypeError(f"a part of a mixture is an id, or a table with an id in it; got {given!r}")
     if "split" in settings:
         raise ValueError("the split is the mixture's: give it there")
-    env = gym.make(env_id, split=split, **settings).unwrapped
+    env = make_env(env_id, split=split, **settings).unwrapped
     if type(env) is not TextEnv:
         raise TypeError(f"a part of a mixture is an environment with a task of its own, and {env_id} is none")
     return MixturePart(env, env.level if "level" in settings else None)

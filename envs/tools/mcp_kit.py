@@ -22,6 +22,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel
 
+from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.tools.kits import Kit
 from rlvr.envs.tools.tool import MAX_ARGUMENTS, Tool, ToolError, ToolFault, shown
 
@@ -434,6 +435,8 @@ class MCP(Kit):
             raise ModuleNotFoundError('MCP servers need the tools extra: pip install "rlvr[tools]"') from error
         if isinstance(command, str):
             raise ValueError(f'command must be a list such as ["python", "server.py"], got the text {command!r}')
+        if command:
+            require_code(f"the command {' '.join(map(str, command))[:200]!r} of an MCP server")
         if bool(command) == bool(url):
             raise ValueError("an MCP server is either a command or a url: give one of them")
         if url and not url.startswith(("http://", "https://")):

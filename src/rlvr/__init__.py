@@ -5,6 +5,13 @@
 >>> observation, info = env.reset(seed=0)
 """
 
+import sys as _sys
+
+# `python -m rlvr` looks for modules where the script `rlvr` does: a config's author may have written the folder it is
+# started in. While a module is sought its arguments stand behind "-m", and its own name before them.
+if _sys.argv[:1] == ["-m"] and not _sys.flags.safe_path and _sys.orig_argv[-len(_sys.argv)].endswith("rlvr"):
+    del _sys.path[0]
+
 import gymnasium as _gym
 
 from rlvr.envs import Verdict, list_envs, register, replay

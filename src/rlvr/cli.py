@@ -13,17 +13,32 @@ from typing import TYPE_CHECKING, Any
 import gymnasium as gym
 
 from rlvr.envs import TextEnv, list_envs
+from rlvr.envs.core.code_rule import command_line, make_env, require_code, require_registered
+from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.json_text import TooDeep, load_json
+from rlvr.envs.core.terminal import plain_output, show_traceback
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit status. What a user did wrong is one line on stderr and status 2."""
+    """Run one command; the exit status. What a user did wrong is one line on stderr and status 2.
+
+    Settings and configs may name code only with ``--allow-code``, and nothing printed can steer a terminal.
+    """
+    if arguments is None:
+        sys.excepthook = show_traceback
     parser = _parser()
     known, rest = parser.parse_known_args(arguments)
     if rest and known.command is not train:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    # A person's line editor and the live display speak to the terminal itself, and escape what they show.
+    with command_line(getattr(known, "allow_code", False)), plain_output(out=known.command not in (play, train)):
+        return _run(known, rest)
+
+
+def _run(known: argparse.Namespace, rest: list[str]) -> int:
     try:
         return int(known.command(known, rest))
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
@@ -65,6 +80,8 @@ def card(options: argparse.Namespace, rest: list[str]) -> int:
     """Print what there is to know about environments."""
     from rlvr.envs.cards import card as describe
 
+    for env_id in options.env:
+        require_registered(env_id, {})
     print("\n\n".join(str(describe(env_id)) for env_id in options.env))
     return 0
 
@@ -74,7 +91,9 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents import HumanAgent, Request, Rollout
     from rlvr.agents.scripted import printable
 
-    rollout = Rollout(options.env, HumanAgent(), env_settings=_settings(options))
+    settings = _settings(options)
+    require_registered(options.env, settings)
+    rollout = Rollout(options.env, HumanAgent(), env_settings=settings)
     request = Request(seed=_seed(options.seed), index=options.index)
     try:
         episode = rollout([request])[0]
@@ -83,7 +102,7 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
         return 130
     print(printable(episode.final_observation))
     if episode.verdict is not None:
-        print(f"{episode.verdict.status}: reward {episode.reward:g}")
+        print(printable(f"{episode.verdict.status}: reward {episode.reward:g}"))
     return 0
 
 
@@ -92,6 +111,7 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents import Episode, Rollout, evaluation, task_requests
 
     settings = _settings(options)
+    require_registered(options.env, settings)
     if options.endpoint is not None and options.model is None and options.vllm is None:
         raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
     agent = _agent(options, settings)
@@ -128,7 +148,7 @@ def audit(options: argparse.Namespace, rest: list[str]) -> int:
 
     clean = True
     for env_id in options.env or list_envs():
-        env = gym.make(env_id, **_settings(options)).unwrapped
+        env = make_env(env_id, **_settings(options)).unwrapped
         if not isinstance(env, TextEnv):
             raise TypeError(f"{env_id} is no environment of this project's kind, and cannot be audited")
         result = attack(env, options.tasks, options.seed)
@@ -141,9 +161,11 @@ def serve(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve an environment over WebSocket and HTTP until Ctrl-C."""
     from rlvr.adapters.serve import Server
 
+    settings = _settings(options)
+    require_registered(options.env, settings)
     server = Server(
         options.env,
-        _settings(options),
+        settings,
         host=options.host,
         port=options.port,
         token=_token(options),
@@ -205,11 +227,13 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     beside = record.with_name(record.name + ".options.json")
     record.parent.mkdir(parents=True, exist_ok=True)
     if record.exists() and beside.exists():
-        before = json.loads(beside.read_text(encoding="utf-8"))
+        before = load_json(beside.read_text(encoding="utf-8"))
+        if not isinstance(before, dict):
+            raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
         changed = sorted(name for name in {*before, *told} if before.get(name, "None") != told.get(name, "None"))
         if changed:
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
-    beside.write_text(json.dumps(told, indent=1), encoding="utf-8")
+    write_whole(beside, json.dumps(told, indent=1))
 
 
 def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
@@ -239,6 +263,15 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
         "empty": ConstantAgent,
     }
     return scripted[options.agent]()
+
+
+# Options of vllm.LLM that are numbers, switches or names of formats, and load no code.
+_PLAIN_ENGINE = frozenset(
+    "block_size cpu_offload_gb disable_custom_all_reduce disable_log_stats dtype enable_chunked_prefill "
+    "enable_prefix_caching enforce_eager gpu_memory_utilization kv_cache_dtype limit_mm_per_prompt max_logprobs "
+    "max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization revision seed swap_space "
+    "tensor_parallel_size tokenizer_revision".split()
+)
 
 
 def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
@@ -272,6 +305,8 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
 
     if server is not None and more:
         raise ValueError("--options are vLLM's own in this process; a server was started with its own")
+    for name in sorted(more.keys() - _PLAIN_ENGINE):
+        require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
         return VLLMAgent.load(
             name,
@@ -319,7 +354,9 @@ def _token(options: argparse.Namespace) -> str | None:
 
 def _value(text: str) -> Any:
     try:
-        return json.loads(text)
+        return load_json(text)
+    except TooDeep as error:
+        raise ValueError(f"a setting's JSON cannot be read: {error}") from None
     except ValueError:
         return text
 
@@ -397,15 +434,21 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument(
             "--set", action="append", default=[], metavar="NAME=VALUE", help="a setting of its own; JSON is read"
         )
+        _add_allow_code(command)
 
     commands.add_parser("doctor", help="say which sandbox holds on this machine").set_defaults(command=doctor)
     commands.add_parser("algorithms", help="list the algorithms").set_defaults(command=algorithms)
 
     training = commands.add_parser(
-        "train", help="train a policy; `rlvr train --help` explains each field", add_help=False
+        "train", help="train a policy; `rlvr train --help` explains each field", add_help=False, allow_abbrev=False
     )
+    _add_allow_code(training)
     training.set_defaults(command=train)
     return parser
+
+
+def _add_allow_code(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--allow-code", action="store_true", help="let settings name modules, functions and commands")
 
 
 def _add_serve(serving: argparse.ArgumentParser) -> None:

@@ -1,0 +1,54 @@
+"""Text that anybody wrote, on its way to a terminal."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, TextIO
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal: control characters are shown as escapes, line breaks kept."""
+    return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+class PlainStream:
+    """A stream that escapes control characters, but for line breaks and tabs, in all that is written to it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        self._stream.write(text if text.isprintable() else "\t".join(map(printable, text.split("\t"))))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def isatty(self) -> bool:
+        return False  # so that nobody writes colours into it
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+@contextmanager
+def plain_output(out: bool = True) -> Iterator[None]:
+    """Within, standard error and, if ``out``, standard output cannot steer a terminal, whoever's words are printed."""
+    before = sys.stdout, sys.stderr
+    sys.stderr = PlainStream(sys.stderr)
+    if out:
+        sys.stdout = PlainStream(sys.stdout)
+    try:
+        yield
+    finally:
+        sys.stdout, sys.stderr = before
+
+
+def show_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """``sys.excepthook`` for a command: the traceback may quote anybody's words."""
+    sys.stderr.write(printable("".join(traceback.format_exception(kind, error, trace))))
