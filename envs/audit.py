@@ -204,8 +204,8 @@ class _Auditor:
             if answer is None or len(answer) < 2:
                 continue
             check.tries += 1
-            said = prompt + info.get("system", "")
-            held += re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", said) is not None
+            shown_text = prompt + info.get("system", "")
+            held += re.search(rf"(?<!\w){re.escape(answer)}(?!\w)", shown_text) is not None
         if check.tries >= 10 and held > LEAKS * check.tries:
             check.note(f"the answer stands in {held} of {check.tries} prompts")
         return check
@@ -253,10 +253,10 @@ class _Auditor:
         return check
 
 
-def _plain(told: tuple[Any, ...]) -> tuple[Any, ...]:
+def _plain(step_result: tuple[Any, ...]) -> tuple[Any, ...]:
     """What reset or step returned, in a form that can be compared; an image as its bytes."""
-    image = image_of(told[0])
-    return text_of(told[0]), b"" if image is None else image.tobytes(), *told[1:]
+    image = image_of(step_result[0])
+    return text_of(step_result[0]), b"" if image is None else image.tobytes(), *step_result[1:]
 
 
 def _boxed(reply: str) -> str | None:

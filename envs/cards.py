@@ -130,18 +130,18 @@ def card(env_id: str) -> Card:
     ready = isinstance(task, Task)
     levels = range(1, task.levels + 1)
     inner = getattr(task, "task", None)  # a task with tools holds the task that it gives them to
-    told = inner if isinstance(inner, Task) else task
-    source, licence = _origin(told, module)
+    described = inner if isinstance(inner, Task) else task
+    source, licence = _origin(described, module)
     return Card(
         env_id=env_id,
         family=_family(module),
-        asks=_asks(told, module) + (" With tools." if told is not task else ""),
+        asks=_asks(described, module) + (" With tools." if described is not task else ""),
         source=source,
         licence=licence,
         levels=task.levels,
         turns=tuple(task.turns(level) for level in levels) if isinstance(task, Task) else (1,),
         reward=getattr(task, "reward", "1 for what is right, 0 for all else"),
-        expert=_expert(told),
+        expert=_expert(described),
         space=tuple(_space(task, level) for level in levels),
         ready=ready,
     )
@@ -219,14 +219,14 @@ def summary(env_id: str) -> str:
     """What a registered id asks for, in a sentence; nothing is made for it."""
     spec = gym.spec(env_id)
     module, _, name = spec.kwargs["task"].partition(":")
-    said = _paragraphs(getattr(importlib.import_module(module), name), module)[0]
-    return said + (" With tools." if spec.kwargs.get("tools") else "")
+    text = _paragraphs(getattr(importlib.import_module(module), name), module)[0]
+    return text + (" With tools." if spec.kwargs.get("tools") else "")
 
 
 def _asks(task: Task[Any] | type[Task[Any]], module: str) -> str:
-    said = getattr(task, "asks", None)
-    if isinstance(said, str):
-        return said
+    text = getattr(task, "asks", None)
+    if isinstance(text, str):
+        return text
     first, *more = _paragraphs(task if isinstance(task, type) else type(task), module)
     return " ".join([first, *(levels for levels in more[:1] if levels.startswith("Level"))])
 

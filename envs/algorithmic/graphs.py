@@ -49,7 +49,7 @@ def connected(rng: random.Random, size: int, extra: int) -> list[Edge]:
     return rng.sample(sorted(edges), len(edges))
 
 
-def said(edges: Iterable[Edge], sign: str = "-") -> str:
+def edge_list(edges: Iterable[Edge], sign: str = "-") -> str:
     return listed(f"{a}{sign}{b}" for a, b in edges)
 
 
@@ -132,7 +132,9 @@ class Components(ListAnswerTask):
                 edges.add((a, b))
         sizes = sorted(map(len, parts), reverse=True)
         order = [(a, b) if rng.random() < 0.5 else (b, a) for a, b in rng.sample(sorted(edges), len(edges))]
-        text = f"A graph has the nodes 1 to {size} and the edges {said(order)}.\nWhat are the sizes of its connected "
+        text = (
+            f"A graph has the nodes 1 to {size} and the edges {edge_list(order)}.\nWhat are the sizes of its connected "
+        )
         text += "components, those of single nodes included? Answer with the sizes, the largest first."
         steps = "\n".join(" ".join(map(str, sorted(part))) for part in parts)
         return Question(text, tuple(sizes), f"The components:\n{steps}")
@@ -154,7 +156,8 @@ class Reachability(ListAnswerTask):
             found = reached(start := rng.randint(1, size), edges)
             if 3 <= len(found) <= size - 2:
                 break
-        text = f"A graph has the nodes 1 to {size} and the arrows {said(edges, '>')}.\nWhich nodes can be reached from "
+        arrow_list = edge_list(edges, ">")
+        text = f"A graph has the nodes 1 to {size} and the arrows {arrow_list}.\nWhich nodes can be reached from "
         text += f"{start} along the arrows, in any number of steps? Answer with all of them, without {start} itself."
         return Question(text, tuple(sorted(found[1:])), f"Found one after the other: {' '.join(map(str, found))}")
 
@@ -174,7 +177,7 @@ class TopologicalOrder(CheckedAnswerTask):
             edges[order[i], order[j]] = 0
         arrows = rng.sample(sorted(edges), len(edges))
         text = f"Tasks 1 to {size} are to be done one at a time, where a>b means that a must be done before b: "
-        text += f"{said(arrows, '>')}.\nGive an order of all the tasks that respects this."
+        text += f"{edge_list(arrows, '>')}.\nGive an order of all the tasks that respects this."
         return Question(text, (size, tuple(arrows)), answer_text=listed(order))
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -229,7 +232,7 @@ class Bipartition(ListAnswerTask):
             if side[a] != side[b] and (b, a) not in edges:
                 edges[a, b] = 0
         order = rng.sample(sorted(edges), len(edges))
-        text = f"People 1 to {size} form two teams. These pairs are in different teams: {said(order)}.\n"
+        text = f"People 1 to {size} form two teams. These pairs are in different teams: {edge_list(order)}.\n"
         gold = [node for node in range(1, size + 1) if side[node] == side[1]]
         return Question(f"{text}Who is in the team of 1? Answer with all its members, 1 included.", tuple(gold))
 
@@ -247,7 +250,7 @@ class Colouring(CheckedAnswerTask):
         pairs = [(a, b) for a in range(1, size + 1) for b in range(a + 1, size + 1) if colour[a - 1] != colour[b - 1]]
         edges = rng.sample(pairs, min(len(pairs), 2 * size if level < 5 else 3 * size))
         text = f"Give each of the nodes 1 to {size} one of the colours 1 to {colours} so that these pairs differ: "
-        text += f"{said(edges)}.\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
+        text += f"{edge_list(edges)}.\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
         return Question(text, (size, colours, tuple(edges)), answer_text=listed(colour))
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -272,7 +275,7 @@ class HamiltonianPath(CheckedAnswerTask):
             a, b = sorted(rng.sample(range(1, size + 1), 2))
             edges.add((a, b))
         order = rng.sample(sorted(edges), len(edges))
-        text = f"A graph has the nodes 1 to {size} and the edges {said(order)}.\n"
+        text = f"A graph has the nodes 1 to {size} and the edges {edge_list(order)}.\n"
         text += "Give a path along edges that visits every node exactly once. Answer with the nodes in order."
         return Question(text, (size, tuple(order)), answer_text=listed(path))
 

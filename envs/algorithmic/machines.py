@@ -183,8 +183,8 @@ class RobotWalk(ListAnswerTask):
                     dx, dy, name = HEADINGS[heading]
                     x, y = x + steps * dx, y + steps * dy
                     path.append(f"({x}, {y}) {name}")
-            said = ", ".join(text for _, _, text in group)
-            lines.append(f"{repeats} times: {said}" if repeats > 1 else said)
+            group_text = ", ".join(text for _, _, text in group)
+            lines.append(f"{repeats} times: {group_text}" if repeats > 1 else group_text)
         text = "A robot stands at (0, 0) and looks north; x grows to the east, y to the north. It is told:\n"
         text += "\n".join(lines) + "\nWhere is it at the end, and where does it look? Answer as x, y, direction."
         return Question(text, (x, y, HEADINGS[heading][2]), "\n".join(path))

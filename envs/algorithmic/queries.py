@@ -113,10 +113,10 @@ class JsonPaths(ListAnswerTask):
             if path not in paths:
                 paths.append(path)
                 gold.append(value)
-        told = "\n".join(f"{number}. {path}" for number, path in enumerate(paths, 1))
+        listing = "\n".join(f"{number}. {path}" for number, path in enumerate(paths, 1))
         text = f"{json.dumps(document)}\nWhat are the values at these paths ($ is the whole, indices count from 0, "
         text += "[-1] is the "
-        text += "last)?\n" + told
+        text += "last)?\n" + listing
         if level >= 3:
             key = "id"
             rows = [{key: n, "size": rng.randint(1, 99), "live": rng.random() < 0.5} for n in range(4 + level)]
@@ -173,13 +173,13 @@ class MeetingTimes(ListAnswerTask):
         day = next((day for day, start in enumerate(free) if start is not None), -1)
         if day < 0 or free[day] == 540 or (level >= 4 and day == 0):
             return self.ask(rng, level)
-        told = [
+        listing = [
             f"{name}, {self.DAYS[on]}: " + ", ".join(f"{hour(a)}-{hour(b)}" for a, b in spans)
             for (name, on), spans in taken.items()
         ]
         text = (
             "When these people are busy:\n"
-            + "\n".join(told)
+            + "\n".join(listing)
             + f"\nThey want to meet for {length} minutes without a break, on "
         )
         text += "one day, all of them, between 9:00 and 18:00. When is the earliest time that they can begin? Answer "

@@ -32,10 +32,16 @@ class StringRewriting(ListAnswerTask):
             if len(steps) > most // 2 and steps[-1] != text and len(steps[-1]) < 40 and len(set(steps)) == len(steps):
                 break
         shown = "; ".join(f"{left} -> {right}" for left, right in rules)
-        said = f"Rules in order: {shown}.\nIn a step, the first rule in this order whose left side stands in the text "
-        said += "is used: its first place in the text, from the left, is replaced by the right side. Begin with the "
-        said += f"text {text} and make {most} steps, or fewer when no rule can be used any more. Which text is left?"
-        return Question(said, (steps[-1],), "\n".join(steps[1:]))
+        question = (
+            f"Rules in order: {shown}.\nIn a step, the first rule in this order whose left side stands in the text "
+        )
+        question += (
+            "is used: its first place in the text, from the left, is replaced by the right side. Begin with the "
+        )
+        question += (
+            f"text {text} and make {most} steps, or fewer when no rule can be used any more. Which text is left?"
+        )
+        return Question(question, (steps[-1],), "\n".join(steps[1:]))
 
     @staticmethod
     def rewritten(text: str, rules: list[tuple[str, str]], most: int) -> list[str]:
@@ -52,7 +58,7 @@ class StringRewriting(ListAnswerTask):
 
 
 class PolymerGrowth(ListAnswerTask):
-    """Count letters after insertions between all pairs, too many steps to write out.
+    """Count letters after inserts between all pairs, too many steps to write out.
 
     Levels 1 to 5: 3, 5, 8, 12 and 20 steps on three or four letters.
     """
@@ -75,9 +81,9 @@ class PolymerGrowth(ListAnswerTask):
             pairs = grown
         if sum(counts.values()) < len(start) * (steps + 1) // 2:
             return self.ask(rng, level)
-        told = "; ".join(f"{pair} gets {new}" for pair, new in sorted(rules.items()))
+        inserts = "; ".join(f"{pair} gets {new}" for pair, new in sorted(rules.items()))
         text = "In a step, a letter is put between the two letters of each pair of neighbours at the same time: "
-        text += f"{told}; other pairs get none. The text {start} goes through {steps} steps. How often does each of "
+        text += f"{inserts}; other pairs get none. The text {start} goes through {steps} steps. How often does each of "
         text += f"{listed(letters)} stand in it then? Answer with the counts in this order."
         return Question(text, tuple(counts[letter] for letter in letters))
 
@@ -101,12 +107,14 @@ class LindenmayerSystem(ListAnswerTask):
         ahead, right, _, letters = self.walked(text, means)
         if letters > 6_000 or letters < 3 * rounds:
             return self.ask(rng, level)
-        said = f"Begin with {text}. In each of {rounds} rounds every F becomes {rules['F']} and every X becomes "
-        said += f"{rules['X']}, all at once; + and - stay. Then walk by the text from left to right: F is a step "
-        said += "ahead, + a quarter turn to the left, - one to the right, X nothing. You begin by facing north. "
-        said += "Answer with three numbers: by how many steps you end north and by how many east of where you began "
-        said += "(negative for south and west), and how many letters F and X the text has together."
-        return Question(said, (ahead, right, letters))
+        question = f"Begin with {text}. In each of {rounds} rounds every F becomes {rules['F']} and every X becomes "
+        question += f"{rules['X']}, all at once; + and - stay. Then walk by the text from left to right: F is a step "
+        question += "ahead, + a quarter turn to the left, - one to the right, X nothing. You begin by facing north. "
+        question += (
+            "Answer with three numbers: by how many steps you end north and by how many east of where you began "
+        )
+        question += "(negative for south and west), and how many letters F and X the text has together."
+        return Question(question, (ahead, right, letters))
 
     @staticmethod
     def side(rng: random.Random, name: str) -> str:
@@ -190,12 +198,14 @@ class RegexConstruction(CheckedAnswerTask):
                 break
             if not matches(no, text) and any(matches(no, self.example(rng, yes)) for _ in range(6)):
                 break
-        said = f"Give a text of exactly {length} letters, each of them a, b or c, that this regular expression matches "
-        said += f"as a whole: {yes}"
+        question = (
+            f"Give a text of exactly {length} letters, each of them a, b or c, that this regular expression matches "
+        )
+        question += f"as a whole: {yes}"
         if level > 1:
-            said += f"\nand that this one does not match as a whole: {no}"
-        said += "\n(* is any number of times, + once or more, ? once or not at all, | or.)"
-        return Question(said, (yes, no if level > 1 else None, length), answer_text=text)
+            question += f"\nand that this one does not match as a whole: {no}"
+        question += "\n(* is any number of times, + once or more, ? once or not at all, | or.)"
+        return Question(question, (yes, no if level > 1 else None, length), answer_text=text)
 
     def drawn(self, rng: random.Random, parts: int, depth: int) -> Pattern:
         """A sequence of repeated or alternative parts."""

@@ -32,7 +32,7 @@ class BoardState(NamedTuple):
     first: Any
     limit: int
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class BoardGame(Game[BoardState], Generic[B]):
@@ -110,7 +110,7 @@ class BoardGame(Game[BoardState], Generic[B]):
         if not state.turn:
             return self.rules(state)
         left = f"Turns left: {state.limit - state.turn}."
-        return "\n".join(part for part in (state.told, self.show(state.board), left) if part)
+        return "\n".join(part for part in (state.message, self.show(state.board), left) if part)
 
     def play(self, state: BoardState, move: str) -> Step[BoardState]:
         board, name = state.board, self.named(move)

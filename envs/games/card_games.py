@@ -22,7 +22,7 @@ class Deck(NamedTuple):
     right: int = 0
     wrong: int = 0
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class HigherLower(Game[Deck]):
@@ -75,8 +75,10 @@ class HigherLower(Game[Deck]):
             after = state._replace(wrong=state.wrong + 1)
             if after.wrong > calls - goal:
                 return lost(after, f"{after.wrong} wrong calls: {goal} right ones of {calls} are out of reach")
-        told = f"Open card: {card} ({'right' if after.right > state.right else 'wrong'}; {after.right} of {goal} right)"
-        return go_on(after, told)
+        message = (
+            f"Open card: {card} ({'right' if after.right > state.right else 'wrong'}; {after.right} of {goal} right)"
+        )
+        return go_on(after, message)
 
     def solve(self, state: Deck) -> str:
         """The call for which more of the cards that have not been seen speak."""
@@ -105,7 +107,7 @@ class BlackjackTable(NamedTuple):
     hand: int = 1
     points: int = 0
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class HouseRules(NamedTuple):
@@ -194,18 +196,18 @@ class Blackjack(Game[BlackjackTable]):
         theirs = total(state.dealer)[0]
         result = -1 if mine > 21 else 1 if theirs > 21 else (mine > theirs) - (mine < theirs)
         points = state.points + stake * result
-        told = (
+        message = (
             f"You: {names(state.player)} ({worded(state.player)}). Dealer: {names(state.dealer)} "
             f"({worded(state.dealer)}). {('You lose', 'Nobody wins', 'You win')[result + 1]}."
         )
         if state.hand == house.hands:
             end = won if points >= house.goal else lost
-            return end(state, reason=f"{told} Points {points:+d}, wanted {house.goal:+d}.", points=points)
+            return end(state, reason=f"{message} Points {points:+d}, wanted {house.goal:+d}.", points=points)
         state = state._replace(points=points, hand=state.hand + 1)
         if not house.decks:
             state = state._replace(shoe=shuffled(state.seed, state.hand, house), drawn=0)
         state = deal(state)
-        return go_on(state, f"{told}\n{self.shown(state)}")
+        return go_on(state, f"{message}\n{self.shown(state)}")
 
     def solve(self, state: BlackjackTable) -> str:
         """The best expectation over what has not been seen; in the last hand, the best chance of the goal."""
@@ -335,7 +337,7 @@ class Pairs(NamedTuple):
     taken: tuple[int, ...] = ()
     seen: tuple[int, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class MemoryPairs(Game[Pairs]):

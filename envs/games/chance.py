@@ -22,7 +22,7 @@ class Arms(NamedTuple):
     level: int
     pulls: tuple[tuple[int, int], ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class MultiArmedBandit(Game[Arms]):
@@ -113,7 +113,7 @@ class Queue(NamedTuple):
     level: int
     seen: int = 1
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 TOP: Final = 1_000  # the highest score that a candidate may have
@@ -210,7 +210,7 @@ class Dice(NamedTuple):
     banked: int = 0
     pot: int = 0
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class PushYourLuck(Game[Dice]):

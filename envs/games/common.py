@@ -149,8 +149,8 @@ class Game(Task[S], Generic[S]):
         raise NotImplementedError
 
     def observe(self, state: S) -> str:
-        told: str = state.told if state.turn else self.rules(state)  # type: ignore[attr-defined]
-        return told
+        message: str = state.message if state.turn else self.rules(state)  # type: ignore[attr-defined]
+        return message
 
     def apply(self, state: S, action: str) -> Step[S]:
         move = read_move(action)
@@ -162,9 +162,9 @@ class Game(Task[S], Generic[S]):
             return go_on(state, f"Not a legal move: {error}.", Verdict(0.0, "unparsable", reason=str(error)))
 
 
-def go_on(state: S, told: str, verdict: Verdict = PLAYED, **changes: Any) -> Step[S]:
+def go_on(state: S, message: str, verdict: Verdict = PLAYED, **changes: Any) -> Step[S]:
     """The game goes on: one more turn is used, ``told`` is what the player sees next."""
-    after: S = state._replace(turn=state.turn + 1, told=told, **changes)  # type: ignore[attr-defined]
+    after: S = state._replace(turn=state.turn + 1, message=message, **changes)  # type: ignore[attr-defined]
     return after, verdict, False, "user"
 
 

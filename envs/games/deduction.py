@@ -28,7 +28,7 @@ class Code(NamedTuple):
     level: int
     tries: tuple[tuple[str, tuple[int, int]], ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 def marks(guess: str, secret: str) -> tuple[int, int]:
@@ -103,8 +103,8 @@ class CodeBreaking(Game[Code]):
         if guess == state.secret:
             return won(state, guess)
         answer = marks(guess, state.secret)
-        told = f"{guess}: {answer[0]} {self.words[0]}, {answer[1]} {self.words[1]}"
-        return go_on(state, told, tries=(*state.tries, (guess, answer)))
+        message = f"{guess}: {answer[0]} {self.words[0]}, {answer[1]} {self.words[1]}"
+        return go_on(state, message, tries=(*state.tries, (guess, answer)))
 
     def solve(self, state: Code) -> str:
         """Of the codes that are still possible, one whose worst answer leaves the fewest."""
@@ -166,7 +166,7 @@ class Liar(NamedTuple):
     level: int
     answers: tuple[tuple[int, bool], ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class OneLie(Game[Liar]):
@@ -212,8 +212,8 @@ class OneLie(Game[Liar]):
         if guess == state.secret:
             return won(state, str(guess))
         higher = (state.secret > guess) != (len(state.answers) == state.lie)
-        told = f"{guess}: {'higher' if higher else 'lower'}"
-        return go_on(state, told, answers=(*state.answers, (guess, higher)))
+        message = f"{guess}: {'higher' if higher else 'lower'}"
+        return go_on(state, message, answers=(*state.answers, (guess, higher)))
 
     def solve(self, state: Liar) -> str:
         """The number that leaves the least weight, whatever is answered."""
@@ -273,7 +273,7 @@ class Coins(NamedTuple):
     level: int
     weighings: tuple[tuple[tuple[int, ...], tuple[int, ...], int], ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class OddCoin(Game[Coins]):

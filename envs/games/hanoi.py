@@ -65,10 +65,10 @@ class HanoiGame(BoardGame[Tower]):
         )
         if board.stepwise:
             text += f"; a disc may only go to a neighbouring peg (the pegs stand in a row, a and {last} at its ends)"
-        return f"{text}. Reach the goal:\n{said(board.pegs, board.goal)}"
+        return f"{text}. Reach the goal:\n{show_pegs(board.pegs, board.goal)}"
 
     def show(self, board: Tower) -> str:
-        return f"Now (each peg from bottom to top):\n{said(board.pegs, board.at)}"
+        return f"Now (each peg from bottom to top):\n{show_pegs(board.pegs, board.at)}"
 
     def identity(self, board: Tower) -> str:
         return f"{board.pegs} pegs{', stepwise' * board.stepwise}: {board.at} to {board.goal}"
@@ -95,7 +95,7 @@ def apart(at: tuple[int, ...], goal: tuple[int, ...]) -> bool:
     return sum(map(int.__ne__, at, goal)) >= max(2, len(at) - 2)
 
 
-def said(pegs: int, at: tuple[int, ...]) -> str:
+def show_pegs(pegs: int, at: tuple[int, ...]) -> str:
     lines = []
     for peg in range(pegs):
         discs = [str(disc) for disc in range(len(at), 0, -1) if at[disc - 1] == peg]

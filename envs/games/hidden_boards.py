@@ -67,7 +67,7 @@ class MineField(NamedTuple):
     open: int
     level: int
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 def flood(mines: int, opened: int, start: int, near: tuple[int, ...]) -> int:
@@ -233,7 +233,7 @@ class Sea(NamedTuple):
     shots: int
     level: int
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 @lru_cache(64)
@@ -332,11 +332,11 @@ class Battleship(Game[Sea]):
         if not any(ship & ~after.shots for ship in state.ships):
             return won(after, reason="every ship is sunk")
         hits = cells & sum(state.ships)
-        told = [f"Hit: {listed(bits(hits), size) or '-'}. Missed: {listed(bits(cells & ~hits), size) or '-'}."]
+        message = [f"Hit: {listed(bits(hits), size) or '-'}. Missed: {listed(bits(cells & ~hits), size) or '-'}."]
         for ship in state.ships:
             if ship & ~state.shots and not ship & ~after.shots:
-                told.append(f"You sank the ship of {ship.bit_count()} cells at {listed(bits(ship), size)}.")
-        return go_on(after, " ".join(told) + "\n" + self.shown(after))
+                message.append(f"You sank the ship of {ship.bit_count()} cells at {listed(bits(ship), size)}.")
+        return go_on(after, " ".join(message) + "\n" + self.shown(after))
 
     def solve(self, state: Sea) -> str:
         """The cells in which the most places of the ships left cross; a place counts the more, the more hits it has."""
@@ -387,7 +387,7 @@ class Box(NamedTuple):
     rays: tuple[tuple[int, int], ...] = ()
     wrong: tuple[int, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 def trace(size: int, atoms: int, border: int) -> int:
@@ -514,8 +514,8 @@ class BlackBox(Game[Box]):
             borders = [border for border in range(4 * size) if self.named(border, size) == name]
             if borders:
                 end = trace(size, state.atoms, borders[0])
-                said = {HIT: "hit", REFLECTED: "reflected"}.get(end) or f"comes out at {self.named(end, size)}"
-                return go_on(state, f"{name}: {said}", rays=(*state.rays, (borders[0], end)))
+                outcome = {HIT: "hit", REFLECTED: "reflected"}.get(end) or f"comes out at {self.named(end, size)}"
+                return go_on(state, f"{name}: {outcome}", rays=(*state.rays, (borders[0], end)))
         elif verb == "atoms" and len(words) == count:
             atoms = read_cells(words, size, size)
             if atoms.bit_count() == count:

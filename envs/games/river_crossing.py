@@ -81,9 +81,9 @@ class RiverCrossing(SearchedGame[River]):
         return " ".join(sorted(word for word in super().named(move).split() if word not in ("and", "the")))
 
     def legal(self, board: River) -> list[str]:
-        return [self.said(board, cargo) for cargo in cargoes(board)]
+        return [self.move_text(board, cargo) for cargo in cargoes(board)]
 
-    def said(self, board: River, cargo: int) -> str:
+    def move_text(self, board: River, cargo: int) -> str:
         return " ".join(name for number, name in enumerate(board.names) if cargo >> number & 1) or "alone"
 
     def after(self, board: River, move: str) -> River:

@@ -57,7 +57,7 @@ LEVELS: Final = ((8, 8, 5), (16, 12, 7), (24, 16, 8), (36, 20, 9), (50, 24, 10))
 def world() -> dict[str, frozenset[str]]:
     """Every thing with its attributes."""
     parts = (part.split(":") for line in THINGS.strip().splitlines() for part in line.split("|"))
-    return {name.strip(): frozenset(said.split()) for name, said in parts}
+    return {name.strip(): frozenset(facts.split()) for name, facts in parts}
 
 
 @lru_cache(1)
@@ -75,7 +75,7 @@ class Riddle(NamedTuple):
     answers: tuple[tuple[str, bool], ...] = ()
     ruled_out: tuple[str, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class TwentyQuestions(Game[Riddle]):
@@ -141,11 +141,11 @@ class TwentyQuestions(Game[Riddle]):
 def _told_apart(rng: random.Random, asked: tuple[str, ...], count: int) -> tuple[str, ...]:
     """At most ``count`` things in any order, no two of which have the same of these attributes."""
     seen, things = set(), []
-    told = frozenset(asked)
+    asked_facts = frozenset(asked)
     for thing in rng.sample(tuple(world()), len(world())):
-        said = world()[thing] & told
-        if said not in seen:
-            seen.add(said)
+        facts = world()[thing] & asked_facts
+        if facts not in seen:
+            seen.add(facts)
             things.append(thing)
             if len(things) == count:
                 break
@@ -154,7 +154,7 @@ def _told_apart(rng: random.Random, asked: tuple[str, ...], count: int) -> tuple
 
 def possible(state: Riddle, thing: str) -> bool:
     """Whether the answers so far allow the thing."""
-    return thing not in state.ruled_out and all((said in world()[thing]) == yes for said, yes in state.answers)
+    return thing not in state.ruled_out and all((facts in world()[thing]) == yes for facts, yes in state.answers)
 
 
 def _masks(things: tuple[str, ...], asked: tuple[str, ...]) -> list[int]:

@@ -29,7 +29,7 @@ class Squares(NamedTuple):
     level: int
     guesses: tuple[str, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 def marks(guess: str, secret: str) -> str:
@@ -70,8 +70,8 @@ class Wordle(Game[Squares]):
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
 
     def start(self, rng: random.Random, level: int) -> Squares:
-        count, _, told = self.sizes[level - 1]
-        listed = tuple(sorted(rng.sample(words(5), told)))
+        count, _, shown = self.sizes[level - 1]
+        listed = tuple(sorted(rng.sample(words(5), shown)))
         return Squares(tuple(rng.sample(listed or words(5), count)), listed, level)
 
     def turns(self, level: int) -> int:
@@ -88,13 +88,13 @@ class Wordle(Game[Squares]):
 
     def rules(self, state: Squares) -> str:
         count = len(state.secrets)
-        told = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
+        choices = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
         what = "my secret word, a common English word" if count == 1 else f"my {count} secret words, all common English"
         many = "" if count == 1 else f" Each guess is compared with all {count}; guess every one of them to win."
         return (
-            f"Find {what} of five letters.{told} {self.reminder(state)} It need not be a word. Each letter of a guess "
-            f"is marked G when it stands at its place, Y when the secret has it elsewhere, and . when it does not; a "
-            f"letter is marked as often as the secret has it.{many} You have {self.turns(state.level)} turns."
+            f"Find {what} of five letters.{choices} {self.reminder(state)} It need not be a word. Each letter of a "
+            f"guess is marked G when it stands at its place, Y when the secret has it elsewhere, and . when it does "
+            f"not; a letter is marked as often as the secret has it.{many} You have {self.turns(state.level)} turns."
         )
 
     def play(self, state: Squares, move: str) -> Step[Squares]:
@@ -151,7 +151,7 @@ class Gallows(NamedTuple):
     misses: int = 0
     wrong_words: tuple[str, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class Hangman(Game[Gallows]):
@@ -249,7 +249,7 @@ class WordHuntState(NamedTuple):
     level: int
     found: tuple[str, ...] = ()
     turn: int = 0
-    told: str = ""
+    message: str = ""
 
 
 class WordHunt(Game[WordHuntState]):

@@ -109,18 +109,20 @@ class Dataset(TableTask):
         if self.prompt is not None:
             question = filled(self.prompt, row)
         solution = row.get("solution")
-        told = solution.strip() if isinstance(solution, str) else ""
+        worked_solution = solution.strip() if isinstance(solution, str) else ""
         answer = row["answer"]
         if self.kind == "choice":
-            return choice(question, row.get("options"), answer)._replace(solution=told)
+            return choice(question, row.get("options"), answer)._replace(solution=worked_solution)
         if self.kind in ("code", "json", "countdown"):
             tests = answer if isinstance(answer, str) else json.dumps(answer)
             if not isinstance(json.loads(tests), Mapping) and self.kind != "json":
                 raise ValueError(f"for the grader {self.kind} an answer is an object, or one as JSON text")
-            return Problem(question, told, tests)
+            return Problem(question, worked_solution, tests)
         if self.kind in ("exact", "f1"):
             answer = tuple(map(str, answer)) if isinstance(answer, list) else (str(answer),)
-        return Problem(question, told, answer, answer_text=str(answer[0] if isinstance(answer, tuple) else answer))
+        return Problem(
+            question, worked_solution, answer, answer_text=str(answer[0] if isinstance(answer, tuple) else answer)
+        )
 
     def reference(self, problem: Problem) -> Any:
         return json.loads(problem.answer) if self.kind in ("code", "json", "countdown") else problem.answer

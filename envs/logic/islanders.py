@@ -30,7 +30,7 @@ def true_in(claim: Claim, world: int, count: int) -> bool:
     return (first and second) if kind == "both" else (first or second)
 
 
-def said(claim: Claim, names: list[str]) -> str:
+def claim_text(claim: Claim, names: list[str]) -> str:
     kind = claim[0]
     if kind == "is":
         return f"{names[claim[1]]} is a {'knight' if claim[2] else 'knave'}"
@@ -38,7 +38,7 @@ def said(claim: Claim, names: list[str]) -> str:
         return f"{names[claim[1]]} and {names[claim[2]]} are {'of the same kind' if claim[3] else 'of different kinds'}"
     if kind == "count":
         return f"{claim[1]} {claim[2]} of us {'is a knight' if claim[2] == 1 else 'are knights'}"
-    return f"{said(claim[1], names)} {'and' if kind == 'both' else 'or'} {said(claim[2], names)}"
+    return f"{claim_text(claim[1], names)} {'and' if kind == 'both' else 'or'} {claim_text(claim[2], names)}"
 
 
 def claim_of(rng: random.Random, speaker: int, count: int, level: int) -> Claim:
@@ -77,7 +77,7 @@ class KnightsAndKnaves(ListAnswerTask):
                 worlds = [world for world in worlds if true_in(claim, world, count) == bool(world >> speaker & 1)]
             if worlds == [truth]:
                 break
-        lines = "\n".join(f'{names[speaker]}: "{said(claim, names)}."' for speaker, claim in claims)
+        lines = "\n".join(f'{names[speaker]}: "{claim_text(claim, names)}."' for speaker, claim in claims)
         text = "Knights always tell the truth, knaves always lie, and each of these people is one or the other.\n"
         text += f"{lines}\nWhat are {listed(names)}? Answer with knight or knave for each, in this order."
         return Question(text, tuple("knight" if truth >> person & 1 else "knave" for person in range(count)))
@@ -105,7 +105,7 @@ class Spies(ListAnswerTask):
             if worlds == [truth]:
                 break
         spy, knights = truth
-        lines = "\n".join(f'{names[speaker]}: "{said(claim, names)}."' for speaker, claim in claims)
+        lines = "\n".join(f'{names[speaker]}: "{claim_text(claim, names)}."' for speaker, claim in claims)
         text = "Knights always tell the truth, knaves always lie; one of these people is a spy, who is neither and may "
         text += f"say anything, and each of the others is a knight or a knave.\n{lines}\nWhat are {listed(names)}? "
         gold = tuple("spy" if p == spy else "knight" if knights >> p & 1 else "knave" for p in range(count))

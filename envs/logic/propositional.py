@@ -178,7 +178,7 @@ class ForwardChaining(ListAnswerTask):
                         growing = True
             if len(steps) >= 3 and len(known) < size:
                 break
-        said = [f"if {' and '.join(conditions)} then {conclusion}" for conditions, conclusion in rules]
-        text = "Rules:\n" + "\n".join(said)
+        rule_lines = [f"if {' and '.join(conditions)} then {conclusion}" for conditions, conclusion in rules]
+        text = "Rules:\n" + "\n".join(rule_lines)
         text += f"\nFacts: {listed(facts)}\nWhich other letters follow? Answer with all of them."
         return Question(text, tuple(sorted(known[len(facts) :])), "\n".join(steps))

@@ -155,7 +155,7 @@ class SetAlgebra(ListAnswerTask):
                 break
         lines = "\n".join(f"{name} = {{{listed(sorted(members))}}}" for name, members in sets.items())
         text = f"{lines}\n(∪ union, ∩ intersection, \\ difference, △ symmetric difference)\nWhat is "
-        return Question(f"{text}{self.said(expression)}? Answer with its elements.", tuple(sorted(gold)))
+        return Question(f"{text}{self.spelled_out(expression)}? Answer with its elements.", tuple(sorted(gold)))
 
     def joined(self, rng: random.Random, leaves: list[str]) -> Expression:
         if len(leaves) == 1:
@@ -169,8 +169,11 @@ class SetAlgebra(ListAnswerTask):
         left, sign, right = expression
         return SIGNS[sign](self.value(left, sets), self.value(right, sets))
 
-    def said(self, expression: Expression) -> str:
+    def spelled_out(self, expression: Expression) -> str:
         if isinstance(expression, str):
             return expression
-        parts = [self.said(part) if isinstance(part, str) else f"({self.said(part)})" for part in expression[::2]]
+        parts = [
+            self.spelled_out(part) if isinstance(part, str) else f"({self.spelled_out(part)})"
+            for part in expression[::2]
+        ]
         return f" {expression[1]} ".join(parts)

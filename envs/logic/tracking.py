@@ -27,24 +27,24 @@ class SwapTracking(ListAnswerTask):
         people = rng.sample(PEOPLE, count)
         holds = dict(zip(people, rng.sample(THINGS, count), strict=True))
         text = f"{'; '.join(f'{name} holds the {thing}' for name, thing in holds.items())}. Then, one after the other: "
-        told, working = [], []
+        events, working = [], []
         for _ in range(steps):
             kind = rng.random()
             if level >= 3 and kind < 0.25:
                 a, b, c = rng.sample(people, 3)
                 holds[a], holds[b], holds[c] = holds[c], holds[a], holds[b]
-                told.append(f"{a} gives to {b}, {b} to {c} and {c} to {a}, all at once")
+                events.append(f"{a} gives to {b}, {b} to {c} and {c} to {a}, all at once")
             elif level >= 2 and kind < 0.5:
                 a, b = rng.sample(people, 2)
-                told.append(f"whoever holds the {holds[a]} exchanges with whoever holds the {holds[b]}")
+                events.append(f"whoever holds the {holds[a]} exchanges with whoever holds the {holds[b]}")
                 holds[a], holds[b] = holds[b], holds[a]
             else:
                 a, b = rng.sample(people, 2)
                 holds[a], holds[b] = holds[b], holds[a]
-                told.append(f"{a} and {b} exchange what they hold")
+                events.append(f"{a} and {b} exchange what they hold")
             working.append(" ".join(f"{name}:{thing}" for name, thing in holds.items()))
         order = sorted(people)
-        text += f"{'; '.join(told)}.\nWhat do {listed(order)} hold now? Answer with the things, in this order."
+        text += f"{'; '.join(events)}.\nWhat do {listed(order)} hold now? Answer with the things, in this order."
         return Question(text, tuple(holds[name] for name in order), "\n".join(working))
 
 
@@ -64,21 +64,21 @@ class FalseBeliefs(ListAnswerTask):
         begin = " ".join(f"The {thing} is in the {location}." for thing, location in where.items())
         # What a person thinks of a thing, and thinks that another thinks: both change only with what they see.
         thinks = {(a, b, t): where[t] for a in people for b in people for t in things}
-        inside, told = set(people), []
+        inside, events = set(people), []
         for _ in range(steps):
             out = [name for name in people if name not in inside]
             if len(inside) > 1 and rng.random() < 0.4:
                 name = rng.choice(sorted(inside))
                 inside.discard(name)
-                told.append(f"{name} leaves the room.")
+                events.append(f"{name} leaves the room.")
             elif out and rng.random() < 0.35:
                 name = rng.choice(out)
                 inside.add(name)
-                told.append(f"{name} comes back, and looks into nothing.")
+                events.append(f"{name} comes back, and looks into nothing.")
             else:
                 name, thing = rng.choice(sorted(inside)), rng.choice(things)
                 where[thing] = rng.choice([location for location in locations if location != where[thing]])
-                told.append(f"{name} moves the {thing} to the {where[thing]}.")
+                events.append(f"{name} moves the {thing} to the {where[thing]}.")
                 thinks |= {(a, b, thing): where[thing] for a in inside for b in inside}
         if level < 4:
             asked = [(a, a, t) for a in people for t in things]
@@ -92,7 +92,7 @@ class FalseBeliefs(ListAnswerTask):
         text += "while they are in it, and who is there; outside they learn and suspect nothing; and all of them know "
         text += "this. "
         text += begin
-        text += f"\n{' '.join(told)}\nIn which place is, in the end: {'; '.join(names)}? Answer with the places, in "
+        text += f"\n{' '.join(events)}\nIn which place is, in the end: {'; '.join(names)}? Answer with the places, in "
         text += "order."
         return Question(text, tuple(thinks[key] for key in asked))
 
@@ -155,32 +155,32 @@ class Seating(ListAnswerTask):
         count, steps = min(4 + level, 8), (4, 6, 9, 12, 16)[level - 1]
         people = rng.sample(PEOPLE, count)
         text = f"Around a table sit, clockwise from chair 1: {listed(people)}. Then, one after the other: "
-        told, working = [], []
+        events, working = [], []
         for _ in range(steps):
             kind, a, b = rng.randrange(5), *rng.sample(people, 2)
             if kind == 0:
                 by = rng.randint(1, count - 2)
                 people = people[-by:] + people[:-by]
-                told.append(f"all move {by} chairs clockwise")
+                events.append(f"all move {by} chairs clockwise")
             elif kind == 1:
                 i, j = people.index(a), people.index(b)
                 people[i], people[j] = b, a
-                told.append(f"{a} and {b} exchange chairs")
+                events.append(f"{a} and {b} exchange chairs")
             elif kind == 2:
                 i = people.index(a)
                 j = (i + count // 2) % count
                 people[i], people[j] = people[j], people[i]
-                told.append(f"{a} exchanges chairs with whoever sits {count // 2} chairs further clockwise")
+                events.append(f"{a} exchanges chairs with whoever sits {count // 2} chairs further clockwise")
             elif kind == 3:
                 i = people.index(a)
                 left, right = (i + 1) % count, (i - 1) % count
                 people[left], people[right] = people[right], people[left]
-                told.append(f"the two neighbours of {a} exchange chairs")
+                events.append(f"the two neighbours of {a} exchange chairs")
             else:
                 people.reverse()
-                told.append(
+                events.append(
                     f"chair 1 exchanges with chair {count}, chair 2 with chair {count - 1}, and so on to the middle"
                 )
             working.append(" ".join(people))
-        text += f"{'; '.join(told)}.\nWho sits on chairs 1 to {count} now? Answer with the names, in order."
+        text += f"{'; '.join(events)}.\nWho sits on chairs 1 to {count} now? Answer with the names, in order."
         return Question(text, tuple(people), "\n".join(working))

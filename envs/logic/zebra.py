@@ -30,7 +30,7 @@ class ZebraClue(NamedTuple):
     offset: int
     signed: bool
 
-    def said(self) -> str:
+    def sentence(self) -> str:
         positions = f"{abs(self.offset)} place{'s' * (abs(self.offset) > 1)}"
         if not self.offset:
             return f"{self.first} and {self.second} are in the same place."
@@ -93,7 +93,7 @@ class Zebra(ListAnswerTask):
         groups = [rng.sample(kind, houses) for kind in rng.sample(KINDS, kinds)]
         clues, positions = puzzle(rng, groups, (1, 2, 2, 3, 4)[level - 1])
         rng.shuffle(clues)
-        lines = "\n".join(clue.said() for clue in clues)
+        lines = "\n".join(clue.sentence() for clue in clues)
         text = f"{houses} houses stand in a row, numbered from left to right. Each has one of each of these:\n"
         text += (
             "\n".join(listed(sorted(group)) for group in groups) + f"\nIt is known:\n{lines}\nWhat is in each house? "
@@ -115,7 +115,7 @@ class Ordering(ListAnswerTask):
         people = rng.sample(KINDS[0], 4 + level)
         clues, positions = puzzle(rng, [people], (1, 2, 3, 3, 4)[level - 1])
         rng.shuffle(clues)
-        lines = "\n".join(clue.said() for clue in clues)
+        lines = "\n".join(clue.sentence() for clue in clues)
         text = f"{listed(sorted(people))} stand in a row, one to a place. It is known:\n{lines}\n"
         text += "In which order do they stand, from left to right?"
         return Question(text, tuple(sorted(people, key=positions.__getitem__)))

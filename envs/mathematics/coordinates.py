@@ -24,15 +24,13 @@ class Transformations(NumberList):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         x, y = nonzero(rng, 30), nonzero(rng, 30)
-        start, told, steps = (x, y), [], []
+        start, facts, steps = (x, y), [], []
         for _ in range(level + 1):
             move, x, y = self._move(rng, level, x, y)
-            told.append(move)
+            facts.append(move)
             steps.append(f"{move}: ({x}, {y})")
-        text = (
-            f"The point {start} is moved step by step: {'; then '.join(told)}. Where is it in the end? Answer with its "
-        )
-        return Question(text + "two coordinates x, y.", (x, y), lines(steps))
+        text = f"The point {start} is moved step by step: {'; then '.join(facts)}. Where is it in the end? Answer with "
+        return Question(f"{text}its two coordinates x, y.", (x, y), lines(steps))
 
     @staticmethod
     def _move(rng: random.Random, level: int, x: int, y: int) -> Move:

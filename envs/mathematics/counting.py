@@ -78,8 +78,8 @@ class Committees(ExactAnswerTask):
         groups = [rng.randint(6, 99) for _ in range(2 if level <= 3 else 3)]
         size, least = rng.randint(4, 6), rng.randint(1, 2)
         women, men = groups[0], sum(groups[1:])
-        told = listed(f"{n} {name}" for n, name in zip(groups, ("women", "men", "children"), strict=False))
-        text = f"From {told} a committee of {size} is chosen."
+        facts = listed(f"{n} {name}" for n, name in zip(groups, ("women", "men", "children"), strict=False))
+        text = f"From {facts} a committee of {size} is chosen."
         by_women = {k: comb(women, k) * comb(men, size - k) for k in range(least, size + 1)}
         if level == 1:
             answer, condition = by_women[least], f"with exactly {least} women"
@@ -171,11 +171,11 @@ class Distributions(ExactAnswerTask):
                 steps.append(
                     f"Bounds broken by {listed(some)} or more: C({rest + count - 1}, {count - 1}), counted {part}"
                 )
-        told = [
+        facts = [
             f"box {n} {f'from {a} to {high[n - 1]}' if n <= capped else f'at least {a}'}" for n, a in enumerate(low, 1)
         ]
         text = f"In how many ways can {total} like balls be put into {count} numbered boxes, when these must hold so "
-        return Question(f"{text}many: {listed(told)}?", answer, lines([*steps, f"Altogether {answer}."]))
+        return Question(f"{text}many: {listed(facts)}?", answer, lines([*steps, f"Altogether {answer}."]))
 
 
 class SetSizes(ExactAnswerTask):
@@ -193,10 +193,10 @@ class SetSizes(ExactAnswerTask):
             mask: sum(size for other, size in regions.items() if other & mask == mask)
             for mask in sorted(range(1, 2 ** len(names)), key=lambda mask: (mask.bit_count(), mask))
         }
-        told = []
+        facts = []
         for mask, size in meets.items():
             members = [name for index, name in enumerate(names) if mask >> index & 1]
-            told.append(f"{size} read {' and '.join(members)}")
+            facts.append(f"{size} read {' and '.join(members)}")
         total, steps = sum(regions.values()), []
         sums = [sum(size for mask, size in meets.items() if mask.bit_count() == k) for k in range(len(names) + 1)]
         sums[0] = total
@@ -205,7 +205,7 @@ class SetSizes(ExactAnswerTask):
             f"{'-' if (k - exactly) % 2 else '+'} {comb(k, exactly)} * {sums[k]}" for k in range(exactly, len(sums))
         )
         steps.append(f"Exactly {exactly}: {shown} = {answer}")
-        text = f"Of {total} people {listed(told)}; others of these journals they may read too. How many of the people "
+        text = f"Of {total} people {listed(facts)}; others of these journals they may read too. How many of the people "
         return Question(f"{text}read exactly {exactly} of the {len(names)} journals?", answer, lines(steps))
 
 
@@ -229,7 +229,7 @@ class Tilings(ExactAnswerTask):
             ways.append(sum(parts))
             ended.append(parts[-1])
             steps.append(f"Length {n}: {' + '.join(map(str, parts))} = {sum(parts)} (by the last tile)")
-        told = listed(f"length {size} in {c} colours" for size, c in zip(lengths, colours, strict=True))
+        facts = listed(f"length {size} in {c} colours" for size, c in zip(lengths, colours, strict=True))
         rule = f" Two tiles of length {lengths[-1]} must not stand side by side." if apart else ""
-        text = f"There are tiles of {told}, as many as needed.{rule} How many different rows of tiles have the length "
+        text = f"There are tiles of {facts}, as many as needed.{rule} How many different rows of tiles have the length "
         return Question(f"{text}{total}?", ways[total], lines(steps))

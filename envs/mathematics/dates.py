@@ -91,12 +91,12 @@ class CalendarDays(ListAnswerTask):
         year = rng.randint(1901, 2080)
         if level == 3:
             asked = [(rng.randint(1, 12), rng.randint(0, 6), rng.randint(1, 4)) for _ in range(4)]
-            gold, said = [], []
+            gold, sentences = [], []
             for month, weekday, number in asked:
                 first = date(year, month, 1)
                 gold.append(first + timedelta((weekday - first.weekday()) % 7 + 7 * (number - 1)))
-                said.append(f"the {ORDINALS[number - 1]} {DAYS[weekday]} of month {month}")
-            text = f"Which dates in the year {year} are these: {'; '.join(said)}? {FORMAT} Keep the order."
+                sentences.append(f"the {ORDINALS[number - 1]} {DAYS[weekday]} of month {month}")
+            text = f"Which dates in the year {year} are these: {'; '.join(sentences)}? {FORMAT} Keep the order."
             return Question(text, tuple(gold), f"{year}-01-01 is a {DAYS[date(year, 1, 1).weekday()]}.")
         span, weekday = (rng.randint(13, 16) if level == 4 else rng.randint(35, 60)), rng.randint(0, 6)
         while True:
@@ -179,8 +179,8 @@ class TimeZones(ListAnswerTask):
         zones = [step * rng.randint(-660 // step, 720 // step) for _ in range(level + 1)]
         weekday, minutes = rng.randint(0, 6), rng.randrange(0, 1_440, 5)
         towns = rng.sample(("Arbor", "Brink", "Carden", "Dunmore", "Elgin", "Fairlie", "Glenn", "Hove"), level + 1)
-        said = [f"{town} is at {self.offset(zone)}." for town, zone in zip(towns, zones, strict=True)]
-        text = f"{' '.join(said)}\nA traveller leaves {towns[0]} on {DAYS[weekday]} at {clock(minutes)} local "
+        sentences = [f"{town} is at {self.offset(zone)}." for town, zone in zip(towns, zones, strict=True)]
+        text = f"{' '.join(sentences)}\nA traveller leaves {towns[0]} on {DAYS[weekday]} at {clock(minutes)} local "
         text += "time."
         now = weekday * 1_440 + minutes - zones[0]
         steps = []
@@ -234,7 +234,7 @@ class UnitConversion(ExactAnswerTask):
             many, smaller = REAL[unit]
             sizes[unit] = many * sizes[smaller]
         facts = [f"1 {unit.removesuffix('s')} = {many} {smaller}" for unit, (many, smaller) in REAL.items()]
-        told = f"({'; '.join(facts).replace('1 feet', '1 foot')}.) "
+        unit_facts = f"({'; '.join(facts).replace('1 feet', '1 foot')}.) "
         a, b = rng.sample(sorted(sizes), 2)
         amount = Fraction(rng.randint(2, 9_999), rng.choice((1, 1, 2, 4, 5)))
         if level == 1:
@@ -245,10 +245,12 @@ class UnitConversion(ExactAnswerTask):
         else:
             s, t = rng.sample(sorted(TIMES), 2)
             value = amount * Fraction(sizes[a] * TIMES[t], sizes[b] * TIMES[s])
-            text = f"{told}How many {b} in {singular(t)} are {amount} {a} in {singular(s)}?"
+            text = f"{unit_facts}How many {b} in {singular(t)} are {amount} {a} in {singular(s)}?"
             return Question(f"{text} Answer exactly, with a fraction or whole number.", value)
         value = amount * Fraction(sizes[a], sizes[b]) ** power
-        text = f"{told}How many {kind}{b} are {amount} {kind}{a}? Answer exactly, with a fraction or whole number."
+        text = (
+            f"{unit_facts}How many {kind}{b} are {amount} {kind}{a}? Answer exactly, with a fraction or whole number."
+        )
         return Question(text, value, f"The factor for lengths is {Fraction(sizes[a], sizes[b])}.")
 
     def made_up(self, rng: random.Random, level: int) -> Question:
@@ -327,16 +329,16 @@ class AgeProblems(NumberList):
         people = level + 1
         while True:
             # Each age as p * x + q, where x is the first one's: the total then gives x, for p adds up to more than 0.
-            ages, said = [rng.randint(4, 40)], []
+            ages, sentences = [rng.randint(4, 40)], []
             names = rng.sample(self.NAMES, people)
             for one, other in zip(names[1:], names, strict=False):
                 age, sentence = self.tied(rng, ages[-1], one, other)
                 ages.append(age)
-                said.append(sentence)
+                sentences.append(sentence)
             if all(1 <= age <= 105 for age in ages) and len(set(ages)) == people:
                 break
         order = rng.sample(range(people), people)
-        text = " ".join(rng.sample(said, len(said)))
+        text = " ".join(rng.sample(sentences, len(sentences)))
         text += f" Today they are {sum(ages)} years old together. How old are {listed(names[k] for k in order)} today?"
         return Question(f"{text} Answer with their ages in this order.", tuple(ages[k] for k in order))
 

@@ -167,7 +167,7 @@ class FunctionComposition(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         if level == 5:
             return self._backwards(rng)
-        x, shown, steps, told = rng.randint(-9, 9), "x", [], []
+        x, shown, steps, facts = rng.randint(-9, 9), "x", [], []
         value = x
         for name in "fghkm"[: level + 1]:
             degree = 2 if name in "fh" else 1
@@ -175,10 +175,10 @@ class FunctionComposition(ExactAnswerTask):
             if abs(value) > 3_000:
                 coefficients = _coefficients(rng, 1, 12)
             new = int(value_at(coefficients, value))
-            told.append(f"{name}(x) = {polynomial(coefficients)}")
+            facts.append(f"{name}(x) = {polynomial(coefficients)}")
             steps.append(f"{name}({value}) = {new}")
             shown, value = f"{name}({shown})", new
-        text = f"Let {', '.join(told)}. What is {shown.replace('(x)', f'({x})')}?"
+        text = f"Let {', '.join(facts)}. What is {shown.replace('(x)', f'({x})')}?"
         return Question(text, value, lines(steps))
 
     @staticmethod
@@ -193,9 +193,9 @@ class FunctionComposition(ExactAnswerTask):
         middle = (b - inner * d) / (inner * c - a)
         x = (middle - s) / r
         steps = (f"g must give {inner}.", f"So h must give {middle}.", f"So x = {x}.")
-        told = f"f(x) = {polynomial([p, q])}, g(x) = ({polynomial([a, b])}) / ({polynomial([c, d])})"
+        facts = f"f(x) = {polynomial([p, q])}, g(x) = ({polynomial([a, b])}) / ({polynomial([c, d])})"
         text = (
-            f"Let {told}, h(x) = {polynomial([r, s])}. For which x is f(g(h(x))) = {y}? Answer with a whole number or "
+            f"Let {facts}, h(x) = {polynomial([r, s])}. For which x is f(g(h(x))) = {y}? Answer with a whole number or "
         )
         return Question(text + "a fraction.", x, lines(steps))
 

@@ -128,14 +128,14 @@ class RightTriangles(ExactAnswerTask):
             new = square - leg * leg if down else square + leg * leg
             steps.append(f"Triangle {index}: {square} {'-' if down else '+'} {leg}^2 = {new}")
             legs[index], square = (-leg if down else leg), new
-        told = "".join(
+        facts = "".join(
             f" Triangle {n} has {'the last length as hypotenuse and' if leg < 0 else 'the last length as a leg and'} "
             f"a leg of {abs(leg)}; its third side is the next length."
             for n, leg in enumerate(legs[1:], 1)
         )
         root = _root(square)
         text = (
-            f"All these triangles are right-angled. The first length is {legs[0]}.{told} How long is the last length?"
+            f"All these triangles are right-angled. The first length is {legs[0]}.{facts} How long is the last length?"
         )
         return _exact(text, root, [*steps, f"The root of {square} is {root}."])
 

@@ -228,8 +228,8 @@ class ChineseRemainder(ExactAnswerTask):
                 value += period
             period = lcm(period, modulus)
             steps.append(f"With the remainder on division by {modulus}: {value} modulo {period}")
-        told = ", ".join(f"{number % modulus} on division by {modulus}" for modulus in moduli)
-        text = f"What is the least whole number from 0 up that leaves the remainders {told}?"
+        facts = ", ".join(f"{number % modulus} on division by {modulus}" for modulus in moduli)
+        text = f"What is the least whole number from 0 up that leaves the remainders {facts}?"
         return Question(text, value, lines(steps))
 
 

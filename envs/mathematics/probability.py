@@ -89,13 +89,13 @@ class UrnDraws(ExactAnswerTask):
                 for k in range(1, drawn - number + 1)
             ]
         answer = Fraction(sum(parts), every)
-        told = listed(f"{n} {colour}" for n, colour in zip(urn, self.COLOURS, strict=False))
+        facts = listed(f"{n} {colour}" for n, colour in zip(urn, self.COLOURS, strict=False))
         steps = (
             f"{drawn} of {total} balls can be drawn in {every} ways.",
             f"Wanted are {' + '.join(map(str, parts))} = {sum(parts)}.",
             f"{sum(parts)}/{every} = {answer}",
         )
-        text = f"An urn holds {told} balls. {drawn} balls are drawn without putting any back. What is the probability "
+        text = f"An urn holds {facts} balls. {drawn} balls are drawn without putting any back. What is the probability "
         return Question(f"{text}that {event}? {EXACT}", answer, lines(steps))
 
 
@@ -122,20 +122,20 @@ class Bayes(ExactAnswerTask):
         priors.append(100 - sum(priors))
         come, thing = rng.choice(self.SETTINGS)
         weights = [Fraction(prior, 100) for prior in priors]
-        told, seen = [f"{come} {listed(names)} with the probabilities {_percents(priors)}."], []
+        facts, seen = [f"{come} {listed(names)} with the probabilities {_percents(priors)}."], []
         for sign in self.SIGNS[:signs]:
             rates, there = [rng.randint(1, 99) for _ in names], signs == 1 or rng.random() < 0.6
-            told.append(f"For these, the probabilities that a {thing} has {sign} are {_percents(rates)}.")
+            facts.append(f"For these, the probabilities that a {thing} has {sign} are {_percents(rates)}.")
             seen.append(f"has {sign}" if there else f"does not have {sign}")
             for index, rate in enumerate(rates):
                 weights[index] *= Fraction(rate if there else 100 - rate, 100)
         answer = weights[asked] / sum(weights)
-        told.append(f"One {thing} {' and '.join(seen)}.")
+        facts.append(f"One {thing} {' and '.join(seen)}.")
         if signs > 1:
-            told.insert(-1, "Given where it comes from, these marks are independent of one another.")
+            facts.insert(-1, "Given where it comes from, these marks are independent of one another.")
         steps = [f"From {name} and with this: {weight}" for name, weight in zip(names, weights, strict=True)]
         steps.append(f"{weights[asked]} / ({sum(weights)}) = {answer}")
-        text = f"{' '.join(told)} What is the probability that it comes from {names[asked]}? {EXACT}"
+        text = f"{' '.join(facts)} What is the probability that it comes from {names[asked]}? {EXACT}"
         content = text.replace(come, "").replace(thing, "thing")
         return Question(text, answer, lines(steps), content=content)
 
@@ -186,13 +186,13 @@ class ExpectedValue(ExactAnswerTask):
         prizes = [rng.randint(-60, 99) for _ in range(4)]
         whole = sum(weights)
         mean = Fraction(sum(w * p for w, p in zip(weights, prizes, strict=True)), whole)
-        told = "; ".join(f"{p} points with probability {w}/{whole}" for w, p in zip(weights, prizes, strict=True))
+        facts = "; ".join(f"{p} points with probability {w}/{whole}" for w, p in zip(weights, prizes, strict=True))
         steps = [f"({' + '.join(f'{w} * ({p})' for w, p in zip(weights, prizes, strict=True))}) / {whole} = {mean}"]
         if level == 1:
-            return Question(f"A game gives {told}. What is the expected number of points? {EXACT}", mean, lines(steps))
+            return Question(f"A game gives {facts}. What is the expected number of points? {EXACT}", mean, lines(steps))
         square = Fraction(sum(w * p * p for w, p in zip(weights, prizes, strict=True)), whole)
         steps.append(f"The mean of the squares is {square}; the variance {square} - ({mean})^2 = {square - mean**2}.")
-        text = f"A game gives {told}. What is the variance of the number of points? {EXACT}"
+        text = f"A game gives {facts}. What is the variance of the number of points? {EXACT}"
         return Question(text, square - mean**2, lines(steps))
 
 
@@ -219,12 +219,12 @@ class MarkovChains(ExactAnswerTask):
                 f"After {step} steps: {listed(f'{name} {n}/{below**step}' for name, n in zip(names, now, strict=True))}"
             )
         asked = rng.randrange(states)
-        told = "; ".join(
+        facts = "; ".join(
             f"from {name} to {listed(f'{to} {w}/{below}' for to, w in zip(names, row, strict=True))}"
             for name, row in zip(names, rows, strict=True)
         )
         text = (
-            f"A walk has the states {listed(names)} and starts in A. Its probabilities for a step are {told}. What is "
+            f"A walk has the states {listed(names)} and starts in A. Its probabilities for a step are {facts}. What is "
         )
         text += f"the probability that it is in {names[asked]} after {count} steps? {EXACT}"
         return Question(text, Fraction(now[asked], below**count), lines(steps))

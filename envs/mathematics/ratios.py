@@ -120,13 +120,13 @@ class PercentageChanges(ExactAnswerTask):
             if backwards:
                 steps[-1] = f"{new} / ({100 + change}/100) = {value}"
             value = new
-        told = " and then ".join(f"{'rises' if c > 0 else 'falls'} by {abs(c)} percent" for c in changes)
+        facts = " and then ".join(f"{'rises' if c > 0 else 'falls'} by {abs(c)} percent" for c in changes)
         subject = rng.choice(self.SUBJECTS)
         rule = "Answer exactly, with a decimal or a fraction."
         if backwards:
-            text = f"{subject} {told}. Now it is {value}. What was it at the start? {rule}"
+            text = f"{subject} {facts}. Now it is {value}. What was it at the start? {rule}"
             return Question(text, start, lines(reversed(steps)), content=f"{changes} <- {value}")
-        text = f"{subject} is {start}. It {told}. What is it now? {rule}"
+        text = f"{subject} is {start}. It {facts}. What is it now? {rule}"
         return Question(text, value, lines(steps), content=f"{changes} {start}")
 
 
@@ -150,9 +150,9 @@ class Proportions(ExactAnswerTask):
         asked = rng.randrange(len(names))
         steps = [f"The shares are as {':'.join(map(str, shares))}."]
         if level >= 4:
-            told = ", ".join(f"{a} : {b} = {m} : {y}" for a, b, (m, y) in zip(names, names[1:], ratios, strict=False))
+            facts = ", ".join(f"{a} : {b} = {m} : {y}" for a, b, (m, y) in zip(names, names[1:], ratios, strict=False))
         else:
-            told = f"{' : '.join(names)} = {' : '.join(map(str, shares))}"
+            facts = f"{' : '.join(names)} = {' : '.join(map(str, shares))}"
         if level <= 2:
             known = f"Together they get {sum(shares) * unit} coins."
             steps.append(f"{sum(shares)} parts are {sum(shares) * unit} coins, so one part is {unit}.")
@@ -162,5 +162,5 @@ class Proportions(ExactAnswerTask):
             known = f"{names[first]} gets {gap * unit} coins more than {names[second]}."
             steps.append(f"{gap} parts are {gap * unit} coins, so one part is {unit}.")
         steps.append(f"{names[asked]} gets {shares[asked]} parts: {shares[asked] * unit} coins.")
-        text = f"Coins are shared so that {told}. {known} How many coins does {names[asked]} get?"
+        text = f"Coins are shared so that {facts}. {known} How many coins does {names[asked]} get?"
         return Question(text, shares[asked] * unit, lines(steps))

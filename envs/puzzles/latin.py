@@ -77,7 +77,7 @@ class LatinGrid(CheckedAnswerTask):
     def asked(self, text: str, clues: tuple[Any, ...], grid: Grid) -> Question:
         size = len(grid)
         text += f"\nAnswer with the {size} rows of digits, one row to a line."
-        return Question(text, (size, clues), answer_text=said(grid))
+        return Question(text, (size, clues), answer_text=grid_text(grid))
 
     def check(self, question: Question, answer: str) -> str | None:
         size, clues = question.answer
@@ -91,7 +91,7 @@ class LatinGrid(CheckedAnswerTask):
         return self.clue_fault(clues, grid)
 
 
-def said(grid: Grid) -> str:
+def grid_text(grid: Grid) -> str:
     return "\n".join("".join(map(str, row)) for row in grid)
 
 
@@ -210,7 +210,7 @@ class Calcudoku(LatinGrid):
         grid = latin_square(rng, size)
         shapes = cages(rng, size, most)
         picture, names = caged(shapes, size)
-        clues, told = [], []
+        clues, facts = [], []
         for name, cage in zip(names, shapes, strict=True):
             numbers = [grid[r][c] for r, c in cage]
             operation = "+"
@@ -218,10 +218,10 @@ class Calcudoku(LatinGrid):
                 fitting = "+*" if len(cage) > 2 else "-*+" if worked("/", numbers) is None else "/-*"
                 operation = fitting[int(rng.random() * len(fitting))]
             clues.append((tuple(cage), operation, worked(operation, numbers)))
-            told.append(f"{name}: {worked(operation, numbers)}" + (f" by {operation}" if len(cage) > 1 else ""))
+            facts.append(f"{name}: {worked(operation, numbers)}" + (f" by {operation}" if len(cage) > 1 else ""))
         text = f"Fill a grid of {size} x {size} cells so that each row and each column holds each of 1 to {size} once. "
         text += f"Cells of one letter are a cage:\n{picture}\nThe numbers of a cage, joined by its operation (for - "
-        text += f"and / the larger first), give its value: {'; '.join(told)}."
+        text += f"and / the larger first), give its value: {'; '.join(facts)}."
         return self.asked(text, tuple(clues), grid)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
@@ -251,8 +251,8 @@ class KillerSudoku(LatinGrid):
         text = f"Fill the empty cells (.) so that each row, each column and each box of {height} rows and {width} "
         text += "columns "
         text += f"holds each of 1 to {size} once:\n" + "\n".join(given) + "\nCells of one letter are a cage:\n"
-        told = "; ".join(f"{name}: {total}" for name, total in zip(names, sums, strict=True))
-        text += f"{picture}\nThe sums of the cages are {told}. No cage holds a number twice."
+        facts = "; ".join(f"{name}: {total}" for name, total in zip(names, sums, strict=True))
+        text += f"{picture}\nThe sums of the cages are {facts}. No cage holds a number twice."
         clues = ((height, width), tuple(given), tuple(zip(map(tuple, shapes), sums, strict=True)))
         if any(len({grid[r][c] for r, c in cage}) < len(cage) for cage in shapes):
             return self.ask(rng, level)

@@ -44,7 +44,7 @@ class WordSearch(CheckedAnswerTask):
         size, count = (7, 8, 9, 11, 13)[level - 1], 3 + level
         grid: dict[Cell, str] = {}
         words: list[str] = []
-        said: list[str] = []
+        solution: list[str] = []
         while len(words) < count:
             word = spoken(rng, rng.randint(4, 6))
             way = rng.choice(self.WAYS[level - 1])
@@ -58,14 +58,14 @@ class WordSearch(CheckedAnswerTask):
             ):
                 grid.update(zip(cells, word, strict=True))
                 words.append(word)
-                said.append(f"{r + 1} {c + 1} {way.upper()}")
+                solution.append(f"{r + 1} {c + 1} {way.upper()}")
         letters = VOWELS * 2 + CONSONANTS
         rows = tuple("".join(grid.get((r, c)) or rng.choice(letters) for c in range(size)) for r in range(size))
         text = "Find these words in the grid; each stands in one straight line, in one of the directions "
         text += f"{listed(way.upper() for way in self.WAYS[level - 1])} (N is up, E is right).\n" + "\n".join(rows)
         text += f"\nFor {listed(words)}, in this order, answer with the row and the column of the first letter, from 1 "
         text += "on, and the direction, such as: 3 4 E, 1 7 S, ..."
-        return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(said))
+        return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(solution))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows, words, ways = question.answer

@@ -71,8 +71,8 @@ class Slitherlink(CheckedAnswerTask):
         text += "number in a cell is how many of its four sides belong to the loop (.: not told).\n" + "\n".join(shown)
         text += f"\nAnswer with {size} rows of {size} digits, one row to a line: 1 for a cell inside the loop, 0 for "
         text += "one "
-        said = "\n".join("".join("01"[(r, c) in inside] for c in range(size)) for r in range(size))
-        return Question(text + "outside.", shown, answer_text=said)
+        rows_text = "\n".join("".join("01"[(r, c) in inside] for c in range(size)) for r in range(size))
+        return Question(text + "outside.", shown, answer_text=rows_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         shown = question.answer
@@ -136,13 +136,13 @@ class NumberLink(CheckedAnswerTask):
                 picture[r][c] = name
         rows = tuple("".join(row) for row in picture)
         names = {step: name for name, step in STEPS.items()}
-        said = ["".join(names[d - b, e - f] for (b, f), (d, e) in itertools.pairwise(p)).upper() for p in parts]
+        solution = ["".join(names[d - b, e - f] for (b, f), (d, e) in itertools.pairwise(p)).upper() for p in parts]
         text = "Join the two cells of each letter by a path from cell to cell by common sides. Every cell of the grid "
         text += "must lie on exactly one path, once.\n" + "\n".join(rows)
         text += f"\nFor {listed('ABCDEFG'[:pairs])}, in this order, give the steps (U, D, L, R for up, down, left, "
         text += "right) from the end that is higher up (the left one of two in a row) to the other, such as: RRD, "
         text += "DLL, ..."
-        return Question(text, rows, answer_text=listed(said))
+        return Question(text, rows, answer_text=listed(solution))
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer
@@ -284,13 +284,13 @@ class Bridges(CheckedAnswerTask):
             need[one] += count
             need[other] += count
         picture = "\n".join(" ".join(names.get((r, c), ".") for c in range(size)) for r in range(size))
-        told = ", ".join(f"{names[cell]} {need[cell]}" for cell in order)
+        facts = ", ".join(f"{names[cell]} {need[cell]}" for cell in order)
         text = "The letters on this map are islands. Bridges run straight, across or down, between two islands with no "
         text += f"island between; there are at most two between the same two, and none cross.\n{picture}\n"
-        text += f"Every island can be reached from every other. The bridges that end at each island: {told}.\n"
+        text += f"Every island can be reached from every other. The bridges that end at each island: {facts}.\n"
         text += "Answer with a part for each two islands that are tied: their letters and 1 or 2, such as AB1, BD2, ..."
-        said = [names[one] + names[other] + str(count) for (one, other), count in sorted(spans.items())]
-        return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(said))
+        solution = [names[one] + names[other] + str(count) for (one, other), count in sorted(spans.items())]
+        return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(solution))
 
     @staticmethod
     def grown(rng: random.Random, size: int, wanted: int) -> tuple[dict[tuple[Cell, Cell], int], set[Cell]] | None:

@@ -50,12 +50,12 @@ class TowerOfHanoi(CheckedAnswerTask):
             f"Discs 1 (smallest) to {discs} lie on pegs A, B and C, never a larger one on a smaller one. A move takes "
         )
         text += "the top disc of a peg to another peg.\n"
-        text += f"Now: {self.said(start)}\nGoal: {self.said(goal)}\n"
+        text += f"Now: {self.pegs_text(start)}\nGoal: {self.pegs_text(goal)}\n"
         text += f"Give moves that reach the goal, at most {2**discs}, such as AB for a move from A to B: AB, CB, ..."
         return Question(text, (start, goal), answer_text=" ".join(moves))
 
     @staticmethod
-    def said(pegs: tuple[str, ...]) -> str:
+    def pegs_text(pegs: tuple[str, ...]) -> str:
         parts = {peg: [str(disc) for disc, on in enumerate(pegs, 1) if on == peg] for peg in "ABC"}
         return "; ".join(f"{peg} has {' '.join(discs) or 'none'}" for peg, discs in parts.items())
 
@@ -154,13 +154,13 @@ class SlidingTiles(CheckedAnswerTask):
             if then is not None and new != BACK.get(way):
                 tiles[position], tiles[then] = tiles[then], tiles[position]
                 position, way, moves = then, new, moves + new
-        said = "".join(BACK[move] for move in reversed(moves))
+        pegs_text = "".join(BACK[move] for move in reversed(moves))
         if tiles == goal:
             return self.ask(rng, level)
         text = "In a sliding puzzle the gap (.) moves up, down, left or right and changes places with the tile there.\n"
         text += f"Now:\n{self.shown(tiles, size)}\nGoal:\n{self.shown(goal, size)}\n"
         text += "Answer with the moves of the gap that reach the goal, as letters U, D, L and R, at most 400."
-        return Question(text, (tuple(tiles), tuple(goal), size), answer_text=said.upper())
+        return Question(text, (tuple(tiles), tuple(goal), size), answer_text=pegs_text.upper())
 
     @staticmethod
     def target(position: int, move: str, size: int) -> int | None:
@@ -217,8 +217,8 @@ class LightsOut(CheckedAnswerTask):
         text += (
             f"\nWhich lamps must be pressed to turn all off? Answer with {size} rows of {size} digits, one row to a "
         )
-        said = "\n".join(f"{row:0{size}b}" for row in presses)
-        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=said)
+        pegs_text = "\n".join(f"{row:0{size}b}" for row in presses)
+        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=pegs_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         size = len(question.answer)

@@ -157,8 +157,8 @@ class Cryptarithms(CheckedAnswerTask):
             text += f" {', '.join(f'{letter} is {known[letter]}' for letter in sorted(known))}."
         text += f"\nWhich digits are {listed(order)}? Answer with a letter and its digit for each, such as A=1, B=2, "
         text += "..."
-        said = listed(f"{letter}={gold[letter]}" for letter in order)
-        return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), answer_text=said)
+        solution = listed(f"{letter}={gold[letter]}" for letter in order)
+        return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), answer_text=solution)
 
     def check(self, question: Question, answer: str) -> str | None:
         words, total, gold, _ = question.answer
@@ -188,23 +188,25 @@ class Kakuro(CheckedAnswerTask):
             open_ -= lonely
         if len(open_) < size * size // 2:
             return self.ask(rng, level)
-        told = rng.sample(sorted(open_), count)
+        facts = rng.sample(sorted(open_), count)
         found = self.runs(open_, size)
         sums = [sum(square[r][c] for r, c in run) for run in found]
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(
             "".join(
-                "#" if cell not in open_ else str(square[cell[0]][cell[1]]) if cell in told else "." for cell in row
+                "#" if cell not in open_ else str(square[cell[0]][cell[1]]) if cell in facts else "." for cell in row
             )
             for row in cells
         )
-        said = ["".join("#" if cell not in open_ else str(square[cell[0]][cell[1]]) for cell in row) for row in cells]
+        solution = [
+            "".join("#" if cell not in open_ else str(square[cell[0]][cell[1]]) for cell in row) for row in cells
+        ]
         clues = "; ".join(self.named(run, total) for run, total in zip(found, sums, strict=True))
         text = "Put a digit from 1 to 9 into each empty cell (.); # is a block. Cells in a row or column without a "
         text += "block "
         text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
         text += f"\nSums of the runs: {clues}.\nAnswer with the {size} rows, # for blocks, one row to a line."
-        return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(said))
+        return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(solution))
 
     @staticmethod
     def runs(open_: set[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:
@@ -269,8 +271,8 @@ class Survo(CheckedAnswerTask):
         text += "that the sums of the rows (right) and of the columns (below) are as "
         text += f"told:\n{picture}\n{'-' * 2 * width}\n{' '.join(map(str, down))}\nAnswer with the whole table, "
         text += f"{height} rows, one to a line."
-        said = "\n".join(" ".join(map(str, row)) for row in table)
-        return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=said)
+        rows_text = "\n".join(" ".join(map(str, row)) for row in table)
+        return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=rows_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         rows, numbers, across, down = question.answer

@@ -74,9 +74,9 @@ class RectanglePacking(CheckedAnswerTask):
             if (0 in pieces[-1][2:]) or (0 in pieces[-2][2:]):
                 return self.ask(rng, level)
         rng.shuffle(pieces)
-        told = "; ".join(f"{h} x {w}" for _, _, h, w in pieces)
+        facts = "; ".join(f"{h} x {w}" for _, _, h, w in pieces)
         text = f"Rectangular pieces of these heights and widths are to fill a rectangle of {height} rows and {width} "
-        text += f"columns without a gap or overlap, none of them turned: {told}.\nAnswer with the row and the column, "
+        text += f"columns without a gap or overlap, none of them turned: {facts}.\nAnswer with the row and the column, "
         text += "from 1 on, of the upper left cell of each piece, in this order, such as: 1 1, 1 4, ..."
         sizes = tuple((h, w) for _, _, h, w in pieces)
         return Question(text, (height, width, sizes), answer_text=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
@@ -189,8 +189,8 @@ class TravellingSalesman(CheckedAnswerTask):
         text = f"How far it is from the place of a row to {listed(names)}, in this order:\n{rows}\nGive a round trip "
         text += "of least length that comes to every place once. Answer with the places in the order of the trip, "
         text += "each once."
-        said = listed(names[k] for k in trip)
-        return Question(text, (tuple(map(tuple, table)), best), f"The least length is {best}.", said)
+        answer_text = listed(names[k] for k in trip)
+        return Question(text, (tuple(map(tuple, table)), best), f"The least length is {best}.", answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
         table, best = question.answer
@@ -283,13 +283,13 @@ class CriticalPath(ListAnswerTask):
             for early in before[k]:
                 latest[early] = min(latest[early], latest[k] - days[k])
         names = rng.sample("ABCDEFGHIJKLMNO"[:count], count)
-        told = []
+        facts = []
         for name, day, need in zip(names, days, before, strict=True):
             after = f", after {listed(sorted(names[k] for k in need))}" if need else ""
-            told.append(f"{name} takes {day} days{after}")
+            facts.append(f"{name} takes {day} days{after}")
         gold = sorted(zip(names, (b - a for a, b in zip(ends, latest, strict=True)), strict=True))
         text = (
-            "\n".join(sorted(told))
+            "\n".join(sorted(facts))
             + "\nAny number of tasks can go on at the same time. The slack of a task is by how many "
         )
         text += "days it can begin later than it could at the earliest, without the project ending later. Answer with "

@@ -52,10 +52,10 @@ class Nonograms(CheckedAnswerTask):
         size = (5, 6, 7, 8, 10)[level - 1]
         rows = ["".join("1" if rng.random() < 0.58 else "0" for _ in range(size)) for _ in range(size)]
         across, down = tuple(map(runs, rows)), tuple(map(runs, zip(*rows, strict=True)))
-        told = [", ".join(" ".join(map(str, clue)) for clue in clues) for clues in (across, down)]
+        facts = [", ".join(" ".join(map(str, clue)) for clue in clues) for clues in (across, down)]
         text = f"Some cells of a grid of {size} x {size} are filled. For each row, and for each column, the lengths of "
         text += "its groups of filled cells without a gap are told, in order (0: none is filled).\n"
-        text += f"Rows from the top: {told[0]}\nColumns from the left: {told[1]}\n"
+        text += f"Rows from the top: {facts[0]}\nColumns from the left: {facts[1]}\n"
         text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a filled cell, 0 for another."
         return Question(text, (across, down), answer_text="\n".join(rows))
 

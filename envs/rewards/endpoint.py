@@ -181,8 +181,8 @@ class _Request:
         if response.status != 200:
             self.retryable = response.status in _RETRIED
             self.retry_after = seconds_to_wait(response.getheader("Retry-After"))
-            self.code, said = _error(reply)
-            self.failure = f"answered with status {response.status}" + (f": {said}" if said else "")
+            self.code, detail = _error(reply)
+            self.failure = f"answered with status {response.status}" + (f": {detail}" if detail else "")
         elif len(reply) > MAX_REPLY_BYTES:
             self.failure = f"sent a reply over the cap of {MAX_REPLY_BYTES:,} bytes"
         elif response.length:
@@ -216,8 +216,8 @@ def seconds_to_wait(header: str | None) -> float | None:
 
 
 def _cause(error: Exception) -> str:
-    said = getattr(error, "strerror", None) if isinstance(error, OSError) else None
-    return f"{type(error).__name__} ({said})" if said else type(error).__name__
+    detail = getattr(error, "strerror", None) if isinstance(error, OSError) else None
+    return f"{type(error).__name__} ({detail})" if detail else type(error).__name__
 
 
 def _json(text: bytes) -> Any:
@@ -230,16 +230,16 @@ def _json(text: bytes) -> Any:
 def _error(reply: bytes) -> tuple[str, str]:
     """The code of an error, and what is said about it: one printable line of at most 200 characters."""
     value = _json(reply[:65_536])
-    said: Any = reply[:1_000].decode("utf-8", "replace")
+    detail: Any = reply[:1_000].decode("utf-8", "replace")
     code: Any = ""
     if isinstance(value, dict):
         inner = value.get("error", value)
         if isinstance(inner, dict):
             code = inner.get("code") or inner.get("type") or ""
-            said = inner.get("message") or inner.get("detail") or said
+            detail = inner.get("message") or inner.get("detail") or detail
         elif isinstance(inner, str):
-            said = inner
-    line = " ".join(str(said).split())
+            detail = inner
+    line = " ".join(str(detail).split())
     return str(code)[:100], "".join(char if char.isprintable() else "?" for char in line)[:200]
 
 

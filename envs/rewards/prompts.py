@@ -78,8 +78,8 @@ def system_prompt(style: str, wanted: str = "the final answer") -> str | None:
 def worked(style: str, solution: str, answer: str) -> str:
     """How a reply in this style reads: the solution, if any, and the answer in its form, unless it stands there."""
     _, form, thought = style_of(style)
-    said = form.replace("{answer}", answer)
+    answer_line = form.replace("{answer}", answer)
     if not solution:
-        return said
-    told = thought.replace("{thought}", solution)
-    return told if said in solution else f"{told}\n{said}"
+        return answer_line
+    solution_text = thought.replace("{thought}", solution)
+    return solution_text if answer_line in solution else f"{solution_text}\n{answer_line}"

@@ -221,8 +221,8 @@ class TableTask(Task[Problem]):
         if path is None:
             return self._read_anew(split, limit, reading)
         stat = path.stat()
-        told = {name: value for name, value in vars(self).items() if not isinstance(value, list)}
-        key = repr((type(self), told, path.resolve(), stat.st_mtime_ns, stat.st_size, reading, limit))
+        settings = {name: value for name, value in vars(self).items() if not isinstance(value, list)}
+        key = repr((type(self), settings, path.resolve(), stat.st_mtime_ns, stat.st_size, reading, limit))
         shared = _SHARED.get(key)
         if shared is None:
             shared = _SHARED[key] = Shared(self._read_anew(split, limit, reading))

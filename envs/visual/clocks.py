@@ -48,7 +48,7 @@ class VisualClocks(VisualQuestions):
             text = "What time does the clock show?"
             if level == 3:
                 text += " The red disc is at twelve."
-            return VisualState((face,), text, told(minutes), hands_of(minutes))
+            return VisualState((face,), text, clock_text(minutes), hands_of(minutes))
         first, second = rng.sample(range(ROUND), 2)
         turns = [30 * rng.randrange(12) if level == 5 else 0 for _ in range(2)]
         marks = "numbers" if level == 4 else "dots"
@@ -60,7 +60,7 @@ class VisualClocks(VisualQuestions):
         if level == 5:
             text += "Both are seen in a mirror; the red disc is at twelve. "
         text += "How many minutes later is it?"
-        working = f"Left {told(first)}, right {told(second)}."
+        working = f"Left {clock_text(first)}, right {clock_text(second)}."
         return VisualState(scene, text, str((second - first) % ROUND), working)
 
     def content(self, state: VisualState) -> str:
@@ -74,18 +74,18 @@ class VisualClocks(VisualQuestions):
         return [f"{marks} {minutes} 0 False" for minutes in range(0, ROUND, step)]
 
     def check(self, state: VisualState, answer: str) -> str | None:
-        said = answer.strip()
+        text = answer.strip()
         if len(state.scene) == 2:
-            if not (said.isascii() and said.isdecimal() and len(said) <= 6):
+            if not (text.isascii() and text.isdecimal() and len(text) <= 6):
                 raise ValueError("the answer is not a whole number of minutes")
-            return None if int(said) == int(state.answer) else "another number of minutes"
-        read = TIME.fullmatch(said)
+            return None if int(text) == int(state.answer) else "another number of minutes"
+        read = TIME.fullmatch(text)
         if read is None:
             raise ValueError("the answer is not a time such as 7:05")
-        return None if told(int(read[1]) % 12 * 60 + int(read[2])) == state.answer else "another time"
+        return None if clock_text(int(read[1]) % 12 * 60 + int(read[2])) == state.answer else "another time"
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
-        return str(rng.randrange(1, ROUND)) if len(state.scene) == 2 else told(rng.randrange(ROUND))
+        return str(rng.randrange(1, ROUND)) if len(state.scene) == 2 else clock_text(rng.randrange(ROUND))
 
     def sketch(self, scene: tuple[ClockFace, ...], canvas: Canvas) -> None:
         if len(scene) == 1:
@@ -95,7 +95,7 @@ class VisualClocks(VisualQuestions):
             clock(canvas, scene[1], (3 * UNITS / 4 - 2, UNITS / 2), 78)
 
 
-def told(minutes: int) -> str:
+def clock_text(minutes: int) -> str:
     return f"{minutes // 60 or 12}:{minutes % 60:02d}"
 
 

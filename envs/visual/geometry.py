@@ -57,8 +57,8 @@ class VisualGeometry(VisualQuestions):
 
     def check(self, state: VisualState, answer: str) -> str | None:
         if isinstance(state.scene, Mirror):
-            said = whole_numbers(answer, 2)
-            return None if f"{said[0]}, {said[1]}" == state.answer else "another point"
+            point = whole_numbers(answer, 2)
+            return None if f"{point[0]}, {point[1]}" == state.answer else "another point"
         words = answer.replace("°", "").replace("^\\circ", "").strip()
         whole, _, half = words.partition(".")
         if not (whole.isascii() and whole.isdecimal() and len(whole) < 7 and half.strip("0") in ("", "5")):

@@ -60,7 +60,7 @@ class Walk(NamedTuple):
 
     first: Room
     room: Room
-    told: str = ""
+    message: str = ""
 
 
 class VisualGridWorld(Visual[Walk]):
@@ -91,15 +91,15 @@ class VisualGridWorld(Visual[Walk]):
         return repr(tuple(state.first))
 
     def observe(self, state: Walk) -> str:
-        return f"{state.told} Your move?" if state.told else "The game begins. Your move?"
+        return f"{state.message} Your move?" if state.message else "The game begins. Your move?"
 
     def apply(self, state: Walk, action: str) -> Transition:
         move, reason = read_action(action, MOVES)
         if move is None:
-            told = "That is no move: up, down, left or right."
-            return Transition(state._replace(told=told), Verdict(0.0, "unparsable", reason=reason))
-        room, told = moved(state.room, move)
-        after = Walk(state.first, room, told)
+            message = "That is no move: up, down, left or right."
+            return Transition(state._replace(message=message), Verdict(0.0, "unparsable", reason=reason))
+        room, message = moved(state.room, move)
+        after = Walk(state.first, room, message)
         if room.player in room.lava:
             return Transition(after, wrong(move, "stepped on lava"), terminated=True)
         if room.player == room.goal:
@@ -167,19 +167,19 @@ def moved(room: Room, move: str) -> tuple[Room, str]:
     to = neighbour(room.size, room.player, move)
     if to is None or to in room.walls:
         return room, "There is a wall."
-    told = "You walk on."
+    message = "You walk on."
     doors = dict(room.doors)
     if to in doors:
         if doors[to] not in room.held:
             return room, f"The {doors[to]} door is locked."
-        told = f"The {doors[to]} door opens."
+        message = f"The {doors[to]} door opens."
         room = room._replace(doors=tuple(door for door in room.doors if door[0] != to))
     keys = dict(room.keys)
     if to in keys:
-        told = f"You take the {keys[to]} key."
+        message = f"You take the {keys[to]} key."
         left = tuple(each for each in room.keys if each[0] != to)
         room = room._replace(keys=left, held=(*room.held, keys[to]))
-    return room._replace(player=to), told
+    return room._replace(player=to), message
 
 
 def shortest(room: Room) -> list[str] | None:

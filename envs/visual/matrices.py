@@ -54,10 +54,10 @@ class VisualMatrices(VisualQuestions):
     def ask(self, rng: random.Random, level: int) -> VisualState:
         ruled = rng.sample(tuple(VALUES), min(level, 4))
         grid: dict[str, list[list[str | int]]] = {}
-        said = []
+        rules = []
         for name in VALUES:
             rule, grid[name] = rows(rng, name, name in ruled, sums=level == 5 and name == "number")
-            said.append(f"{name}: {rule}")
+            rules.append(f"{name}: {rule}")
         panels = [Panel(*(grid[name][r][c] for name in VALUES)) for r in range(3) for c in range(3)]  # type: ignore[arg-type]
         right = panels.pop()
         changed = (ruled + rng.sample([name for name in VALUES if name not in ruled], 4 - len(ruled)))[:3]
@@ -70,7 +70,7 @@ class VisualMatrices(VisualQuestions):
         rng.shuffle(options)
         text = "Each row of the matrix follows the same rules. Which of the panels A to H belongs in place of the ?"
         return VisualState(
-            SymbolMatrix(tuple(panels), tuple(options)), text, LETTERS[options.index(right)], "; ".join(said)
+            SymbolMatrix(tuple(panels), tuple(options)), text, LETTERS[options.index(right)], "; ".join(rules)
         )
 
     def guess(self, state: VisualState, rng: random.Random) -> str:

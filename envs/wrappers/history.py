@@ -137,15 +137,15 @@ class Scratchpad(History):
     def step(self, action: str) -> Step:
         if self.memory is None or not isinstance(action, str):
             return super().step(action)
-        said, notes = without_notes(action, self.tag)
+        spoken, notes = without_notes(action, self.tag)
         if notes is not None:
             before, self.memory = self.memory, self.memory._replace(note=notes.strip()[: self.max_notes])
             try:
-                return super().step(said)
+                return super().step(spoken)
             except BaseException:
                 self.memory = before
                 raise
-        return super().step(said)
+        return super().step(spoken)
 
 
 class SummaryHistory(History):

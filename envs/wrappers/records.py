@@ -126,8 +126,8 @@ class EpisodeRecorder(TextWrapper):
             }
             if record.image:
                 turn["image"] = record.image
-            said = text_of(observation), info.get("role", "user"), url_of(observation)
-            self.memory = Record(record.head, (*record.turns, turn), *said)
+            after = text_of(observation), info.get("role", "user"), url_of(observation)
+            self.memory = Record(record.head, (*record.turns, turn), *after)
             if terminated or truncated:
                 self._write(self.memory, terminated, truncated)
                 self.memory = None

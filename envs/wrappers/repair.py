@@ -138,8 +138,8 @@ class ActionRepair(TextWrapper):
         exact = match_action(action, legal)
         if exact is not None:
             return exact
-        said = " ".join(action.split()).casefold()
-        near = {other for other in legal if _spelt(other) and one_slip(said, " ".join(other.split()).casefold())}
+        typed = " ".join(action.split()).casefold()
+        near = {other for other in legal if _spelt(other) and one_slip(typed, " ".join(other.split()).casefold())}
         return near.pop() if len(near) == 1 else None
 
 

@@ -301,9 +301,9 @@ class OfBlackjack(Referee):
     def judge(self, move):
         return ""
 
-    def follow(self, move: str, told: str, over: bool) -> None:
+    def follow(self, move: str, message: str, over: bool) -> None:
         """Hold an observation against the move that led to it."""
-        ended = re.match(rf"You: {self.hand}. Dealer: {self.hand}. (You lose|Nobody wins|You win)\.", told)
+        ended = re.match(rf"You: {self.hand}. Dealer: {self.hand}. (You lose|Nobody wins|You win)\.", message)
         if ended:
             mine, said, theirs, counted, result = ended.groups()
             assert (sums_to(mine), sums_to(theirs)) == (int(said), int(counted))
@@ -318,11 +318,11 @@ class OfBlackjack(Referee):
             assert over == (self.number > self.house.hands)
         else:
             assert (move, over) == ("hit", False)
-        shown = re.search(rf"Hand (\d+) of (\d+), points ([+-]\d+)\. You: {self.hand}", told)
+        shown = re.search(rf"Hand (\d+) of (\d+), points ([+-]\d+)\. You: {self.hand}", message)
         if not over:
             assert (int(shown[1]), int(shown[3])) == (self.number, self.points)
             assert sums_to(shown[4]) == int(shown[5]) <= 21
-            assert ("hidden" in told) != self.house.open
+            assert ("hidden" in message) != self.house.open
 
     def twin(self, state, rng):
         rest = list(state.shoe[state.drawn :])
@@ -431,9 +431,9 @@ class OfPushYourLuck(Referee):
         bank = rf"bank {self.bank} of {goal}, \d+ turns left"
         return "|".join(rf"You rolled {face}\. Pot {pot}, {bank}" for face, pot in pots.items())
 
-    def follow(self, move, told, over):
+    def follow(self, move, message, over):
         if move == "roll" and not over:
-            self.pot = int(re.search(r"Pot (\d+)", told)[1])
+            self.pot = int(re.search(r"Pot (\d+)", message)[1])
 
     def twin(self, state, rng):
         return state._replace(seed=rng.getrandbits(48))

@@ -140,25 +140,27 @@ class AnyPlay(RuleBasedStateMachine):
         assert truncated == (not terminated and turn == turns)
         assert (reward, status == "correct") in ((1.0, True), (0.0, False))
         assert "success" not in info or info["success"] == (status == "correct") == bool(reward)
-        told = observation if not truncated else task.observe(after)
-        if not terminated and told.startswith(TAKEN):
-            assert after._replace(turn=before.turn, told=before.told) == before, "an illegal move changed something"
-            assert len(told) > len(TAKEN[0])
+        message = observation if not truncated else task.observe(after)
+        if not terminated and message.startswith(TAKEN):
+            assert after._replace(turn=before.turn, message=before.message) == before, (
+                "an illegal move changed something"
+            )
+            assert len(message) > len(TAKEN[0])
         else:
-            self.hold_against_the_referee(read_move(action), told, terminated, reward)
+            self.hold_against_the_referee(read_move(action), message, terminated, reward)
         if not self.over:
             self.nothing_leaks(observation)
 
-    def hold_against_the_referee(self, move, told, terminated, reward):
+    def hold_against_the_referee(self, move, message, terminated, reward):
         wanted = self.referee.judge(move)
         if self.referee.pattern and wanted not in ("won", "lost"):
-            assert re.fullmatch(wanted, told) or not wanted, (move, told)
+            assert re.fullmatch(wanted, message) or not wanted, (move, message)
         elif wanted in ("won", "lost"):
-            assert (terminated, reward) == (True, float(wanted == "won")), (move, told)
+            assert (terminated, reward) == (True, float(wanted == "won")), (move, message)
         else:
-            assert (told, terminated) == (wanted, False)
+            assert (message, terminated) == (wanted, False)
         if hasattr(self.referee, "follow"):
-            self.referee.follow(move, told, terminated)
+            self.referee.follow(move, message, terminated)
 
     def nothing_leaks(self, observation):
         for secret in self.referee.secrets():

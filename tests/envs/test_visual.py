@@ -412,8 +412,8 @@ def test_the_grid_world_keeps_its_rules():
         for move in grid_world.MOVES
         if grid_world.neighbour(room.size, cell, move) == door[0] and cell not in room.walls
     )
-    locked, told = grid_world.moved(room._replace(player=beside[0]), beside[1])
-    assert (locked.player, told) == (beside[0], f"The {door[1]} door is locked.")
+    locked, message = grid_world.moved(room._replace(player=beside[0]), beside[1])
+    assert (locked.player, message) == (beside[0], f"The {door[1]} door is locked.")
     opened, _ = grid_world.moved(room._replace(player=beside[0], held=(door[1],)), beside[1])
     assert (opened.player, opened.doors) == (door[0], ())
     lava = next(

@@ -704,7 +704,7 @@ def test_a_board_games_own_moves_are_the_legal_ones():
     move = next(move for move in env.legal(env.unwrapped.get_state().state) if len(move) > 3)
     misspelt = move[:-2] + move[:-3:-1]
     assert env.step(f"<action>{misspelt}</action>")[4]["repaired"] == ("tag", "nearest")
-    assert env.unwrapped.get_state().state.told == ""
+    assert env.unwrapped.get_state().state.message == ""
 
 
 @given(st.text(alphabet="nsorthu", max_size=8), st.text(alphabet="nsorthu", max_size=8))
