@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.agentic import coding_tasks, mutations
-from rlvr.envs.agentic.coding_tasks import CodeRepair, CodeTests, Problem, exercise_of
+from rlvr.envs.agentic.coding_tasks import CodeRepair, CodeTests, CodingState, exercise_of
 from rlvr.envs.agentic.program_inputs import MAKERS
 from rlvr.envs.agentic.programs_advanced import LEVELS
 from rlvr.envs.sandbox import SandboxUnavailable, probes
@@ -21,10 +21,10 @@ BOTH = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0")
 held = pytest.mark.skipif(not any(probes.probe_tier(t).holds for t in probes.NATIVE), reason="no sandbox tier holds")
 
 
-def drawn(level: int, place: int, seed: int, broken: bool = False) -> Problem:
+def drawn(level: int, place: int, seed: int, broken: bool = False) -> CodingState:
     rng = random.Random(seed)
     values = tuple(rng.choice(allowed) for allowed in LEVELS[level - 1][place].parameters.values())
-    return Problem(level, place, values, seed, broken)
+    return CodingState(level, place, values, seed, broken)
 
 
 def fenced(code: str) -> str:

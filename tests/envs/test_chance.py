@@ -236,13 +236,13 @@ def distributions(text: str, level: int) -> int:
 
 def journals(text: str, level: int) -> int:
     """The regions, from the innermost outwards."""
-    message = {
+    told = {
         frozenset(names.split(" and ")): int(n) for n, names in re.findall(r"(\d+) read ([A-D](?: and [A-D])*)", text)
     }
-    message[frozenset()] = int(found(r"Of (\d+) people", text))
+    told[frozenset()] = int(found(r"Of (\d+) people", text))
     regions: dict[frozenset[str], int] = {}
-    for names in sorted(message, key=len, reverse=True):
-        regions[names] = message[names] - sum(size for other, size in regions.items() if other > names)
+    for names in sorted(told, key=len, reverse=True):
+        regions[names] = told[names] - sum(size for other, size in regions.items() if other > names)
     assert min(regions.values()) > 0
     return sum(size for names, size in regions.items() if len(names) == int(found(r"read exactly (\d)", text)))
 
@@ -342,7 +342,7 @@ ORACLES: dict[type, Callable[[str, int], Any]] = {
     counting.Tilings: tilings,
     calculus.Derivatives: derivative,
     calculus.Integrals: integral,
-    calculus.Limits: limit,
+    calculus.FunctionLimits: limit,
     calculus.Extrema: extremum,
     calculus.Series: series,
     calculus.TaylorCoefficients: taylor,

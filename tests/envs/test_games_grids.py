@@ -19,14 +19,16 @@ from rlvr.envs import TextEnv
 from rlvr.envs.games.board_game import WAYS, BoardGame, cheapest, distances, shortest
 from rlvr.envs.games.colour_boards import FloodIt, LightsOutGame, fewest, presses
 from rlvr.envs.games.grid_walks import FogMaze, FrozenLake, KeyDoor
-from rlvr.envs.games.peg_boards import HanoiGame, PegJump, holes
+from rlvr.envs.games.hanoi import HanoiGame
+from rlvr.envs.games.peg_jump import PegJump, holes
+from rlvr.envs.games.river_crossing import RiverCrossing
 from rlvr.envs.games.rush_hour import RushHour
 from rlvr.envs.games.sliding_boards import Game2048, SlidingPuzzle, merged, stages
 from rlvr.envs.games.snake import Snake, cycle
 from rlvr.envs.games.sokoban import Sokoban
-from rlvr.envs.games.state_puzzles import RiverCrossing, WaterJugs
 from rlvr.envs.games.taxi import Taxi
 from rlvr.envs.games.two_player import ConnectFour, Nim, TicTacToe, losing
+from rlvr.envs.games.water_jugs import WaterJugs
 from rlvr.envs.games.word_ladder import WordLadder, steps
 
 GAMES = {
