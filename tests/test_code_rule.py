@@ -267,6 +267,15 @@ def test_what_is_printed_cannot_steer_a_terminal(tmp_path: Path, capsys: Any):
         assert not {"\x1b", "\x07", "\x9b"} & set(said.out + said.err)
 
 
+def test_a_rendered_episode_cannot_steer_a_terminal():
+    env = gym.make("rlvr/GuessNumber-v0", render_mode="ansi")
+    env.reset(seed=0)
+    env.step(f"one\ntwo {ESCAPE}")
+    shown = str(env.render())
+    assert "one\ntwo \\x1b]0;owned\\x07" in shown
+    assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
 def test_links_beside_a_record_are_not_followed(tmp_path: Path, capsys: Any):
     victims = [tmp_path / "one", tmp_path / "two"]
     for victim in victims:

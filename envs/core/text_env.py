@@ -21,6 +21,7 @@ from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.seeding import digest, divide, split_of, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
+from rlvr.envs.core.terminal import printable
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 RESET_OPTIONS = ("index", "split", "level")
@@ -184,11 +185,11 @@ class TextEnv(gym.Env[Any, str]):
         return {"text": text, "image": image}
 
     def render(self) -> Any:
-        """The episode so far, observations and actions in turn; with "rgb_array" the image of the present state."""
+        """The episode so far, with control characters as escapes; with "rgb_array" the image of the present state."""
         if self.render_mode == "rgb_array":
             return self.shown("")["image"]
         marks = ("", "> ")
-        return "\n".join(f"{marks[i % 2]}{text}" for i, text in enumerate(self._transcript))
+        return printable("\n".join(f"{marks[i % 2]}{text}" for i, text in enumerate(self._transcript)))
 
     def close(self) -> None:
         """End what runs for this episode, and for those of all environments that were spawned from this one."""

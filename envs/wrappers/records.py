@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.images import image_of, read_data_url, text_of, url_of
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.core.verdict import Verdict
@@ -147,7 +148,7 @@ class EpisodeRecorder(TextWrapper):
             "truncated": truncated,
         }
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="ascii") as file:
+        with open_plain(self.path, "a") as file:
             file.write(json.dumps(line) + "\n")
 
 
