@@ -11,16 +11,20 @@ the codes and the tags of values that JSON lacks (`pack`).
 
 from __future__ import annotations
 
+import base64
 import json
 import math
+import re
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from rlvr.adapters.bounded_json import TooManyValues, kind_of, read_object
 from rlvr.envs import Verdict
-from rlvr.envs.core.images import data_url, read_data_url
+from rlvr.envs.core.images import DATA_URL, data_url, read_png
 
 VERSION = 1
 PATH, SOCKET_PATH = "/v1", "/v1/ws"
@@ -28,6 +32,14 @@ MAX_FRAME = 16 << 20  # bytes of one message
 MAX_ITEMS = 1024  # items of one request
 MAX_ID = 64  # characters of a request's id
 MAX_UNDER_WAY = 32  # requests of one connection that are not answered yet
+MAX_REQUEST_VALUES = 1 << 16  # values and keys of one request
+MAX_ANSWER_VALUES = 1 << 18  # and of one answer
+MAX_DEPTH = 64  # of a value inside of values
+MAX_BITS = 13_000  # of a whole number: Python reads no more than 4,300 digits
+MAX_IMAGE_PIXELS = 1 << 22  # of one image, height times width
+MAX_PIXELS = 1 << 26  # of all images of one message
+MAX_NUMBER = 1 << 53  # of a request: the largest that every language's JSON tells apart
+MAX_REWARD = 1e6  # the widest range of rewards, on both sides of 0
 
 # Each code of an error, and the HTTP status of an answer that is that error.
 CODES: dict[str, int] = {
@@ -39,6 +51,7 @@ CODES: dict[str, int] = {
     "unknown_session": 404,
     "busy": 409,
     "reset_needed": 409,
+    "stale": 409,
     "too_large": 413,
     "env_error": 500,
     "internal": 500,
@@ -78,33 +91,39 @@ class Refusal(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A well-formed request: its items are dicts of the fields that the operation has, of the right types."""
+    """A well-formed request: its items are dicts of the fields that the operation has, of the right types.
+
+    Attributes:
+        count: of sessions to open.
+        number: greater than those of the requests that this client sent before; None where it does not count.
+        client: a secret of the client's, so that an ``open`` that is sent again opens nothing more; "" for none.
+    """
 
     id: str
     op: str
     items: list[dict[str, Any]]
     count: int = 0
+    number: int | None = None
+    client: str = ""
 
 
 def read_request(data: str | bytes) -> Request:
     """Read one message of a client.
 
     Raises:
-        Refusal: it is none. ``bad_request`` says what is wrong; ``too_large`` is for too many items.
+        Refusal: it is none. ``bad_request`` says what is wrong; ``too_large`` is for too many items or values.
     """
     return parse_request(read_json(data))
 
 
 def read_json(data: str | bytes) -> dict[str, Any]:
-    """The JSON object that a message must be; `Refusal` otherwise."""
+    """The JSON object that a request must be; `Refusal` otherwise."""
     try:
-        record = json.loads(data)
-    except (ValueError, RecursionError) as error:  # a bad encoding and a number of 5,000 digits are ValueErrors too
-        kind = "JSON nested too deeply" if isinstance(error, RecursionError) else f"not JSON: {error}"
-        raise Refusal("bad_request", f"the message is {kind}") from None
-    if not isinstance(record, dict):
-        raise Refusal("bad_request", f"a message is a JSON object, not {_kind(record)}")
-    return record
+        return read_object(data, MAX_REQUEST_VALUES)
+    except TooManyValues:
+        raise Refusal("too_large", f"a request has at most {MAX_REQUEST_VALUES} values, keys included") from None
+    except ValueError as error:  # a bad encoding and a number of 5,000 digits are such too
+        raise Refusal("bad_request", f"the message cannot be read: {error}") from None
 
 
 def id_of(record: Mapping[str, Any]) -> str | None:
@@ -120,14 +139,20 @@ def parse_request(record: dict[str, Any]) -> Request:
         raise Refusal("bad_request", f"id must be a text of 1 to {MAX_ID} characters, which the answer will bear")
     if not isinstance(op, str) or op not in FIELDS:
         raise Refusal("bad_request", f"op must be one of {', '.join(FIELDS)}; got {op!r:.60}")
-    allowed = {"id", "op", "count"} if op == "open" else {"id", "op", "items"}
+    allowed = {"id", "op", "count", "client"} if op == "open" else {"id", "op", "items", "number"}
     if unknown := sorted(record.keys() - allowed):
         raise Refusal("bad_request", f"{op} has no field {unknown[0]!r:.60}")
     if op == "open":
         count = record.get("count", 1)
         if type(count) is not int or not 1 <= count <= MAX_ITEMS:
             raise Refusal("bad_request", f"count must be a whole number from 1 to {MAX_ITEMS}; got {count!r:.60}")
-        return Request(name, op, [], count)
+        client = record.get("client", "")
+        if not isinstance(client, str) or (client and not 16 <= len(client) <= MAX_ID):
+            raise Refusal("bad_request", f"client must be a secret text of 16 to {MAX_ID} characters")
+        return Request(name, op, [], count, client=client)
+    number = record.get("number")
+    if number is not None and (type(number) is not int or not 0 <= number <= MAX_NUMBER):
+        raise Refusal("bad_request", f"number must be a whole number from 0 to {MAX_NUMBER}; got {number!r:.60}")
     items = record.get("items", [] if op == "ping" else None)
     if not isinstance(items, list) or (not items and op != "ping"):
         raise Refusal("bad_request", f"{op} needs items, a list of one object for each session")
@@ -139,7 +164,7 @@ def parse_request(record: dict[str, Any]) -> Request:
         sessions.add(item["session"])
     if len(sessions) < len(items):
         raise Refusal("bad_request", "a session stands in a request at most once")
-    return Request(name, op, items)
+    return Request(name, op, items, number=number)
 
 
 def _check_item(op: str, item: Any) -> None:
@@ -148,22 +173,21 @@ def _check_item(op: str, item: Any) -> None:
     if unknown := sorted(item.keys() - FIELDS[op]):
         raise Refusal("bad_request", f"an item of {op} has no field {unknown[0]!r:.60}")
     if op == "step" and not isinstance(item.get("action"), str):
-        raise Refusal("bad_request", f"an action is the assistant's text; got {_kind(item.get('action'))}")
+        raise Refusal("bad_request", f"an action is the assistant's text; got {kind_of(item.get('action'))}")
     if op == "call" and item.get("name") not in CALLS:
         raise Refusal("bad_request", f"name must be one of {', '.join(CALLS)}; got {item.get('name')!r:.60}")
     if op == "call" and not isinstance(item.get("state", ""), str):
-        raise Refusal("bad_request", f"state is a text that get_state gave; got {_kind(item['state'])}")
+        raise Refusal("bad_request", f"state is a text that get_state gave; got {kind_of(item['state'])}")
     if op == "reset":
         seed, options = item.get("seed"), item.get("options")
         if seed is not None and type(seed) is not int:
-            raise Refusal("bad_request", f"seed must be a whole number or null; got {_kind(seed)}")
+            raise Refusal("bad_request", f"seed must be a whole number or null; got {kind_of(seed)}")
         if options is not None and not isinstance(options, dict):
-            raise Refusal("bad_request", f"options must be an object or null; got {_kind(options)}")
-
-
-def _kind(value: Any) -> str:
-    names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
-    return names.get(type(value), "a number")
+            raise Refusal("bad_request", f"options must be an object or null; got {kind_of(options)}")
+        if type(seed) is int and seed.bit_length() > MAX_BITS:
+            raise Refusal("bad_request", f"seed has more than {MAX_BITS} bits")
+        if options is not None and _deeper(options, 2 * MAX_DEPTH):  # a tag is a level of its own
+            raise Refusal("bad_request", f"options are nested more than {MAX_DEPTH} deep")
 
 
 def write(message: Mapping[str, Any]) -> str:
@@ -171,34 +195,62 @@ def write(message: Mapping[str, Any]) -> str:
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
 
 
+def _deeper(value: Any, depth: int) -> bool:
+    """Whether a JSON value is nested deeper; level by level, for recursion would end before a hostile value does."""
+    level = [value]
+    for _ in range(depth):
+        level = [
+            inner
+            for outer in level
+            if isinstance(outer, dict | list)
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+        if not level:
+            return False
+    return True
+
+
 # values that JSON lacks
 
 
-def pack(value: Any) -> Any:
+def pack(value: Any, room: int = MAX_DEPTH) -> Any:
     """A value in JSON types; what JSON lacks becomes an object of one key: ``{"$tuple": […]}``.
 
     Verdicts, tuples, numbers that are not finite, numpy arrays of numbers, and dicts with other keys than texts come
     back from `unpack` equal and of the same type. A numpy number comes back as Python's, and a subclass of a dict or a
     text as the plain thing.
 
+    Args:
+        value: what is to cross.
+        room: how deep it may be nested.
+
     Raises:
         TypeError: something else, which cannot cross.
     """
     kind = type(value)
-    if kind is str or kind is int or kind is bool or value is None:
+    if kind is str or kind is bool or value is None:
+        return value
+    if kind is int:
+        if value.bit_length() > MAX_BITS:
+            raise TypeError(f"a whole number of {value.bit_length()} bits cannot cross the wire: {MAX_BITS} at most")
         return value
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
+    if not room:
+        raise TypeError(f"what is nested more than {MAX_DEPTH} deep cannot cross the wire")
+    room -= 1
     if kind is Verdict:
-        return {"$verdict": {**value.to_dict(), "reward": pack(value.reward), "parts": pack(dict(value.parts))}}
+        record = value.to_dict()
+        _check_verdict(record)
+        return {"$verdict": pack(record, room)}
     if isinstance(value, dict):
         if all(type(key) is str and key[:1] != "$" for key in value):
-            return {key: pack(inner) for key, inner in value.items()}
-        return {"$dict": [[pack(key), pack(inner)] for key, inner in value.items()]}
+            return {key: pack(inner, room) for key, inner in value.items()}
+        return {"$dict": [[pack(key, room), pack(inner, room)] for key, inner in value.items()]}
     if kind is list:
-        return [pack(inner) for inner in value]
+        return [pack(inner, room) for inner in value]
     if isinstance(value, tuple):
-        return {"$tuple": [pack(inner) for inner in value]}
+        return {"$tuple": [pack(inner, room) for inner in value]}
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
         return {"$image": data_url(value)} if value.size else {"$array": [value.dtype.str, list(value.shape), []]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
@@ -211,42 +263,135 @@ def pack(value: Any) -> Any:
     raise TypeError(f"{kind.__name__} cannot cross the wire: only JSON types, tuples, verdicts and arrays of numbers")
 
 
-def unpack(value: Any) -> Any:
+class Pixels:
+    """How many pixels the images of one message may still have."""
+
+    def __init__(self, left: int = MAX_PIXELS) -> None:
+        self.left = left
+
+    def take(self, height: int, width: int) -> None:
+        """Raise ValueError if they are too many."""
+        self.left -= height * width
+        if height * width > MAX_IMAGE_PIXELS or self.left < 0:
+            raise ValueError(f"an image of {height} x {width} pixels is too large for the wire")
+
+
+def unpack(value: Any, pixels: Pixels | None = None, room: int = MAX_DEPTH) -> Any:
     """What `pack` packed.
 
+    Args:
+        value: of JSON.
+        pixels: what images may have yet; of a message by default.
+        room: how deep it may be nested.
+
     Raises:
-        ValueError: an unknown tag, or a tag with something wrong in it.
+        ImportError: there is an image, and Pillow is missing.
+        ValueError: an unknown tag, or a tag with something wrong in it; too deep, too large, or not finite.
     """
-    if isinstance(value, list):
-        return [unpack(inner) for inner in value]
-    if not isinstance(value, dict):
+    kind = type(value)
+    if kind is float and not math.isfinite(value):  # 1e999
+        raise ValueError("a number is too large")
+    if kind is not dict and kind is not list:
         return value
+    if not room:
+        raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
+    pixels = pixels or Pixels()
+    if kind is list:
+        return [unpack(inner, pixels, room - 1) for inner in value]
     if len(value) == 1:
         ((tag, content),) = value.items()
         if tag[:1] == "$":
             try:
-                return _untagged(tag, content)
-            except (TypeError, ValueError, KeyError, OverflowError) as error:
+                return _untagged(tag, content, pixels, room - 1)
+            except ImportError:
+                raise
+            except Exception as error:  # numpy and Pillow raise what they like about what a stranger wrote
                 raise ValueError(f"{tag!r:.60} is no tag of the wire, or holds something wrong: {error}") from None
-    return {key: unpack(inner) for key, inner in value.items()}
+    return {key: unpack(inner, pixels, room - 1) for key, inner in value.items()}
 
 
-def _untagged(tag: str, content: Any) -> Any:
+_DTYPE = re.compile(r"[<>|=][biuf](?:1|2|4|8|12|16)")
+
+
+def _untagged(tag: str, content: Any, pixels: Pixels, room: int) -> Any:
+    if tag == "$float":
+        if content not in ("nan", "inf", "-inf"):
+            raise ValueError("it must be nan, inf or -inf")
+        return float(content)
+    if tag == "$verdict":
+        return _verdict(unpack(content, pixels, room))
+    if tag == "$image":
+        return _image(content, pixels)
+    if not isinstance(content, list):
+        raise ValueError(f"it must hold a list, not {kind_of(content)}")
     match tag:
-        case "$verdict":
-            return Verdict.from_dict(unpack(content))
         case "$tuple":
-            return tuple(unpack(list(content)))
-        case "$float":
-            return float(content)
-        case "$image":
-            return read_data_url(content)
+            return tuple(unpack(inner, pixels, room) for inner in content)
         case "$dict":
-            return {unpack(key): unpack(inner) for key, inner in content}
+            return _dict([(unpack(key, pixels, room), unpack(inner, pixels, room)) for key, inner in content])
         case "$array":
-            kind, shape, numbers = content
-            dtype = np.dtype(kind)
-            if dtype.kind not in "biuf":
-                raise ValueError(f"an array of {kind}")
-            return np.array(unpack(numbers), dtype=dtype).reshape(shape)
+            return _array(*content)
     raise ValueError("unknown")
+
+
+def _verdict(record: Any) -> Verdict:
+    _check_verdict(record)
+    return Verdict.from_dict(record)
+
+
+def _check_verdict(record: Any) -> None:
+    """Raise TypeError unless these are a verdict's fields, of a verdict's types."""
+    if not isinstance(record, dict) or record.keys() != {"reward", "status", "answer", "reason", "parts"}:
+        raise TypeError("a verdict has reward, status, answer, reason and parts")
+    if not (record["answer"] is None or isinstance(record["answer"], str)):
+        raise TypeError(f"a verdict's answer is a text or null, not {type(record['answer']).__name__}")
+    if not isinstance(record["reason"], str) or not isinstance(record["status"], str):
+        raise TypeError("a verdict's reason and status are texts")
+    if not is_number(record["reward"]) or abs(record["reward"]) > MAX_REWARD:
+        raise TypeError(f"a verdict's reward is a number of at most {MAX_REWARD:g}")
+    parts = record["parts"]
+    if not isinstance(parts, dict) or not all(isinstance(n, str) and is_number(x) for n, x in parts.items()):
+        raise TypeError("a verdict's parts are finite numbers by name")
+
+
+def is_number(value: Any) -> bool:
+    """Whether it is a finite number; truth values are none."""
+    kind = type(value)
+    if kind is int:
+        return True
+    return (kind is float or isinstance(value, np.integer | np.floating)) and math.isfinite(value)
+
+
+def _image(content: Any, pixels: Pixels) -> Any:
+    if not isinstance(content, str) or not content.startswith(DATA_URL):
+        raise ValueError(f"an image is a text that begins with {DATA_URL}")
+    data = base64.b64decode(content[len(DATA_URL) :], validate=True)
+    if len(data) < 24 or data[12:16] != b"IHDR":
+        raise ValueError("not a PNG file")
+    width, height = struct.unpack(">II", data[16:24])
+    pixels.take(height, width)  # before anything is decompressed
+    return read_png(data)
+
+
+def _dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    keys = [key for key, _ in pairs]
+    # Hashes of numbers are no secret: many keys of one hash would be compared with each other.
+    if len(keys) - len({hash(key) for key in keys}) > 64:
+        raise ValueError("its keys collide")
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("it has the same key twice")
+    return found
+
+
+def _array(kind: Any, shape: Any, numbers: Any) -> Any:
+    if not isinstance(kind, str) or not _DTYPE.fullmatch(kind):
+        raise ValueError("its type is none of numbers")
+    if not isinstance(shape, list) or len(shape) > 32 or not all(type(n) is int and 0 <= n < 1 << 40 for n in shape):
+        raise ValueError("its shape is no list of sizes")
+    if not isinstance(numbers, list) or math.prod(shape) != len(numbers):
+        raise ValueError(f"its shape is {shape!r:.60}, and it has not so many numbers")
+    plain = [unpack(number) for number in numbers]
+    if not all(isinstance(number, int | float) for number in plain):
+        raise ValueError("it holds something other than numbers")
+    return np.array(plain, dtype=np.dtype(kind)).reshape(shape)

@@ -1,0 +1,287 @@
+"""A client's connection to `rlvr serve`: requests and their answers, whatever happens to the network or the server."""
+
+from __future__ import annotations
+
+import itertools
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import gymnasium as gym
+
+from rlvr.adapters.answers import (
+    Greeting,
+    checked_range,
+    checked_timeout,
+    error_in,
+    read_answer,
+    read_greeting,
+)
+from rlvr.adapters.bounded_json import read_object
+from rlvr.adapters.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+
+if TYPE_CHECKING:
+    from websockets.sync.client import ClientConnection
+
+SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
+OPEN_SECONDS = 20.0  # for a connection to be made
+CLOSE_SECONDS = 5.0  # for a server to take leave
+SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a step
+MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
+
+
+class RemoteError(gym.error.Error):
+    """The server refused, or what it serves failed.
+
+    Attributes:
+        code: one of `rlvr.adapters.wire.CODES`.
+    """
+
+    def __init__(self, message: str, code: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RemoteError, (str(self), self.code)
+
+
+def error_of(error: Mapping[str, str]) -> Exception:
+    """The exception that stands for an error of the wire."""
+    code, message = str(error.get("code")), str(error.get("message"))
+    match code:
+        case "invalid" | "too_large":
+            return ValueError(message)
+        case "reset_needed":
+            return gym.error.ResetNeeded(message)
+        case "timeout":
+            return TimeoutError(message)
+        case "unauthorised" | "forbidden":
+            return PermissionError(message)
+        case "closing":
+            return ConnectionError(message)
+    return RemoteError(message, code)
+
+
+class Connection:
+    """A connection that is made when it is needed, and made again, once, when it broke.
+
+    A request that was under way when it broke is sent again under its id, and the server carries it out once. Answers
+    to earlier requests, such as one that came after its time, are passed over. All that a server says is checked
+    (`rlvr.adapters.answers`).
+
+    Args:
+        url, token, timeout, reward_range: as in `rlvr.adapters.connect`.
+
+    Raises:
+        ValueError: one of them is none.
+        ConnectionError, PermissionError, RemoteError: as `ask`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        token: str | None,
+        timeout: float | None,
+        reward_range: tuple[float, float] | None = None,
+    ) -> None:
+        self._link: ClientConnection | None = None
+        parts = urlsplit(url)
+        if parts.scheme not in SCHEMES or not parts.hostname:
+            raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
+        if not 0 <= (parts.port or 0) < 1 << 16 or not url.isascii() or not url.isprintable() or " " in url:
+            raise ValueError(f"url must be an address of printable ASCII, got {url!r}")
+        if token and not (token.isascii() and token.isprintable() and " " not in token):
+            raise ValueError("a token has printable ASCII characters alone, without spaces")
+        self.url = url
+        self._address = f"{SCHEMES[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}{SOCKET_PATH}"
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
+        self._lock = threading.Lock()
+        self._client, self._numbers = secrets.token_hex(16), itertools.count()
+        self._greeting: Greeting | None = None
+        with self._lock:
+            self._connected()
+
+    @property
+    def greeting(self) -> Greeting:
+        """What the server said of itself when the connection was made last."""
+        assert self._greeting is not None, "there was one, or __init__ raised"
+        return self._greeting
+
+    @property
+    def timeout(self) -> float | None:
+        limit = self.greeting.timeout
+        return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
+
+    def open(self, count: int) -> list[str]:
+        """The names of so many new sessions; raises as `ask`."""
+        return self._ask("open", [], count, self.timeout)
+
+    def ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What became of each item: its fields, with values unpacked, or an ``error``.
+
+        Raises:
+            ValueError, ResetNeeded, TimeoutError, PermissionError, RemoteError: the server refused all of it.
+            ConnectionError: the server is gone, or was restarted, or says what the wire does not allow.
+            ImportError: an answer has an image, and Pillow is missing.
+        """
+        return self._ask(op, items, len(items), self.timeout)
+
+    def leave(self, sessions: list[str]) -> None:
+        """End the sessions, and the connection; nothing is raised, for the server ends them by itself too."""
+        if sessions:
+            with suppress(Exception):
+                self._ask("close", [{"session": session} for session in sessions], len(sessions), CLOSE_SECONDS)
+        self.close()
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def __del__(self) -> None:
+        # Whoever forgets an environment is gone for the server too. No closing handshake: nothing may wait in here.
+        with suppress(Exception):
+            if self._link is not None:
+                self._link.socket.shutdown(socket.SHUT_RDWR)
+
+    def _ask(self, op: str, items: list[dict[str, Any]], count: int, limit: float | None) -> list[Any]:
+        with self._lock:
+            number = next(self._numbers)
+            message: dict[str, Any] = {"id": f"{self._client}-{number}", "op": op}
+            message |= {"count": count} if op == "open" else {"items": items}
+            if self.greeting.numbered:
+                message |= {"client": self._client} if op == "open" else {"number": number}
+            text = write(message)
+            if len(text) > self.greeting.frame:
+                raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
+            answer = self._exchange(number, text, limit)
+            try:
+                error = error_in(answer)
+                if error is None:
+                    return read_answer(answer, op, items, count, self.greeting)
+            except ValueError as wrong:
+                self._drop()
+                raise ConnectionError(f"{self.url} sent what the wire does not allow: {wrong}") from None
+        raise error_of(error)
+
+    def _exchange(self, number: int, text: str, limit: float | None) -> dict[str, Any]:
+        for last in (False, True):
+            link = self._connected()
+            try:
+                link.send(text)
+                return self._received(link, number, limit)
+            except TimeoutError:
+                self._drop()  # else the server would keep what nobody waits for
+                raise TimeoutError(f"{self.url} did not answer within {limit:g} s") from None
+            except WrongMessage as error:
+                self._drop()
+                raise ConnectionError(f"{self.url} sent what the wire does not allow: {error}") from None
+            except Exception as error:  # the library's own exceptions, and those of a socket
+                self._drop()
+                if last:
+                    raise ConnectionError(f"the connection to {self.url} was lost twice: {error}") from error
+        raise AssertionError("unreachable")
+
+    def _received(self, link: ClientConnection, number: int, limit: float | None) -> dict[str, Any]:
+        until = None if limit is None else time.monotonic() + limit
+        for _ in range(MAX_PASSED_OVER):
+            left = None if until is None else until - time.monotonic()
+            if left is not None and left <= 0:
+                raise TimeoutError
+            message = _message(link.recv(left))
+            name = message.get("id")
+            if name == f"{self._client}-{number}" or (name is None and "error" in message):
+                return message
+            if not self._was_asked(name, number):
+                raise WrongMessage(f"an answer to {name!r:.60}, which was not asked")
+        raise WrongMessage(f"{MAX_PASSED_OVER} answers to earlier requests")
+
+    def _was_asked(self, name: Any, number: int) -> bool:
+        if not isinstance(name, str):
+            return False
+        client, _, earlier = name.partition("-")
+        return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) < number
+
+    def _connected(self) -> ClientConnection:
+        if self._link is not None:
+            return self._link
+        link = self._open()
+        before = self._greeting
+        try:
+            message = _message(link.recv(OPEN_SECONDS))
+            error = error_in(message)
+            if error is None:
+                self._greeting = read_greeting(message, self._range)
+        except TimeoutError:
+            _close(link)
+            raise ConnectionError(f"{self.url} did not say who it is within {OPEN_SECONDS:g} s") from None
+        except (WrongMessage, ValueError) as wrong:
+            _close(link)
+            raise ConnectionError(f"{self.url} is no server of this wire: {wrong}") from None
+        except Exception as lost:
+            _close(link)
+            raise ConnectionError(f"the connection to {self.url} was lost at its beginning: {lost}") from lost
+        except BaseException:  # Ctrl-C
+            _close(link)
+            raise
+        if error is not None:
+            _close(link)
+            raise error_of(error)
+        self._link = link
+        if before is not None and before.instance != self.greeting.instance:
+            raise ConnectionResetError(
+                f"the server at {self.url} was restarted, and the episodes there are lost: call reset()"
+            )
+        return link
+
+    def _open(self) -> ClientConnection:
+        try:
+            from websockets.exceptions import InvalidStatus
+            from websockets.sync.client import connect as open_socket
+        except ImportError as error:
+            raise ImportError('a remote environment needs websockets: pip install "rlvr[serve]"') from error
+        try:
+            opened = open_socket(
+                self._address,
+                additional_headers=self._headers,
+                compression=None,
+                max_size=MAX_FRAME,
+                open_timeout=OPEN_SECONDS,
+                close_timeout=2.0,
+                proxy=None,
+            )
+            return opened.__enter__()  # the way that its versions share; `_drop` is its end
+        except InvalidStatus as refused:
+            status, said = refused.response.status_code, refused.response.body or b""
+        except Exception as error:
+            raise ConnectionError(f"there is no server at {self.url}: {error}") from error
+        found = None
+        with suppress(WrongMessage, ValueError):
+            found = error_in(_message(bytes(said)))
+        raise ConnectionError(f"{self.url} answered {status}: {said[:200]!r}") if found is None else error_of(found)
+
+    def _drop(self) -> None:
+        link, self._link = self._link, None
+        if link is not None:
+            _close(link)
+
+
+class WrongMessage(Exception):
+    """A server's message is none."""
+
+
+def _close(link: ClientConnection) -> None:
+    with suppress(Exception):  # it may be broken in any way
+        link.close()
+
+
+def _message(data: str | bytes) -> dict[str, Any]:
+    try:
+        return read_object(data, MAX_ANSWER_VALUES)
+    except ValueError as error:
+        raise WrongMessage(f"a message that cannot be read: {error}") from None

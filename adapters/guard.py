@@ -1,0 +1,85 @@
+"""Who may talk to a server of ours, and what it may say about the machine it runs on. No network in here.
+
+A web page can have its reader's browser send requests to a server on the reader's machine. The browser names the page
+in ``Origin``, and in ``Host`` the name that the page was loaded from: with DNS rebinding, a name of the attacker's that
+now leads to 127.0.0.1. Programs send no ``Origin``, and name in ``Host`` the address that they were given.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Collection, Mapping
+
+# An absolute path, of POSIX or Windows, in quotes or bare; an address with a scheme is none.
+_QUOTED = re.compile(r"""(?P<quote>['"])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[^'"\n]{1,4096}(?P=quote)""")
+_BARE = re.compile(r"""(?<![\w/:.\\])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[\w.+@~%=-][^\s'"<>|:;,()\[\]{}]*""")
+HIDDEN = "<path>"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def wrong_origin(headers: Mapping[str, str]) -> str:
+    """Why a request may come from a web page; "" if it cannot. The names of headers are in lower case."""
+    if "origin" in headers:
+        return "requests of web pages, which bear an Origin, are not served"
+    return ""
+
+
+def wrong_host(headers: Mapping[str, str], address: str, names: Collection[str] = ()) -> str:
+    """Why the ``Host`` of a request is none of this server's; "" if it is one.
+
+    Args:
+        headers: of the request, names in lower case.
+        address: where the connection arrived, an IP address. At one that only this machine can reach, ``Host`` must
+            name such an address too.
+        names: others that the server goes by. With any, they are asked for wherever the connection arrived.
+    """
+    local = is_loopback(address)
+    if not local and not names:
+        return ""
+    name = _without_port(headers.get("host", "")).lower()
+    if name in {known.lower() for known in names} or (local and is_loopback(name)):
+        return ""
+    return f"the Host {name!r:.100} is no name of this server"
+
+
+def _without_port(host: str) -> str:
+    """``[::1]:80`` is ``::1``, and ``a:80`` is ``a``."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    return host.partition(":")[0]
+
+
+def bears_key(headers: Mapping[str, str], key: str) -> bool:
+    """Whether a request has ``Authorization: Bearer <key>``; the time it takes does not depend on what is wrong."""
+    scheme, _, given = headers.get("authorization", "").partition(" ")
+    same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), key.encode())
+    return same and scheme.lower() == "bearer"
+
+
+def without_paths(message: str) -> str:
+    """An error's message for others: paths of this machine are left out, control characters are shown as escapes."""
+    for root in _roots():
+        message = re.sub(re.escape(root) + r"""[^\s'"<>|:;,()\[\]{}]*""", HIDDEN, message)
+    message = _QUOTED.sub(rf"\g<quote>{HIDDEN}\g<quote>", message)
+    message = _BARE.sub(HIDDEN, message)
+    return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)
+
+
+def _roots() -> list[str]:
+    """Folders whose names may have spaces, which the patterns take for the end of a path; the longest first."""
+    roots = {os.getcwd(), os.path.expanduser("~"), tempfile.gettempdir(), sys.prefix, os.path.dirname(__file__)}
+    return sorted((root for root in roots if len(root) > 2), key=len, reverse=True)
