@@ -82,7 +82,7 @@ def _or_none(check: Check) -> Check:
 
 
 def _seconds(value: Any) -> bool:
-    return is_number(value) and 0 < value <= MAX_SECONDS
+    return is_number(value) and bool(0 < value <= MAX_SECONDS)
 
 
 def _flag(value: Any) -> bool:
@@ -92,7 +92,7 @@ def _flag(value: Any) -> bool:
 def _image(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != 3 or not all(type(n) is int and n > 0 for n in value):
         return False
-    return value[2] == 3 and value[0] * value[1] <= MAX_IMAGE_PIXELS
+    return bool(value[2] == 3 and value[0] * value[1] <= MAX_IMAGE_PIXELS)
 
 
 def _rewards(value: Any) -> bool:

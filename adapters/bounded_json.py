@@ -34,8 +34,7 @@ def read_object(data: str | bytes, most_values: int) -> dict[str, Any]:
         ValueError: it is no JSON object, or nested so deeply that it cannot be parsed.
     """
     text = data.decode("utf-8") if isinstance(data, bytes | bytearray) else data
-    if _marks(text, 0, len(text)) > most_values:
-        _count(text, most_values)
+    check_count(text, most_values)
     try:
         record = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
     except RecursionError:
@@ -51,6 +50,12 @@ def kind_of(value: Any) -> str:
     """What a JSON value is, in words."""
     names = {dict: "an object", list: "a list", str: "a text", bool: "a truth value", type(None): "null"}
     return names.get(type(value), "a number")
+
+
+def check_count(text: str, most: int) -> None:
+    """Raise `TooManyValues` if JSON has more values and keys."""
+    if _marks(text, 0, len(text)) > most:  # marks inside of texts too: only then is it worth to look closer
+        _count(text, most)
 
 
 def _marks(text: str, start: int, end: int) -> int:

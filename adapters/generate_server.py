@@ -15,6 +15,7 @@ of the sampled token alone. A setting that the sampler does not have is refused,
 from __future__ import annotations
 
 import itertools
+import logging
 import math
 import queue
 import threading
@@ -24,6 +25,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from rlvr.adapters.guard import without_paths
 from rlvr.adapters.loopback import LoopbackServer, Refusal, Request
 from rlvr.agents.tiny import MISSING_EXTRA
 
@@ -37,6 +39,7 @@ PATH = "/inference/v1/generate"
 DEFAULT_TOKENS = 16  # vLLM's
 MOST_CHOICES = 256
 ANSWER_SECONDS = 3_600.0
+log = logging.getLogger("rlvr.generate_server")
 # What the sampler does, and what changes nothing here.
 KNOWN = {"max_tokens", "temperature", "top_p", "top_k", "seed", "n", "stop_token_ids", "ignore_eos", "logprobs"}
 WITHOUT_EFFECT = {"skip_special_tokens", "spaces_between_special_tokens", "detokenize", "output_kind", "flat_logprobs"}
@@ -67,6 +70,7 @@ class GenerateServer:
 
     Attributes:
         url: of the server, without ``/v1``.
+        api_key: what requests must bear, as ``Authorization: Bearer …``; None for nothing.
         version: how often the weights were changed (`paused`); each answer names its own as ``policy_version``.
 
     Args:
@@ -76,7 +80,8 @@ class GenerateServer:
         name: of the model, as ``/v1/models`` lists it; requests for another are refused.
         rows: at most so many sequences are sampled at once.
         seed: of requests that name none.
-        api_key: asked for in every request; None asks for none.
+        api_key: asked for in every request but ``GET /health``; by default a new secret one. None asks for none, and
+            lets every user of the machine sample.
         port: 0 takes a free one.
 
     Raises:
@@ -93,14 +98,14 @@ class GenerateServer:
         name: str = "rlvr",
         rows: int = 64,
         seed: int = 0,
-        api_key: str | None = None,
+        api_key: str | None = "",
         port: int = 0,
     ) -> None:
         config = model.config.get_text_config()
         longest = max_length or getattr(config, "max_position_embeddings", None)
         if longest is None or longest < 2 or rows < 1:
             raise ValueError(f"max_length={longest} must be at least 2, and rows={rows} at least 1")
-        self.model, self.name, self.api_key = model, name, api_key
+        self.model, self.name = model, name
         self.end_ids, self.max_length, self.rows, self.seed = frozenset(end_ids), int(longest), rows, seed
         self.vocabulary = int(config.vocab_size)
         self.version = 0
@@ -110,8 +115,10 @@ class GenerateServer:
         self._closed = False
         self._sampler = threading.Thread(target=self._work, name="generate server: sampler", daemon=True)
         self._sampler.start()
-        self._server = LoopbackServer(self._answer, port=port, name="generate server")
-        self.url = self._server.url
+        self._server = LoopbackServer(
+            self._answer, port=port, name="generate server", key=api_key, open_paths=["/health"]
+        )
+        self.url, self.api_key = self._server.url, self._server.key
 
     def __enter__(self) -> GenerateServer:
         return self
@@ -136,8 +143,6 @@ class GenerateServer:
     # requests
 
     def _answer(self, request: Request) -> dict[str, Any]:
-        if self.api_key is not None and not request.has_key(self.api_key):
-            raise Refusal(401, "the request does not bear this server's key")
         match request.method, request.path:
             case "GET", "/health":
                 return {}
@@ -211,8 +216,10 @@ class GenerateServer:
                 prompts, limits = [job.prompt for job in jobs], [job.limit for job in jobs]
                 replies = sample(self.model, prompts, limits, noise, ends, sampling)
         except Exception as error:  # each request hears of it; the server goes on
+            log.exception("sampling failed")
+            reason = without_paths(f"sampling failed: {type(error).__name__}: {error}")
             for job in jobs:
-                job.done.set_exception(error)
+                job.done.set_exception(Refusal(500, reason))
             return
         for job, (ids, logprobs) in zip(jobs, replies, strict=True):
             job.done.set_result((ids, logprobs, version))

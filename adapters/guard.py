@@ -73,7 +73,7 @@ def bears_key(headers: Mapping[str, str], key: str) -> bool:
 def without_paths(message: str) -> str:
     """An error's message for others: paths of this machine are left out, control characters are shown as escapes."""
     for root in _roots():
-        message = re.sub(re.escape(root) + r"""[^\s'"<>|:;,()\[\]{}]*""", HIDDEN, message)
+        message = re.sub("(?:file://)?" + re.escape(root) + r"""[^\s'"<>|:;,()\[\]{}]*""", HIDDEN, message)
     message = _QUOTED.sub(rf"\g<quote>{HIDDEN}\g<quote>", message)
     message = _BARE.sub(HIDDEN, message)
     return "".join(c if c.isprintable() or c == "\n" else ascii(c)[1:-1] for c in message)

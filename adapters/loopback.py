@@ -1,18 +1,31 @@
-"""A small HTTP server for this machine alone: JSON in, JSON or server-sent events out, nothing left after it."""
+"""A small HTTP server for this machine alone: JSON in, JSON or server-sent events out, nothing left after it.
+
+Other users of the machine and the pages in its browsers can reach a port of the loopback too. So a request must bear
+the server's key, must not bear an ``Origin``, and must name the loopback in ``Host`` (`rlvr.adapters.guard`). All of
+this is looked at before its body is read.
+"""
 
 from __future__ import annotations
 
-import hmac
 import json
+import logging
+import secrets
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import nullcontext, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
+from rlvr.adapters.bounded_json import TooManyValues, read_object
+from rlvr.adapters.guard import bears_key, wrong_host, wrong_origin
+
 MAX_BODY = 64 * 2**20
+MAX_VALUES = 1 << 20  # of a body
+MAX_CONNECTIONS = 512
+LARGE_BODY = 1 << 20  # bytes; of such bodies two are read at a time
+log = logging.getLogger("rlvr.loopback")
 IDLE_SECONDS = 60.0  # a connection that says nothing for so long is closed
 
 
@@ -26,8 +39,7 @@ class Request(NamedTuple):
 
     def has_key(self, key: str) -> bool:
         """Whether it bears this key, as ``Authorization: Bearer …``."""
-        given = self.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        return hmac.compare_digest(given.encode(), key.encode())
+        return bears_key(self.headers, key)
 
 
 class Refusal(Exception):
@@ -51,19 +63,44 @@ class LoopbackServer:
 
     Attributes:
         url: where it listens, without a slash at the end.
+        key: what requests must bear; None where ``admit`` or nobody asks for one.
 
     Args:
-        answer: from a request to its answer; raises `Refusal` for an error. Any other exception is a 500.
+        answer: from a request to its answer; raises `Refusal` for an error. Any other exception is a 500, which says
+            its kind alone: its words may name what is on this machine.
         port: 0 takes a free one.
         name: of its threads.
+        key: by default a new secret one, for the client that the server is made for; None asks for none.
+        admit: looks at a request without its body, before the body is read; raises `Refusal`.
+        open_paths: what may be asked by GET without a key, such as a health check.
     """
 
-    def __init__(self, answer: Callable[[Request], Answer], *, port: int = 0, name: str = "loopback") -> None:
+    def __init__(
+        self,
+        answer: Callable[[Request], Answer],
+        *,
+        port: int = 0,
+        name: str = "loopback",
+        key: str | None = "",
+        admit: Callable[[Request], None] | None = None,
+        open_paths: Collection[str] = (),
+    ) -> None:
+        self.key = secrets.token_urlsafe(24) if key == "" else key
+        self._admit, self._open_paths = admit, frozenset(open_paths)
         self._server = _Server(("127.0.0.1", port), _Handler)
-        self._server.answer = answer
+        self._server.answer, self._server.admit = answer, self._check
         self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name=name, daemon=True)
         self._thread.start()
+
+    def _check(self, request: Request) -> None:
+        if wrong := wrong_origin(request.headers) or wrong_host(request.headers, "127.0.0.1"):
+            raise Refusal(403, wrong)
+        is_open = request.method == "GET" and request.path in self._open_paths
+        if self.key is not None and not is_open and not bears_key(request.headers, self.key):
+            raise Refusal(401, "the request does not bear this server's key: send 'Authorization: Bearer <key>'")
+        if self._admit is not None:
+            self._admit(request)
 
     def close(self, grace: float = 5.0) -> None:
         """Stop listening, cut the connections, and wait for their threads for so many seconds at most."""
@@ -77,11 +114,18 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
     answer: Callable[[Request], Answer]
+    admit: Callable[[Request], None]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
+        self.large = threading.BoundedSemaphore(2)
         self._open: dict[threading.Thread, Any] = {}
         self._lock = threading.Lock()
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether there is room for one more connection."""
+        with self._lock:
+            return len(self._open) < MAX_CONNECTIONS
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         thread = threading.current_thread()
@@ -114,40 +158,42 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def do_GET(self) -> None:
-        self._respond({})
+        self._respond(dict)
 
     def do_POST(self) -> None:
+        self._respond(self._read)
+
+    def _read(self) -> dict[str, Any]:
+        length = self.headers.get("Content-Length", "")
+        if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
+            raise Refusal(411, "the request names no Content-Length, or is sent in chunks")
+        if len(length) > 12 or int(length) > MAX_BODY:
+            raise Refusal(413, f"a body has at most {MAX_BODY} bytes")
+        with self.server.large if int(length) > LARGE_BODY else nullcontext():
+            try:
+                return read_object(self.rfile.read(int(length)), MAX_VALUES)
+            except TooManyValues:
+                raise Refusal(413, f"a body has at most {MAX_VALUES} values, keys included") from None
+            except ValueError as error:
+                raise Refusal(400, f"the body cannot be read: {error}") from None
+
+    def _respond(self, body: Callable[[], dict[str, Any]]) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.command, self.path.partition("?")[0], headers, {})
         try:
-            body = self._read()
+            self.server.admit(request)
+            request = request._replace(body=body())
         except Refusal as refusal:
             self.close_connection = True  # the body was not read
             self._send(refusal.status, refusal.body())
             return
-        self._respond(body)
-
-    def _read(self) -> dict[str, Any]:
-        length = self.headers.get("Content-Length", "")
-        if not length.isdecimal():
-            raise Refusal(411, "the request names no Content-Length")
-        if int(length) > MAX_BODY:
-            raise Refusal(413, f"a body has at most {MAX_BODY} bytes")
         try:
-            body = json.loads(self.rfile.read(int(length)))
-        except (ValueError, RecursionError) as error:
-            raise Refusal(400, f"the body is not JSON: {error}") from error
-        if not isinstance(body, dict):
-            raise Refusal(400, "the body is not a JSON object")
-        return body
-
-    def _respond(self, body: dict[str, Any]) -> None:
-        headers = {name.lower(): value for name, value in self.headers.items()}
-        path = self.path.partition("?")[0]
-        try:
-            answer = self.server.answer(Request(self.command, path, headers, body))
+            answer = self.server.answer(request)
         except Refusal as refusal:
             self._send(refusal.status, refusal.body())
         except Exception as error:
-            self._send(500, Refusal(500, f"{type(error).__name__}: {error}").body())
+            log.exception("a request failed")
+            self._send(500, Refusal(500, f"the server failed: {type(error).__name__}; its log says more").body())
         else:
             if isinstance(answer, dict):
                 self._send(200, answer)

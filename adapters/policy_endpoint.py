@@ -144,7 +144,7 @@ class PolicyEndpoint:
             raise ValueError(f"reply_timeout must be above 0, got {reply_timeout}")
         self.reply_timeout = reply_timeout
         self._sessions: dict[str, EndpointSession] = {}
-        self._server = LoopbackServer(self._answer, port=port, name="policy endpoint")
+        self._server = LoopbackServer(self._answer, port=port, name="policy endpoint", key=None, admit=self._admit)
         self.url = self._server.url
 
     def __enter__(self) -> PolicyEndpoint:
@@ -170,11 +170,17 @@ class PolicyEndpoint:
             self.end(session)
         self._server.close()
 
+    def _admit(self, request: Request) -> None:
+        """Each session has a key of its own."""
+        session = self._sessions.get(request.path.strip("/").partition("/")[0])
+        if session is None or not request.has_key(session.api_key):
+            raise Refusal(401, "no such session, or not its key")
+
     def _answer(self, request: Request) -> Answer:
         name, _, path = request.path.strip("/").partition("/")
         session = self._sessions.get(name)
-        if session is None or not request.has_key(session.api_key):
-            raise Refusal(401, "no such session, or not its key")
+        if session is None:
+            raise Refusal(410, "this session is over")
         if (request.method, path) == ("GET", "v1/models"):
             return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "rlvr"}]}
         if (request.method, path) != ("POST", "v1/chat/completions"):

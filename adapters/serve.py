@@ -9,21 +9,23 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-import ipaddress
 import logging
 import os
 import secrets
 import socket
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Collection
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Dict
 
+from rlvr.adapters.bounded_json import TooManyValues, check_count
+from rlvr.adapters.guard import bears_key, is_loopback, wrong_host, wrong_origin
 from rlvr.adapters.sessions import Sessions
 from rlvr.adapters.wire import (
     CODES,
+    MAX_ANSWER_VALUES,
     MAX_FRAME,
     MAX_ITEMS,
     MAX_UNDER_WAY,
@@ -31,6 +33,7 @@ from rlvr.adapters.wire import (
     SOCKET_PATH,
     VERSION,
     Refusal,
+    Request,
     id_of,
     parse_request,
     read_json,
@@ -41,7 +44,7 @@ from rlvr.envs.core.images import text_space
 if TYPE_CHECKING:
     import uvicorn
     from starlette.applications import Starlette
-    from starlette.datastructures import Headers
+    from starlette.requests import HTTPConnection
     from starlette.requests import Request as HTTPRequest
     from starlette.responses import Response
     from starlette.websockets import WebSocket
@@ -49,6 +52,8 @@ if TYPE_CHECKING:
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
 MIN_TOKEN = 16  # characters
+SMALL = 1 << 16  # bytes of a message that is read in the event loop
+MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
 SHUTDOWN_SECONDS = 3
 MISSING = 'serving needs {}: pip install "rlvr[serve]"'
 log = logging.getLogger("rlvr.serve")
@@ -61,12 +66,16 @@ class Face:
         sessions: what is served.
         token: what every request must bear, or "" for none.
         max_connections: WebSockets at once.
+        hosts: names that the server goes by, beside those of the loopback.
     """
 
-    def __init__(self, sessions: Sessions, token: str, max_connections: int) -> None:
+    def __init__(self, sessions: Sessions, token: str, max_connections: int, hosts: Collection[str] = ()) -> None:
         self.sessions = sessions
+        self._hosts = frozenset(hosts)
+        self._held = 0
+        self._readers = ThreadPoolExecutor(2, "rlvr-serve-read")  # large messages, away from the event loop
         self.instance = secrets.token_hex(8)  # tells a client that the server it knew is gone
-        self._token = token.encode()
+        self._token = token
         self._max_connections = max_connections
         self._connections = 0
         self._posts = 0
@@ -83,6 +92,7 @@ class Face:
             "image": list(space["image"].shape or ()) if isinstance(space, Dict) else None,
             "action_length": sessions.first.action_space.max_length,  # type: ignore[attr-defined]
             "render_mode": sessions.first.render_mode,
+            "rewards": list(sessions.rewards),
         }
         limits: dict[str, Any] = {
             "frame": MAX_FRAME,
@@ -91,44 +101,62 @@ class Face:
             "sessions": sessions.limit,
         }
         limits |= {"ttl": sessions.ttl, "timeout": sessions.timeout}  # seconds
-        told = {"version": VERSION, "instance": self.instance, "expert": sessions.expert, "limits": limits}
+        told = {
+            "version": VERSION,
+            "instance": self.instance,
+            "expert": sessions.expert,
+            "limits": limits,
+            "numbered": True,
+        }
         return {"hello": {**told, "env": env}}
 
     async def answer(self, data: str | bytes, owner: object | None) -> dict[str, Any]:
         """The answer to a message, whatever it is."""
-        name: Any = None
+        weight = len(data) if len(data) > SMALL else 0
+        if self._held + weight > MAX_HELD:
+            return {"id": None, **self._too_much().to_dict()}
+        self._held += weight
+        name: list[str | None] = [None]
         try:
-            record = read_json(data)
-            name = id_of(record)
-            request = parse_request(record)
+            if weight:
+                request = await asyncio.get_running_loop().run_in_executor(self._readers, _read, data, name)
+            else:
+                request = _read(data, name)
             if request.op == "open":
-                return {"id": name, "sessions": self.sessions.open(request.count, owner)}
-            return {"id": name, "results": await self.sessions.play(request, owner)}
+                return {"id": request.id, "sessions": await self.sessions.open(request, owner)}
+            return {"id": request.id, "results": await self.sessions.play(request, owner)}
         except Refusal as refusal:
-            return {"id": name, **refusal.to_dict()}
+            return {"id": name[0], **refusal.to_dict()}
         except Exception:
             log.exception("a request failed")
-            return {"id": name, **Refusal("internal", "the server made a mistake; its log says which").to_dict()}
+            return {"id": name[0], **Refusal("internal", "the server made a mistake; its log says which").to_dict()}
+        finally:
+            self._held -= weight
+
+    def _too_much(self) -> Refusal:
+        return Refusal("overloaded", f"large messages of {self._held} bytes are under way: try later")
+
+    def shutdown(self) -> None:
+        """End the sessions, and the threads."""
+        self.sessions.shutdown()
+        self._readers.shutdown(wait=False, cancel_futures=True)
 
     # who may come in
 
-    def refused(self, headers: Headers) -> Refusal | None:
+    def refused(self, connection: HTTPConnection) -> Refusal | None:
         """Why a request may not come in; None if it may."""
-        if "origin" in headers:  # only browsers say it, and any web page could have its browser ask a local server
-            return Refusal("forbidden", "requests of web pages, which bear an Origin, are not served")
-        if self._token:
-            given = headers.get("authorization", "")
-            scheme, _, token = given.partition(" ")
-            same = hmac.compare_digest(token.strip().encode("utf-8", "surrogateescape"), self._token)
-            if not same or scheme.lower() != "bearer":
-                return Refusal("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
+        headers, arrived = connection.headers, connection.scope.get("server") or ("", None)
+        if wrong := wrong_origin(headers) or wrong_host(headers, arrived[0], self._hosts):
+            return Refusal("forbidden", wrong)
+        if self._token and not bears_key(headers, self._token):
+            return Refusal("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
         return None
 
     # WebSocket
 
     async def socket(self, socket: WebSocket) -> None:
         """One connection, to its end."""
-        refusal = self.refused(socket.headers)
+        refusal = self.refused(socket)
         if refusal is None and self._connections >= self._max_connections:
             refusal = Refusal("full", f"there are {self._connections} connections already: try later")
         if refusal is not None:
@@ -182,15 +210,14 @@ class Face:
 
     async def post(self, request: HTTPRequest) -> Response:
         """One request in the body of a POST."""
-        refusal = self.refused(request.headers)
+        refusal = self.refused(request)
         if refusal is None and self._posts >= self._max_connections:
             refusal = Refusal("overloaded", f"{self._posts} requests are under way: try later")
         if refusal is not None:
             return _response({"id": None, **refusal.to_dict()})
         self._posts += 1
         try:
-            data = await self._body(request)
-            return _response(await self.answer(data, None))
+            return _response(await self.answer(await self._body(request), None))
         except Refusal as late:
             return _response({"id": None, **late.to_dict()})
         finally:
@@ -201,26 +228,41 @@ class Face:
         try:
             async with asyncio.timeout(PATIENCE):
                 async for part in request.stream():
+                    if self._held + len(part) > MAX_HELD:
+                        raise self._too_much()
+                    self._held += len(part)
                     data += part
                     if len(data) > MAX_FRAME:
                         raise Refusal("too_large", f"a message has at most {MAX_FRAME} bytes")
         except TimeoutError:
             raise Refusal("bad_request", f"the request did not arrive within {PATIENCE:g} s") from None
+        finally:
+            self._held -= len(data)
         return bytes(data)
 
     async def get(self, request: HTTPRequest) -> Response:
-        refusal = self.refused(request.headers)
+        refusal = self.refused(request)
         return _response(self.hello() if refusal is None else {"id": None, **refusal.to_dict()})
 
     async def health(self, request: HTTPRequest) -> Response:
         """For whoever watches over processes: no token, and nothing to learn."""
+        arrived = request.scope.get("server") or ("", None)
+        if wrong := wrong_origin(request.headers) or wrong_host(request.headers, arrived[0], self._hosts):
+            return _response({"id": None, **Refusal("forbidden", wrong).to_dict()})
         return _response({"status": "ok"})
+
+
+def _read(data: str | bytes, name: list[str | None]) -> Request:
+    """The request in a message; its id is put into ``name`` as soon as it is known."""
+    record = read_json(data)
+    name[0] = id_of(record)
+    return parse_request(record)
 
 
 def _overloaded(data: str | bytes) -> dict[str, Any]:
     name = None
     with contextlib.suppress(Refusal):
-        name = id_of(read_json(data))
+        name = id_of(read_json(data)) if len(data) <= SMALL else None
     refusal = Refusal("overloaded", f"{MAX_UNDER_WAY} requests of this connection wait for answers: take one first")
     return {"id": name, **refusal.to_dict()}
 
@@ -231,10 +273,16 @@ def _plain(value: Any) -> int | str | None:
 
 def _fitting(message: dict[str, Any]) -> str:
     text = write(message)
-    if len(text) <= MAX_FRAME:
-        return text
-    refusal = Refusal("too_large", f"the answer has {len(text)} bytes, over {MAX_FRAME}: ask for fewer at once")
-    return write({"id": message.get("id"), **refusal.to_dict()})
+    if len(text) > MAX_FRAME:
+        what = f"{len(text)} bytes, over {MAX_FRAME}"
+    else:
+        try:
+            check_count(text, MAX_ANSWER_VALUES)
+        except TooManyValues:
+            what = f"more than {MAX_ANSWER_VALUES} values"
+        else:
+            return text
+    return write({"id": message.get("id"), **Refusal("too_large", f"the answer has {what}: ask for fewer").to_dict()})
 
 
 def _response(message: dict[str, Any]) -> Response:
@@ -264,7 +312,7 @@ def application(face: Face) -> Starlette:
             yield
         finally:
             sweeping.cancel()
-            sessions.shutdown()
+            face.shutdown()
 
     async def unknown(request: HTTPRequest, error: Exception) -> Response:
         refusal = Refusal("not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET /health")
@@ -294,6 +342,8 @@ class Server:
         settings: given to ``gym.make``.
         host, port: where; port 0 takes any that is free.
         token: what clients must show; needed unless the host is this machine's loopback.
+        hosts: names that clients may call the server by in ``Host``. Where a connection arrives at the loopback, names
+            of the loopback are allowed as well; elsewhere any name is, unless some are given.
         others: as for `rlvr.adapters.sessions.Sessions`.
 
     Raises:
@@ -310,9 +360,10 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         token: str | None = None,
+        hosts: Collection[str] = (),
         **others: Any,
     ) -> None:
-        if not token and not loopback(host):
+        if not token and not is_loopback(host):
             raise ValueError(f"{host} can be reached by others: give a token, or serve at 127.0.0.1")
         if token and (len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token):
             raise ValueError(f"a token has {MIN_TOKEN} characters at least, printable ASCII without spaces")
@@ -331,7 +382,7 @@ class Server:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self._uvicorn: uvicorn.Server = uvicorn.Server(
             uvicorn.Config(
-                application(Face(self.sessions, token or "", 2 * self.sessions.limit + 16)),
+                application(Face(self.sessions, token or "", 2 * self.sessions.limit + 16, hosts)),
                 log_level="warning",
                 access_log=False,
                 http="h11",
@@ -382,13 +433,3 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
-
-
-def loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

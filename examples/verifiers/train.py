@@ -13,6 +13,7 @@ import argparse
 import asyncio
 import itertools
 import json
+import os
 import platform
 from collections.abc import Iterator, Sequence
 from importlib import metadata
@@ -35,6 +36,7 @@ ENV = "rlvr/Calculator-v0"
 PRESET = PRESETS["grpo"].but(kl_coef=0.0)
 RENDERER = {"name": "custom", "import_path": "rlvr.adapters.renderers.AppendingRenderer"}
 TURN_TOKENS, LONGEST = 24, 256
+KEY_VARIABLE = "RLVR_GENERATE_KEY"
 
 
 def rollouts(env: Any, tasks: Sequence[Any], group_size: int, context: Any) -> list[tuple[int, TokenSequence, float]]:
@@ -65,7 +67,10 @@ def train(policy: Path, steps: int, prompts: int, group_size: int, lr: float) ->
     env = vf.load_environment(vf.resolve_env_config({"taskset": taskset, "tool_role": True}))
     tasks = iter(env.taskset)
     with GenerateServer(model, end_ids=[tokenizer.eos_token_id], max_length=LONGEST) as server:
-        client = vf.TrainClientConfig(base_url=server.url, renderer_model_name=str(policy), renderer=RENDERER)
+        os.environ[KEY_VARIABLE] = server.api_key or ""  # where verifiers' clients read the key of a server
+        client = vf.TrainClientConfig(
+            base_url=server.url, api_key_var=KEY_VARIABLE, renderer_model_name=str(policy), renderer=RENDERER
+        )
         sampling = vf.SamplingConfig(temperature=1.0, max_tokens=TURN_TOKENS)
         context = vf.ModelContext(model=server.name, client=client, sampling=sampling)
         for step in range(steps):

@@ -175,6 +175,7 @@ def serve(options: argparse.Namespace, rest: list[str]) -> int:
         backend=options.backend,
         workers=options.workers,
         expert=options.expert,
+        hosts=options.allow_host,
     )
     print(f"{options.env} at {server.url}, {options.sessions} sessions; Ctrl-C ends it", flush=True)
     server.run()
@@ -463,5 +464,6 @@ def _add_serve(serving: argparse.ArgumentParser) -> None:
     serving.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")
     serving.add_argument("--backend", default="thread", choices=("thread", "process"), help="where environments run")
     serving.add_argument("--workers", type=int, help="threads or processes")
+    serving.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="name that clients may use")
     serving.add_argument("--expert", action="store_true", help="clients may ask for the expert's action, and snapshots")
     serving.set_defaults(command=serve)

@@ -31,7 +31,7 @@ def server(policy):
 
 
 def call(server, body=None, path=PATH, key=None):
-    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {key}"} if key else {})
+    headers = {"Content-Type": "application/json", "Authorization": f"Bearer {server.api_key if key is None else key}"}
     data = None if body is None else json.dumps(body).encode()
     with urllib.request.urlopen(urllib.request.Request(server.url + path, data, headers), timeout=60) as response:
         return json.loads(response.read())
@@ -173,10 +173,12 @@ def test_keys_and_errors_of_the_model(policy):
             raise RuntimeError("the model is broken")
 
     with nothing_left(), GenerateServer(Broken(), end_ids=[0], api_key="secret") as server:
-        with pytest.raises(urllib.error.HTTPError) as caught:
-            call(server, path="/health")
-        with caught.value as error:
-            assert error.code == 401
+        assert call(server, path="/health", key="") == {}
+        for key in ("", "secre", "secret2"):
+            with pytest.raises(urllib.error.HTTPError) as caught:
+                call(server, path="/v1/models", key=key)
+            with caught.value as error:
+                assert error.code == 401
         for _ in range(2):  # it goes on
             with pytest.raises(urllib.error.HTTPError) as caught:
                 call(server, {"token_ids": [65]}, key="secret")

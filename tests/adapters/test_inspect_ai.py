@@ -145,7 +145,7 @@ class TestUnderInspect:
             asked.append(request.path)
             return completion(halve(request.body["messages"]))
 
-        server = LoopbackServer(answer)
+        server = LoopbackServer(answer, key=None)
         root = Path(__file__).parents[2]
         command = [
             str(Path(sys.executable).with_name("inspect")),

@@ -139,7 +139,7 @@ def policy(reply):
     def answer(request):
         return answer_of(reply("\n".join(text_of(item) for item in request.body["input"])))
 
-    running = LoopbackServer(answer)
+    running = LoopbackServer(answer, key=None)
     try:
         yield int(running.url.rpartition(":")[2])
     finally:

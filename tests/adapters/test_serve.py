@@ -36,7 +36,8 @@ from websockets.sync.client import connect as open_socket
 
 from rlvr.adapters import connect, connect_vector, wire
 from rlvr.adapters.connect import RemoteEnv, RemoteError, error_of
-from rlvr.adapters.serve import Server, loopback
+from rlvr.adapters.guard import is_loopback
+from rlvr.adapters.serve import Server
 from rlvr.adapters.sessions import MAX_STATES, Sessions
 from rlvr.agents import ConstantAgent, Rollout, task_requests
 from rlvr.agents.evaluation import evaluate
@@ -53,7 +54,7 @@ SEVEN = "\\boxed{7}"
 class Stage(gym.Env[str, str]):
     """Does what its action says: hangs until the test lets it go, raises, says strange things."""
 
-    observation_space = action_space = Text()
+    observation_space = action_space = Text(wire.MAX_FRAME)
     released = threading.Event()
     closed: list[int] = []  # noqa: RUF012  (the test's)
 
@@ -74,7 +75,11 @@ class Stage(gym.Env[str, str]):
             case "object":
                 return "x", 0.0, False, False, {"thing": object()}
             case "nan":
-                return "x", float("nan"), False, False, {"inf": float("-inf")}
+                return "x", float("nan"), False, False, {}
+            case "billion":
+                return "x", 1e9, False, False, {}
+            case "inf":
+                return "x", 0.5, False, False, {"inf": float("-inf"), "nan": float("nan")}
             case "huge":
                 return "x" * (wire.MAX_FRAME // 4), 0.0, False, False, {}
             case "large":
@@ -515,7 +520,7 @@ def test_sessions_of_a_client_that_goes_away_end_after_their_time():
             (kept,) = sessions_of(link, 1)
             now[0] += 1_000.0
             assert sweep() == 0, "its client is there"
-        until(lambda: all(session.owner is None for session in server.sessions._sessions.values()))
+        until(lambda: all(not session.owners for session in server.sessions._sessions.values()))
         now[0] += 99.0
         assert sweep() == 0
         reset = {"id": "r", "op": "reset", "items": [{"session": kept, "seed": 1}]}
@@ -555,7 +560,7 @@ def test_a_client_that_forgets_its_environment_goes_away(stage: Server):
     env.reset(seed=0)
     del env
     gc.collect()
-    until(lambda: [session.owner for session in stage.sessions._sessions.values()] == [None])
+    until(lambda: [session.owners for session in stage.sessions._sessions.values()] == [set()])
 
 
 def test_no_more_sessions_than_there_are(stage: Server):
@@ -597,10 +602,10 @@ def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: 
         for turn in range(40):  # the client's own buffers are full after some of these
             lazy.send(json.dumps({"id": f"{turn}", "op": "step", "items": [{**i, "action": "large"} for i in items]}))
             assert env.step("a")[0] == f"{turn + 1}:a"
-            if all(session.owner is None for key, session in stage.sessions._sessions.items() if key in sessions):
+            if all(not session.owners for key, session in stage.sessions._sessions.items() if key in sessions):
                 break
             time.sleep(0.05)
-        until(lambda: all(stage.sessions._sessions[key].owner is None for key in sessions))
+        until(lambda: all(not stage.sessions._sessions[key].owners for key in sessions))
         env.step("a")
 
 
@@ -678,8 +683,8 @@ def test_no_server_without_the_token_it_needs(host: str, token: str | None):
 
 
 def test_which_addresses_are_this_machines():
-    assert [loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
-    assert not any(loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", ""))
+    assert [is_loopback(host) for host in ("127.0.0.1", "127.9.9.9", "::1", "localhost")] == [True] * 4
+    assert not any(is_loopback(host) for host in ("0.0.0.0", "::", "10.0.0.1", "localhost.example.org", ""))
 
 
 # what an environment may do wrong
@@ -710,17 +715,27 @@ def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: Server, monkeyp
     monkeypatch.setattr("rlvr.adapters.serve.MAX_FRAME", 1 << 20)
     vector = connect_vector(stage.url, 8)
     vector.reset(seed=0)
-    with pytest.raises(ValueError, match="ask for fewer at once"):
+    with pytest.raises(ValueError, match="bytes, over 1048576: ask for fewer"):
         vector.step(["large"] * 8)
     vector.close()
 
 
-def test_numbers_that_are_not_finite_arrive(stage: Server):
+def test_numbers_that_are_not_finite_arrive_in_infos(stage: Server):
     with connect(stage.url) as env:
         env.reset(seed=0)
-        _, reward, _, _, info = env.step("nan")
-        assert np.isnan(reward)
-        assert info == {"inf": float("-inf")}
+        _, reward, _, _, info = env.step("inf")
+        assert reward == 0.5
+        assert info["inf"] == float("-inf")
+        assert np.isnan(info["nan"])
+
+
+@pytest.mark.parametrize("action", ["nan", "billion"])
+def test_a_reward_that_is_none_is_a_fault_of_the_environment(stage: Server, action: str):
+    with connect(stage.url) as env:
+        env.reset(seed=0)
+        with pytest.raises(RemoteError, match="a reward must be a number from") as failed:
+            env.step(action)
+        assert failed.value.code == "env_error"
 
 
 def test_an_environment_without_text_is_not_served():
@@ -999,7 +1014,7 @@ def test_sessions_need_no_network():
     async def episode() -> Any:
         sessions = Sessions(GUESS, limit=1)
         sessions.start()
-        (key,) = sessions.open(1, None)
+        (key,) = await sessions.open(wire.Request("o", "open", [], 1), None)
         told = await sessions.play(wire.Request("a", "reset", [{"session": key, "seed": 3}]), None)
         sessions.shutdown()
         closing = await sessions.play(wire.Request("b", "reset", [{"session": key, "seed": 3}]), None)

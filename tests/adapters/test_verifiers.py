@@ -104,7 +104,7 @@ def recorded(engine):
                 except Exception as error:
                     job.done.set_exception(error)
 
-    return Recorded(engine.model, end_ids=[engine.tokenizer.eos_token_id], max_length=1024)
+    return Recorded(engine.model, end_ids=[engine.tokenizer.eos_token_id], max_length=1024, api_key=None)
 
 
 def make_env(vf, **settings):
@@ -190,7 +190,7 @@ def test_our_own_sampler_serves_their_training_client(vf, folder, policy):
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
-    with GenerateServer(model, end_ids=[tokenizer.eos_token_id], max_length=1024) as server:
+    with GenerateServer(model, end_ids=[tokenizer.eos_token_id], max_length=1024, api_key=None) as server:
         context = training(vf, server.url, folder)
         for _ in range(2):
             episodes = run_all(make_env(vf), tasks, context)
@@ -247,7 +247,7 @@ def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
-    with GenerateServer(model, end_ids=[tokenizer.eos_token_id], max_length=1024) as server:
+    with GenerateServer(model, end_ids=[tokenizer.eos_token_id], max_length=1024, api_key=None) as server:
         episodes = run_all(make_env(vf), tasks, training(vf, server.url, folder, "default"))
     assert any(len(episode.traces[0].branches) > 1 for episode in episodes)
 
@@ -314,7 +314,7 @@ def chat(engine):
         usage = {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}
         return {"id": "1", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
 
-    return LoopbackServer(answer)
+    return LoopbackServer(answer, key=None)
 
 
 @foreign
@@ -322,7 +322,7 @@ def chat(engine):
 def test_vf_eval_as_it_is_installed(vf, tmp_path, uploads):
     """The command in a process of its own, on the machine of somebody who is logged in to the platform."""
     platform: list[str] = []
-    elsewhere = LoopbackServer(lambda request: platform.append(request.path) or {})
+    elsewhere = LoopbackServer(lambda request: platform.append(request.path) or {}, key=None)
     server = chat(kit.Engine(wrong_every=1000))
     variables = {"HOME": str(tmp_path), "PRIME_API_KEY": "secret", "PRIME_API_BASE_URL": elsewhere.url, "KEY": "none"}
     variables |= {"PRIME_RUNS_MODE": uploads} if uploads else {}
