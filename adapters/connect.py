@@ -24,6 +24,7 @@ from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector import Infos
+from rlvr.envs.vector.env_slot import OF_THE_STEP
 
 Array = np.ndarray[Any, Any]
 MAX_BATCH_BYTES = 1 << 30  # of the images of a batch
@@ -252,11 +253,11 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise TypeError("actions are the assistant's texts, a str for each environment")
         if len(actions) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} actions, got {len(actions)}")
-        ended, restarted = np.flatnonzero(self._over).tolist(), {}
-        if ended and self.autoreset_mode is AutoresetMode.DISABLED:
-            raise gym.error.ResetNeeded(f"the episodes of {ended} are over: reset them with reset_mask")
-        if ended:
-            restarted = self._begin(ended)
+        over, restarted = np.flatnonzero(self._over).tolist(), {}
+        if over and self.autoreset_mode is AutoresetMode.DISABLED:
+            raise gym.error.ResetNeeded(f"the episodes of {over} are over: reset them with reset_mask")
+        if over:
+            restarted = self._begin(over)
         places = [place for place in range(self.num_envs) if place not in restarted]
         rewards = np.zeros(self.num_envs)
         terminations, truncations = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
@@ -269,7 +270,9 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._over.any():
             finals = {place: (self._observations[place], rows[place]) for place in np.flatnonzero(self._over).tolist()}
             for place, info in self._begin(list(finals)).items():
-                rows[place] = {"final_obs": finals[place][0], "final_info": finals[place][1], **info}
+                observation, ended = finals[place]
+                kept = {name: ended[name] for name in OF_THE_STEP if name in ended}
+                rows[place] = {"final_obs": observation, "final_info": ended, **info, **kept}
         return self._batched(), rewards, terminations, truncations, Infos(rows)
 
     def close_extras(self, **kwargs: Any) -> None:
