@@ -86,14 +86,14 @@ class TextAdventure(WorldGame[AdventureHouse]):
         signs = rng.sample(SIGNS if shape.signs else COLOURS, locks + shape.decoys)
         keys = [f"{name} key" for name in (rng.sample(MATERIALS, len(signs)) if shape.signs else signs)]
         woods = rng.sample(WOODS, locks)
-        told = [f"its lock bears the sign of the {sign}" if shape.signs else "" for sign in signs]
+        lock_signs = [f"its lock bears the sign of the {sign}" if shape.signs else "" for sign in signs]
         named = woods if shape.signs else signs
-        doors = [Door(f"{named[i]} door", door.ends, keys[i], told[i]) for i, door in enumerate(doors)]
+        doors = [Door(f"{named[i]} door", door.ends, keys[i], lock_signs[i]) for i, door in enumerate(doors)]
         box_names = rng.sample(BOXES, shape.boxes + 1)
         hoard = f"{named[locks - 1]} {box_names[0]}"
         treasure = rng.choice(TREASURES)
         things = [
-            (Thing(hoard, "box", "", keys[locks - 1], told[locks - 1]), rng.choice(regions[-1])),
+            (Thing(hoard, "box", "", keys[locks - 1], lock_signs[locks - 1]), rng.choice(regions[-1])),
             (Thing(treasure), hoard),
         ]
         boxes = {name: rng.randrange(len(regions)) for name in box_names[1:]}
@@ -126,9 +126,9 @@ class TextAdventure(WorldGame[AdventureHouse]):
         return now.world.view()
 
     def act(self, now: AdventureHouse, command: Command) -> CommandOutcome:
-        world, said = perform(now.world, command)
+        world, message = perform(now.world, command)
         won = world.place(now.treasure) == now.home
-        return CommandOutcome(now._replace(world=world), said, won or None)
+        return CommandOutcome(now._replace(world=world), message, won or None)
 
     def options(self, now: AdventureHouse) -> list[str]:
         return possible(now.world, ACTIONS)

@@ -110,10 +110,10 @@ def _nouns(form: Form, rest: list[str]) -> Command | str:
         return Command(form.verb) if not rest else f"Write no more than: {form.shape}."
     if form.joins:
         joins = form.joins.split("|")
-        place = next((i for i, word in enumerate(rest) if word in joins), None)
-        if place is not None and 0 < place < len(rest) - 1:
-            return Command(form.verb, " ".join(rest[:place]), " ".join(rest[place + 1 :]))
-        if form.needed or place is not None:
+        index = next((i for i, word in enumerate(rest) if word in joins), None)
+        if index is not None and 0 < index < len(rest) - 1:
+            return Command(form.verb, " ".join(rest[:index]), " ".join(rest[index + 1 :]))
+        if form.needed or index is not None:
             return f"Write it as: {form.shape}."
     return Command(form.verb, " ".join(rest)) if rest else f"Write it as: {form.shape}."
 

@@ -119,8 +119,8 @@ class Cooking(WorldGame[Meal]):
         recipe = tuple((food, _preparations(rng, shape.steps)) for food in foods[: shape.ingredients])
         order = rng.sample([f"the {a} before the {b}" for (a, _), (b, _) in pairwise(recipe)], len(recipe) - 1)
         dish = f"{recipe[0][0]} {rng.choice(DISHES)}"
-        told = listing(order) if level >= 3 else f"in the order {listing(food for food, _ in recipe)}"
-        bowl = f"into the bowl, {told}"
+        order_text = listing(order) if level >= 3 else f"in the order {listing(food for food, _ in recipe)}"
+        bowl = f"into the bowl, {order_text}"
         lines = [f"{food}: {', then '.join(steps)}" for food, steps in rng.sample(recipe, len(recipe))]
         text = f"The recipe of the {dish}: {'; '.join(lines)}; last, {bowl}; then serve."
         boxes = {name: rng.choice(rooms) for name in rng.sample(BOXES, min(len(BOXES), 1 + level))}
@@ -155,8 +155,8 @@ class Cooking(WorldGame[Meal]):
             return _add(now, command)
         if command.verb == "serve":
             return _serve(now)
-        world, said = perform(now.world, command)
-        return CommandOutcome(now._replace(world=world), said)
+        world, message = perform(now.world, command)
+        return CommandOutcome(now._replace(world=world), message)
 
     def options(self, now: Meal) -> list[str]:
         world = now.world
@@ -202,13 +202,13 @@ def _preparations(rng: random.Random, most: int) -> tuple[str, ...]:
 def _prepare(now: Meal, command: Command) -> CommandOutcome:
     world, verb = now.world, command.verb
     foods = [name for name in world.inside(YOU) if name in FOODS]
-    food, told = choose(command.first, foods, f"You do not carry that. You can {verb}:")
-    if told:
-        return CommandOutcome(now, told)
+    food, problem = choose(command.first, foods, f"You do not carry that. You can {verb}:")
+    if problem:
+        return CommandOutcome(now, problem)
     tools = [name for name in world.in_reach() if name in NEEDS.values()]
-    tool, told = choose(command.second, tools, f"You need the {NEEDS[verb]} for that. Here are the tools:")
-    if told:
-        return CommandOutcome(now, told)
+    tool, problem = choose(command.second, tools, f"You need the {NEEDS[verb]} for that. Here are the tools:")
+    if problem:
+        return CommandOutcome(now, problem)
     if tool != NEEDS[verb]:
         return CommandOutcome(now, f"You cannot {verb} with the {tool}; you need the {NEEDS[verb]}.")
     if verb in TOOLS and not world.has(tool):
@@ -224,9 +224,9 @@ def _add(now: Meal, command: Command) -> CommandOutcome:
     if command.second not in ("", "bowl"):
         return CommandOutcome(now, "You can add ingredients to the bowl only.")
     foods = [name for name in world.inside(YOU) if name in FOODS]
-    food, told = choose(command.first, foods, "You do not carry that. You can add:")
-    if told:
-        return CommandOutcome(now, told)
+    food, problem = choose(command.first, foods, "You do not carry that. You can add:")
+    if problem:
+        return CommandOutcome(now, problem)
     bowl = (*now.bowl, food)
     return CommandOutcome(now._replace(world=world.moved(food, GONE), bowl=bowl), f"In the bowl: {listing(bowl)}.")
 

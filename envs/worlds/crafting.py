@@ -141,10 +141,10 @@ class Crafting(WorldGame[Yard]):
             return CommandOutcome(now, _bag(now))
         if command.verb == "look":
             return CommandOutcome(now, _view(now))
-        world, said = perform(now.world, command)
+        world, message = perform(now.world, command)
         moved = world.here != now.world.here
         now = now._replace(world=world)
-        return CommandOutcome(now, _view(now) if moved else said)
+        return CommandOutcome(now, _view(now) if moved else message)
 
     def options(self, now: Yard) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
@@ -265,9 +265,9 @@ def _with(now: Yard, name: str, count: int) -> Yard:
 
 
 def _gather(now: Yard, command: Command) -> CommandOutcome:
-    name, told = choose(command.first, _here(now), "You cannot gather that here. Here can be gathered:")
-    if told:
-        return CommandOutcome(now, told)
+    name, problem = choose(command.first, _here(now), "You cannot gather that here. Here can be gathered:")
+    if problem:
+        return CommandOutcome(now, problem)
     tool = dict(now.tools).get(name)
     if tool and tool not in dict(now.bag):
         return CommandOutcome(now, f"You need the {tool} to gather {name}.")
@@ -277,10 +277,10 @@ def _gather(now: Yard, command: Command) -> CommandOutcome:
 
 def _craft(now: Yard, command: Command) -> CommandOutcome:
     names = [recipe.name for recipe in now.recipes]
-    name, told = choose(command.first, names, "There is no recipe for that. Recipes:")
+    name, problem = choose(command.first, names, "There is no recipe for that. Recipes:")
     recipe = now.recipe(name)
-    if told or recipe is None:
-        return CommandOutcome(now, told)
+    if problem or recipe is None:
+        return CommandOutcome(now, problem)
     if name not in _ready(now):
         return CommandOutcome(now, f"To craft that you need {_parts(recipe)}{_at_station(recipe)}. {_bag(now)}")
     for part, count in recipe.parts:

@@ -114,9 +114,9 @@ class Detective(WorldGame[CrimeCase]):
             return _accuse(now, command)
         if command.verb == "look":
             return CommandOutcome(now, _view(now.world))
-        world, said = perform(now.world, command)
+        world, message = perform(now.world, command)
         moved = world.here != now.world.here
-        return CommandOutcome(now._replace(world=world), _view(world) if moved else said)
+        return CommandOutcome(now._replace(world=world), _view(world) if moved else message)
 
     def options(self, now: CrimeCase) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
@@ -149,15 +149,15 @@ class Detective(WorldGame[CrimeCase]):
 
 def liars(people: tuple[str, ...], claims: tuple[Claim, ...], scene: str) -> list[str]:
     """Those who may be the only liar: without their claim the others agree, and nobody has seen them elsewhere."""
-    said = dict(zip(people, claims, strict=True))
-    return [suspect for suspect in people if _agree({n: c for n, c in said.items() if n != suspect}, suspect, scene)]
+    message = dict(zip(people, claims, strict=True))
+    return [suspect for suspect in people if _agree({n: c for n, c in message.items() if n != suspect}, suspect, scene)]
 
 
-def _agree(said: dict[str, Claim], absent: str, scene: str) -> bool:
-    for name, claim in said.items():
+def _agree(message: dict[str, Claim], absent: str, scene: str) -> bool:
+    for name, claim in message.items():
         if claim.room == scene or absent in claim.others:
             return False
-        if any((other in claim.others) != (said[other].room == claim.room) for other in said if other != name):
+        if any((other in claim.others) != (message[other].room == claim.room) for other in message if other != name):
             return False
     return True
 
@@ -185,12 +185,12 @@ def _view(world: World) -> str:
 
 def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
     here = [name for name in now.people if name in now.world.inside(now.world.here)]
-    name, told = choose(command.first, here, "That person is not here. You can ask:")
-    if told:
-        return CommandOutcome(now, told)
+    name, problem = choose(command.first, here, "That person is not here. You can ask:")
+    if problem:
+        return CommandOutcome(now, problem)
     hours = HOURS[: len(now.claims)]
-    hour, told = choose(command.second or (hours[0] if len(hours) == 1 else ""), hours, "You can ask about")
-    if told:
+    hour, problem = choose(command.second or (hours[0] if len(hours) == 1 else ""), hours, "You can ask about")
+    if problem:
         return CommandOutcome(now, f"You can ask {name} about {listing(hours, 'or')}.")
     number = hours.index(hour)
     claim = now.claims[number][now.people.index(name)]
@@ -200,13 +200,13 @@ def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
 
 
 def _accuse(now: CrimeCase, command: Command) -> CommandOutcome:
-    name, told = choose(command.first, now.people, "There is no such suspect. The suspects are")
-    if told:
-        return CommandOutcome(now, told)
+    name, problem = choose(command.first, now.people, "There is no such suspect. The suspects are")
+    if problem:
+        return CommandOutcome(now, problem)
     tools = [tool for tool, _ in now.tools if tool in now.world.examined]
-    tool, told = choose(command.second, tools, "You have not looked at such a tool. Those you know:")
-    if told:
-        return CommandOutcome(now, told)
+    tool, problem = choose(command.second, tools, "You have not looked at such a tool. Those you know:")
+    if problem:
+        return CommandOutcome(now, problem)
     if name == liars(now.people, now.claims[now.hour], now.scene)[0] and dict(now.tools)[tool] == now.marks:
         return CommandOutcome(now, f"You accuse {name} with the {tool}. {name} confesses.", True)
     return CommandOutcome(now, f"You accuse {name} with the {tool}. It is not proven, and the thief escapes.", False)

@@ -86,8 +86,8 @@ class Errands(WorldGame[Day]):
             for parcel in town.parcels
         )
         roads = "\n".join(
-            f"- {place}: {', '.join(f'{town.places[other]} {minutes}' for other, minutes in streets)}"
-            for place, streets in zip(town.places, town.streets, strict=True)
+            f"- {position}: {', '.join(f'{town.places[other]} {minutes}' for other, minutes in streets)}"
+            for position, streets in zip(town.places, town.streets, strict=True)
         )
         return (
             "Goal: deliver every parcel to its place within its hours.\n"
@@ -101,17 +101,19 @@ class Errands(WorldGame[Day]):
         return _status(now)
 
     def act(self, now: Day, command: Command) -> CommandOutcome:
-        now, said = ACTIONS[command.verb](now, command.first)
+        now, message = ACTIONS[command.verb](now, command.first)
         for parcel, status in zip(now.town.parcels, now.status, strict=True):
             if status != DELIVERED and now.minute > parcel.closes:
-                return CommandOutcome(now, f"{said} It is {_clock(now.minute)}: too late for the {parcel.name}.", False)
+                return CommandOutcome(
+                    now, f"{message} It is {_clock(now.minute)}: too late for the {parcel.name}.", False
+                )
         if all(status == DELIVERED for status in now.status):
-            return CommandOutcome(now, f"{said} Everything is delivered in time.", True)
-        return CommandOutcome(now, f"{said} {_status(now)}".strip())
+            return CommandOutcome(now, f"{message} Everything is delivered in time.", True)
+        return CommandOutcome(now, f"{message} {_status(now)}".strip())
 
     def options(self, now: Day) -> list[str]:
         town = now.town
-        found = [f"go to {town.places[place]}" for place, _ in town.streets[now.here]]
+        found = [f"go to {town.places[index]}" for index, _ in town.streets[now.here]]
         found += [f"pick up {name}" for name in _here(now)] + [f"deliver {name}" for name in _carried(now)]
         return [*found, "wait 5 minutes", "status"]
 
@@ -120,10 +122,10 @@ class Errands(WorldGame[Day]):
         if found is None:
             return "status"
         parcel = now.town.parcels[found]
-        place = parcel.target if now.status[found] == CARRIED else parcel.source
-        if place != now.here:
+        index = parcel.target if now.status[found] == CARRIED else parcel.source
+        if index != now.here:
             rest = now.town.distances
-            step = min(now.town.streets[now.here], key=lambda street: street[1] + rest[street[0]][place])
+            step = min(now.town.streets[now.here], key=lambda street: street[1] + rest[street[0]][index])
             return f"go to {now.town.places[step[0]]}"
         if now.status[found] == WAITING:
             return f"pick up {parcel.name}"
@@ -149,9 +151,9 @@ def _distances(streets: tuple[tuple[tuple[int, int], ...], ...]) -> tuple[tuple[
     """The minutes of the shortest ways (Floyd and Warshall)."""
     size = len(streets)
     table = [[0 if i == j else 10_000 for j in range(size)] for i in range(size)]
-    for place, ways in enumerate(streets):
+    for position, ways in enumerate(streets):
         for other, minutes in ways:
-            table[place][other] = minutes
+            table[position][other] = minutes
     for via in table:
         middle = via.index(0)
         for row in table:
@@ -166,13 +168,13 @@ def _tour(rng: random.Random, distances: tuple[tuple[int, ...], ...], ends: list
     """The minutes at which a random tour delivers each parcel."""
     status = [WAITING] * len(ends)
     times = [0] * len(ends)
-    place, minute = 0, MORNING
+    index, minute = 0, MORNING
     while any(state != DELIVERED for state in status):
         hands = status.count(CARRIED)
         parcel = rng.choice([i for i, s in enumerate(status) if s == CARRIED or (s == WAITING and hands < CAPACITY)])
         there = ends[parcel][status[parcel]]
-        minute += distances[place][there]
-        place = there
+        minute += distances[index][there]
+        index = there
         status[parcel] += 1
         if status[parcel] == DELIVERED:
             times[parcel] = minute = minute + rng.randint(0, 3)
@@ -240,27 +242,27 @@ def _status(now: Day) -> str:
 
 def _go(now: Day, noun: str) -> tuple[Day, str]:
     streets = now.town.streets[now.here]
-    names = [now.town.places[place] for place, _ in streets]
-    name, told = choose(noun, names, "There is no street to there. You can go to")
-    if told:
-        return now, told
-    place, minutes = streets[names.index(name)]
-    return now._replace(here=place, minute=now.minute + minutes), f"You walk to the {name}."
+    names = [now.town.places[position] for position, _ in streets]
+    name, problem = choose(noun, names, "There is no street to there. You can go to")
+    if problem:
+        return now, problem
+    position, minutes = streets[names.index(name)]
+    return now._replace(here=position, minute=now.minute + minutes), f"You walk to the {name}."
 
 
 def _pick_up(now: Day, noun: str) -> tuple[Day, str]:
-    name, told = choose(noun, _here(now), "That cannot be picked up here. Here can be picked up:")
-    if told:
-        return now, told
+    name, problem = choose(noun, _here(now), "That cannot be picked up here. Here can be picked up:")
+    if problem:
+        return now, problem
     if len(_carried(now)) == CAPACITY:
         return now, f"You carry {CAPACITY} parcels already."
     return _step(now, name), f"You pick up the {name}."
 
 
 def _deliver(now: Day, noun: str) -> tuple[Day, str]:
-    name, told = choose(noun, _carried(now), "You do not carry that. You carry")
-    if told:
-        return now, told
+    name, problem = choose(noun, _carried(now), "You do not carry that. You carry")
+    if problem:
+        return now, problem
     parcel = next(parcel for parcel in now.town.parcels if parcel.name == name)
     if parcel.target != now.here:
         return now, f"The {name} goes to the {now.town.places[parcel.target]}."

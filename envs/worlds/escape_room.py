@@ -106,13 +106,13 @@ class EscapeRoom(WorldGame[PrisonCell]):
 
     def act(self, now: PrisonCell, command: Command) -> CommandOutcome:
         if command.verb == "enter":
-            world, said = _enter(now, command)
+            world, message = _enter(now, command)
         else:
-            world, said = perform(now.world, command)
+            world, message = perform(now.world, command)
             if command.verb == "look" or world.here != now.world.here:
-                said = _view(world)
+                message = _view(world)
         won = world.here == "street"
-        return CommandOutcome(now._replace(world=world), "You are out in the street." if won else said, won or None)
+        return CommandOutcome(now._replace(world=world), "You are out in the street." if won else message, won or None)
 
     def options(self, now: PrisonCell) -> list[str]:
         found = possible(now.world, ("go", "look", "examine"))
@@ -126,8 +126,8 @@ class EscapeRoom(WorldGame[PrisonCell]):
         if world.here != room:
             return go_to(world, room) or "look"
         lock = now.locks[number]
-        told = f"{world.here} {'note' if lock.name.endswith(' door') else 'sign'}"
-        for name in (told, *lock.needs):
+        hint = f"{world.here} {'note' if lock.name.endswith(' door') else 'sign'}"
+        for name in (hint, *lock.needs):
             if known(world, name) and name not in world.examined:
                 return f"examine {name}"
         return f"enter {lock.code} on {lock.name}"
@@ -191,9 +191,9 @@ def _locks_here(world: World) -> list[str]:
 def _enter(now: PrisonCell, command: Command) -> tuple[World, str]:
     world, code = now.world, command.first
     locked = _locks_here(world)
-    name, told = choose(command.second, locked, "That has no lock to set here. Locked are:")
-    if told:
-        return world, told
+    name, problem = choose(command.second, locked, "That has no lock to set here. Locked are:")
+    if problem:
+        return world, problem
     if len(code) != 4 or not code.isdecimal():
         return world, f"A code has four digits, such as 0057: enter CODE on {name}."
     lock = next(lock for lock in now.locks if lock.name == name)

@@ -28,20 +28,20 @@ class WorldState(NamedTuple, Generic[T]):
         level: its level.
         key: a hash of the game as it began: what makes it this game.
         now: the game's own state.
-        said: what the player was told last; empty before the first command.
+        message: what the player was told last; empty before the first command.
     """
 
     level: int
     key: str
     now: T
-    said: str = ""
+    message: str = ""
 
 
 class CommandOutcome(NamedTuple):
     """What a command led to. ``won`` is None while the game goes on, False when it is lost."""
 
     now: Any
-    said: str
+    message: str
     won: bool | None = None
 
 
@@ -95,8 +95,8 @@ class WorldGame(Task[WorldState[T]]):
         return state.key
 
     def observe(self, state: WorldState[T]) -> str:
-        if state.said:
-            return state.said
+        if state.message:
+            return state.message
         return (
             f"{self.rules(state.now)}\n"
             f"Commands: {self.grammar.shapes}. One command a turn, "
@@ -108,16 +108,16 @@ class WorldGame(Task[WorldState[T]]):
         text = read_command(action)
         if text is None:
             example = self.grammar.forms[0].shape
-            said = UNREADABLE.format(example=example, shapes=self.grammar.shapes)
-            return Transition(state._replace(said=said), NOT_READ)
+            message = UNREADABLE.format(example=example, shapes=self.grammar.shapes)
+            return Transition(state._replace(message=message), NOT_READ)
         command = self.grammar.parse(text)
         if isinstance(command, str):
-            return Transition(state._replace(said=command), NOT_READ)
-        now, said, won = self.act(state.now, command)
-        state = state._replace(now=now, said=said)
+            return Transition(state._replace(message=command), NOT_READ)
+        now, message, won = self.act(state.now, command)
+        state = state._replace(now=now, message=message)
         if won is None:
             return Transition(state, ON_THE_WAY)
-        return Transition(state, correct(text, said) if won else wrong(text, said), terminated=True)
+        return Transition(state, correct(text, message) if won else wrong(text, message), terminated=True)
 
     def solve(self, state: WorldState[T]) -> str:
         return f"\\boxed{{{self.plan(state.now)}}}"

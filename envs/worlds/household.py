@@ -150,11 +150,11 @@ class Household(WorldGame[Home]):
 
     def act(self, now: Home, command: Command) -> CommandOutcome:
         if command.verb in VERBS:
-            world, said = _treat(now.world, command)
+            world, message = _treat(now.world, command)
         else:
-            world, said = perform(now.world, command)
+            world, message = perform(now.world, command)
         now = now._replace(world=world)
-        return CommandOutcome(now, said, all(_done(world, goal) >= goal.number for goal in now.goals) or None)
+        return CommandOutcome(now, message, all(_done(world, goal) >= goal.number for goal in now.goals) or None)
 
     def options(self, now: Home) -> list[str]:
         world = now.world
@@ -231,19 +231,19 @@ def _done(world: World, goal: Goal) -> int:
 
 def _treat(world: World, command: Command) -> tuple[World, str]:
     mark = VERBS[command.verb]
-    name, told = choose(command.first, world.inside(YOU), "You do not carry that. You carry")
-    if told:
-        return world, told
+    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You carry")
+    if problem:
+        return world, problem
     allowed = KINDS[name.split()[-1]]
     if mark not in allowed:
         can = listing((verb for verb, made in VERBS.items() if made in allowed), "or")
         return world, f"You cannot {command.verb} the {name}. What can be done to it: {can}."
     here = [thing.name for thing in world.around()]
-    place, told = choose(
+    place, problem = choose(
         command.second, here, f"It is not here. To {command.verb}, use the {APPLIANCES[mark]}. Here are"
     )
-    if told:
-        return world, told
+    if problem:
+        return world, problem
     if place != APPLIANCES[mark]:
         return world, f"The {place} is no use for that. To {command.verb}, use the {APPLIANCES[mark]}."
     other = {"hot": ("cold",), "cold": ("hot",)}.get(mark, ())

@@ -154,8 +154,8 @@ class Laboratory(WorldGame[LabSample]):
             return _test(now, command)
         if command.verb == "report":
             return _report(now, command)
-        world, said = perform(now.world, command)
-        return CommandOutcome(now._replace(world=world), said)
+        world, message = perform(now.world, command)
+        return CommandOutcome(now._replace(world=world), message)
 
     def options(self, now: LabSample) -> list[str]:
         found = possible(now.world, ACTIONS.keys() - {"put", "close", "unlock"})
@@ -212,25 +212,29 @@ def _left(now: LabSample) -> list[int]:
     """The rows that agree with the results."""
     places = [(now.columns.index(column), result) for column, result in now.results]
     return [
-        number for number, (_, row) in enumerate(now.table) if all(row[place] == result for place, result in places)
+        number
+        for number, (_, row) in enumerate(now.table)
+        if all(row[position] == result for position, result in places)
     ]
 
 
 def _test(now: LabSample, command: Command) -> CommandOutcome:
     if command.first != "sample":
         return CommandOutcome(now, "You can test the sample only: test sample with INSTRUMENT.")
-    name, told = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry")
-    if told:
-        return CommandOutcome(now, told)
+    name, problem = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry")
+    if problem:
+        return CommandOutcome(now, problem)
     row = now.table[now.substance][1]
     if name in (SCALES, CYLINDER):
         measured = tuple(sorted({*now.measured, name}))
         tenths = round(10 * float(row[now.columns.index(DENSITY)]))
-        said = f"{tenths * now.volume // 10} grams" if name == SCALES else f"{now.volume} millilitres"
+        message = f"{tenths * now.volume // 10} grams" if name == SCALES else f"{now.volume} millilitres"
         results = now.results
         if len(measured) == 2:
             results = tuple(sorted({*results, (DENSITY, row[now.columns.index(DENSITY)])}))
-        return CommandOutcome(now._replace(measured=measured, results=results), f"The {name}: the sample has {said}.")
+        return CommandOutcome(
+            now._replace(measured=measured, results=results), f"The {name}: the sample has {message}."
+        )
     if not now.portions:
         return CommandOutcome(now, "No portion of the sample is left for tests. You can still report a substance.")
     result = row[now.columns.index(name)]
@@ -240,9 +244,9 @@ def _test(now: LabSample, command: Command) -> CommandOutcome:
 
 def _report(now: LabSample, command: Command) -> CommandOutcome:
     names = [name for name, _ in now.table]
-    name, told = choose(command.first, names, "There is no such substance in the table:")
-    if told:
-        return CommandOutcome(now, told)
+    name, problem = choose(command.first, names, "There is no such substance in the table:")
+    if problem:
+        return CommandOutcome(now, problem)
     if name == names[now.substance]:
         return CommandOutcome(now, f"You report {name}. That is right.", True)
     return CommandOutcome(now, f"You report {name}. That is wrong: it was {names[now.substance]}.", False)

@@ -86,18 +86,18 @@ class LandmarkNavigation(WorldGame[City]):
         landmarks = tuple(rng.choice(names) for _ in range(width * width))
         start = Pose(rng.randrange(width), rng.randrange(width), rng.randrange(4))
         city = City(width, landmarks, (), (), start, start, 0, start)
-        told: list[str] = []
+        directions: list[str] = []
         moves: list[str] = []
         pose = start
         for _ in range(count):
             text, leg = _direction(rng, city, pose, rng.choice(forms))
-            told.append(text)
+            directions.append(text)
             moves += leg
             for move in leg:
                 pose = _moved(pose, move)
         if (pose.x, pose.y) == (start.x, start.y):
             return self.begin(rng, level)  # rare: the way leads back to where it began
-        return city._replace(directions=tuple(told), moves=tuple(moves), goal=pose)
+        return city._replace(directions=tuple(directions), moves=tuple(moves), goal=pose)
 
     def rules(self, now: City) -> str:
         steps = "\n".join(f"{number}. {text}" for number, text in enumerate(now.directions, 1))

@@ -120,19 +120,19 @@ class SpaceStation(WorldGame[Station]):
     def act(self, now: Station, command: Command) -> CommandOutcome:
         now = now._replace(oxygen=now.oxygen - 1)
         if command.verb == "repair":
-            now, said = _repair(now, command)
+            now, message = _repair(now, command)
         elif command.verb == "recharge":
-            now, said = _recharge(now)
+            now, message = _recharge(now)
         elif command.verb == "status":
-            said = now.world.carrying()
+            message = now.world.carrying()
         else:
-            world, said = perform(now.world, command)
+            world, message = perform(now.world, command)
             now = now._replace(world=world)
         if len(now.working) == len(now.systems):
-            return CommandOutcome(now, f"{said} Everything works again.", True)
+            return CommandOutcome(now, f"{message} Everything works again.", True)
         if now.oxygen <= 0:
-            return CommandOutcome(now, f"{said} The oxygen is used up.", False)
-        return CommandOutcome(now, f"{said}\n{_status(now)}")
+            return CommandOutcome(now, f"{message} The oxygen is used up.", False)
+        return CommandOutcome(now, f"{message}\n{_status(now)}")
 
     def options(self, now: Station) -> list[str]:
         found = possible(now.world, ("go", "look", "take", "drop"))
@@ -209,9 +209,9 @@ def _fault(now: Station, system: System) -> str | None:
 
 def _repair(now: Station, command: Command) -> tuple[Station, str]:
     broken = {system.name: system for system in now.systems if system.name not in now.working}
-    name, told = choose(command.first, list(broken), "That is not broken. Broken are")
-    if told:
-        return now, told
+    name, problem = choose(command.first, list(broken), "That is not broken. Broken are")
+    if problem:
+        return now, problem
     system = broken[name]
     fault = _fault(now, system)
     if fault:

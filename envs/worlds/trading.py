@@ -106,14 +106,14 @@ class Trading(WorldGame[Market]):
 
     def act(self, now: Market, command: Command) -> CommandOutcome:
         if command.verb == "go":
-            now, said = _travel(now, command.first)
+            now, message = _travel(now, command.first)
         elif command.verb == "status":
-            said = ""
+            message = ""
         else:
-            now, said = _deal(now, command)
+            now, message = _deal(now, command)
         if now.coins >= now.land.target:
-            return CommandOutcome(now, f"{said} You have {now.coins} coins: the target is reached.", True)
-        return CommandOutcome(now, f"{said} {_status(now)}".strip())
+            return CommandOutcome(now, f"{message} You have {now.coins} coins: the target is reached.", True)
+        return CommandOutcome(now, f"{message} {_status(now)}".strip())
 
     def options(self, now: Market) -> list[str]:
         land = now.land
@@ -209,9 +209,9 @@ def _status(now: Market) -> str:
 def _travel(now: Market, noun: str) -> tuple[Market, str]:
     roads = _open_roads(now)
     towns = [now.land.towns[town] for town, _, _ in roads]
-    name, told = choose(noun.removeprefix("to "), towns, "You cannot go there now. You can go to")
-    if told:
-        return now, told
+    name, problem = choose(noun.removeprefix("to "), towns, "You cannot go there now. You can go to")
+    if problem:
+        return now, problem
     town, days, toll = roads[towns.index(name)]
     return now._replace(town=town, day=now.day + days, coins=now.coins - toll), f"You travel to {name}."
 
@@ -219,9 +219,9 @@ def _travel(now: Market, noun: str) -> tuple[Market, str]:
 def _deal(now: Market, command: Command) -> tuple[Market, str]:
     land = now.land
     number, _, noun = command.first.partition(" ")
-    good, told = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are")
-    if told:
-        return now, told
+    good, problem = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are")
+    if problem:
+        return now, problem
     place = land.goods.index(good)
     price, owned = land.prices[now.town][place], now.cart[place]
     most = owned if command.verb == "sell" else min(land.room - sum(now.cart), now.coins // price)

@@ -170,10 +170,10 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
             return CommandOutcome(now, f"The clue: {now.clues[now.found].text} Searches left: {now.searches}.")
         if command.verb == "look":
             return CommandOutcome(now, _view(now))
-        world, said = go(now.world, command)
+        world, message = go(now.world, command)
         moved = world.here != now.world.here
         now = now._replace(world=world)
-        return CommandOutcome(now, _view(now) if moved else said)
+        return CommandOutcome(now, _view(now) if moved else message)
 
     def options(self, now: TreasureHuntState) -> list[str]:
         return [*possible(now.world, ("go", "look")), "read", *(f"search {thing}" for thing in now.here())]
@@ -233,18 +233,18 @@ def _view(now: TreasureHuntState) -> str:
 
 
 def _search(now: TreasureHuntState, command: Command) -> CommandOutcome:
-    thing, told = choose(command.first, now.here(), "That is not here. You can search:")
-    if told:
-        return CommandOutcome(now, told)
+    thing, problem = choose(command.first, now.here(), "That is not here. You can search:")
+    if problem:
+        return CommandOutcome(now, problem)
     clue = now.clues[now.found]
     now = now._replace(searches=now.searches - 1)
     if (now.world.here, thing) == (clue.room, clue.thing):
         now = now._replace(found=now.found + 1)
         if now.found == len(now.clues):
             return CommandOutcome(now, f"You search the {thing} and find the {now.treasure}.", True)
-        said = f"You search the {thing} and find the next clue: {now.clues[now.found].text}"
+        message = f"You search the {thing} and find the next clue: {now.clues[now.found].text}"
     elif now.searches:
-        said = f"You search the {thing} in vain."
+        message = f"You search the {thing} in vain."
     else:
         return CommandOutcome(now, f"You search the {thing} in vain, and no search is left: the hunt is lost.", False)
-    return CommandOutcome(now, f"{said} Searches left: {now.searches}.")
+    return CommandOutcome(now, f"{message} Searches left: {now.searches}.")

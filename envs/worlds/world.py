@@ -235,9 +235,9 @@ def inventory(world: World, command: Command) -> Step:
 
 
 def examine(world: World, command: Command) -> Step:
-    name, told = choose(command.first, [*world.in_reach(), *world.doors()], "It is not here. You can examine:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, [*world.in_reach(), *world.doors()], "It is not here. You can examine:")
+    if problem:
+        return world, problem
     door = next((door for door in world.plan.doors if door.name == name), None)
     if door:
         return world, f"The {name} is {_lock_note(world, name, door.sign)}."
@@ -253,27 +253,27 @@ def examine(world: World, command: Command) -> Step:
 
 def take(world: World, command: Command) -> Step:
     items = [thing.name for thing in world.around() if thing.kind == "item"]
-    name, told = choose(command.first, items, "You cannot take that. You can take:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, items, "You cannot take that. You can take:")
+    if problem:
+        return world, problem
     if len(world.inside(YOU)) >= world.plan.capacity:
         return world, f"Your hands are full: drop or put away {listing(world.inside(YOU), 'or')} first."
     return world.moved(name, YOU), f"You take the {name}."
 
 
 def drop(world: World, command: Command) -> Step:
-    name, told = choose(command.first, world.inside(YOU), "You do not carry that. You can drop:")
-    return (world, told) if told else (world.moved(name, world.here), f"You drop the {name}.")
+    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You can drop:")
+    return (world, problem) if problem else (world.moved(name, world.here), f"You drop the {name}.")
 
 
 def put(world: World, command: Command) -> Step:
-    name, told = choose(command.first, world.inside(YOU), "You do not carry that. You can put away:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You can put away:")
+    if problem:
+        return world, problem
     holders = [thing.name for thing in world.around() if thing.kind in ("box", "stand")]
-    place, told = choose(command.second, holders, "You cannot put it there. Here are:")
-    if told:
-        return world, told
+    place, problem = choose(command.second, holders, "You cannot put it there. Here are:")
+    if problem:
+        return world, problem
     if place in world.shut:
         return world, f"The {place} is closed. Open it first."
     where = "on" if world.thing(place).kind == "stand" else "in"
@@ -289,9 +289,9 @@ def _openable(world: World) -> dict[str, tuple[str, str]]:
 
 def open_(world: World, command: Command) -> Step:
     found = _openable(world)
-    name, told = choose(command.first, list(found), "You cannot open that. Here can be opened:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, list(found), "You cannot open that. Here can be opened:")
+    if problem:
+        return world, problem
     if name in world.locked:
         return world, f"The {name} is {_lock_note(world, name, found[name][1])}. Unlock it first."
     if name not in world.shut:
@@ -304,24 +304,24 @@ def open_(world: World, command: Command) -> Step:
 
 
 def close(world: World, command: Command) -> Step:
-    name, told = choose(command.first, list(_openable(world)), "You cannot close that. Here can be closed:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, list(_openable(world)), "You cannot close that. Here can be closed:")
+    if problem:
+        return world, problem
     return world._replace(shut=with_name(world.shut, name)), f"You close the {name}."
 
 
 def unlock(world: World, command: Command) -> Step:
     found = _openable(world)
-    name, told = choose(command.first, list(found), "You cannot unlock that. Here are:")
-    if told:
-        return world, told
+    name, problem = choose(command.first, list(found), "You cannot unlock that. Here are:")
+    if problem:
+        return world, problem
     if name not in world.locked:
         return world, f"The {name} is not locked."
     if not command.second:
         return world, f"Write what with: unlock {name} with KEY. You carry {listing(world.inside(YOU))}."
-    key, told = choose(command.second, world.inside(YOU), "You do not carry that. You carry")
-    if told:
-        return world, told
+    key, problem = choose(command.second, world.inside(YOU), "You do not carry that. You carry")
+    if problem:
+        return world, problem
     if key != found[name][0]:
         return world, f"The {key} does not fit the {name}."
     world = world._replace(locked=tuple(other for other in world.locked if other != name))

@@ -259,10 +259,10 @@ def test_what_cannot_be_done_is_answered_by_what_can(game):
     task, state = game(), begin(game, 3, 2)
     world = state.now.world
     after, _, _ = say(task, state, "take moon")
-    assert all(thing.name in after.said for thing in world.around() if thing.kind == "item")
+    assert all(thing.name in after.message for thing in world.around() if thing.kind == "item")
     closed = next(way for way in STEPS if way not in world.exits())
     after, _, _ = say(task, state, f"go {closed}")
-    assert all(way in after.said for way in world.exits())
+    assert all(way in after.message for way in world.exits())
     assert after.now == state.now
 
 

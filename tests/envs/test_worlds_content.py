@@ -110,7 +110,7 @@ def test_heating_and_cooling_undo_each_other_and_cleaning_does_not():
         marks.append(state.now.world.marked(item))
     assert marks == [["clean"], ["clean", "hot"], ["clean", "cold"], ["clean", "hot"]]
     state, _, _ = say(Household, state, f"heat {item} with fridge")
-    assert "microwave" in state.said
+    assert "microwave" in state.message
 
 
 @given(SEEDS, LEVELS)
@@ -171,7 +171,7 @@ def test_only_the_right_tool_does_it():
     for tool in set(NEEDS.values()) - {NEEDS[verb]}:
         after, _, _ = say(Cooking, state, f"{verb} {food} with {tool}")
         assert after.now == state.now
-        assert NEEDS[verb] in after.said or tool not in state.now.world.in_reach()
+        assert NEEDS[verb] in after.message or tool not in state.now.world.in_reach()
 
 
 # Crafting
@@ -206,7 +206,7 @@ def test_crafting_uses_up_parts_and_not_tools_and_refuses_what_lacks():
         assert bag.get(part, 0) == before[part] - count
     refused, verdict, over = say(Crafting, state, f"craft {state.now.goal}")
     assert (verdict.reward, over, refused.now) == (0.0, False, state.now)
-    assert "you need" in refused.said
+    assert "you need" in refused.message
 
 
 # TreasureHunt
@@ -312,7 +312,7 @@ def statements(state):
         after, _, _ = say(
             Detective, state._replace(now=case._replace(world=world)), f"ask {name} about {HOURS[case.hour]}"
         )
-        room, others = re.search(r"I was in the (\w+), (?:with )?(.*?)\.", after.said).groups()
+        room, others = re.search(r"I was in the (\w+), (?:with )?(.*?)\.", after.message).groups()
         heard[name] = (room, set(re.findall(r"[A-Z]\w+", others)))
     return heard
 
@@ -325,7 +325,9 @@ def test_exactly_one_person_can_be_the_liar_and_the_expert_names_that_one(seed, 
     for suspect in heard:
         others = {name: claim for name, claim in heard.items() if name != suspect}
         together = {room: {name for name, (at, _) in others.items() if at == room} for room, _ in others.values()}
-        if state.now.scene not in together and all(said == together[at] - {n} for n, (at, said) in others.items()):
+        if state.now.scene not in together and all(
+            message == together[at] - {n} for n, (at, message) in others.items()
+        ):
             possible.append(suspect)
     assert len(possible) == 1
     state, command = until(Detective, state, "accuse")
@@ -363,14 +365,14 @@ def test_the_table_tells_all_substances_apart_and_tests_agree_with_it(seed, leve
                     Laboratory, state._replace(now=sample._replace(world=world)), f"test sample with {name}"
                 )
                 assert after.now.portions == sample.portions
-                told.append(int(re.search(r"has (\d+)", after.said)[1]))
+                told.append(int(re.search(r"has (\d+)", after.message)[1]))
             assert told[0] / told[1] == float(value)
         else:
             world = sample.world.moved(column, YOU)
             after, _, _ = say(
                 Laboratory, state._replace(now=sample._replace(world=world)), f"test sample with {column}"
             )
-            assert f"{value}. Portions left: {sample.portions - 1}" in after.said
+            assert f"{value}. Portions left: {sample.portions - 1}" in after.message
     for number, (name, _) in enumerate(sample.table):
         _, verdict, over = say(Laboratory, state, f"report {name}")
         assert (over, verdict.reward) == (True, float(number == sample.substance))
@@ -460,7 +462,7 @@ def test_too_late_is_the_end_too_early_is_told_and_a_parcel_goes_to_its_place_on
     early = state._replace(now=state.now._replace(minute=parcel.opens - 1))
     after, _, over = say(Errands, early, command)
     assert (after.now, over) == (early.now, False)
-    assert "too early" in after.said
+    assert "too early" in after.message
     elsewhere = state._replace(now=state.now._replace(here=parcel.source))
     after, _, _ = say(Errands, elsewhere, command)
     assert after.now == elsewhere.now
@@ -553,7 +555,7 @@ def test_stopping_elsewhere_is_the_end_without_reward_and_the_city_has_an_edge()
     assert (over, verdict.reward) == (True, 0.0)
     for _ in range(10):
         state, _, _ = say(LandmarkNavigation, state, "forward")
-    assert "The city ends here" in state.said
+    assert "The city ends here" in state.message
 
 
 # SpaceStation
