@@ -280,7 +280,9 @@ def _tried(code: str, exercise: Exercise) -> list[str]:
     except (ProgramEnded, wire.NotPlain) as ended:
         late = getattr(ended, "reason", "") == "time_limit"
         outcomes.append("took too long" if late else "the program ended, or spoke out of turn")
-    except SandboxDied:
+    except SandboxDied as died:
+        if not died.may_be_program:
+            raise
         outcomes.append("the program brought its sandbox down")
     return outcomes + ["not run"] * (len(exercise.visible) - len(outcomes))
 

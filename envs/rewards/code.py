@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 import textwrap
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -27,7 +28,7 @@ from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxDied, SandboxError, SandboxUnavailable, shared, wire
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
-from rlvr.envs.sandbox.sandbox import Channel
+from rlvr.envs.sandbox.sandbox import TRIES, Channel
 
 MAX_CODE_CHARS: Final = 100_000
 # Possessive, and bounded: a hostile line is read once.
@@ -149,18 +150,21 @@ def grade_code(
     if len(code) > MAX_CODE_CHARS:
         return wrong(None, f"the program is over the cap of {MAX_CODE_CHARS:,} characters")
     program = prepare(code)
-    where = sandbox or shared()
+    where, started = sandbox or shared(), time.monotonic()
     try:
-        for _ in range(2):
+        for number in range(TRIES):
             try:
                 return runner(program, where, options).verdict(code, scoring)
-            except SandboxDied:
-                continue
+            except SandboxDied as died:
+                if number == TRIES - 1 and not died.may_be_program:
+                    raise
+                if died.may_be_program and time.monotonic() - started > total_seconds:
+                    break
     except SandboxUnavailable:
         raise
     except (SandboxError, BadReference, OSError) as error:
         return Verdict(0.0, "verifier_error", code, f"{type(error).__name__}: {error}"[:300])
-    return wrong(code, "the program brought its sandbox down, twice")
+    return wrong(code, "the program was killed or brought its sandbox down, again and again")
 
 
 # --- the program -----------------------------------------------------------------------------------------

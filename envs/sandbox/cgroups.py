@@ -18,6 +18,19 @@ class Group:
     def __init__(self, folders: list[str]) -> None:
         self._folders = folders
 
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return tuple(self._folders)
+
+    def killed_for_memory(self) -> int:
+        """How many processes the kernel has killed because the group was over its memory."""
+        for folder in self._folders:
+            for name in ("memory.events", "memory.oom_control"):
+                with contextlib.suppress(OSError), open(f"{folder}/{name}") as file:
+                    counts = dict(line.split() for line in file)
+                    return int(counts.get("oom_kill", 0))
+        return 0
+
     def enter(self) -> None:
         """Put the calling process, and all it will start, into the group."""
         for folder in self._folders:

@@ -2,7 +2,8 @@
 
 One for each user process. It is started with an empty environment in a session of its own, is the subreaper of
 all it starts (so that "ended" means reaped), and kills everything when its socket closes, which the kernel
-sees to even when the user's process is killed with SIGKILL. Standard library only.
+sees to even when the user's process is killed with SIGKILL. It is two processes, a guardian and its child, the worker
+that does all this: when one of them is killed, the other ends all that the two had started. Standard library only.
 """
 
 from __future__ import annotations
@@ -23,11 +24,21 @@ CONFIG = "<config>"  # stands in a command line where the sandbox's own configur
 
 
 def main(fd: int) -> NoReturn:
-    """Serve ``spawn`` and ``end`` requests until the socket closes. Never returns."""
+    """Serve ``spawn``, ``end`` and ``blame`` requests until the socket closes. Never returns."""
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     kernel.become_subreaper()
-    keeper = _Keeper(socket.socket(fileno=fd))
+    alive, held = os.pipe()  # its other end closes when the guardian ends
+    notes, noted = os.pipe()
+    worker = os.fork()
+    if worker:
+        os.closerange(3, alive + 1)
+        os.close(noted)
+        _guard(worker, notes)
+    os.close(held)
+    os.close(notes)
+    kernel.become_subreaper()
+    keeper = _Keeper(socket.socket(fileno=fd), alive, noted)
     try:
         keeper.serve()
     finally:
@@ -35,11 +46,34 @@ def main(fd: int) -> NoReturn:
         os._exit(0)
 
 
+def _guard(worker: int, notes: int) -> NoReturn:
+    """Wait for the end of the worker, then end and remove what it has left: it notes down what it makes."""
+    text = b""
+    while chunk := os.read(notes, 1 << 16):
+        text += chunk
+    os.waitpid(worker, 0)
+    _sweep(set())
+    for line in text.decode("utf-8", "surrogateescape").splitlines():
+        kind, _, path = line.partition(" ")
+        if kind == "group":
+            cgroups.Group([path]).remove()
+        else:
+            scratch.remove_tree(path)
+    os._exit(0)
+
+
 class _Sandbox:
     """One running zygote and what must go with it."""
 
     def __init__(self, pid: int, info: int, room: str | None, group: cgroups.Group | None) -> None:
         self.pid, self.info, self.room, self.group = pid, info, room, group
+        self._killed_for_memory = 0
+
+    def ran_out_of_memory(self) -> bool:
+        """Whether the kernel has killed something in it for its memory since this was last asked."""
+        before = self._killed_for_memory
+        self._killed_for_memory = self.group.killed_for_memory() if self.group is not None else 0
+        return self._killed_for_memory > before
 
     def end(self, others: set[int]) -> None:
         """Kill it and all that it started; ``others`` are the keeper's children that are not to be touched."""
@@ -60,8 +94,8 @@ class _Sandbox:
 
 
 class _Keeper:
-    def __init__(self, channel: socket.socket) -> None:
-        self._channel = channel
+    def __init__(self, channel: socket.socket, guardian: int, notes: int) -> None:
+        self._channel, self._guardian, self._notes = channel, guardian, notes
         self._sandboxes: dict[int, _Sandbox] = {}
         self._rooms: str | None = None
         self._made = 0
@@ -73,8 +107,11 @@ class _Keeper:
         poll = select.poll()
         poll.register(self._channel, select.POLLIN)
         poll.register(waker_read, select.POLLIN)
+        poll.register(self._guardian, select.POLLIN)
         while True:
             ready = [fd for fd, _ in poll.poll()]
+            if self._guardian in ready:
+                return
             if waker_read in ready:
                 with contextlib.suppress(BlockingIOError):
                     os.read(waker_read, 4096)
@@ -89,6 +126,9 @@ class _Keeper:
         try:
             if message["op"] == "spawn":
                 return {"pid": self._spawn(message, fds)}
+            if message["op"] == "blame":
+                asked = self._sandboxes.get(message["pid"])
+                return {"pid": int(asked is not None and asked.ran_out_of_memory())}
             sandbox = self._sandboxes.pop(message["pid"], None)
             if sandbox is not None:
                 sandbox.end(set(self._sandboxes))
@@ -105,7 +145,15 @@ class _Keeper:
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
 
+    def _note(self, kind: str, path: str) -> None:
+        """Tell the guardian what to remove if we are killed."""
+        with contextlib.suppress(OSError):
+            os.write(self._notes, f"{kind} {path}\n".encode("utf-8", "surrogateescape"))
+
     def end_all(self) -> None:
+        for pid in self._sandboxes:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
         while self._sandboxes:
             _, sandbox = self._sandboxes.popitem()
             with contextlib.suppress(OSError):
@@ -117,6 +165,7 @@ class _Keeper:
         """A new folder for one sandbox, passable for its uid, in a folder of this keeper's own."""
         if self._rooms is None:
             self._rooms = f"{parent}/rlvr-sandbox-{os.urandom(8).hex()}"
+            self._note("folder", self._rooms)
             os.mkdir(self._rooms, 0o711)
         self._made += 1
         room = f"{self._rooms}/{self._made}"
@@ -132,6 +181,8 @@ class _Keeper:
         config = json.dumps({**plan["config"], "scratch": room})
         plan["argv"] = [config if part == CONFIG else part for part in plan["argv"]]
         group = cgroups.create(plan["cgroup"], plan["total_memory_mb"], plan["total_processes"])
+        for folder in group.folders if group is not None else ():
+            self._note("group", folder)
         pid = os.fork()
         if pid == 0:
             _become_sandbox(plan, [control, code, info_write, errors], group)

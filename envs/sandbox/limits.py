@@ -14,7 +14,16 @@ class SandboxError(RuntimeError):
 
 
 class SandboxDied(SandboxError):
-    """The sandbox ended under a run. Graders try once more before they hold the program to account."""
+    """The sandbox, or the first process of the program, was killed, and not by us. The program is tried again.
+
+    Attributes:
+        may_be_program: whether the program may have done it itself. If so it is held to account after a few tries;
+            if not, nothing is known about it.
+    """
+
+    def __init__(self, message: str, *, may_be_program: bool) -> None:
+        super().__init__(message)
+        self.may_be_program = may_be_program
 
 
 class SandboxUnavailable(SandboxError):

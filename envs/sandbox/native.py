@@ -16,7 +16,7 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.envs.sandbox import bundle
+from rlvr.envs.sandbox import bundle, kernel
 from rlvr.envs.sandbox.channel import ASKED, DESCRIPTORS, KILL, RUN, RUN_LEADER, order, readable, receive, send
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import Plan
@@ -25,6 +25,7 @@ from rlvr.envs.sandbox.running import Ended, Running
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
 _RENEWED_AFTER = 500  # runs: nothing that a fault of ours might leave in a zygote stays for longer
+_KEEPERS = 5  # how many are started for one sandbox when each is killed before it has started it
 _CHANNELS = ("requests", "replies")
 
 
@@ -42,6 +43,20 @@ def _unnamed_file() -> int:
     fd, path = tempfile.mkstemp()
     os.unlink(path)
     return fd
+
+
+def _is_open(channel: socket.socket) -> bool:
+    """Whether the other end is there still, by a look that takes nothing."""
+    try:
+        return bool(channel.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT))
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+
+
+class KeeperGone(SandboxError):
+    """The keeper has been killed, and all programs with it."""
 
 
 class Keeper:
@@ -65,26 +80,35 @@ class Keeper:
     def pid(self) -> int:
         return self._process.pid
 
+    @property
+    def alive(self) -> bool:
+        """False as soon as one of its two processes has ended."""
+        return _is_open(self._channel) and self._process.poll() is None
+
     def ask(self, message: dict[str, Any], fds: list[int] | None = None) -> int:
         """Send one request.
 
         Raises:
-            SandboxError: the keeper refuses, or is gone.
+            SandboxError: the keeper refuses. KeeperGone: it has been killed.
         """
         with self._lock:
             try:
                 send(self._channel, message, fds)
                 answer = receive(self._channel)
             except OSError as error:
-                raise SandboxError(f"the sandbox keeper is gone: {error}") from error
+                raise KeeperGone(f"the sandbox keeper is gone: {error}") from error
         if answer is None:
-            raise SandboxError("the sandbox keeper is gone")
+            raise KeeperGone("the sandbox keeper is gone")
         if "error" in answer[0]:
             raise SandboxError(f"the sandbox could not be started: {answer[0]['error']}")
         return int(answer[0]["pid"])
 
     def close(self) -> None:
         """Returns when everything that the keeper started has ended."""
+        with contextlib.suppress(OSError):
+            self._channel.shutdown(socket.SHUT_WR)
+            while readable(self._channel.fileno(), 10.0) and self._channel.recv(4096):
+                pass  # the worker has ended when this has
         self._channel.close()
         try:
             self._process.wait(timeout=10)
@@ -114,7 +138,7 @@ class Zygote:
     """
 
     def __init__(self, keeper: Keeper, plan: Plan, pool: str) -> None:
-        self._keeper, self.tier, self.pool, self.runs = keeper, plan.tier, pool, 0
+        self.keeper, self.tier, self.pool, self.runs = keeper, plan.tier, pool, 0
         self.pid, self.clean = -1, True
         mine, theirs = socket.socketpair()
         read, write = os.pipe()
@@ -175,7 +199,7 @@ class Zygote:
         """Returns when nothing of the sandbox is left."""
         self.channel.close()
         with contextlib.suppress(SandboxError):
-            self._keeper.ask({"op": "end", "pid": self.pid})
+            self.keeper.ask({"op": "end", "pid": self.pid})
 
 
 @dataclass(slots=True)
@@ -184,35 +208,62 @@ class _Use:
 
     zygote: Zygote
     pool: NativeBackend
+    cpu_seconds: float  # the limit of each process
     unsafe: bool = False
     _died: bool = False
+    _killed: bool = False  # by us
+    _ended: Ended | None = None
 
     @property
     def tier(self) -> Tier:
         return self.zygote.tier
 
     def exit_fd(self) -> int | None:
-        return self.zygote.channel.fileno()
+        return None if self._ended else self.zygote.channel.fileno()
 
     def poll_exit(self) -> Ended | None:
-        if not readable(self.zygote.channel.fileno(), 0):
-            return None
+        if self._ended or not readable(self.zygote.channel.fileno(), 0):
+            return self._ended
         try:
             got = receive(self.zygote.channel)
         except OSError:
             got = None
         if got is None:
             self._died = True
-            raise SandboxDied("the sandbox ended under the program")
+            raise self._death()
         fields, self.zygote.clean = got[0]["ended"], got[0]["clean"]
-        return Ended(-9, error=fields["error"]) if "error" in fields else Ended(**fields)
+        self._ended = Ended(-9, error=fields["error"]) if "error" in fields else Ended(**fields)
+        if self._ended.code == -9 and not self._explained(self._ended):
+            raise SandboxDied("the program was killed from outside", may_be_program=self.tier == "T2")
+        return self._ended
+
+    def _explained(self, ended: Ended) -> bool:
+        """Whether we killed the program, or the kernel did for a limit. On T3 it cannot do so itself."""
+        if self._killed or ended.disk or ended.error is not None or ended.cpu >= self.cpu_seconds:
+            return True
+        return self._out_of_memory()
+
+    def _out_of_memory(self) -> bool:
+        with contextlib.suppress(KeeperGone):
+            return bool(self.zygote.keeper.ask({"op": "blame", "pid": self.zygote.pid}))
+        return False
+
+    def _death(self) -> SandboxError:
+        """Why the zygote is gone."""
+        if not self.zygote.keeper.alive:
+            return KeeperGone("the sandbox keeper was killed while the program ran")
+        if self._out_of_memory():
+            return SandboxDied("the program used up the memory of its sandbox", may_be_program=True)
+        signals = self.tier == "T2" and kernel.landlock_version() < 6  # then it may signal its zygote
+        return SandboxDied("the sandbox was killed under the program", may_be_program=signals)
 
     def kill(self) -> None:
+        self._killed = True
         with contextlib.suppress(OSError):
             order(self.zygote.channel, KILL)
 
     def release(self, healthy: bool) -> None:
-        if healthy or self._died:
+        if healthy or self._died or self._ended:
             self.pool.give_back(self.zygote, not self._died)
         else:
             self.pool.reclaim(self.zygote)
@@ -229,6 +280,7 @@ class NativeBackend:
         self._lock = threading.Lock()
         self._idle: dict[str, list[Zygote]] = {"programs": [], "tests": []}
         self._keeper: Keeper | None = None
+        self._dead: list[threading.Thread] = []  # each waits for the end of a keeper
         self._owner = os.getpid()
         self._closed = False
 
@@ -240,7 +292,7 @@ class NativeBackend:
         """
         pool = "tests" if request["mode"] == "referee" else "programs"
         zygote = self._take(pool)
-        while not zygote.wait_until_clean():
+        while not zygote.wait_until_clean() or not _is_open(zygote.channel):
             self.give_back(zygote, healthy=False)
             zygote = self._take(pool)
         zygote.runs += 1
@@ -258,11 +310,13 @@ class NativeBackend:
             for fd in mine.values():
                 os.close(fd)
             self.give_back(zygote, healthy=False)
-            raise SandboxDied(f"the sandbox did not take the program: {error}") from error
+            raise SandboxDied(f"the sandbox did not take the program: {error}", may_be_program=False) from error
         finally:
             for fd in theirs.values():
                 os.close(fd)
-        return Running(_Use(zygote, self), mine, limits, cancel, request.get("reply_bytes", 1 << 20))
+        return Running(
+            _Use(zygote, self, request["seconds"]), mine, limits, cancel, request.get("reply_bytes", 1 << 20)
+        )
 
     def _take(self, pool: str) -> Zygote:
         with self._lock:
@@ -270,23 +324,46 @@ class NativeBackend:
                 raise SandboxError("this sandbox is closed")
             if self._owner != os.getpid():  # after a fork the sockets belong to the other process
                 self._idle, self._keeper, self._owner = {name: [] for name in self._idle}, None, os.getpid()
+            self._bury()
             if self._idle[pool]:
                 return self._idle[pool].pop()
         return self._new(pool)
 
     def _new(self, pool: str) -> Zygote:
-        with self._lock:
-            if self._closed:
-                raise SandboxError("this sandbox is closed")
-            if self._keeper is None:
-                self._keeper = Keeper()
-            keeper = self._keeper
-        return Zygote(keeper, self._plan.with_uid(), pool)
+        for _ in range(_KEEPERS):
+            with self._lock:
+                if self._closed:
+                    raise SandboxError("this sandbox is closed")
+                self._bury()
+                if self._keeper is None:
+                    self._keeper = Keeper()
+                keeper = self._keeper
+            try:
+                return Zygote(keeper, self._plan.with_uid(), pool)
+            except SandboxError:
+                if keeper.alive:
+                    raise
+        raise KeeperGone(f"{_KEEPERS} keepers of the sandbox were killed, one after the other")
+
+    def _bury(self) -> None:
+        """Forget a keeper that was killed, with its zygotes: the next run gets new ones. Holding the lock."""
+        dead = self._keeper
+        if dead is None or dead.alive:
+            return
+        for zygotes in self._idle.values():
+            for zygote in zygotes:
+                zygote.channel.close()
+            zygotes.clear()
+        self._keeper = None
+        self._dead = [thread for thread in self._dead if thread.is_alive()]
+        self._dead.append(threading.Thread(target=dead.close, name="rlvr-sandbox-bury", daemon=True))
+        self._dead[-1].start()
 
     def give_back(self, zygote: Zygote, healthy: bool) -> None:
         """Keep a zygote for the next run; or end it, and start another in the background if its time was up."""
         renewed = False
         with self._lock:
+            healthy = healthy and zygote.keeper is self._keeper
             if healthy and not self._closed and len(self._idle[zygote.pool]) < self._idle_limit:
                 if zygote.runs < _RENEWED_AFTER:
                     self._idle[zygote.pool].append(zygote)
@@ -312,7 +389,8 @@ class NativeBackend:
 
     @property
     def keeper_pid(self) -> int | None:
-        return None if self._keeper is None else self._keeper.pid
+        keeper = self._keeper
+        return None if keeper is None else keeper.pid
 
     def close(self) -> None:
         """End every zygote; returns when nothing is left."""
@@ -327,3 +405,5 @@ class NativeBackend:
             zygote.channel.close()
         if keeper is not None:
             keeper.close()
+        for thread in self._dead:
+            thread.join(15)

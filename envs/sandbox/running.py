@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rlvr.envs.sandbox.channel import readable
-from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxDied, SandboxError, Tier
+from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, Tier
 
 _HANG_UP = 0.2  # seconds between the closing of a channel and the end of its program
 _GRACE = 0.3  # seconds a killed program has until we stop waiting and leave it to the keeper
@@ -44,7 +44,7 @@ class Handle(Protocol):
         """A descriptor that becomes readable when there may be news of the end; None if there is no such thing."""
 
     def poll_exit(self) -> Ended | None:
-        """How the program ended, if it has. Raises SandboxDied if the sandbox itself is gone."""
+        """How the program ended, if it has. Raises SandboxError if the sandbox itself is gone."""
 
     def kill(self) -> None:
         """Ask for the end of the program."""
@@ -251,7 +251,7 @@ class Running:
                 readable(exit_fd, left)
             try:
                 self._ended = self._handle.poll_exit()
-            except SandboxDied:
+            except SandboxError:  # the sandbox is gone, and the program with it
                 break
         self._drain()
 

@@ -31,6 +31,7 @@ from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded, Running
 
 T = TypeVar("T")
 DEFAULT_LIMITS = Limits()
+TRIES = 3  # of a program that was killed, and not by us
 _REPLY_BYTES = 1 << 20
 _OPENING_SECONDS = 60.0  # of a terminal with its setup, beside many others on a busy machine
 
@@ -125,7 +126,8 @@ class Sandbox:
             env: variables besides PATH, HOME, TMPDIR and LANG; nothing of our own environment is passed on.
 
         Raises:
-            SandboxError: the sandbox failed (never: the program failed).
+            SandboxError: the sandbox failed (never: the program failed); so it is when the sandbox's keeper was killed
+                while the program ran. The next run gets a new one.
             ValueError: a file's path leaves the folder.
         """
         return self._run("script", code, stdin, files, limits, None, argv, env)
@@ -170,12 +172,15 @@ class Sandbox:
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else bytes(stdin)
         with self._turns:
             started = time.monotonic()
-            for last in (False, True):
+            for number in range(TRIES):
                 try:
                     with self._backend.start(request, data, limits, cancel) as running:
                         return running.wait()
-                except SandboxDied:
-                    if last:  # twice under the same program: it is the program
+                except SandboxDied as died:
+                    late = time.monotonic() - started > limits.seconds
+                    if not died.may_be_program and number == TRIES - 1:
+                        raise
+                    if died.may_be_program and late:
                         break
             tier, unsafe = self._backend.tier, self._backend.unsafe
             return Result("killed", None, "", "", round(time.monotonic() - started, 6), 0.0, tier, unsafe)
@@ -345,7 +350,7 @@ class Session:
         had bound stay. A limit ends the whole session.
 
         Raises:
-            SandboxError: the session has ended before.
+            SandboxError: the session has ended before, or the sandbox was killed under it.
         """
         if not self.alive:
             raise SandboxError("this session has ended; open a new one")
@@ -358,8 +363,10 @@ class Session:
         except ProgramEnded:
             self._running.kill()
             return self._running.result(time.monotonic() - started)
-        except SandboxDied:
+        except SandboxError as error:
             self._running.kill()
+            if not isinstance(error, SandboxDied) or not error.may_be_program:
+                raise
             return self._running.result(time.monotonic() - started)
         status = "ok" if answer.get("error") is None else "error"
         out, err = self._running.output()
@@ -430,7 +437,7 @@ class PseudoTerminal:
         """
         try:
             Channel(self._running, time.monotonic() + _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0})
-        except (ProgramEnded, SandboxDied):
+        except (ProgramEnded, SandboxError):
             self._running.kill()
             said = " ".join(self._running.result().stderr.split())
             self.close()
@@ -478,8 +485,10 @@ class PseudoTerminal:
         except ProgramEnded:
             self._running.kill()
             raise
-        except SandboxDied:
+        except SandboxError as error:
             self._running.kill()
+            if not isinstance(error, SandboxDied) or not error.may_be_program:
+                raise
             raise ProgramEnded("killed") from None
 
     def close(self) -> None:

@@ -12,8 +12,7 @@ from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 
 
-def processes_under(root: int) -> set[int]:
-    """All live processes below one, by their parents."""
+def _parents() -> dict[int, int]:
     parents: dict[int, int] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -22,6 +21,23 @@ def processes_under(root: int) -> set[int]:
             except OSError:
                 continue
             parents[int(entry)] = int(fields[1])
+    return parents
+
+
+def children_of(pid: int) -> set[int]:
+    return {child for child, parent in _parents().items() if parent == pid}
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def processes_under(root: int) -> set[int]:
+    """All live processes below one, by their parents."""
+    parents = _parents()
     found: set[int] = set()
     grown = True
     while grown:

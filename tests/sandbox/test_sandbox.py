@@ -17,7 +17,7 @@ from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 from rlvr.envs.sandbox.probes import probe_tier
 
-from .conftest import keeper_of, processes_under
+from .conftest import alive, keeper_of, processes_under
 from .hostile import JUDGED, PROGRAMS, ROW, SOLUTION
 
 pytestmark = pytest.mark.sandbox
@@ -270,13 +270,6 @@ time.sleep(60)
         time.sleep(0.05)
         left = [pid for pid in (*below, keeper) if alive(pid)]
     assert left == []
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def test_works_in_a_forked_process(sandbox: Sandbox) -> None:
