@@ -47,6 +47,12 @@ def processes_under(root: int) -> set[int]:
     return found
 
 
+def worker_of(keeper: int) -> int:
+    """The one of a keeper's two processes that starts the others."""
+    (worker,) = children_of(keeper)
+    return worker
+
+
 def keeper_of(sandbox: Sandbox) -> int:
     assert sandbox.keeper_pid is not None
     return sandbox.keeper_pid

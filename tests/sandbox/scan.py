@@ -26,7 +26,7 @@ def scan(prefix):
     libc.sbrk.argtypes, libc.sbrk.restype = (ctypes.c_ssize_t,), ctypes.c_size_t
     page, size, found = 4096, 61440, set()
     pattern = re.compile(prefix.encode() + rb"[0-9a-f]{16}")
-    packed = re.compile(binascii.b2a_base64(prefix.encode(), newline=False) + rb"[A-Za-z0-9+/]{21}")
+    packed = re.compile(binascii.b2a_base64(prefix.encode(), newline=False) + rb"[A-Za-z0-9+/]{22}")
     wide = re.compile(b"".join(bytes([c, 0]) for c in prefix.encode()) + rb"(?:[0-9a-f]\0){16}")
     top = libc.sbrk(0)
     local, environ = ctypes.c_long(), ctypes.c_size_t.in_dll(libc, "environ")
@@ -56,7 +56,7 @@ def scan(prefix):
             for match in wide.findall(data):
                 found.add(match[::2].decode())
             for match in packed.findall(data):
-                text = binascii.a2b_base64(match + b"=").decode("latin-1")[: len(prefix) + 16]
+                text = binascii.a2b_base64(match + b"==").decode("latin-1")[: len(prefix) + 16]
                 if re.fullmatch(pattern.pattern.decode(), text):
                     found.add(text)
             tail, at = data[-64:], at + got

@@ -17,7 +17,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 
-from .conftest import alive, children_of, keeper_of, processes_under
+from .conftest import alive, children_of, keeper_of, processes_under, worker_of
 
 pytestmark = pytest.mark.sandbox
 ROW = {"entry_point": "f", "tests": [{"args": [2], "expected": 4}, {"args": [3], "expected": 6}]}
@@ -32,11 +32,6 @@ def box(tier: str) -> Iterator[Sandbox]:
     with Sandbox(tier=tier, parallel=4) as box:
         assert box.run_python("1").ok
         yield box
-
-
-def worker_of(keeper: int) -> int:
-    (worker,) = children_of(keeper)
-    return worker
 
 
 def wait_until(holds: Callable[[], bool]) -> None:

@@ -15,7 +15,7 @@ from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, native
 from rlvr.envs.sandbox.running import Running
 
-from .conftest import keeper_of, processes_under
+from .conftest import keeper_of, processes_under, worker_of
 from .scan import PREFIX, REPORT, SCANNER, Canaries, plant
 
 pytestmark = pytest.mark.sandbox
@@ -46,7 +46,8 @@ def kinds(canaries: list[str], new: Canaries) -> Counter[str]:
 
 
 def test_scanner_finds_its_own_canary(single: Sandbox) -> None:
-    for kept in ("{} + 'ab' * 8", "({} + 'ab' * 8).encode()", "'é😀'[:1] + {} + 'ab' * 8"):
+    packed = "__import__('binascii').b2a_base64(({} + 'ab' * 8).encode())"
+    for kept in ("{} + 'ab' * 8", "({} + 'ab' * 8).encode()", "'é😀'[:1] + {} + 'ab' * 8", packed):
         assert found_by(single, f"kept = {kept.format(repr(PREFIX))}\n{REPORT}") == [PREFIX + "ab" * 8]
 
 
@@ -133,11 +134,12 @@ def test_interpreters_are_renewed(tier: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(native, "_RENEWED_AFTER", 3)
     with Sandbox(tier=tier, parallel=1) as box:
         assert box.run_python("1").ok
-        first = processes_under(keeper_of(box))
+        worker = worker_of(keeper_of(box))
+        first = processes_under(worker)
         until = time.monotonic() + 60
-        while first & processes_under(keeper_of(box)) and time.monotonic() < until:
+        while first & processes_under(worker) and time.monotonic() < until:
             assert box.run_python("1").ok
-        assert not first & processes_under(keeper_of(box))
+        assert not first & processes_under(worker)
 
 
 # --- thieves --------------------------------------------------------------------------------------------------
