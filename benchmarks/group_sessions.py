@@ -194,6 +194,7 @@ def main() -> int:
         row = measured(name, options.groups, options.members)
         print(name, row, flush=True)
         result["worlds"][name] = row
+        kept.write_text(json.dumps(result, indent=1) + "\n")
     few = max(1, options.groups // 20)
     if "MCP" in options.worlds:
         result["rewards"] = {str(samples): {"groups": few, "reward": rewards(samples, few)} for samples in SAMPLES}
