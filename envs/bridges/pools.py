@@ -22,7 +22,9 @@ def pool(module: str) -> WorkerPool:
     """The pool of this process whose workers have loaded ``rlvr.envs.bridges.<module>``."""
     with _lock:
         if module not in _pools:
-            _pools[module] = WorkerPool(memory=MEMORY, preload=(f"rlvr.envs.bridges.{module}:warm",))
+            _pools[module] = WorkerPool(
+                memory=MEMORY, preload=(f"rlvr.envs.bridges.{module}:warm",), slice_seconds=None
+            )
         return _pools[module]
 
 

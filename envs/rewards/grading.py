@@ -117,7 +117,11 @@ def grade_batch(kind: str, completions: Iterable[str], references: Iterable[Any]
 
 async def agrade(kind: str, completion: str, reference: Any, **options: Any) -> Verdict:
     """``grade`` from asyncio: kinds that may wait for a process run in a thread, so that the event loop stays free."""
-    if kind in SLOW or kind == "math":
+    if kind == "math":
+        from rlvr.envs.rewards.mathematical import agrade_math
+
+        return await agrade_math(_threads(), completion, reference, **options)
+    if kind in SLOW:
         import asyncio
 
         call = partial(grade, kind, completion, reference, **options)

@@ -6,22 +6,28 @@ killed: values that floating point cannot tell apart and no rule proves equal, a
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.core.verdict import Status, Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.algebra import Algebra
 from rlvr.envs.rewards.compare import Undecided, same
-from rlvr.envs.rewards.errors import BadOption, BadReference
+from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
 from rlvr.envs.rewards.expression import Node, number, parse
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError
 
 MAX_REFERENCE_CHARS: Final = 4_000
 MAX_FOREIGN_CHARS: Final = 400
+
+SAME_TREES: Final = "rlvr.envs.rewards.symbolic:same_trees"
+SAME_LATEX: Final = "rlvr.envs.rewards.symbolic:same_latex"
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _SPACE = re.compile(r"\s+|\\[,;:! ]|\\left(?![A-Za-z])|\\right(?![A-Za-z])|\$")
@@ -39,11 +45,19 @@ class Gold(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """A grade that needs the worker pool: what to call there, and the answer it is about."""
+    """A grade that needs the worker pool: what to call there, the answer it is about, and the reference."""
 
     target: str
     arguments: tuple[Any, ...]
     answer: str
+    gold: Gold
+
+    def controls(self) -> list[tuple[str, tuple[Any, ...]]]:
+        """The reference alone: jobs that no answer can make harder or easier."""
+        if self.gold.tree is None:
+            return [(SAME_LATEX, (self.gold.text, self.gold.text))]
+        tree = as_lists(self.gold.tree)
+        return [(SAME_TREES, (tree, tree)), (SAME_TREES, (tree, ["num", "", "0", "1", []]))]
 
 
 def grade_math(
@@ -59,11 +73,12 @@ def grade_math(
         completion: the model's reply.
         reference: the right answer, LaTeX or plain.
         markers: which answer markers count, see ``extraction``.
-        timeout: seconds of wall time that computer algebra may take in the worker pool, when it is asked at all.
+        timeout: seconds of processor time that computer algebra may take in the worker pool, when it is asked at all.
 
     Returns:
-        1 for an answer equal to the reference. An answer over a cap is ``unparsable`` with the cap in the reason; a
-        timeout of computer algebra is ``timeout``, a fault of it ``verifier_error``, both not valid.
+        1 for an answer equal to the reference. An answer over a cap is ``unparsable`` with the cap in the reason. An
+        answer on which computer algebra runs out of time or memory, or fails, is ``wrong`` when the reference alone
+        goes through; else it is ``timeout`` or ``verifier_error``, as is a fault of the machine: both not valid.
 
     Raises:
         BadReference, BadOption: the reference or an option is malformed.
@@ -74,7 +89,32 @@ def grade_math(
         return result
     from rlvr.envs.rewards.workers import shared_pool
 
-    return _from_pool(result, shared_pool().attempt(result.target, result.arguments, timeout))
+    outcome = shared_pool().attempt(result.target, result.arguments, timeout)
+    alone = reference_alone(result, timeout) if _may_be_its_own_doing(outcome) else ""
+    return _from_pool(result, outcome, alone)
+
+
+async def agrade_math(
+    threads: Executor,
+    completion: str,
+    reference: Any,
+    *,
+    markers: Sequence[str] = MARKERS,
+    timeout: float = 2.0,
+) -> Verdict:
+    """``grade_math`` for asyncio, in these threads; none is held while computer algebra works on an answer."""
+    _check_timeout(timeout)
+    loop = asyncio.get_running_loop()
+    result = await loop.run_in_executor(threads, _settled, completion, reference, markers)
+    if isinstance(result, Verdict):
+        return result
+    from rlvr.envs.rewards.workers import shared_pool
+
+    outcome = await shared_pool().aattempt(result.target, result.arguments, timeout)
+    alone = ""
+    if _may_be_its_own_doing(outcome):
+        alone = await loop.run_in_executor(None, reference_alone, result, timeout)
+    return _from_pool(result, outcome, alone)
 
 
 def grade_math_batch(
@@ -93,7 +133,8 @@ def grade_math_batch(
 
         jobs = [(result.target, result.arguments) for _, result in pending]
         for (index, result), outcome in zip(pending, shared_pool().map(jobs, timeout), strict=True):
-            verdicts[index] = _from_pool(result, outcome)
+            alone = reference_alone(result, timeout) if _may_be_its_own_doing(outcome) else ""
+            verdicts[index] = _from_pool(result, outcome, alone)
     return [verdicts[index] if isinstance(result, Pending) else result for index, result in enumerate(results)]
 
 
@@ -144,22 +185,52 @@ def _compare(answer: str, gold: Gold) -> Verdict | Pending:
     except MathSyntaxError as error:
         return unparsable(f"not read: {error}", answer)
     except Undecided as pair:
-        return Pending("rlvr.envs.rewards.symbolic:same_trees", (as_lists(pair.left), as_lists(pair.right)), answer)
+        return Pending(SAME_TREES, (as_lists(pair.left), as_lists(pair.right)), answer, gold)
 
 
 def _foreign(answer: str, gold: Gold) -> Verdict | Pending:
     if len(answer) > MAX_FOREIGN_CHARS:
         return unparsable(f"over a cap: an answer to this reference may have {MAX_FOREIGN_CHARS} characters", answer)
-    return Pending("rlvr.envs.rewards.symbolic:same_latex", (answer, gold.text), answer)
+    return Pending(SAME_LATEX, (answer, gold.text), answer, gold)
 
 
-def _from_pool(pending: Pending, outcome: tuple[str, Any]) -> Verdict:
+def _may_be_its_own_doing(outcome: tuple[str, Any]) -> bool:
+    """Whether an answer can have caused an outcome; the machine's load and a worker killed from outside it cannot."""
+    return outcome[0] in ("spent", "failed")
+
+
+def _from_pool(pending: Pending, outcome: tuple[str, Any], alone: str) -> Verdict:
+    """The verdict on what the pool said; ``alone`` says what is wrong with the reference alone, if anything."""
     status, value = outcome
     if status == "done":
         return correct(pending.answer, "equal by computer algebra") if value is True else wrong(pending.answer)
-    if status == "timeout":
-        return Verdict(0.0, "timeout", pending.answer, str(value))
-    return Verdict(0.0, "verifier_error", pending.answer, str(value)[:300])
+    if _may_be_its_own_doing(outcome) and not alone:
+        return wrong(pending.answer, f"cannot be compared: {value}"[:300])
+    reason = f"the reference alone: {alone}" if alone else str(value)
+    fault: Status = "timeout" if status in ("timeout", "spent") else "verifier_error"
+    return Verdict(0.0, fault, pending.answer, reason[:300])
+
+
+def reference_alone(pending: Pending, timeout: float) -> str:
+    """What keeps computer algebra from working on the reference of a grade alone; empty when nothing does."""
+    try:
+        return _reference_alone(json.dumps(pending.controls()), timeout)
+    except WorkerError as error:
+        return str(error)
+
+
+@lru_cache(maxsize=4096)
+def _reference_alone(controls: str, timeout: float) -> str:
+    """Kept for the next answer, unless the machine was at fault: then it raises."""
+    from rlvr.envs.rewards.workers import shared_pool
+
+    for target, arguments in json.loads(controls):
+        outcome = shared_pool().attempt(target, arguments, timeout)
+        if _may_be_its_own_doing(outcome):
+            return str(outcome[1])
+        if outcome[0] != "done":
+            raise WorkerError(str(outcome[1]))
+    return ""
 
 
 @lru_cache(maxsize=4096, typed=True)

@@ -20,7 +20,8 @@ import socket
 import sys
 from typing import Any
 
-MAX_REPLY = 65_536
+MAX_REPLY = 8_000_000
+SLOW_NICENESS = 5
 
 
 def main() -> None:
@@ -48,13 +49,15 @@ def main() -> None:
 
 
 def serve(control: socket.socket, children: set[int], settings: dict[str, Any]) -> None:
+    ended: dict[int, int] = {}  # the signals that workers died of before anybody asked; 0 for none
     while True:
         ready, _, _ = select.select([control], [], [], 0.5)
         while children:
-            pid, _ = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG)
             if not pid:
                 break
             children.discard(pid)
+            ended[pid] = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         if not ready:
             continue
         message, descriptors, _, _ = socket.recv_fds(control, 64, 1)
@@ -71,11 +74,17 @@ def serve(control: socket.socket, children: set[int], settings: dict[str, Any]) 
             children.add(child)
             control.sendall(f"{child}\n".encode())
         elif command == "kill":
-            if int(argument) in children:
-                os.kill(int(argument), signal.SIGKILL)
-                os.waitpid(int(argument), 0)
-                children.discard(int(argument))
-            control.sendall(b"killed\n")
+            control.sendall(f"{ended_by(int(argument), children, ended)}\n".encode())
+
+
+def ended_by(pid: int, children: set[int], ended: dict[int, int]) -> int:
+    """The signal that a worker died of; one that still runs is killed now."""
+    if pid in children:
+        os.kill(pid, signal.SIGKILL)  # without effect on one that has died already
+        _, status = os.waitpid(pid, 0)
+        children.discard(pid)
+        return os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+    return ended.pop(pid, 0)
 
 
 def work(channel: socket.socket, settings: dict[str, Any], zygote: int) -> None:
@@ -88,8 +97,13 @@ def work(channel: socket.socket, settings: dict[str, Any], zygote: int) -> None:
         stream = channel.makefile("rb")
         for line in iter(stream.readline, b""):
             request = json.loads(line)
-            limit_cpu(request["cpu"])
-            channel.sendall(run(request) + b"\n")
+            if request["slow"]:
+                os.nice(SLOW_NICENESS)
+            # The default action of SIGPROF ends the process, also inside of one long call into C.
+            signal.setitimer(signal.ITIMER_PROF, request["cpu"])
+            reply = run(request)
+            signal.setitimer(signal.ITIMER_PROF, 0.0)
+            channel.sendall(reply + b"\n")
         status = 0
     finally:
         os._exit(status)
@@ -100,7 +114,7 @@ def run(request: dict[str, Any]) -> bytes:
         reply = json.dumps({"result": resolve(request["target"])(*request["args"])}).encode()
         return reply if len(reply) <= MAX_REPLY else _error(f"a reply may have {MAX_REPLY:,} bytes")
     except MemoryError:
-        return _error("out of memory")
+        return json.dumps({"spent": "out of memory"}).encode()
     except BaseException as error:
         return _error(f"{type(error).__name__}: {error}"[:500])
 
@@ -124,13 +138,6 @@ def confine(memory: int) -> None:
     for limit, value in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_FSIZE, 0), (resource.RLIMIT_AS, memory)):
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(limit, (value, value))
-
-
-def limit_cpu(seconds: int) -> None:
-    usage = resource.getrusage(resource.RUSAGE_SELF)
-    soft = int(usage.ru_utime + usage.ru_stime) + seconds + 1
-    with contextlib.suppress(OSError, ValueError):
-        resource.setrlimit(resource.RLIMIT_CPU, (soft, resource.getrlimit(resource.RLIMIT_CPU)[1]))
 
 
 if __name__ == "__main__":
