@@ -140,7 +140,8 @@ class Session:
     """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
 
     An environment that raises does not take the loop along: the episode ends with an ``env_error`` verdict, which is
-    not ``valid``. Its reward is 0.0, and whoever trains must leave it out.
+    not ``valid``. So it ends, too, with the first verdict of the environment that is not valid. Its reward is 0.0,
+    and whoever trains must leave it out.
 
     Attributes:
         messages: what begins the conversation; the adapter sends them to the policy.
@@ -207,8 +208,11 @@ class Session:
         except Exception as error:
             self._fail("step", error)
             return None
-        self.reward += earned
         self.verdict = self.info.get("verdict") or self.verdict
+        if not self.valid:  # a fault in the middle ends the episode, whatever the environment would go on with
+            self.reward, self.done, self.truncated = 0.0, True, True
+            return None
+        self.reward += earned
         self.done, self.truncated = bool(terminated or truncated), bool(truncated)
         return None if self.done else heard(observation, self.info)
 

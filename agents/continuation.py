@@ -143,8 +143,10 @@ def _play(start: BranchStart, action: str) -> tuple[float | None, bool]:
     except Exception:  # whatever an environment raises ends its own continuation alone
         return None, True
     verdict = info.get("verdict")
+    if verdict is not None and not verdict.valid:
+        return None, True
     if terminated or truncated:
-        return (float(reward) if verdict is None or verdict.valid else None), True
+        return float(reward), True
     start.conversation.messages.append(heard(observation, info))
     return float(reward), False
 

@@ -213,6 +213,8 @@ class Rollout:
         except Exception as error:
             return _failed(player, error, "step")
         turn.verdict = info.get("verdict")
+        if turn.verdict is not None and not turn.verdict.valid:  # a fault in the middle ends the episode
+            turn.reward, truncated = 0.0, not terminated
         if not (terminated or truncated):
             _hear(player, observation, info)
             return False

@@ -22,6 +22,7 @@ from rlvr.envs.core.seeding import digest, divide, split_of, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
+from rlvr.envs.core.verdict import INVALID
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 RESET_OPTIONS = ("index", "split", "level")
@@ -160,6 +161,8 @@ class TextEnv(gym.Env[Any, str]):
         truncated = False
         if terminated:
             self._over = True
+        elif verdict.status in INVALID:  # what came next would be about another episode than the policy's
+            self._over = truncated = True
         elif turn >= self._limit:
             self._over = truncated = True
             verdict = self.task.out_of_turns(state, turn)

@@ -34,7 +34,7 @@ from typing import Any, Final
 
 from rlvr.envs.rewards.errors import WorkerError, WorkerFailed, WorkerSpent, WorkerTimeout
 
-__all__ = ["WorkerError", "WorkerFailed", "WorkerPool", "WorkerSpent", "WorkerTimeout", "shared_pool"]
+__all__ = ["WorkerError", "WorkerFailed", "WorkerPool", "WorkerSpent", "WorkerTimeout", "named_pool", "shared_pool"]
 
 DEFAULT_MEMORY: Final = 1 << 30
 START_SECONDS: Final = 180.0  # what some bridges load takes half a minute where others work, too
@@ -452,30 +452,35 @@ def _line(control: socket.socket, seconds: float) -> str:
     return line.decode().strip()
 
 
-_shared: WorkerPool | None = None
+_shared: dict[str, WorkerPool] = {}
 _shared_lock = threading.Lock()
 
 
 def shared_pool() -> WorkerPool:
-    """The pool of this process, made when first asked for and ended with the process."""
-    global _shared
+    """The pool of this process for computer algebra, made when first asked for and ended with the process."""
+    return named_pool(_PRELOAD[0])
+
+
+def named_pool(preload: str) -> WorkerPool:
+    """The pool of this process whose workers have called ``preload`` ("module:name"), as ``shared_pool``."""
     with _shared_lock:
-        if _shared is None or _shared._closed:
-            _shared = WorkerPool()
-        return _shared
+        found = _shared.get(preload)
+        if found is None or found._closed:
+            found = _shared[preload] = WorkerPool(preload=(preload,))
+        return found
 
 
 def _end() -> None:
-    if _shared is not None:
-        _shared.close()
+    for pool in _shared.values():
+        pool.close()
 
 
 def _after_fork() -> None:
-    """A forked child makes its own pool: locks may have been held, sockets belong to the parent."""
-    global _shared, _shared_lock
-    if _shared is not None:
-        _shared._forget()
-    _shared = None
+    """A forked child makes its own pools: locks may have been held, sockets belong to the parent."""
+    global _shared_lock
+    for pool in _shared.values():
+        pool._forget()
+    _shared.clear()
     _shared_lock = threading.Lock()
 
 

@@ -16,7 +16,7 @@ from rlvr.envs.rewards.endpoint import Endpoint
 from rlvr.envs.sandbox import Limits, SandboxError, shared
 from rlvr.envs.sandbox.sandbox import Session as Interpreter
 from rlvr.envs.tools.search import DenseIndex, Document, Index
-from rlvr.envs.tools.sql import guard, written
+from rlvr.envs.tools.sql import FileConnection, guard, written
 from rlvr.envs.tools.sql import query as select
 from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, tool
 
@@ -298,10 +298,13 @@ class SQLite(Kit):
         except ToolFault as fault:
             raise ValueError(str(fault)) from None
 
-    def open(self) -> sqlite3.Connection:
+    def open(self) -> FileConnection:
         address = f"{self.path.as_uri()}?mode=ro"
         try:
-            connection = sqlite3.connect(address, uri=True, check_same_thread=False, timeout=1.0)
+            connection: FileConnection = sqlite3.connect(
+                address, uri=True, check_same_thread=False, timeout=1.0, factory=FileConnection
+            )
+            connection.path = self.path
             connection.execute("SELECT 1 FROM sqlite_master LIMIT 1")
             return guard(connection)
         except sqlite3.Error as error:

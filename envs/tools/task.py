@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, wrong
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
-from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, instructions, named
+from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolFault, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
 W = TypeVar("W")
@@ -123,12 +123,19 @@ class ToolTask(Task[Session[W]]):
             world, text = self._use(world, call)
             return text
 
-        heard = carry_out(reading, state.calls, state.budget, use, self.max_output)
+        try:
+            heard = carry_out(reading, state.calls, state.budget, use, self.max_output)
+        except ToolFault as fault:
+            return Transition(state, fault.verdict, terminated=True)
         return Transition(state._replace(world=world, said=heard.said, calls=heard.calls), heard.verdict, role="tool")
 
     def reply(self, state: Session[W], action: str) -> Transition:
         """What a reply without a call leads to: the end, unless somebody in the world answers it."""
-        return Transition(state, self.judge(state.world, action), terminated=True)
+        try:
+            verdict = self.judge(state.world, action)
+        except ToolFault as fault:
+            verdict = fault.verdict
+        return Transition(state, verdict, terminated=True)
 
     def _use(self, world: W, call: Call) -> tuple[W, str]:
         found = named(call.name, self._tools)

@@ -11,6 +11,7 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
+from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.extraction import CONTROL_TOKEN
 from rlvr.envs.tools.calls import Call, write_call
 
@@ -35,6 +36,11 @@ class ToolFault(Exception):
     def __init__(self, message: str, status: str = "env_error") -> None:
         super().__init__(message)
         self.status = status
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict that ends the episode."""
+        return Verdict(0.0, "timeout" if self.status == "timeout" else "env_error", reason=str(self)[:500])
 
 
 @dataclass(frozen=True, slots=True)

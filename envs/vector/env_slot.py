@@ -182,7 +182,11 @@ class EnvSlot:
         observation, reward, terminated, truncated, info = outcome
         if not math.isfinite(reward := float(reward)):
             raise ValueError(f"the reward was {reward!r}")
-        return observation, reward, bool(terminated), bool(truncated), self._fitting(observation, info)
+        terminated, truncated, info = bool(terminated), bool(truncated), self._fitting(observation, info)
+        verdict = info.get("verdict")
+        if verdict is not None and not verdict.valid and not terminated:  # a fault in the middle ends the episode
+            reward, truncated = 0.0, True
+        return observation, reward, terminated, truncated, info
 
     def _fitting(self, observation: Any, info: Any) -> dict[str, Any]:
         """The info, as a plain dict, if the observation can stand in a batch with others."""

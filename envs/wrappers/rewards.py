@@ -67,7 +67,7 @@ class RubricReward(TextWrapper):
         paid = self.rubric.evaluate(Sample(action, prompt=prompt, truncated=truncated, info=info))
         if not paid.valid:
             info = {**info, "verdict": paid} | ({"success": False} if "success" in info else {})
-            return observation, 0.0, terminated, truncated, info
+            return observation, 0.0, terminated, not terminated, info
         if own is not None:
             paid = own.but(reward=paid.reward, parts={**paid.parts, "own": own.reward})
         info = {**info, "verdict": paid}

@@ -1,0 +1,83 @@
+"""A query gets no more of this process than a moment, whatever it makes SQLite do."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import gymnasium as gym
+import pytest
+
+from rlvr.envs.agentic.sql import visible
+from rlvr.envs.tools import SQLite, ToolError
+from rlvr.envs.tools import sql as module
+from rlvr.envs.tools.sql import HERE_COPIES, _copies, _Costly, _select, guard, query
+
+MANY = "WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t WHERE i < 100000), b(x) AS (SELECT " + (
+    "replace(replace('" + "a" * 20 + "', 'a', '" + "a" * 20 + "'), 'a', '" + "a" * 20 + "')) "
+)
+# The step count stops none of these early: what is slow lies within a step, or before the first.
+WITHIN_A_STEP = {
+    "glob": MANY + "SELECT count(*) FROM t, b WHERE x GLOB '*a*a*a*a*a*[a-z]b' || i",
+    "instr": MANY + "SELECT sum(instr(x, substr(x, 1, 4000) || 'b' || i)) FROM t, b",
+    "like": MANY + "SELECT count(*) FROM t, b WHERE x LIKE '%a%_a%a_%a%a%b' || i",
+}
+TIMES_TWO = ", ".join(f"a{n} AS (SELECT x + x AS x FROM a{n - 1})" for n in range(1, 30))
+BEFORE_THE_FIRST = {
+    "common tables": "WITH a0 AS (SELECT 1 AS x), "
+    + ", ".join(f"a{n} AS (SELECT p.x FROM a{n - 1} p, a{n - 1} q)" for n in range(1, 24))
+    + " SELECT count(*) FROM a23",
+    "columns": f"WITH a0 AS (SELECT 1 AS x), {TIMES_TWO} SELECT x FROM a29",
+    "quoted": f"WITH a0 AS (SELECT 1 AS x), {TIMES_TWO} SELECT x FROM a29".replace("x", '"+"'),
+    "subqueries": "SELECT x + x FROM (" * 25 + "SELECT 1 AS x" + ")" * 25,
+}
+WIDE = MANY + f"SELECT {', '.join(['x'] * 500)} FROM t, b"
+
+
+@pytest.mark.parametrize("sql", WITHIN_A_STEP.values(), ids=WITHIN_A_STEP)
+def test_a_long_step_is_ended(sql: str) -> None:
+    with pytest.raises(_Costly):
+        _select(visible(1, 0), sql, 10, 2_000_000, 0.05)
+    with pytest.raises(ToolError, match="too"):
+        query(visible(1, 0), sql)
+
+
+@pytest.mark.parametrize("sql", [*BEFORE_THE_FIRST.values(), WIDE], ids=[*BEFORE_THE_FIRST, "wide"])
+def test_a_statement_that_multiplies_is_prepared_elsewhere(sql: str) -> None:
+    assert sql is WIDE or _copies(sql) > HERE_COPIES
+    with pytest.raises(ToolError, match=r"too|over|syntax"):
+        query(visible(1, 0), sql)
+
+
+def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    asked = "SELECT id, name, born / 7.0, NULL, x'00ff', country FROM authors ORDER BY id"
+    here = query(visible(1, 0), asked)
+    path = tmp_path / "x.db"
+    with sqlite3.connect(path) as made:
+        made.execute("CREATE TABLE t (a)")
+        made.executemany("INSERT INTO t VALUES (?)", [(n,) for n in range(5)])
+    made.close()
+    kit = SQLite(path)
+    session = kit.open()
+    monkeypatch.setattr(module, "HERE_COPIES", -1.0)
+    assert query(visible(1, 0), asked) == here
+    assert query(session, "SELECT sum(a) FROM t").rows == [(10,)]
+    with pytest.raises(ToolError, match="no such table"):
+        query(session, "SELECT 1 FROM nowhere")
+    kit.close(session)
+
+
+def test_a_bomb_is_a_wrong_answer_and_the_next_query_is_right() -> None:
+    env = gym.make("rlvr/SQL-v0").unwrapped
+    for sql in (WITHIN_A_STEP["glob"], BEFORE_THE_FIRST["columns"]):
+        env.reset(seed=0)
+        _, reward, terminated, _, info = env.step(f"```sql\n{sql}\n```")
+        assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")
+        env.reset(seed=0)
+        assert env.step(env.shortcut())[1] == 1.0
+
+
+def test_a_result_has_a_size() -> None:
+    connection = guard(sqlite3.connect(":memory:"))
+    wide = ", ".join(["replace('" + "a" * 90 + "', 'a', '" + "b" * 90 + "')"] * 30)
+    with pytest.raises(ToolError, match="characters"):
+        query(connection, f"WITH RECURSIVE t(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM t) SELECT {wide} FROM t")
