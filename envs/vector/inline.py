@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.faults import ctrl_c, end_if_forked, is_fault
 
@@ -124,7 +125,13 @@ class Inline:
         numbers = np.array(rewards, dtype=np.float64)
         if numbers.shape != (len(results),) or not np.isfinite(numbers).all() or set(map(type, infos)) != {dict}:
             raise ValueError("not the results of steps")
-        space = self._slots[0].space
+        first = self._slots[0]
+        if not (first.env and isinstance(first.env.unwrapped, TextEnv)):  # ours end with a fault of themselves
+            for _, _, terminated, truncated, info in results:
+                verdict = None if terminated or truncated else info.get("verdict")
+                if verdict is not None and not verdict.valid:
+                    raise ValueError("a fault in the middle of an episode")
+        space = first.space
         if isinstance(space, Text):
             if set(map(type, observations)) != {str}:
                 raise TypeError("not texts")
