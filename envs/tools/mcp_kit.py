@@ -12,6 +12,7 @@ import json
 import os
 import re
 import threading
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
@@ -24,10 +25,13 @@ from pydantic import BaseModel
 
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.tools.kits import Kit
-from rlvr.envs.tools.tool import MAX_ARGUMENTS, Tool, ToolError, ToolFault, shown
+from rlvr.envs.tools.tool import MAX_ARGUMENTS, Tool, ToolError, ToolFault, shown, shown_schema
 
 MAX_DESCRIPTION: Final = 2_000
 MAX_TOOLS: Final = 200
+MAX_SCHEMA: Final = 100_000
+MAX_CHECKS: Final = 300_000  # keywords of a schema that are applied to the arguments of one call
+CHECK_SECONDS: Final = 2.0  # of processor time
 _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _LIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
 
@@ -68,8 +72,7 @@ class ServedTool(Tool):
         return found if isinstance(found, Mapping) else {}
 
     def schema(self) -> dict[str, Any]:
-        function = {"name": self.name, "description": self.description, "parameters": dict(self.parameters)}
-        return {"type": "function", "function": function}
+        return shown_schema(self.name, self.description, self.parameters)
 
     def signature(self) -> str:
         required = self.parameters.get("required", ())
@@ -103,8 +106,10 @@ class ServedTool(Tool):
             raise ToolError(f"{self.name}: there is no argument {unknown[0][:50]!r}; it takes {self.signature()}")
         try:
             problem = next(_validator(self.parameters).iter_errors(given), None)
-        except Exception as error:  # whatever is wrong with a schema that somebody else wrote
-            raise ToolFault(f"the schema of {self.name}: {type(error).__name__}: {error}"[:300]) from None
+        except Exception as error:
+            if fault := schema_fault(self.parameters):
+                raise ToolFault(f"the schema of {self.name} cannot be used: {fault}"[:300]) from None
+            raise ToolError(f"{self.name}: the arguments cannot be checked: {error}"[:300]) from None
         if problem is not None:
             place = ".".join(map(str, problem.absolute_path))
             said = f"{place}: {problem.message[:200]}" if place else problem.message[:200]
@@ -134,19 +139,24 @@ def _texts(value: Any) -> Iterator[str]:
             yield each if isinstance(each, str) else repr(each)
 
 
-def _kinds(schema: Any, whole: Mapping[str, Any], depth: int = 0) -> set[str]:
+def _kinds(schema: Any, whole: Mapping[str, Any]) -> set[str]:
     """The JSON types that a schema names; none where it leaves them open."""
-    if not isinstance(schema, Mapping) or depth > 8:
-        return set()
-    if isinstance(reference := schema.get("$ref"), str) and reference.startswith("#/"):
-        found: Any = whole
-        for step in reference[2:].split("/"):
-            found = found.get(step) if isinstance(found, Mapping) else None
-        return _kinds(found, whole, depth + 1)
-    kind = schema.get("type")
-    kinds = {kind} if isinstance(kind, str) else {each for each in kind or () if isinstance(each, str)}
-    for choice in (*schema.get("anyOf", ()), *schema.get("oneOf", ())):
-        kinds |= _kinds(choice, whole, depth + 1)
+    kinds: set[str] = set()
+    waiting, seen = [schema], set()
+    while waiting:
+        each = waiting.pop()
+        if not isinstance(each, Mapping) or id(each) in seen:
+            continue
+        seen.add(id(each))
+        if isinstance(reference := each.get("$ref"), str) and reference.startswith("#/"):
+            found: Any = whole
+            for step in reference[2:].split("/"):
+                found = found.get(step) if isinstance(found, Mapping) else None
+            waiting.append(found)
+            continue
+        kind = each.get("type")
+        kinds |= {kind} if isinstance(kind, str) else {name for name in kind or () if isinstance(name, str)}
+        waiting += [*each.get("anyOf", ()), *each.get("oneOf", ())]
     return kinds
 
 
@@ -170,9 +180,67 @@ def _validator(schema: Mapping[str, Any]) -> Any:
     if any(text.startswith(("http:", "https:", "file:")) for text in _references(schema)):
         raise ValueError("it refers to another document")
     left_out = ("pattern", "patternProperties", "format")
-    kept = {name: check for name, check in Draft202012Validator.VALIDATORS.items() if name not in left_out}
+    work = _Work()
+    checks = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique_items}
+    kept = {name: work.counted(check) for name, check in checks.items() if name not in left_out}
     blank: dict[str, Any] = dict.fromkeys(left_out, lambda *_: None)
     return extend(Draft202012Validator, {**kept, **blank})(dict(schema))
+
+
+class _Work:
+    """Counts what one check of arguments does, and ends it when that is too much."""
+
+    def __init__(self) -> None:
+        self.left = MAX_CHECKS
+        self.end = time.thread_time() + CHECK_SECONDS
+
+    def counted(self, check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
+        def run(*given: Any) -> Iterator[Any]:
+            self.left -= 1
+            if self.left < 0 or time.thread_time() > self.end:
+                raise ValueError("it takes too much work")
+            yield from check(*given) or ()
+
+        return run
+
+
+def _unique_items(_: Any, unique: Any, instance: Any, __: Any) -> Iterator[Any]:
+    """``uniqueItems`` in one pass; jsonschema's own compares each item with each."""
+    from jsonschema import ValidationError
+
+    if unique and isinstance(instance, list):
+        seen = {json.dumps(_canonical(item), sort_keys=True) for item in instance}
+        if len(seen) < len(instance):
+            yield ValidationError("an item stands there twice")
+
+
+def _canonical(value: Any) -> Any:
+    """Equal JSON values as equal ones to Python and as text: 1.0 is 1."""
+    if isinstance(value, dict):
+        return {key: _canonical(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_canonical(inner) for inner in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def schema_fault(schema: Any) -> str:
+    """Why a schema from a server cannot be used, in one line; empty when it can."""
+    from jsonschema import Draft202012Validator
+
+    try:
+        if not isinstance(schema, Mapping):
+            return "it is no object"
+        if len(json.dumps(schema)) > MAX_SCHEMA:
+            return f"it has over {MAX_SCHEMA:,} characters"
+        Draft202012Validator.check_schema(dict(schema))
+        validator = _validator(schema)
+        for reference in _references(schema):
+            validator._resolver.lookup(reference)
+        list(validator.iter_errors({}))
+    except Exception as error:  # whatever is wrong with what somebody else wrote
+        said = str(getattr(error, "message", None) or error) or "no reason given"
+        return f"{type(error).__name__}: {shown(' '.join(said.split()), 200)}"
+    return ""
 
 
 def _references(schema: Any) -> Iterator[str]:
@@ -522,4 +590,7 @@ def _chosen(everything: Sequence[ServedTool], only: Sequence[str] | None) -> lis
     found: list[Tool] = [each for each in everything if only is None or each.original in only]
     if not found:
         raise ToolFault("the MCP server offers no tools")
+    for each in found:
+        if isinstance(each, ServedTool) and (fault := schema_fault(each.parameters)):
+            raise ToolFault(f"the MCP server's tool {each.name} has a schema that cannot be used: {fault}")
     return found

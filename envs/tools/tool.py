@@ -79,8 +79,7 @@ class Tool:
         parameters.pop("title", None)
         for field in parameters.get("properties", {}).values():
             field.pop("title", None)
-        function = {"name": self.name, "description": self.description, "parameters": parameters}
-        return {"type": "function", "function": function}
+        return shown_schema(self.name, self.description, parameters)
 
     def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments with their types; numbers written as text are read.
@@ -150,10 +149,10 @@ def instructions(tools: Sequence[Tool], style: str) -> str:
     """What a system prompt says of the tools: each with its arguments, and how a call is written in this style."""
     lines = ["You have these tools:"]
     for each in tools:
-        lines.append(f"- {each.signature()}: {each.description}")
-        lines += [f"    {name}: {text}" for name, text in each.described.items()]
+        lines.append(f"- {_kept(each.signature())}: {_kept(each.description)}")
+        lines += [f"    {_kept(name)}: {_kept(text)}" for name, text in each.described.items()]
     first = tools[0]
-    example = write_call(Call(first.name, dict.fromkeys(first.names, "…")), style)
+    example = write_call(Call(first.name, dict.fromkeys(map(_kept, first.names), "…")), style)
     lines.append(f"To call one, write for example\n{example}\nand nothing behind it; its output comes back to you.")
     return "\n".join(lines)
 
@@ -171,6 +170,27 @@ def shown(output: str, limit: int = MAX_OUTPUT) -> str:
     if "<" in output:
         output = _TOKEN.sub(_broken, CONTROL_TOKEN.sub(_broken, output))
     return output
+
+
+def shown_schema(name: str, description: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """A tool for chat templates: no text in it, at any depth and whether key or value, holds a control token."""
+    function = {"name": name, "description": description, "parameters": dict(parameters)}
+    return {"type": "function", "function": _shown_inside(function)}
+
+
+def _shown_inside(value: Any) -> Any:
+    if isinstance(value, str):
+        return _kept(value)
+    if isinstance(value, Mapping):
+        return {_kept(str(key)): _shown_inside(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_shown_inside(inner) for inner in value]
+    return value
+
+
+def _kept(text: str) -> str:
+    """``shown``, without cutting anything off."""
+    return shown(text, len(text))
 
 
 def _broken(match: re.Match[str]) -> str:
