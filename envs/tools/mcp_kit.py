@@ -36,9 +36,6 @@ _NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
 _LIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-# what is offered
-
-
 def _carried_out_by_the_server(**arguments: Any) -> str:
     raise NotImplementedError("carried out by MCP.run")
 
@@ -215,7 +212,6 @@ def _unique_items(_: Any, unique: Any, instance: Any, __: Any) -> Iterator[Any]:
 
 
 def _canonical(value: Any) -> Any:
-    """Equal JSON values as equal ones to Python and as text: 1.0 is 1."""
     if isinstance(value, dict):
         return {key: _canonical(inner) for key, inner in value.items()}
     if isinstance(value, list):
@@ -235,7 +231,13 @@ def schema_fault(schema: Any) -> str:
         Draft202012Validator.check_schema(dict(schema))
         validator = _validator(schema)
         for reference in _references(schema):
-            validator._resolver.lookup(reference)
+            step, seen = reference, set[str]()
+            while step and step not in seen:
+                seen.add(step)
+                found = validator._resolver.lookup(step).contents
+                step = str(found.get("$ref", "")) if isinstance(found, Mapping) else ""
+            if step:
+                return f"the reference {shown(step, 100)} leads to itself"
         list(validator.iter_errors({}))
     except Exception as error:  # whatever is wrong with what somebody else wrote
         said = str(getattr(error, "message", None) or error) or "no reason given"
