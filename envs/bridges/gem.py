@@ -86,17 +86,17 @@ class GemGame(Task[GemMatch]):
         # GEM's patterns take the digits of any script.
         actions = (*state.actions, move(action).encode("ascii", "replace").decode())
         try:
-            told = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
+            played = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=told["text"])
-        if not told["done"]:
+        after = state._replace(actions=actions, text=played["text"])
+        if not played["done"]:
             return Transition(after, Verdict(0.0, "partial", reason="the game goes on"))
-        reason = " ".join(told["text"].split())[:500]
-        verdict = correct(reason=reason) if told["won"] else wrong(reason=reason)
-        return Transition(after, verdict.but(parts={"its own score": told["score"]}), True)
+        reason = " ".join(played["text"].split())[:500]
+        verdict = correct(reason=reason) if played["won"] else wrong(reason=reason)
+        return Transition(after, verdict.replace(parts={"its own score": played["score"]}), True)
 
     def solve(self, state: GemMatch) -> str:
         found = call(WORKER, "solve", [self.game, state.level, state.seed, list(state.actions)], SECONDS)

@@ -125,8 +125,8 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
             text = f"{text}\n\nActions: {', '.join(named)}"
         return text
 
-    def play(self, live: gym.Env[Any, Any], said: str) -> BridgedStep:
-        action = self._action(live.action_space, said)
+    def play(self, live: gym.Env[Any, Any], action_text: str) -> BridgedStep:
+        action = self._action(live.action_space, action_text)
         observation, reward, terminated, truncated, info = live.step(action)
         text = self._text(live, observation, info)
         return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
@@ -139,18 +139,18 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
             return str(function_of(self.to_text)(observation, info))
         return COLOURS.sub("", str(live.render())).strip("\n") if self._renders else str(observation)
 
-    def _action(self, space: gym.Space[Any], said: str) -> Any:
+    def _action(self, space: gym.Space[Any], action_text: str) -> Any:
         if self.to_action is not None:
             try:
-                action = function_of(self.to_action)(said)
+                action = function_of(self.to_action)(action_text)
             except ValueError as error:
-                raise NoAction(str(error) or f"{said[:60]!r} is no action") from error
+                raise NoAction(str(error) or f"{action_text[:60]!r} is no action") from error
         elif isinstance(space, gym.spaces.Discrete):
-            action = choice(said, self.names, int(space.n), int(space.start))
+            action = choice(action_text, self.names, int(space.n), int(space.start))
         else:
-            action = said
+            action = action_text
         if not space.contains(action):
-            raise NoAction(f"{said[:60]!r} is no action of {space}")
+            raise NoAction(f"{action_text[:60]!r} is no action of {space}")
         return action
 
 

@@ -16,7 +16,7 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.remote import BridgedEnv, ServerError, ServerReply, Told, exchange
+from rlvr.envs.bridges.remote import BridgedEnv, ServerError, ServerReply, ServerStep, exchange
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
 from rlvr.envs.tools.calls import read_calls
@@ -62,17 +62,17 @@ class NeMoGym(BridgedEnv):
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"rows": self.rows}
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         self._leave()
         self._choose(seed, options)
         until = time.monotonic() + self.timeout
         self._cookies = {}
-        told = _object(self._post("/reset", self._row, until), "/reset")
-        info = told.get("info") or {}
+        server_step = _object(self._post("/reset", self._row, until), "/reset")
+        info = server_step.get("info") or {}
         self._closes = info.get("supports_explicit_close") is True
         asked = self._row["responses_create_params"]
         system, text = _conversation(asked.get("input"))
-        said = "\n\n".join(part for part in (text, told.get("observation")) if part)
+        text_shown = "\n\n".join(part for part in (text, server_step.get("observation")) if part)
         facts: Row = {"index": self._index}
         if system:
             facts["system"] = system
@@ -82,19 +82,19 @@ class NeMoGym(BridgedEnv):
             facts["tools"] = [
                 {"type": "function", "function": {k: tool[k] for k in SCHEMA if k in tool}} for tool in tools
             ]
-        return Told(said, info=facts)
+        return ServerStep(text_shown, info=facts)
 
-    def _play(self, action: str) -> Told:
+    def _play(self, action: str) -> ServerStep:
         body = {**self._row, "response": self._response(action)}
-        told = _object(self._post("/step", body, time.monotonic() + self.timeout), "/step")
-        info = told.get("info") or {}
+        server_step = _object(self._post("/step", body, time.monotonic() + self.timeout), "/step")
+        info = server_step.get("info") or {}
         outputs = [str(each.get("output")) for each in info.get("tool_outputs") or () if isinstance(each, dict)]
-        said = told.get("observation")
-        terminated = told.get("terminated") is True
-        truncated = told.get("truncated") is True and not terminated
-        text = "\n\n".join([*outputs, *([said] if isinstance(said, str) and said else [])])
-        role = {"role": "tool"} if outputs and not said else {}
-        return Told(text, told.get("reward"), terminated, truncated, {"index": self._index, **role})
+        text_shown = server_step.get("observation")
+        terminated = server_step.get("terminated") is True
+        truncated = server_step.get("truncated") is True and not terminated
+        text = "\n\n".join([*outputs, *([text_shown] if isinstance(text_shown, str) and text_shown else [])])
+        role = {"role": "tool"} if outputs and not text_shown else {}
+        return ServerStep(text, server_step.get("reward"), terminated, truncated, {"index": self._index, **role})
 
     def _leave(self) -> None:
         if self._cookies and self._closes:
@@ -121,10 +121,10 @@ class NeMoGym(BridgedEnv):
         """The policy's text as an answer of the Responses API."""
         name = f"{self._seed}-{self._index}-{self._turn}"
         calls = read_calls(action, "hermes", self._tools).calls if self._tools else ()
-        said = action.partition("<tool_call>")[0].strip() if calls else action
+        text_shown = action.partition("<tool_call>")[0].strip() if calls else action
         output: list[Row] = []
-        if said or not calls:
-            content = [{"type": "output_text", "text": said, "annotations": []}]
+        if text_shown or not calls:
+            content = [{"type": "output_text", "text": text_shown, "annotations": []}]
             message = {"type": "message", "id": f"msg-{name}", "role": "assistant", "status": "completed"}
             output.append({**message, "content": content})
         for place, call in enumerate(calls):
@@ -176,9 +176,9 @@ def _conversation(given: Any) -> tuple[str, str]:
     if isinstance(given, str):
         return "", given
     items = [item for item in given or () if isinstance(item, dict)]
-    said = [(str(item.get("role", item.get("type", ""))), _words(item)) for item in items]
-    system = "\n\n".join(text for role, text in said if role in ("system", "developer"))
-    rest = [(role, text) for role, text in said if role not in ("system", "developer")]
+    text_shown = [(str(item.get("role", item.get("type", ""))), _words(item)) for item in items]
+    system = "\n\n".join(text for role, text in text_shown if role in ("system", "developer"))
+    rest = [(role, text) for role, text in text_shown if role not in ("system", "developer")]
     if all(role == "user" for role, _ in rest):
         return system, "\n\n".join(text for _, text in rest)
     return system, "\n\n".join(f"[{role}]\n{text}" for role, text in rest)

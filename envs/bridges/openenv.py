@@ -18,7 +18,7 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, Told, exchange
+from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, ServerStep, exchange
 from rlvr.envs.rewards.json_schema import NotJSON, find_json, load
 from rlvr.envs.tools.calls import read_calls
 
@@ -77,7 +77,7 @@ class OpenEnv(BridgedEnv):
         names = ("to_action", "to_text", "system", "reset_options", "new_session")
         return super()._settings() | {name: getattr(self, name) for name in names}
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         until = time.monotonic() + self.timeout
         if self._write is None:
             self._write = self._writer(until)
@@ -85,16 +85,16 @@ class OpenEnv(BridgedEnv):
             self._leave()
         data = {**self.reset_options, **options} | ({} if seed is None else {"seed": int(seed)})
         try:
-            told = self._told(self._first(data, until))
+            server_step = self._server_step(self._first(data, until))
             if self._write == self._call and self._tools is None:
                 self._tools = self._listed(until)
         except BaseException:
             self._leave()
             raise
         facts = {"system": self.system or self._asks, "tools": self._tools}
-        return told._replace(info={name: fact for name, fact in facts.items() if fact})
+        return server_step._replace(info={name: fact for name, fact in facts.items() if fact})
 
-    def _play(self, action: str) -> Told:
+    def _play(self, action: str) -> ServerStep:
         assert self._write is not None  # for the type checker: reset made it
         if self._link is None:
             raise ConnectionError(f"the session at {self.url} is closed")  # a new one would be another episode's
@@ -107,8 +107,8 @@ class OpenEnv(BridgedEnv):
             if complaint[0] == "VALIDATION_ERROR":
                 raise Refused(f"The environment does not take this action: {complaint[1]}")
             raise ServerError(complaint[1])
-        told = self._told(answer)
-        return told if self._tools is None else told._replace(info={"role": "tool"})
+        server_step = self._server_step(answer)
+        return server_step if self._tools is None else server_step._replace(info={"role": "tool"})
 
     def _leave(self) -> None:
         link, self._link = self._link, None
@@ -201,7 +201,7 @@ class OpenEnv(BridgedEnv):
 
     # texts and actions
 
-    def _told(self, answer: Mapping[str, Any]) -> Told:
+    def _server_step(self, answer: Mapping[str, Any]) -> ServerStep:
         data = answer["data"]
         seen = data.get("observation")
         if not isinstance(seen, dict):
@@ -210,7 +210,7 @@ class OpenEnv(BridgedEnv):
         truncated = done and any(
             isinstance(d, dict) and d.get("truncated") is True for d in (seen, data.get("metadata"))
         )
-        return Told(self._text(seen), data.get("reward"), done and not truncated, truncated)
+        return ServerStep(self._text(seen), data.get("reward"), done and not truncated, truncated)
 
     def _text(self, seen: Mapping[str, Any]) -> str:
         if callable(self.to_text):
@@ -320,12 +320,12 @@ def _error(answer: Mapping[str, Any]) -> tuple[str, str] | None:
     if answer.get("type") != "error":
         return None
     data = answer["data"]
-    said = str(data.get("message"))
+    message_text = str(data.get("message"))
     wrong = data.get("errors")
     if isinstance(wrong, list):
         places = [(e.get("loc"), e.get("msg")) for e in wrong if isinstance(e, dict)]
-        said += "".join(f"; {'.'.join(map(str, loc or ()))}: {message}" for loc, message in places)
-    return str(data.get("code")), said[:1_000]
+        message_text += "".join(f"; {'.'.join(map(str, loc or ()))}: {message}" for loc, message in places)
+    return str(data.get("code")), message_text[:1_000]
 
 
 def _is_here(host: str) -> bool:

@@ -127,9 +127,9 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
         text = str(function_of(self.to_text)(observation, info))
         return f"{text}\n\nMoves: {', '.join(self.names)}" if self.names and not self.to_action else text
 
-    def play(self, live: PettingZooState, said: str) -> BridgedStep:
+    def play(self, live: PettingZooState, action_text: str) -> BridgedStep:
         observation, _, _, _, info = live.env.last()
-        live.env.step(self._action(live, said, _mask(observation, info)))
+        live.env.step(self._action(live, action_text, _mask(observation, info)))
         observation, reward, terminated, truncated, info = self._ours(live)
         text = "" if terminated or truncated else str(function_of(self.to_text)(observation, info))
         return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
@@ -156,19 +156,19 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
         allowed = [number for number, may in enumerate(mask) if may] if mask is not None else range(int(space.n))
         return chance.choice(allowed) + int(space.start)
 
-    def _action(self, live: PettingZooState, said: str, mask: Sequence[int] | None) -> Any:
+    def _action(self, live: PettingZooState, action_text: str, mask: Sequence[int] | None) -> Any:
         space = live.env.action_space(live.seat)
         if self.to_action is not None:
             try:
-                action = function_of(self.to_action)(said)
+                action = function_of(self.to_action)(action_text)
             except ValueError as error:
-                raise NoAction(str(error) or f"{said[:60]!r} is no move") from error
+                raise NoAction(str(error) or f"{action_text[:60]!r} is no move") from error
         else:
-            action = choice(said, self.names, int(space.n), int(space.start))
+            action = choice(action_text, self.names, int(space.n), int(space.start))
         if not space.contains(action):
-            raise NoAction(f"{said[:60]!r} is no move of {space}")
+            raise NoAction(f"{action_text[:60]!r} is no move of {space}")
         if mask is not None and not mask[int(action) - int(space.start)]:
-            raise NoAction(f"{said[:60]!r} is not allowed now")
+            raise NoAction(f"{action_text[:60]!r} is not allowed now")
         return action
 
 

@@ -134,13 +134,13 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
     def apply(self, state: BridgedEpisode, action: str) -> Transition:
         if state.over:
             return Transition(state, self._judged(state, False, {}), True)
-        said = told(action)
+        action_text = clean_action(action)
         key = (state.level, state.seed, state.actions)
         try:
             live = self._taken(state)
             try:
                 with self._own_random(state.seed, len(state.actions) + 1):
-                    step = self.play(live, said)
+                    step = self.play(live, action_text)
             except NoAction as error:
                 self._keep(key, live)
                 after = state._replace(turn=state.turn + 1, note=str(error)[:500], last=0.0)
@@ -150,10 +150,10 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:500]
             return Transition(state, Verdict(0.0, "env_error", reason=reason), True)
-        return self._after(state, said, step, live)
+        return self._after(state, action_text, step, live)
 
-    def _after(self, state: BridgedEpisode, said: str, step: BridgedStep, live: Live) -> Transition:
-        actions, turn = (*state.actions, said), state.turn + 1
+    def _after(self, state: BridgedEpisode, action_text: str, step: BridgedStep, live: Live) -> Transition:
+        actions, turn = (*state.actions, action_text), state.turn + 1
         over = step.terminated or step.truncated
         earned = state.earned + step.reward
         after = BridgedEpisode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over)
@@ -168,7 +168,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     def out_of_turns(self, state: BridgedEpisode, turns: int) -> Verdict:
         verdict = self._judged(state, False, {})
-        return verdict if verdict.success else verdict.but(reason=f"not done within {turns} turns")
+        return verdict if verdict.success else verdict.replace(reason=f"not done within {turns} turns")
 
     def _judged(self, state: BridgedEpisode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
         success = self.success
@@ -178,7 +178,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             done = bool(function_of(success)(state.earned, terminated, info))
         verdict = correct(reason="done") if done else wrong(reason="not done")
         reward = state.last if self.reward == "return" else verdict.reward
-        return verdict.but(reward=reward, parts={"its own return": state.earned})
+        return verdict.replace(reward=reward, parts={"its own return": state.earned})
 
     def close(self) -> None:
         with self._lock:
@@ -253,7 +253,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         """Reset it; the first observation."""
         raise NotImplementedError
 
-    def play(self, live: Live, said: str) -> BridgedStep:
+    def play(self, live: Live, action_text: str) -> BridgedStep:
         """What comes of the policy's words. Raises `NoAction` before anything has changed."""
         raise NotImplementedError
 
@@ -261,27 +261,27 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         """Close it."""
 
 
-def told(action: str) -> str:
+def clean_action(action: str) -> str:
     """What of a reply is the action: the last box, else the text after the thinking."""
     found = extract(action, ("boxed", "tag"))
     text = found.answer if found.answer is not None else visible_text(action)
     return text.encode("utf-8", "replace").decode().strip()[-LONGEST:].strip()
 
 
-def choice(said: str, names: Sequence[str] | None, count: int, start: int = 0) -> int:
+def choice(action_text: str, names: Sequence[str] | None, count: int, start: int = 0) -> int:
     """The number of an action that is said by its name or by its number.
 
     Raises:
         NoAction: it is neither.
     """
-    text = " ".join(said.split()).casefold()
+    text = " ".join(action_text.split()).casefold()
     known = [name.casefold() for name in names or ()]
     if text in known:
         return start + known.index(text)
     if not known and text.isascii() and text.isdigit() and len(text) < 10 and start <= int(text) < start + count:
         return int(text)
     allowed = ", ".join(names) if names else f"{start} to {start + count - 1}"
-    raise NoAction(f"{said[:60]!r} is no action; there are: {allowed}")
+    raise NoAction(f"{action_text[:60]!r} is no action; there are: {allowed}")
 
 
 def function_of(value: Any) -> Callable[..., Any]:

@@ -29,7 +29,7 @@ MAX_TEXT: Final = 1_000_000  # characters of an observation
 SHOWN: Final = 2_000  # characters of a server's complaint
 
 
-class Told(NamedTuple):
+class ServerStep(NamedTuple):
     """What a server said: what the policy reads next, and of a step what it earned and whether that was the end.
 
     Attributes:
@@ -109,20 +109,20 @@ class BridgedEnv(gym.Env[str, str]):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         super().reset(seed=seed)
         self._over = True
-        told = self._begin(seed, options or {})
+        server_step = self._begin(seed, options or {})
         if seed is not None and not self._known["seeds"]:
             again = self._begin(seed, options or {})
-            if again.text != told.text:
+            if again.text != server_step.text:
                 raise ServerError(
                     f"{self.url} begins differently when it is reset with seed {seed} again: it ignores seeds, or"
                     " remembers the last episode; check_seed=False plays it nevertheless"
                 )
-            told, self._known["seeds"] = again, True
-        if told.terminated or told.truncated:
-            raise ServerError(f"{self.url} ends the episode before it begins: {told.text[:SHOWN]}")
+            server_step, self._known["seeds"] = again, True
+        if server_step.terminated or server_step.truncated:
+            raise ServerError(f"{self.url} ends the episode before it begins: {server_step.text[:SHOWN]}")
         self._seed = self._seed if seed is None else int(seed)
         self._over, self._turn, self._return = False, 0, 0.0
-        return told.text[:MAX_TEXT], {**self._facts(), **told.info}
+        return server_step.text[:MAX_TEXT], {**self._facts(), **server_step.info}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         if not isinstance(action, str):
@@ -132,18 +132,18 @@ class BridgedEnv(gym.Env[str, str]):
         self._turn += 1
         text = action[:MAX_TEXT].encode("utf-8", "replace").decode()  # lone surrogates are no JSON
         try:
-            told = self._play(text)
-            earned = self._earned(told)
+            server_step = self._play(text)
+            earned = self._earned(server_step)
         except Refused as complaint:
-            return self._answer(Told(str(complaint)[:SHOWN]), 0.0, "unparsable")
+            return self._answer(ServerStep(str(complaint)[:SHOWN]), 0.0, "unparsable")
         except TimeoutError as error:
             return self._failed("timeout", error)
         except Exception as error:
             return self._failed("env_error", error)
         if earned is None:
-            return self._failed("verifier_error", ServerError(f"the server's reward was {told.reward!r:.100}"))
+            return self._failed("verifier_error", ServerError(f"the server's reward was {server_step.reward!r:.100}"))
         self._return += earned
-        return self._answer(told, earned, "partial")
+        return self._answer(server_step, earned, "partial")
 
     def close(self) -> None:
         self._over = True
@@ -157,11 +157,11 @@ class BridgedEnv(gym.Env[str, str]):
 
     # what a wire does
 
-    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> Told:
+    def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         """Begin an episode."""
         raise NotImplementedError
 
-    def _play(self, action: str) -> Told:
+    def _play(self, action: str) -> ServerStep:
         """Carry out an action.
 
         Raises:
@@ -179,21 +179,23 @@ class BridgedEnv(gym.Env[str, str]):
 
     # what became of a step
 
-    def _earned(self, told: Told) -> float | None:
+    def _earned(self, server_step: ServerStep) -> float | None:
         """The reward as a number; None for an end that nobody scored, or what is no number."""
-        if told.reward is None:
-            return None if told.terminated or told.truncated else 0.0
-        if not isinstance(told.reward, int | float) or not math.isfinite(told.reward):
+        if server_step.reward is None:
+            return None if server_step.terminated or server_step.truncated else 0.0
+        if not isinstance(server_step.reward, int | float) or not math.isfinite(server_step.reward):
             return None
-        return float(told.reward)
+        return float(server_step.reward)
 
-    def _answer(self, told: Told, earned: float, status: Status) -> tuple[str, float, bool, bool, dict[str, Any]]:
+    def _answer(
+        self, server_step: ServerStep, earned: float, status: Status
+    ) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """A step that was carried out, or refused for what the policy wrote."""
-        out_of_turns = self._turn >= self.max_turns and not told.terminated
-        self._over = told.terminated or told.truncated or out_of_turns
-        reason = told.text[:500]
+        out_of_turns = self._turn >= self.max_turns and not server_step.terminated
+        self._over = server_step.terminated or server_step.truncated or out_of_turns
+        reason = server_step.text[:500]
         if self._over:
-            won = told.terminated and self._return >= self.success
+            won = server_step.terminated and self._return >= self.success
             if status != "unparsable":
                 status = "correct" if won else "partial" if self._return > 0 and not self.binary else "wrong"
             reason = "out of turns" if out_of_turns else reason
@@ -202,10 +204,16 @@ class BridgedEnv(gym.Env[str, str]):
             reward = 0.0 if self.binary else earned
         parts = {"return": self._return} if self.binary and self._over else {}
         verdict = Verdict(reward, status, None, reason, parts)
-        info = {**self._facts(), **told.info, "verdict": verdict}
+        info = {**self._facts(), **server_step.info, "verdict": verdict}
         if self._over:
             info["success"] = verdict.success
-        return told.text[:MAX_TEXT], reward, told.terminated, self._over and not told.terminated, info
+        return (
+            server_step.text[:MAX_TEXT],
+            reward,
+            server_step.terminated,
+            self._over and not server_step.terminated,
+            info,
+        )
 
     def _failed(self, status: Status, error: Exception) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """A step of which nobody knows what it earned."""

@@ -98,13 +98,13 @@ class SkyRLState(NamedTuple):
         question: the row's.
         gold: its answer.
         actions: the replies, as the scorer was given them.
-        told: what the policy reads next; empty for the question itself.
+        observation: what the policy reads next; empty for the question itself.
     """
 
     question: str
     gold: str
     actions: tuple[str, ...] = ()
-    told: str = ""
+    observation: str = ""
 
 
 class SkyRLGym(Task[SkyRLState]):
@@ -166,26 +166,26 @@ class SkyRLGym(Task[SkyRLState]):
         return state.question
 
     def observe(self, state: SkyRLState) -> str:
-        return state.told or state.question
+        return state.observation or state.question
 
     def apply(self, state: SkyRLState, action: str) -> Transition:
-        said = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
-        actions = (*state.actions, said)
+        action_text = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
+        actions = (*state.actions, action_text)
         try:
             played = call(WORKER, "play", [self.env_class, state.question, state.gold, list(actions)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the scorer is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, told=played["text"])
-        verdict = self.judge(state.gold, said, played["last"]).but(parts={"its own score": played["score"]})
+        after = state._replace(actions=actions, observation=played["text"])
+        verdict = self.judge(state.gold, action_text, played["last"]).replace(parts={"its own score": played["score"]})
         if verdict.success or played["done"]:
             return Transition(after, verdict, True)
         return Transition(after, Verdict(0.0, "partial", verdict.answer, "wrong so far", verdict.parts))
 
-    def judge(self, gold: str, said: str, theirs: float) -> Verdict:
+    def judge(self, gold: str, action_text: str, theirs: float) -> Verdict:
         """Their word for it, and ours: every answer that is written must be the one number."""
-        answers = [answer.strip().strip("$").strip() for answer in self.suite.written.findall(said)]
+        answers = [answer.strip().strip("$").strip() for answer in self.suite.written.findall(action_text)]
         if not answers:
             return unparsable(f"no answer is written as {self.suite.form.format('42')}")
         if theirs >= 1.0 and {_value(answer) for answer in answers} == {_value(gold)}:

@@ -87,22 +87,22 @@ class TextArena(Task[TextArenaMatch]):
     def apply(self, state: TextArenaMatch, action: str) -> Transition:
         actions = (*state.actions, move(action))
         try:
-            told = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
+            played = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=told["text"])
-        if not told["done"]:
+        after = state._replace(actions=actions, text=played["text"])
+        if not played["done"]:
             return Transition(after, Verdict(0.0, "partial", reason="the game goes on"))
-        return Transition(after, self._ended(told), True)
+        return Transition(after, self._ended(played), True)
 
-    def _ended(self, told: dict[str, Any]) -> Verdict:
-        reason, score = " ".join(told["reason"].split())[:500], told["score"]
-        if told["legal"] and score >= 1.0:
+    def _ended(self, played: dict[str, Any]) -> Verdict:
+        reason, score = " ".join(played["reason"].split())[:500], played["score"]
+        if played["legal"] and score >= 1.0:
             return correct(reason=reason)
         verdict = wrong(reason=reason)
-        return verdict.but(parts={"its own score": score}) if score else verdict
+        return verdict.replace(parts={"its own score": score}) if score else verdict
 
 
 def move(action: str) -> str:

@@ -89,10 +89,10 @@ class Verifiers(Task[VerifiersState]):
             ValueError: the taskset cannot be loaded, or not be played here.
         """
         try:
-            told: dict[str, int] = call(WORKER, "describe", self._named(), LOAD_SECONDS)
+            description: dict[str, int] = call(WORKER, "describe", self._named(), LOAD_SECONDS)
         except WorkerError as error:
             raise ValueError(str(error)) from None
-        return told["tasks"]
+        return description["tasks"]
 
     def turns(self, level: int) -> int:
         return self._turns
@@ -110,22 +110,22 @@ class Verifiers(Task[VerifiersState]):
 
     def apply(self, state: VerifiersState, action: str) -> Transition:
         # What a policy thought is left out, as model servers leave it out of the reply.
-        said = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
-        actions = (*state.actions, said)
+        action_text = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
+        actions = (*state.actions, action_text)
         try:
-            told = call(WORKER, "play", [*self._named(), state.number, list(actions)], SECONDS)
+            played = call(WORKER, "play", [*self._named(), state.number, list(actions)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the episode is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=told["text"])
-        if not told["done"]:
+        after = state._replace(actions=actions, text=played["text"])
+        if not played["done"]:
             return Transition(after, Verdict(0.0, "partial", reason="the episode goes on"))
-        if told["error"]:
-            return Transition(after, Verdict(0.0, "env_error", None, told["error"][:300]), True)
-        reason = f"its own score is {told['score']:g}; ended: {told['stopped']}"
-        verdict = correct(reason=reason) if told["score"] >= self.full - 1e-9 else wrong(reason=reason)
-        return Transition(after, verdict.but(parts={"its own score": told["score"], **told["scores"]}), True)
+        if played["error"]:
+            return Transition(after, Verdict(0.0, "env_error", None, played["error"][:300]), True)
+        reason = f"its own score is {played['score']:g}; ended: {played['stopped']}"
+        verdict = correct(reason=reason) if played["score"] >= self.full - 1e-9 else wrong(reason=reason)
+        return Transition(after, verdict.replace(parts={"its own score": played["score"], **played["scores"]}), True)
 
     def _named(self) -> list[Any]:
         return [self.taskset, self.config, self.most]

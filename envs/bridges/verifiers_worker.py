@@ -171,15 +171,15 @@ class Talk:
 
     def _news(self, message: Any) -> list[Any]:
         data, parse = self.task.data, importlib.import_module("verifiers.v1.dialects").parse_message
-        told: list[Any] = []
+        messages: list[Any] = []
         if not self._said and data.system_prompt is not None:
-            told.append(self.vf.SystemMessage(content=data.system_prompt))
+            messages.append(self.vf.SystemMessage(content=data.system_prompt))
         if not self._said and (message is None) != (data.prompt is not None):
             raise ValueError("a task with a prompt is begun by turn(), one without by turn(message)")
         new = data.prompt if message is None else message
         if isinstance(new, str):
-            return [*told, self.vf.UserMessage(content=new)]
-        return told + [parse(each) if isinstance(each, dict) else each for each in new or ()]
+            return [*messages, self.vf.UserMessage(content=new)]
+        return messages + [parse(each) if isinstance(each, dict) else each for each in new or ()]
 
     async def _stopped(self) -> bool:
         limit = self.seat.config.max_turns
@@ -263,11 +263,11 @@ def _parts(data: Iterable[Any]) -> Iterable[Any]:
 
 def _text(messages: list[Any]) -> str:
     """What is new, as one text."""
-    said = []
+    contents = []
     for message in messages:
         content = message.content or ""
-        said.append(content if isinstance(content, str) else "\n".join(part.text for part in content))
-    return "\n\n".join(said)
+        contents.append(content if isinstance(content, str) else "\n".join(part.text for part in content))
+    return "\n\n".join(contents)
 
 
 def _begin(names: Names, index: int) -> VerifiersEpisode:

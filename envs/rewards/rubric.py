@@ -80,7 +80,7 @@ class Grade(Rubric):
 
     def evaluate(self, sample: Sample) -> Verdict:
         verdict = grade(self.kind, sample.completion, sample.reference, **self.options)
-        return verdict.but(
+        return verdict.replace(
             parts={self.name: verdict.reward, **{f"{self.name}.{k}": v for k, v in verdict.parts.items()}}
         )
 
@@ -153,7 +153,7 @@ class Gate(Rubric):
             reason = f"the gate is closed: {condition.reason}"
             return Verdict(self.otherwise, "wrong", condition.answer, reason, condition.parts)
         inner = self.inner.evaluate(sample)
-        return inner.but(parts=_merged([inner, condition]))
+        return inner.replace(parts=_merged([inner, condition]))
 
 
 @dataclass(frozen=True)
@@ -170,7 +170,7 @@ class Clip(Rubric):
 
     def evaluate(self, sample: Sample) -> Verdict:
         verdict = self.inner.evaluate(sample)
-        return verdict.but(reward=min(self.high, max(self.low, verdict.reward))) if verdict.valid else verdict
+        return verdict.replace(reward=min(self.high, max(self.low, verdict.reward))) if verdict.valid else verdict
 
 
 def weighted(parts: Mapping[str, Rubric], weights: Mapping[str, float] | None = None) -> Rubric:
@@ -195,18 +195,18 @@ class Named(Rubric):
     def evaluate(self, sample: Sample) -> Verdict:
         verdict = self.inner.evaluate(sample)
         below = {f"{self.name}.{key}": value for key, value in verdict.parts.items()} if len(verdict.parts) > 1 else {}
-        return verdict.but(parts={self.name: verdict.reward, **below})
+        return verdict.replace(parts={self.name: verdict.reward, **below})
 
 
 def _combined(reward: float, verdicts: list[Verdict]) -> Verdict:
     parts = _merged(verdicts)
     for verdict in verdicts:
         if not verdict.valid:
-            return verdict.but(reward=0.0, parts=parts)
+            return verdict.replace(reward=0.0, parts=parts)
     first = verdicts[0]
     if not math.isfinite(reward):
         return Verdict(0.0, "verifier_error", first.answer, f"the combined reward is not finite: {reward!r}", parts)
-    return first.but(reward=reward, parts=parts)
+    return first.replace(reward=reward, parts=parts)
 
 
 def _merged(verdicts: list[Verdict]) -> dict[str, float]:

@@ -62,4 +62,4 @@ class MarkerReward(Rubric):
 def _instead(verdict: Verdict, reward: float, name: str) -> Verdict:
     if not verdict.valid:
         return verdict
-    return verdict.but(reward=reward, parts={name: reward, "true": verdict.reward})
+    return verdict.replace(reward=reward, parts={name: reward, "true": verdict.reward})

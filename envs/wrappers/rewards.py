@@ -29,7 +29,7 @@ class OwnVerdict(Rubric):
         verdict = sample.info.get("verdict")
         if verdict is None:
             return Verdict(0.0, "verifier_error", reason="the environment gave no verdict")
-        return verdict.but(parts={"environment": verdict.reward, **verdict.parts})  # type: ignore[no-any-return]
+        return verdict.replace(parts={"environment": verdict.reward, **verdict.parts})  # type: ignore[no-any-return]
 
 
 class RubricReward(TextWrapper):
@@ -69,7 +69,7 @@ class RubricReward(TextWrapper):
             info = {**info, "verdict": paid} | ({"success": False} if "success" in info else {})
             return observation, 0.0, terminated, not terminated, info
         if own is not None:
-            paid = own.but(reward=paid.reward, parts={**paid.parts, "own": own.reward})
+            paid = own.replace(reward=paid.reward, parts={**paid.parts, "own": own.reward})
         info = {**info, "verdict": paid}
         return observation, paid.reward, terminated, truncated, info
 
@@ -126,7 +126,7 @@ class PotentialShaping(TextWrapper):
             added = self.discount * self.memory - before
             reward = float(reward) + added
             if verdict is not None:
-                info = {**info, "verdict": verdict.but(reward=reward, parts={**verdict.parts, "shaping": added})}
+                info = {**info, "verdict": verdict.replace(reward=reward, parts={**verdict.parts, "shaping": added})}
         return observation, float(reward), terminated, truncated, info
 
     def _now(self) -> float:

@@ -116,7 +116,7 @@ def test_a_verdict_that_makes_no_sense_is_refused(change, message):
     with pytest.raises(ValueError, match=message):
         Verdict(**{"reward": 1.0, "status": "correct"} | change)
     with pytest.raises(ValueError, match=message):
-        Verdict(1.0, "correct").but(**change)
+        Verdict(1.0, "correct").replace(**change)
 
 
 def test_tokens_without_their_log_probabilities_are_refused():

@@ -77,3 +77,9 @@ def test_a_renamed_class_is_found_under_its_old_name(module: str, old: str, new:
         assert getattr(found, old) is getattr(found, new)
     with pytest.raises(AttributeError, match="nothing"):
         _ = found.nothing
+
+
+def test_a_verdict_is_changed_by_replace():
+    verdict = correct("4")
+    with pytest.warns(DeprecationWarning, match="replace"):
+        assert verdict.but(reward=0.5) == verdict.replace(reward=0.5)

@@ -14,7 +14,7 @@ from gymnasium.utils.env_checker import check_env
 
 import rlvr
 from rlvr.envs import TextEnv
-from rlvr.envs.bridges.played import NoAction, choice, told
+from rlvr.envs.bridges.played import NoAction, choice, clean_action
 
 TAXI = ["south", "north", "east", "west", "pick up", "drop off"]
 LAKE = {"env": "FrozenLake-v1", "actions": ["left", "down", "right", "up"], "success": 1.0}
@@ -227,15 +227,15 @@ def test_hostile_words_are_no_action(text):
     assert reward == 0.0
     assert info["verdict"].valid
     assert len(observation) < 2_000
-    assert len(told(text)) <= 10_000
+    assert len(clean_action(text)) <= 10_000
 
 
 def test_choices():
-    assert [choice(said, None, 3, 5) for said in ("5", "7")] == [5, 7]
+    assert [choice(action_text, None, 3, 5) for action_text in ("5", "7")] == [5, 7]
     assert choice(" Pick   UP ", TAXI, 6) == 4
-    for said in ("4", "8", "five", ""):
+    for action_text in ("4", "8", "five", ""):
         with pytest.raises(NoAction, match="5 to 7"):
-            choice(said, None, 3, 5)
+            choice(action_text, None, 3, 5)
     with pytest.raises(NoAction, match="pick up"):
         choice("4", TAXI, 6)
 

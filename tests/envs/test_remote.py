@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.bridges.openenv import read_object
-from rlvr.envs.bridges.remote import BridgedEnv, Told
+from rlvr.envs.bridges.remote import BridgedEnv, ServerStep
 from rlvr.envs.core.tables import DataError
 
 OPENENV, NEMO = "rlvr/openenv.Remote-v0", "rlvr/nemo_gym.Remote-v0"
@@ -32,14 +32,14 @@ class Scripted(BridgedEnv):
         self.said = iter(said)
 
     def _begin(self, seed, options):
-        return Told("begin")
+        return ServerStep("begin")
 
     def _play(self, action):
         action.encode()
-        told = next(self.said)
-        if isinstance(told, Exception):
-            raise told
-        return told
+        server_step = next(self.said)
+        if isinstance(server_step, Exception):
+            raise server_step
+        return server_step
 
 
 def played(*said, **settings):
@@ -54,26 +54,29 @@ def played(*said, **settings):
 
 
 def test_rewards_are_passed_on_and_the_return_decides_about_success():
-    steps = played(Told("a", 0.25), Told("b"), Told("c", True, terminated=True))
+    steps = played(ServerStep("a", 0.25), ServerStep("b"), ServerStep("c", True, terminated=True))
     assert [step[1] for step in steps] == [0.25, 0.0, 1.0]
     assert [step[4]["verdict"].status for step in steps] == ["partial", "partial", "correct"]
     assert steps[-1][4]["success"]
-    assert played(Told("a", 0.5, terminated=True))[-1][4]["verdict"].status == "partial"
-    assert played(Told("a", 0.5, terminated=True), success=0.5)[-1][4]["success"]
-    assert played(Told("a", -1, terminated=True))[-1][4]["verdict"].status == "wrong"
+    assert played(ServerStep("a", 0.5, terminated=True))[-1][4]["verdict"].status == "partial"
+    assert played(ServerStep("a", 0.5, terminated=True), success=0.5)[-1][4]["success"]
+    assert played(ServerStep("a", -1, terminated=True))[-1][4]["verdict"].status == "wrong"
 
 
 def test_binary_pays_for_success_alone():
-    steps = played(Told("a", 0.9), Told("b", 0.05, terminated=True), binary=True)
+    steps = played(ServerStep("a", 0.9), ServerStep("b", 0.05, terminated=True), binary=True)
     assert [step[1] for step in steps] == [0.0, 0.0]
     assert steps[-1][4]["verdict"].parts == {"return": pytest.approx(0.95)}
-    assert [s[1] for s in played(Told("a", 0.9), Told("b", 0.1, terminated=True), binary=True)] == [0.0, 1.0]
-    assert played(Told("a", 2.0, truncated=True), binary=True)[-1][1] == 0.0
+    assert [s[1] for s in played(ServerStep("a", 0.9), ServerStep("b", 0.1, terminated=True), binary=True)] == [
+        0.0,
+        1.0,
+    ]
+    assert played(ServerStep("a", 2.0, truncated=True), binary=True)[-1][1] == 0.0
 
 
 @pytest.mark.parametrize("reward", [None, math.nan, math.inf, "1", [1.0]])
 def test_an_end_without_a_number_is_not_a_zero(reward):
-    (step,) = played(Told("a", reward, terminated=True))
+    (step,) = played(ServerStep("a", reward, terminated=True))
     assert step[4]["verdict"].status == "verifier_error"
     assert step[3]
     assert not step[4]["success"]
@@ -84,17 +87,17 @@ def test_an_end_without_a_number_is_not_a_zero(reward):
     [(TimeoutError("late"), "timeout"), (ConnectionError("gone"), "env_error"), (KeyError("x"), "env_error")],
 )
 def test_a_step_that_fails_ends_the_episode_with_an_invalid_verdict(error, status):
-    *_, last = played(Told("a", 0.5), error)
+    *_, last = played(ServerStep("a", 0.5), error)
     assert (last[1], last[3], last[4]["verdict"].status) == (0.0, True, status)
     assert not last[4]["verdict"].valid
 
 
 def test_no_episode_is_without_end():
-    steps = played(*[Told("on", 0.0)] * 9, max_turns=3)
+    steps = played(*[ServerStep("on", 0.0)] * 9, max_turns=3)
     assert len(steps) == 3
     assert steps[-1][3]
     assert steps[-1][4]["verdict"].reason == "out of turns"
-    (only,) = played(Told("won", 1.0, terminated=True), max_turns=1)
+    (only,) = played(ServerStep("won", 1.0, terminated=True), max_turns=1)
     assert only[2]
     assert not only[3]
 
@@ -170,7 +173,7 @@ def socket_server(handle, headers=None, schema=None):
             thread.join()
 
 
-def told(reward=None, done=False, **seen):
+def server_step(reward=None, done=False, **seen):
     return {"type": "observation", "data": {"observation": seen, "reward": reward, "done": done}}
 
 
@@ -187,7 +190,7 @@ def test_what_goes_over_the_wire():
 
     def handle(message, count):
         heard.append(message)
-        return told(None if count < 2 else 1, count == 2, text="hello", metadata={"answer": "42"})
+        return server_step(None if count < 2 else 1, count == 2, text="hello", metadata={"answer": "42"})
 
     with socket_server(handle, headers) as url:
         key = {"Authorization": "Bearer 7"}
@@ -213,8 +216,8 @@ def test_a_late_answer_is_never_taken_for_the_next_one():
     def handle(message, count):
         if message["type"] == "step" and message["data"]["message"] == "slow":
             release.wait(20)
-            return told(1.0, True, text="the answer to slow")
-        return told(0.0, text=f"{message['type']} {count}")
+            return server_step(1.0, True, text="the answer to slow")
+        return server_step(0.0, text=f"{message['type']} {count}")
 
     with socket_server(handle) as url:
         env = remote(url, timeout=0.5)
@@ -240,7 +243,7 @@ def test_a_late_answer_is_never_taken_for_the_next_one():
     ],
 )
 def test_a_server_that_breaks_or_talks_nonsense_is_an_env_error(answer):
-    with socket_server(lambda message, count: answer if message["type"] == "step" else told(text="go")) as url:
+    with socket_server(lambda message, count: answer if message["type"] == "step" else server_step(text="go")) as url:
         env = remote(url)
         for _ in range(2):
             env.reset()
@@ -256,7 +259,7 @@ def test_a_server_that_breaks_or_talks_nonsense_is_an_env_error(answer):
         (error("VALIDATION_ERROR"), ValueError),
         (error("FACTORY_ERROR"), RuntimeError),
         (error("CAPACITY_REACHED"), TimeoutError),
-        (told(done=True, text="over"), RuntimeError),
+        (server_step(done=True, text="over"), RuntimeError),
         (OSError(), ConnectionError),
     ],
 )
@@ -278,7 +281,7 @@ def test_seeds_are_asked_about_once_for_an_environment_and_those_it_spawns():
 
     def handle(message, count):
         begun.append(message["data"]["seed"])
-        return told(text=f"task {message['data']['seed']}")
+        return server_step(text=f"task {message['data']['seed']}")
 
     with socket_server(handle) as url:
         env = remote(url, check_seed=True).unwrapped
@@ -293,7 +296,7 @@ def test_seeds_are_asked_about_once_for_an_environment_and_those_it_spawns():
 def test_gymnasiums_checker_has_nothing_to_say():
     from gymnasium.utils.env_checker import check_env
 
-    with socket_server(lambda message, count: told(0.5, count == 3, text=f"{count}")) as url:
+    with socket_server(lambda message, count: server_step(0.5, count == 3, text=f"{count}")) as url:
         env = remote(url, new_session=True, check_seed=True)
         check_env(env.unwrapped, skip_render_check=True)
         env.close()
@@ -301,7 +304,7 @@ def test_gymnasiums_checker_has_nothing_to_say():
 
 def test_texts_of_observations():
     seen = {"board": [[0, 1]], "hint": "left", "empty": None, "metadata": {"answer": 1}}
-    with socket_server(lambda message, count: told(**seen)) as url:
+    with socket_server(lambda message, count: server_step(**seen)) as url:
         for to_text, expected in {
             None: '{"board": [[0, 1]], "hint": "left"}',
             "hint": "left",
@@ -319,8 +322,10 @@ def test_texts_of_observations():
 def test_actions_of_ones_own_and_refusals_of_the_server_are_told_to_the_policy():
     def handle(message, count):
         if message["type"] == "reset":
-            return told(text="go")
-        return told(1.0, True, text="yes") if message["data"] == {"n": 7} else error("VALIDATION_ERROR", "n is 7")
+            return server_step(text="go")
+        return (
+            server_step(1.0, True, text="yes") if message["data"] == {"n": 7} else error("VALIDATION_ERROR", "n is 7")
+        )
 
     with socket_server(handle) as url:
         env = remote(url, to_action=lambda text: {"n": int(text)})
@@ -347,7 +352,7 @@ def test_the_schema_says_how_to_act(fields, said, sent):
 
     def handle(message, count):
         heard.append(message["data"])
-        return told(None, text="go")
+        return server_step(None, text="go")
 
     with socket_server(handle, schema={"properties": fields, "required": list(fields)[:1]}) as url:
         env = remote(url, to_action=None)
@@ -364,13 +369,13 @@ def test_tools_of_a_server_are_listed_once_and_called():
     def handle(message, count):
         heard.append(message["data"])
         if message["data"].get("type") == "list_tools":
-            return told(
+            return server_step(
                 0.0, tools=[{"name": "ask", "description": "Asks.", "input_schema": {"properties": {"q": TEXT}}}]
             )
         if message["type"] == "reset":
-            return told(text="go")
+            return server_step(text="go")
         result = {"content": [{"type": "text", "text": "one"}, {"type": "text", "text": "two"}]}
-        return told(1.0, True, tool_name="ask", result=result)
+        return server_step(1.0, True, tool_name="ask", result=result)
 
     schema = {"properties": {"type": {"const": "call_tool"}, "tool_name": TEXT, "arguments": {}}}
     with socket_server(handle, schema=schema) as url:
@@ -390,7 +395,7 @@ def test_tools_of_a_server_are_listed_once_and_called():
 
 @pytest.mark.parametrize("schema", [None, "text", {"properties": {"tool_name": TEXT, "arguments": {}}}])
 def test_a_schema_that_says_nothing(schema):
-    with socket_server(lambda message, count: told(text="go"), schema=schema) as url:
+    with socket_server(lambda message, count: server_step(text="go"), schema=schema) as url:
         env = remote(url, to_action=None)
         with pytest.raises(RuntimeError, match="give to_action"):
             env.reset()
