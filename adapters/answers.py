@@ -69,6 +69,10 @@ class Greeting:
     rewards: Range
 
 
+def _ANY(value: Any) -> bool:  # what is looked at after it is unpacked
+    return True
+
+
 def _whole(least: int, most: int) -> Check:
     return lambda value: type(value) is int and least <= value <= most
 
@@ -136,11 +140,14 @@ def _fields(record: Any, where: str, needed: Mapping[str, Check], optional: Mapp
     if not isinstance(record, dict):
         raise ValueError(f"{where} is {kind_of(record)}, and must be an object")
     optional = optional or {}
-    if missing := sorted(needed.keys() - record.keys()):
-        raise ValueError(f"{where} has no {missing[0]}")
-    if unknown := sorted(record.keys() - needed.keys() - optional.keys()):
-        raise ValueError(f"{where} has a field {unknown[0]!r:.60}, which is none of the wire")
+    if record.keys() != needed.keys():
+        if missing := sorted(needed.keys() - record.keys()):
+            raise ValueError(f"{where} has no {missing[0]}")
+        if unknown := sorted(record.keys() - needed.keys() - optional.keys()):
+            raise ValueError(f"{where} has a field {unknown[0]!r:.60}, which is none of the wire")
     for name, value in record.items():
+        if needed.get(name) is _ANY:
+            continue
         if not (needed.get(name) or optional[name])(value):
             raise ValueError(f"{where} has {name}={_shown(value)}, which is not allowed there")
 
@@ -193,7 +200,6 @@ ERROR: dict[str, Check] = {
     "code": lambda value: isinstance(value, str) and value in CODES,
     "message": _text(MAX_MESSAGE),
 }
-_ANY: Check = lambda value: True  # noqa: E731  (looked at after it is unpacked)
 RESULTS: dict[str, dict[str, Check]] = {
     "reset": {"observation": _ANY, "info": _ANY},
     "step": {"observation": _ANY, "reward": _ANY, "terminated": _flag, "truncated": _flag, "info": _ANY},
@@ -201,6 +207,7 @@ RESULTS: dict[str, dict[str, Check]] = {
     "close": {},
     "ping": {},
 }
+_STEP = RESULTS["step"].keys()
 
 
 def error_in(message: Mapping[str, Any]) -> dict[str, str] | None:
@@ -248,20 +255,26 @@ def _result(result: Any, op: str, item: Mapping[str, Any], greeting: Greeting, p
     if isinstance(result, dict) and "error" in result:
         _fields(result, "a result", {"error": _ANY})
         return {"error": error_in(result)}
-    _fields(result, f"a result of {op}", RESULTS[op])
+    if not (op == "step" and isinstance(result, dict) and result.keys() == _STEP and _flags(result)):
+        _fields(result, f"a result of {op}", RESULTS[op])  # says what is wrong
     if op == "call":
         return {"value": _value(unpack(result["value"], pixels), item["name"])}
     if op not in ("reset", "step"):
         return {}
+    observation = result["observation"]
     found = {
-        "observation": _observation(unpack(result["observation"], pixels), greeting),
+        "observation": _observation(observation if type(observation) is str else unpack(observation, pixels), greeting),
         "info": _info(unpack(result["info"], pixels), greeting),
     }
     if op == "reset":
         return found
-    reward = unpack(result["reward"], pixels)
+    reward = result["reward"]
     _reward(reward, greeting.rewards, "a reward")
     return {**found, "reward": reward, "terminated": result["terminated"], "truncated": result["truncated"]}
+
+
+def _flags(result: Mapping[str, Any]) -> bool:
+    return type(result["terminated"]) is bool and type(result["truncated"]) is bool
 
 
 def _reward(value: Any, allowed: Range, what: str) -> None:

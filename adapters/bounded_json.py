@@ -20,14 +20,15 @@ class TooManyValues(ValueError):
     """JSON of more values than are allowed."""
 
 
-def read_object(data: str | bytes, most_values: int) -> dict[str, Any]:
+def read_object(data: str | bytes, most_values: int, *, unique: bool = True) -> dict[str, Any]:
     """The JSON object (RFC 8259, UTF-8) in a message.
 
-    A key that an object has twice, NaN and Infinity are refused: two readers could understand them differently.
+    NaN and Infinity are refused, and a key that an object has twice: two readers could understand them differently.
 
     Args:
         data: the message.
         most_values: how many values and keys it may have, in all.
+        unique: whether a key that an object has twice is refused; where not, the last one counts.
 
     Raises:
         TooManyValues: it has more; nothing was parsed.
@@ -36,7 +37,7 @@ def read_object(data: str | bytes, most_values: int) -> dict[str, Any]:
     text = data.decode("utf-8") if isinstance(data, bytes | bytearray) else data
     check_count(text, most_values)
     try:
-        record = json.loads(text, object_pairs_hook=_object, parse_constant=_constant)
+        record = json.loads(text, object_pairs_hook=_object if unique else None, parse_constant=_constant)
     except RecursionError:
         raise ValueError("JSON nested too deeply") from None
     except json.JSONDecodeError as error:

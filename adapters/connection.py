@@ -282,6 +282,6 @@ def _close(link: ClientConnection) -> None:
 
 def _message(data: str | bytes) -> dict[str, Any]:
     try:
-        return read_object(data, MAX_ANSWER_VALUES)
+        return read_object(data, MAX_ANSWER_VALUES, unique=False)  # all that is read from it is checked
     except ValueError as error:
         raise WrongMessage(f"a message that cannot be read: {error}") from None

@@ -213,6 +213,10 @@ def _deeper(value: Any, depth: int) -> bool:
 # values that JSON lacks
 
 
+# Types whose values are the same on both sides; what is no number is looked at without a call, which is most of it.
+_AS_IT_IS = frozenset({str, bool, type(None)})
+
+
 def pack(value: Any, room: int = MAX_DEPTH) -> Any:
     """A value in JSON types; what JSON lacks becomes an object of one key: ``{"$tuple": […]}``.
 
@@ -240,12 +244,14 @@ def pack(value: Any, room: int = MAX_DEPTH) -> Any:
         raise TypeError(f"what is nested more than {MAX_DEPTH} deep cannot cross the wire")
     room -= 1
     if kind is Verdict:
-        record = value.to_dict()
-        _check_verdict(record)
-        return {"$verdict": pack(record, room)}
+        parts = dict(value.parts)
+        record = {"reward": value.reward, "status": value.status, "answer": value.answer, "reason": value.reason}
+        _check_verdict({**record, "parts": parts})
+        record |= {"reward": pack(value.reward), "parts": pack(parts, room) if parts else parts}
+        return {"$verdict": record}
     if isinstance(value, dict):
         if all(type(key) is str and key[:1] != "$" for key in value):
-            return {key: pack(inner, room) for key, inner in value.items()}
+            return {key: inner if type(inner) in _AS_IT_IS else pack(inner, room) for key, inner in value.items()}
         return {"$dict": [[pack(key, room), pack(inner, room)] for key, inner in value.items()]}
     if kind is list:
         return [pack(inner, room) for inner in value]
@@ -307,9 +313,13 @@ def unpack(value: Any, pixels: Pixels | None = None, room: int = MAX_DEPTH) -> A
                 raise
             except Exception as error:  # numpy and Pillow raise what they like about what a stranger wrote
                 raise ValueError(f"{tag!r:.60} is no tag of the wire, or holds something wrong: {error}") from None
-    return {key: unpack(inner, pixels, room - 1) for key, inner in value.items()}
+    return {
+        key: inner if type(inner) in _AS_IT_IS or type(inner) is int else unpack(inner, pixels, room - 1)
+        for key, inner in value.items()
+    }
 
 
+_VERDICT = frozenset({"reward", "status", "answer", "reason", "parts"})
 _DTYPE = re.compile(r"[<>|=][biuf](?:1|2|4|8|12|16)")
 
 
@@ -341,7 +351,7 @@ def _verdict(record: Any) -> Verdict:
 
 def _check_verdict(record: Any) -> None:
     """Raise TypeError unless these are a verdict's fields, of a verdict's types."""
-    if not isinstance(record, dict) or record.keys() != {"reward", "status", "answer", "reason", "parts"}:
+    if not isinstance(record, dict) or record.keys() != _VERDICT:
         raise TypeError("a verdict has reward, status, answer, reason and parts")
     if not (record["answer"] is None or isinstance(record["answer"], str)):
         raise TypeError(f"a verdict's answer is a text or null, not {type(record['answer']).__name__}")
@@ -350,7 +360,7 @@ def _check_verdict(record: Any) -> None:
     if not is_number(record["reward"]) or abs(record["reward"]) > MAX_REWARD:
         raise TypeError(f"a verdict's reward is a number of at most {MAX_REWARD:g}")
     parts = record["parts"]
-    if not isinstance(parts, dict) or not all(isinstance(n, str) and is_number(x) for n, x in parts.items()):
+    if not isinstance(parts, dict) or (parts and not all(isinstance(n, str) and is_number(parts[n]) for n in parts)):
         raise TypeError("a verdict's parts are finite numbers by name")
 
 
@@ -359,7 +369,9 @@ def is_number(value: Any) -> bool:
     kind = type(value)
     if kind is int:
         return True
-    return (kind is float or isinstance(value, np.integer | np.floating)) and math.isfinite(value)
+    if kind is float:
+        return math.isfinite(value)
+    return isinstance(value, np.integer | np.floating) and math.isfinite(value)
 
 
 def _image(content: Any, pixels: Pixels) -> Any:
