@@ -55,7 +55,7 @@ class Pending(NamedTuple):
     def controls(self) -> list[tuple[str, tuple[Any, ...]]]:
         """The reference alone: jobs that no answer can make harder or easier."""
         if self.gold.tree is None:
-            return [(SAME_LATEX, (self.gold.text, self.gold.text))]
+            return [(SAME_LATEX, (self.gold.text, self.gold.text)), (SAME_LATEX, ("0", self.gold.text))]
         tree = as_lists(self.gold.tree)
         return [(SAME_TREES, (tree, tree)), (SAME_TREES, (tree, ["num", "", "0", "1", []]))]
 
