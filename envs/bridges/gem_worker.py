@@ -100,8 +100,8 @@ def _taken(name: str, level: int, seed: int, past: tuple[str, ...]) -> tuple[Any
 
 def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> tuple[Any, float]:
     (game, _), score = _new(name, level, seed), 0.0
-    for place, action in enumerate(actions):
-        score += _step(game, name, level, seed, actions[:place], action)[1]
+    for index, action in enumerate(actions):
+        score += _step(game, name, level, seed, actions[:index], action)[1]
     return game, score
 
 
@@ -167,7 +167,7 @@ def _cleared(game: Any) -> bool:
 def _even(board: list[list[int | None]]) -> bool:
     """Whether a sliding puzzle can be solved: half of all arrangements cannot."""
     tiles = [tile for row in board for tile in row if tile]
-    swaps = sum(a > b for place, a in enumerate(tiles) for b in tiles[place + 1 :])
+    swaps = sum(a > b for index, a in enumerate(tiles) for b in tiles[index + 1 :])
     gap = next(number for number, row in enumerate(board) if None in row)
     return (swaps + (len(board) - 1 - gap) * (1 - len(board) % 2)) % 2 == 0
 
@@ -203,7 +203,7 @@ def _search(
 
 def _sliding_path(game: Any) -> list[str] | None:
     size = int(game.num_rows)
-    places = list(itertools.product(range(size), repeat=2))
+    indices = list(itertools.product(range(size), repeat=2))
     weight = 1 if size < 4 else 3  # longer ways, found sooner
 
     def moves(board: tuple[int, ...]) -> Iterable[tuple[str, tuple[int, ...]]]:
@@ -216,7 +216,7 @@ def _sliding_path(game: Any) -> list[str] | None:
                 yield move, tuple(cells)
 
     def left(board: tuple[int, ...]) -> int:
-        tiles = [(place, divmod(tile - 1, size)) for place, tile in zip(places, board, strict=True) if tile]
+        tiles = [(cell, divmod(tile - 1, size)) for cell, tile in zip(indices, board, strict=True) if tile]
         away: int = sum(abs(r - a) + abs(c - b) for (r, c), (a, b) in tiles)
         return weight * away
 
@@ -258,8 +258,8 @@ def _minesweeper(game: Any) -> str:
 
 
 def _sudoku(game: Any) -> str:
-    places = itertools.product(range(game.scale), repeat=2)
-    row, column = next((r, c) for r, c in places if game.board[r][c] == 0)
+    indices = itertools.product(range(game.scale), repeat=2)
+    row, column = next((r, c) for r, c in indices if game.board[r][c] == 0)
     return f"{row + 1} {column + 1} {game.full_grid[row][column]}"
 
 

@@ -48,7 +48,7 @@ class NeMoGym(BridgedEnv):
         self.rows = rows
         self._table = _read(rows)
         self._order: list[int] = []
-        self._place, self._index = 0, 0
+        self._index, self._index = 0, 0
         self._row: Row = {}
         self._cookies: dict[str, str] = {}
         self._closes = False
@@ -107,12 +107,12 @@ class NeMoGym(BridgedEnv):
         if unknown := set(options) - {"index"}:
             raise ValueError(f"reset has no option {', '.join(sorted(unknown))}; there is index")
         if seed is not None:
-            self._order, self._place = list(range(self.size)), 0
+            self._order, self._index = list(range(self.size)), 0
             stream("NeMoGym", "order", int(seed)).shuffle(self._order)
         index = options.get("index")
         if index is None:
             self._order = self._order or list(range(self.size))
-            index, self._place = self._order[self._place % self.size], self._place + 1
+            index, self._index = self._order[self._index % self.size], self._index + 1
         elif not isinstance(index, int) or not 0 <= index < self.size:
             raise ValueError(f"index must be a whole number below {self.size}, got {index!r}")
         self._index, self._row = index, self._table[index]
@@ -127,8 +127,8 @@ class NeMoGym(BridgedEnv):
             content = [{"type": "output_text", "text": text_shown, "annotations": []}]
             message = {"type": "message", "id": f"msg-{name}", "role": "assistant", "status": "completed"}
             output.append({**message, "content": content})
-        for place, call in enumerate(calls):
-            names = {"id": f"fc-{name}-{place}", "call_id": f"call-{name}-{place}", "name": call.name}
+        for index, call in enumerate(calls):
+            names = {"id": f"fc-{name}-{index}", "call_id": f"call-{name}-{index}", "name": call.name}
             arguments = json.dumps(dict(call.arguments))
             output.append({"type": "function_call", **names, "arguments": arguments, "status": "completed"})
         return {
@@ -157,9 +157,9 @@ def _read(rows: str | Path | Sequence[Mapping[str, Any]]) -> list[Row]:
     table = read_table(Path(rows)) if isinstance(rows, str | Path) else [dict(row) for row in rows]
     if not table:
         raise DataError("there are no rows: a task of NeMo Gym is a row")
-    for place, row in enumerate(table):
+    for index, row in enumerate(table):
         if not isinstance(row, dict) or not isinstance(row.get("responses_create_params"), dict):
-            raise DataError(f"row {place} has no responses_create_params: it is no row of NeMo Gym")
+            raise DataError(f"row {index} has no responses_create_params: it is no row of NeMo Gym")
     return table
 
 

@@ -323,8 +323,8 @@ def _error(answer: Mapping[str, Any]) -> tuple[str, str] | None:
     message_text = str(data.get("message"))
     wrong = data.get("errors")
     if isinstance(wrong, list):
-        places = [(e.get("loc"), e.get("msg")) for e in wrong if isinstance(e, dict)]
-        message_text += "".join(f"; {'.'.join(map(str, loc or ()))}: {message}" for loc, message in places)
+        indices = [(e.get("loc"), e.get("msg")) for e in wrong if isinstance(e, dict)]
+        message_text += "".join(f"; {'.'.join(map(str, loc or ()))}: {message}" for loc, message in indices)
     return str(data.get("code")), message_text[:1_000]
 
 

@@ -219,7 +219,7 @@ GAMES: Final[dict[str, dict[str, Any]]] = {
     "TicTacToe": {
         "env": "classic/tictactoe-v3",
         "to_text": f"{HERE}:tic_tac_toe",
-        "actions": [f"{place % 3 + 1} {place // 3 + 1}" for place in range(9)],
+        "actions": [f"{position % 3 + 1} {position // 3 + 1}" for position in range(9)],
         "turns": 9,
     },
     "ConnectFour": {

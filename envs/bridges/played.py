@@ -199,8 +199,8 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
                     del self._live[key]
                 return found
         live, text = self._begun(state.level, state.seed)
-        for place, action in enumerate(state.actions):
-            with self._own_random(state.seed, place + 1):
+        for index, action in enumerate(state.actions):
+            with self._own_random(state.seed, index + 1):
                 text = self.play(live, action).text
         if text != state.text:
             self.end(live)

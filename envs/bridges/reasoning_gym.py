@@ -97,18 +97,18 @@ class ReasoningGym(Task[Item]):
         Raises:
             WorkerError: the package cannot make one, or takes too long.
         """
-        place = self.curriculum[level - 1] if self.curriculum else None
+        index = self.curriculum[level - 1] if self.curriculum else None
         fault: WorkerError | None = None
         for _ in range(DRAWS):
             seed = digest(self.dataset, level, rng.getrandbits(64)) & 0xFFFFFFFF
             try:
-                made = call(WORKER, "generate", [self.dataset, place, seed], GENERATE_SECONDS)
+                made = call(WORKER, "generate", [self.dataset, index, seed], GENERATE_SECONDS)
             except WorkerTimeout:
                 raise
             except WorkerError as error:  # some of their generators give up on some seeds
                 fault = error
                 continue
-            item = Item(seed, place, made["question"], made["answer"], json.dumps(made["facts"], sort_keys=True))
+            item = Item(seed, index, made["question"], made["answer"], json.dumps(made["facts"], sort_keys=True))
             if not REASONING_GYM[self.dataset].solved:
                 return item._replace(answer=None)
             if item.answer is not None and self._judge(item, self.solve(item)).success:

@@ -77,8 +77,8 @@ def _new(name: str, level: int, seed: int) -> Any:
 def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> Any:
     game = _new(name, level, seed)
     _observed(game)
-    for place, action in enumerate(actions):
-        game = _step(game, name, level, seed, actions[:place], action)
+    for index, action in enumerate(actions):
+        game = _step(game, name, level, seed, actions[:index], action)
         _observed(game)
     return game
 
@@ -121,6 +121,6 @@ def _keep(key: Key, game: Any) -> None:
 def _even(board: list[list[int | None]]) -> bool:
     """Whether a 4 x 4 sliding puzzle can be solved: half of all arrangements cannot."""
     tiles = [tile for row in board for tile in row if tile]
-    swaps = sum(a > b for place, a in enumerate(tiles) for b in tiles[place + 1 :])
+    swaps = sum(a > b for index, a in enumerate(tiles) for b in tiles[index + 1 :])
     gap = next(number for number, row in enumerate(board) if None in row)
     return (swaps + 3 - gap) % 2 == 0

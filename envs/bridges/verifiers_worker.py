@@ -150,14 +150,14 @@ class Talk:
         named = trace.TraceTask(type=type(task).__name__, data=task.data, key=task.key, hash=task.hash)
         agent = trace.AgentInfo(config=seat.config, name=seat.episode.seat)
         self.trace = vf.Trace(task=named, agent=agent, state=state.state_cls(type(task))())
-        self._said: list[Any] = []
+        self._messages: list[Any] = []
         self._over = self._closed = False
 
     async def turn(self, message: Any = None) -> Any:
         if self._over:
             raise RuntimeError("the exchange is over")
         news = self._news(message)
-        self._said += news
+        self._messages += news
         if await self._stopped():
             self._over = True
             return self.vf.Segment(messages=[], terminated=True)
@@ -165,16 +165,16 @@ class Talk:
         graph: Any = importlib.import_module("verifiers.v1.graph")
         types: Any = importlib.import_module("verifiers.v1.types")
         response = types.Response(id="", created=0, model="policy", message=reply, finish_reason="stop")
-        graph.prepare_turn(self.trace, self._said).commit(response)
-        self._said.append(reply)
+        graph.prepare_turn(self.trace, self._messages).commit(response)
+        self._messages.append(reply)
         return self.vf.Segment(messages=[reply])
 
     def _news(self, message: Any) -> list[Any]:
         data, parse = self.task.data, importlib.import_module("verifiers.v1.dialects").parse_message
         messages: list[Any] = []
-        if not self._said and data.system_prompt is not None:
+        if not self._messages and data.system_prompt is not None:
             messages.append(self.vf.SystemMessage(content=data.system_prompt))
-        if not self._said and (message is None) != (data.prompt is not None):
+        if not self._messages and (message is None) != (data.prompt is not None):
             raise ValueError("a task with a prompt is begun by turn(), one without by turn(message)")
         new = data.prompt if message is None else message
         if isinstance(new, str):
@@ -282,8 +282,8 @@ def _begin(names: Names, index: int) -> VerifiersEpisode:
 
 def _again(names: Names, index: int, actions: tuple[str, ...]) -> VerifiersEpisode:
     episode = _begin(names, index)
-    for place, action in enumerate(actions):
-        episode = _step(episode, names, index, actions[:place], action)
+    for position, action in enumerate(actions):
+        episode = _step(episode, names, index, actions[:position], action)
     return episode
 
 

@@ -29,8 +29,8 @@ class CodeRefused(ValueError):
 
 def code_allowed() -> bool:
     """Whether settings that are read now may name code."""
-    said = os.environ.get(VARIABLE)
-    return said == "1" or (said != "0" and not _data.get())
+    variable = os.environ.get(VARIABLE)
+    return variable == "1" or (variable != "0" and not _data.get())
 
 
 @contextmanager

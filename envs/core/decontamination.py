@@ -76,7 +76,7 @@ def find_overlaps(
         raise ValueError(f"jaccard must be in (0, 1], got {jaccard!r}")
     if run < SHORTEST_RUN or common < 1:
         raise ValueError(f"run must be at least {SHORTEST_RUN} and common at least 1, got {run!r} and {common!r}")
-    ours, theirs = _places(train, numbers), _places(test, numbers)
+    ours, theirs = _indices(train, numbers), _indices(test, numbers)
     known, held = list(ours), list(theirs)
     by_run = _by_run(known, held, run, common)
     sets, held_sets = [_shingles(words) for words in known], [_shingles(words) for words in held]
@@ -96,7 +96,7 @@ def without_overlaps(train: Sequence[str], test: Sequence[str], **settings: Any)
     return [index for index in range(len(train)) if index not in dropped]
 
 
-def _places(texts: Sequence[str], numbers: bool) -> dict[Words, list[int]]:
+def _indices(texts: Sequence[str], numbers: bool) -> dict[Words, list[int]]:
     """Where each different text stands; most tables say some things twice."""
     indices: dict[Words, list[int]] = {}
     for index, text in enumerate(texts):

@@ -90,7 +90,7 @@ class TwentyQuestions(Game[Riddle]):
         count, width, turns = LEVELS[level - 1]
         while True:
             asked = tuple(sorted(rng.sample(attributes(), width)))
-            things = _told_apart(rng, asked, count)
+            things = _distinguished(rng, asked, count)
             if worst_turns(_masks(things, asked), (1 << len(things)) - 1, turns) <= turns and len(things) == count:
                 return Riddle(rng.choice(things), things, asked, level)
 
@@ -138,7 +138,7 @@ class TwentyQuestions(Game[Riddle]):
         return boxed(f"ask {rng.choice(state.asked)}" if rng.random() < 0.7 else f"name {rng.choice(state.things)}")
 
 
-def _told_apart(rng: random.Random, asked: tuple[str, ...], count: int) -> tuple[str, ...]:
+def _distinguished(rng: random.Random, asked: tuple[str, ...], count: int) -> tuple[str, ...]:
     """At most ``count`` things in any order, no two of which have the same of these attributes."""
     seen, things = set(), []
     asked_facts = frozenset(asked)

@@ -128,13 +128,13 @@ class Wordle(Game[Squares]):
         samples = [left[:: 1 + len(left) // POOL] for left in lefts]
         likely = set(lefts[0])
 
-        def told_apart(guess: str) -> tuple[int, bool]:
+        def distinguished(guess: str) -> tuple[int, bool]:
             classes = sum(len({marks(guess, word) for word in sample}) for sample in samples)
             return classes, guess in likely
 
-        best = max((guess for sample in samples for guess in sample), key=told_apart)
-        if len(lefts[0]) <= CLOSE and told_apart(best)[0] < sum(map(len, samples)):
-            best = max((best, *words(5)[::2]), key=told_apart)
+        best = max((guess for sample in samples for guess in sample), key=distinguished)
+        if len(lefts[0]) <= CLOSE and distinguished(best)[0] < sum(map(len, samples)):
+            best = max((best, *words(5)[::2]), key=distinguished)
         return boxed(best, thought)
 
     def direct_answer(self, state: Squares) -> str | None:

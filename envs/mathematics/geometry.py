@@ -169,17 +169,17 @@ class Angles(ExactAnswerTask):
             angles = _summands(rng, corners, 180 * (corners - 2))
             asked = rng.randrange(corners)
             names = "ABCDEFGH"[:corners]
-            text = f"A convex polygon {names} has {_told(rng, names, angles, x)}."
+            text = f"A convex polygon {names} has {_facts(rng, names, angles, x)}."
             steps = [f"The angles add up to 180 * {corners - 2} = {sum(angles)} degrees, so x = {x}."]
             return self._angle(text, f"angle at {names[asked]}", angles[asked], steps)
         angles = _summands(rng, 3, 180)
         a, b, c = angles
         if level == 1:
-            text, steps = f"A triangle ABC has {_told(rng, 'ABC', angles, x)}.", [f"They add up to 180, so x = {x}."]
+            text, steps = f"A triangle ABC has {_facts(rng, 'ABC', angles, x)}.", [f"They add up to 180, so x = {x}."]
             return self._angle(text, "angle at A", a, steps)
         if level == 3:
             text = (
-                f"The corners of a quadrilateral ABCD lie on a circle. It has {_told(rng, 'ABC', [a, b, 180 - a], x)}."
+                f"The corners of a quadrilateral ABCD lie on a circle. It has {_facts(rng, 'ABC', [a, b, 180 - a], x)}."
             )
             steps = [f"Opposite angles add up to 180: those at A and C do, so x = {x} and the angle at B is {b}."]
             return self._angle(text, "angle at D", 180 - b, steps)
@@ -192,7 +192,7 @@ class Angles(ExactAnswerTask):
             text += f"degrees, the angle BOC is ({outer}) degrees."
             steps = [f"BOC is twice the angle at A: {outer} = 2 ({inner}), so x = {x} and BOC = {2 * a}."]
             return self._angle(text, "angle OBC", 90 - a, [*steps, "OBC is isosceles."])
-        text = f"A triangle ABC has {_told(rng, 'ABC', angles, x)}. The bisectors of the angles at B and C meet in I."
+        text = f"A triangle ABC has {_facts(rng, 'ABC', angles, x)}. The bisectors of the angles at B and C meet in I."
         steps = [f"The angles add up to 180, so x = {x}; those at B and C are {b} and {c}."]
         return self._angle(text, "angle BIC", 180 - Fraction(b + c, 2), [*steps, "BIC = 180 - (B + C)/2."])
 
@@ -218,7 +218,7 @@ def _expression(rng: random.Random, angle: int, x: int, least: int = 1) -> list[
     return [factor, angle - factor * x]
 
 
-def _told(rng: random.Random, names: str, angles: list[int], x: int) -> str:
+def _facts(rng: random.Random, names: str, angles: list[int], x: int) -> str:
     shown = (f"({polynomial(_expression(rng, angle, x))}) at {name}" for name, angle in zip(names, angles, strict=True))
     return f"these angles, in degrees: {', '.join(shown)}"
 

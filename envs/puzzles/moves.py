@@ -237,7 +237,7 @@ class QueensCompletion(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = self.SIZES[level - 1]
-        queens = self.place_queens(rng, size, [])
+        queens = self.put_queens(rng, size, [])
         given = rng.randrange(size)
         share = 0.2 + 0.07 * level
         rows = []
@@ -253,14 +253,14 @@ class QueensCompletion(CheckedAnswerTask):
         text += "\nAnswer with the column of the queen in each row, from the top; the left column is 1."
         return Question(text, tuple(rows), answer_text=listed(queen + 1 for queen in queens))
 
-    def place_queens(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
+    def put_queens(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
         """Queens for the remaining rows, by backtracking in random order; empty if there are none."""
         row = len(queens)
         if row == size:
             return queens
         taken = {position for r, q in enumerate(queens) for position in (q, q + row - r, q - row + r)}
         for column in rng.sample(range(size), size):
-            if column not in taken and (found := self.place_queens(rng, size, [*queens, column])):
+            if column not in taken and (found := self.put_queens(rng, size, [*queens, column])):
                 return found
         return []
 

@@ -94,7 +94,7 @@ def assignments(words: Sequence[str], total: str, known: dict[str, int]) -> Iter
     columns = [[word[-1 - k] for word in words if k < len(word)] for k in range(len(total))]
     value, used = dict(known), set(known.values())
 
-    def place_digit(k: int, row: int, carry: int) -> Iterator[dict[str, int]]:
+    def assign_digit(k: int, row: int, carry: int) -> Iterator[dict[str, int]]:
         if k == len(columns):
             if carry == 0:
                 yield value
@@ -102,28 +102,28 @@ def assignments(words: Sequence[str], total: str, known: dict[str, int]) -> Iter
         if row < len(columns[k]):
             letter = columns[k][row]
             if letter in value:
-                yield from place_digit(k, row + 1, carry + value[letter])
+                yield from assign_digit(k, row + 1, carry + value[letter])
                 return
             for digit in range(letter in first, 10):
                 if digit not in used:
                     value[letter] = digit
                     used.add(digit)
-                    yield from place_digit(k, row + 1, carry + digit)
+                    yield from assign_digit(k, row + 1, carry + digit)
                     used.discard(digit)
             value.pop(letter, None)
             return
         letter, (more, digit) = total[-1 - k], divmod(carry, 10)
         if letter in value:
             if value[letter] == digit:
-                yield from place_digit(k + 1, 0, more)
+                yield from assign_digit(k + 1, 0, more)
         elif digit not in used and (digit or letter not in first):
             value[letter] = digit
             used.add(digit)
-            yield from place_digit(k + 1, 0, more)
+            yield from assign_digit(k + 1, 0, more)
             used.discard(digit)
             del value[letter]
 
-    return place_digit(0, 0, 0)
+    return assign_digit(0, 0, 0)
 
 
 class Cryptarithms(CheckedAnswerTask):

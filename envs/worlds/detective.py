@@ -55,7 +55,7 @@ class CrimeCase(NamedTuple):
     scene: str
     tools: tuple[tuple[str, str], ...]
     marks: str
-    heard: tuple[tuple[str, int], ...] = ()
+    statements: tuple[tuple[str, int], ...] = ()
 
 
 class Detective(WorldGame[CrimeCase]):
@@ -132,7 +132,7 @@ class Detective(WorldGame[CrimeCase]):
         if any(name in world.examined and kind == now.marks for name, kind in now.tools) and CASE in world.examined:
             wanted = []  # the tool is found
         hour = now.hour if CASE in world.examined else None
-        unasked = [name for name in now.people if (name, hour) not in now.heard]
+        unasked = [name for name in now.people if (name, hour) not in now.statements]
         for name in world.inside(world.here):
             if name in wanted:
                 return f"examine {name}"
@@ -195,7 +195,7 @@ def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
     number = hours.index(hour)
     claim = now.claims[number][now.people.index(name)]
     company = f"with {listing(claim.others)} and nobody else" if claim.others else "alone"
-    now = now._replace(heard=tuple(sorted({*now.heard, (name, number)})))
+    now = now._replace(statements=tuple(sorted({*now.statements, (name, number)})))
     return CommandOutcome(now, f'{name}: "At {hour} I was in the {claim.room}, {company}."')
 
 

@@ -137,7 +137,7 @@ class Household(WorldGame[Home]):
         return Home(world_of(exits, rooms[0], things, capacity=3), goals)
 
     def rules(self, now: Home) -> str:
-        goals = "; ".join(_told(now.world, goal) for goal in now.goals)
+        goals = "; ".join(_goal_text(now.world, goal) for goal in now.goals)
         return (
             f"Goal: in this home, {goals}. The task is done as soon as all of it is so.\n"
             "Rules: things are on furniture or in it; open what is closed. To clean a thing, carry it to the sink; to "
@@ -207,7 +207,7 @@ def _goals(rng: random.Random, shape: HouseholdLevel, holders: list[str]) -> tup
     return tuple(goals), items
 
 
-def _told(world: World, goal: Goal) -> str:
+def _goal_text(world: World, goal: Goal) -> str:
     what = f"the {goal.noun}" if goal.number == 1 else f"both things of the kind {goal.noun}"
     treated = {"": "", "clean": ", cleaned,", "hot": ", heated,", "cold": ", cooled,"}[goal.mark]
     return f"put {what}{treated} {_where(world, goal.place)} the {goal.place}"

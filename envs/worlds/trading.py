@@ -90,7 +90,7 @@ class Trading(WorldGame[Market]):
         land = now.land
         lines = [
             f"- {town}: {', '.join(f'{good} {price}' for good, price in zip(land.goods, prices, strict=True))}; "
-            f"roads: {_roads_told(land, number)}"
+            f"roads: {_roads_text(land, number)}"
             for number, (town, prices) in enumerate(zip(land.towns, land.prices, strict=True))
         ]
         return (
@@ -190,7 +190,7 @@ def _open_roads(now: Market) -> list[tuple[int, int, int]]:
     return [road for road in now.land.roads[now.town] if road[1] <= left and road[2] <= now.coins]
 
 
-def _roads_told(land: Land, town: int) -> str:
+def _roads_text(land: Land, town: int) -> str:
     return ", ".join(
         f"to {land.towns[other]} ({days} day{'s' if days > 1 else ''}{f', toll {toll}' if toll else ''})"
         for other, days, toll in land.roads[town]

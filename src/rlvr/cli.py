@@ -224,17 +224,17 @@ _NOT_MEASURED = ("out", "episodes", "batch_size", "set", "concurrency", "deadlin
 
 def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     """Write what is measured beside the record; refuse to go on with a record of something else."""
-    told = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
+    given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
     beside = record.with_name(record.name + ".options.json")
     record.parent.mkdir(parents=True, exist_ok=True)
     if record.exists() and beside.exists():
         before = load_json(beside.read_text(encoding="utf-8"))
         if not isinstance(before, dict):
             raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
-        changed = sorted(name for name in {*before, *told} if before.get(name, "None") != told.get(name, "None"))
+        changed = sorted(name for name in {*before, *given} if before.get(name, "None") != given.get(name, "None"))
         if changed:
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
-    write_whole(beside, json.dumps(told, indent=1))
+    write_whole(beside, json.dumps(given, indent=1))
 
 
 def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
