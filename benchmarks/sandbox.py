@@ -1,7 +1,7 @@
 """The sandbox: what a run costs, whether deadlines hold, and what 1,000 hostile programs leave behind.
 
     RLVR_DATA=folder python benchmarks/sandbox.py [--rounds 60] [--storm 1000] [--parallel 32]
-        [--real-time] [--only sandbox|code] [--out folder]
+        [--real-time] [--only sandbox|code|burners] [--out folder]
 
 Tiers that do not hold on this machine are left out. The runs of all contenders take turns, so that a busy machine
 slows all of them. With HumanEval under RLVR_DATA (``humaneval/HumanEval.jsonl.gz``) its solutions, and cheats in
@@ -267,6 +267,33 @@ def storm(tier: str, count: int, parallel: int) -> dict[str, Any]:
     }
 
 
+# --- burners ---------------------------------------------------------------------------------------------
+
+BURNER = "import os\nif os.fork() == 0:\n    while True: pass\n"
+SQUARE = "```python\nimport time\ndef f(x):\n    while time.process_time() < 0.05: pass\n    return x * x\n```"
+
+
+def burners(tier: str, count: int, replies: int = 32, *, outside: bool = False) -> dict[str, Any]:
+    """Grade correct replies, a second of their own time for each test, beside burners: children that calls of other
+    sessions have left, or (``outside``) processes of the machine, which nothing halts."""
+    row = {"entry_point": "f", "tests": [{"args": [n], "expected": n * n} for n in range(4)]}
+    with contextlib.ExitStack() as stack:
+        box = stack.enter_context(Sandbox(tier=tier))
+        for _ in range(count):
+            if outside:
+                other = subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"], start_new_session=True)
+                stack.callback(other.wait)
+                stack.callback(other.kill)
+            else:
+                stack.enter_context(box.session()).run(BURNER)
+        started = time.perf_counter()
+        with ThreadPoolExecutor(4) as pool:
+            verdicts = list(pool.map(lambda _: grade_code(SQUARE, row, seconds=1.0, sandbox=box), range(replies)))
+        took = time.perf_counter() - started
+    states = [verdict.status for verdict in verdicts]
+    return {status: states.count(status) for status in sorted(set(states))} | {"seconds": round(took, 1)}
+
+
 # --- HumanEval -------------------------------------------------------------------------------------------
 
 
@@ -300,16 +327,23 @@ def main() -> None:
         "--real-time", action="store_true", help="measure costs under SCHED_FIFO: other work does not get in between"
     )
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("RLVR_DATA", "absent")))
-    parser.add_argument("--only", choices=("sandbox", "code"), help="one of the two pages of results")
+    parser.add_argument("--only", choices=("sandbox", "code", "burners"), help="one of the three pages of results")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     tiers = [tier for tier in NATIVE if probe_tier(tier).holds]
     if not tiers:
         raise SystemExit(str(probe()))
     data = options.data / "humaneval" / "HumanEval.jsonl.gz"
-    if options.only != "code":
+    if options.only in (None, "burners"):
+        facts: dict[str, Any] = {f"load on {os.cpu_count()} cores before": os.getloadavg()[0]}
+        for tier in tiers:
+            for count in (0, 1, 4, 58):
+                facts[f"{tier}: 32 correct replies beside {count} burners left by sessions"] = burners(tier, count)
+            facts[f"{tier}: the same beside 58 burners of the machine"] = burners(tier, 58, outside=True)
+        write_results("burners", [], facts, options.out)
+    if options.only in (None, "sandbox"):
         measure(tiers, options)
-    if options.only != "sandbox" and data.exists():
+    if options.only in (None, "code") and data.exists():
         write_results("code", [], {f"{tier}: HumanEval": humaneval(tier, data) for tier in tiers}, options.out)
 
 

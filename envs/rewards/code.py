@@ -26,7 +26,16 @@ from typing import Any, Final, Literal
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
-from rlvr.envs.sandbox import Limits, Sandbox, SandboxDied, SandboxError, SandboxUnavailable, shared, wire
+from rlvr.envs.sandbox import (
+    Limits,
+    Sandbox,
+    SandboxDied,
+    SandboxError,
+    SandboxStarved,
+    SandboxUnavailable,
+    shared,
+    wire,
+)
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
 from rlvr.envs.sandbox.sandbox import TRIES, Channel
 
@@ -118,7 +127,7 @@ def grade_code(
             does), or all of it where there is no block. For HumanEval a bare function body continues the prompt.
         reference: the tests, in one of the forms above.
         scoring: ``all`` pays 1 for all tests and 0 for less; ``fraction`` pays the share of tests that pass.
-        seconds: for each test; a program over its limit is wrong, not excused.
+        seconds: for each test, of the program's own time (``Limits.seconds``); a program over it is wrong, not excused.
         total_seconds: for all tests of a program together.
         memory_mb: address space of each of its processes.
         tolerance: how far floats may differ, relatively or absolutely; 0 for not at all. Integers are exact, and
@@ -129,7 +138,8 @@ def grade_code(
         sandbox: where to run; the shared one by default.
 
     Returns:
-        A verdict with one part for each test; a sandbox that fails, or a row of no use, gives ``verifier_error``.
+        A verdict with one part for each test; a sandbox that fails, or a row of no use, gives ``verifier_error``, and a
+        machine too busy to let the program spend its time ``timeout``.
 
     Raises:
         SandboxUnavailable: no sandbox tier holds on this machine.
@@ -162,6 +172,8 @@ def grade_code(
                     break
     except SandboxUnavailable:
         raise
+    except SandboxStarved as error:
+        return Verdict(0.0, "timeout", code, str(error)[:300])
     except (SandboxError, BadReference, OSError) as error:
         return Verdict(0.0, "verifier_error", code, f"{type(error).__name__}: {error}"[:300])
     return wrong(code, "the program was killed or brought its sandbox down, again and again")
@@ -370,7 +382,7 @@ class _Streams:
                 outcome.note(f"test {number}", "not run after the failure before it" if left > 0 else "time limit")
                 continue
             result = sandbox.run_python(code, stdin, limits=options.limits(min(options.seconds, left)))
-            left -= result.seconds
+            left -= result.seconds - result.held_seconds
             if result.status not in ("ok", "error"):  # an exit code decides nothing, a broken limit does
                 outcome.note(f"test {number}", result.status.replace("_", " "))
             else:

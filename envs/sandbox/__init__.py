@@ -5,6 +5,7 @@ from rlvr.envs.sandbox.limits import (
     Result,
     SandboxDied,
     SandboxError,
+    SandboxStarved,
     SandboxUnavailable,
     Tier,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "Sandbox",
     "SandboxDied",
     "SandboxError",
+    "SandboxStarved",
     "SandboxUnavailable",
     "Session",
     "Tier",

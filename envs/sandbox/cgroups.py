@@ -1,4 +1,5 @@
-"""A memory and a process limit over a whole sandbox, where a cgroup can be made; both versions, always optional.
+"""A limit on memory and processes over a whole sandbox, a share of the processors, and a count of what it got of them,
+where a cgroup can be made; both versions, always optional.
 
 Standard library only: it runs in the keeper.
 """
@@ -59,6 +60,23 @@ def find() -> list[str]:
                 group.remove()
                 return parents
     return []
+
+
+def find_shares(parents: list[str]) -> list[str]:
+    """Folders, besides those that ``find`` returned, in which a group gets a share of the processors that does not grow
+    with its processes (version 1), or is told how long it was kept from them (version 2). Tried, and removed again."""
+    if any(os.path.isfile(f"{folder}/cgroup.controllers") for folder in parents):
+        return []  # of version 2 already, where a process is in one group
+    own, found = _own_paths(), []
+    version2 = [f"{root}{own.get('', '/')}".rstrip("/") for root in (f"{_ROOT}/unified", _ROOT)]
+    version2 = [folder for folder in version2 if os.path.isfile(f"{folder}/cgroup.controllers")]
+    for folder in (f"{_ROOT}/cpu{own.get('cpu', '/')}".rstrip("/"), *version2[:1]):
+        if os.path.isfile(f"{folder}/cgroup.procs") and os.access(folder, os.W_OK):
+            group = create([folder], 64, 16)
+            if group is not None:
+                group.remove()
+                found.append(folder)
+    return found
 
 
 def create(parents: list[str], memory_mb: int, processes: int) -> Group | None:

@@ -15,7 +15,9 @@ import struct
 from typing import Any
 
 ASKED = ("session", "calls", "referee", "terminal")  # programs that are asked, and answer, while they run
-KILL, RUN, RUN_LEADER = 0, 1, 2  # orders to a zygote; a leader is the first of a session (who has a terminal)
+# Orders to a zygote. A leader is the first of a session (who has a terminal). A paused run stands still until it is to
+# resume.
+KILL, RUN, RUN_LEADER, PAUSE, RESUME = range(5)
 DESCRIPTORS = ("request", "stdin", "stdout", "stderr", "requests", "replies")  # of a run, in the order they are sent
 
 

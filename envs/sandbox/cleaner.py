@@ -14,9 +14,10 @@ from typing import NoReturn
 
 from rlvr.envs.sandbox import kernel, scratch
 
-_ORDER = struct.Struct("=BQQ")  # what, the number of the run, the bytes that its folder may hold
-_WATCH, _CLEAN = 1, 2
+_ORDER = struct.Struct("=BQQQ")  # what, the number of the run, the bytes that its folder may hold, who hides files
+_WATCH, _CLEAN, _HALT, _GO_ON = 1, 2, 3, 4
 _FULL, _CLEANED = b"f", b"c"
+_HIDDEN_LOOKS = 100  # at a process that has been started by a hidden one of ours
 _FIRST_LOOK, _LOOK = 20, 50  # milliseconds from the start of a run, and between two looks
 
 
@@ -41,40 +42,65 @@ class Cleaner:
         """Readable when the folder of the run is full, or the cleaner has ended."""
         return self._socket.fileno()
 
-    def watch(self, run: int, limit: int) -> None:
-        """Weigh the folder of a run from now on. Called by the fork that runs it: the zygote knows no limits."""
-        self._socket.sendall(_ORDER.pack(_WATCH, run, limit))
+    def watch(self, run: int, limit: int, hides: int = 0) -> None:
+        """Weigh the folder of a run from now on, and the files without a name that its processes hold open. Called by
+        the fork that runs it: the zygote knows no limits. ``hides`` is a process of ours whose files nobody sees."""
+        self._socket.sendall(_ORDER.pack(_WATCH, run, limit, hides))
+
+    def halt(self, halted: bool) -> None:
+        """Whether the run stands still, so that its folder need not be looked at."""
+        self._socket.sendall(_ORDER.pack(_HALT if halted else _GO_ON, 0, 0, 0))
 
     def clean(self, run: int) -> None:
         """Remove the folder of a run; returns when it is gone."""
-        self._socket.sendall(_ORDER.pack(_CLEAN, run, 0))
+        self._socket.sendall(_ORDER.pack(_CLEAN, run, 0, 0))
         while (answer := self._socket.recv(1)) != _CLEANED:
             if not answer:
                 os._exit(1)
 
 
+class _Weigher:
+    """Weighs a run: its folder, and the files without a name that its processes hold open.
+
+    A process that hides what it holds makes the run full. What our own hidden process starts is hidden too until it has
+    become another program; that takes a moment, the more so on a busy machine.
+    """
+
+    def __init__(self, zygote: int) -> None:
+        self._zygote, self.hides, self._in_a_row = zygote, 0, 0
+
+    def is_full(self, folder: str, limit: int) -> bool:
+        processes, _ = scratch.below(self._zygote, (self._zygote, self.hides))
+        unnamed, hiding = scratch.unnamed(processes)
+        started = {pid for pid in hiding if self.hides and scratch.parent_of(pid) in (self.hides, 0)}
+        self._in_a_row = self._in_a_row + 1 if started else 0
+        return hiding > started or self._in_a_row > _HIDDEN_LOOKS or scratch.weigh(folder, limit, besides=unnamed)
+
+
 def _serve(channel: socket.socket, folder: str, zygote: int) -> NoReturn:
-    watched, limit = None, 0
+    watched, limit, weigher = None, 0, _Weigher(zygote)
     poll, pause = select.poll(), None
     poll.register(channel, select.POLLIN)
     while True:
         if not poll.poll(pause):
             pause = _LOOK
-            if watched is not None and scratch.weigh(watched, limit):
+            if watched is not None and weigher.is_full(watched, limit):
                 watched, pause = None, None
                 channel.sendall(_FULL)
             continue
         data = channel.recv(_ORDER.size, socket.MSG_WAITALL)
         if len(data) < _ORDER.size:
             break
-        what, run, limit = _ORDER.unpack(data)
+        what, run, most, who = _ORDER.unpack(data)
         home = f"{folder}/run{run}"
         if what == _WATCH:
-            watched, pause = home, _FIRST_LOOK
-        else:
+            watched, limit, weigher.hides, pause = home, most, who, _FIRST_LOOK
+        elif what == _CLEAN:
             watched, pause = None, None
             scratch.remove_tree(home)
             channel.sendall(_CLEANED)
+        else:
+            pause = None if what == _HALT or watched is None else _FIRST_LOOK
     os.waitpid(zygote, 0)
     for name in os.listdir(folder):
         scratch.remove_tree(f"{folder}/{name}")

@@ -17,6 +17,7 @@ from rlvr.envs.sandbox import bundle, scratch
 from rlvr.envs.sandbox.channel import ASKED
 from rlvr.envs.sandbox.limits import Limits, SandboxError, Tier
 from rlvr.envs.sandbox.native import memory_file
+from rlvr.envs.sandbox.progress import Watched
 from rlvr.envs.sandbox.running import Ended, Running
 
 DEFAULT_IMAGE = "python:3.12-slim"
@@ -52,6 +53,22 @@ class _Process:
             code = 128 - code
         self._ended = Ended(code, error=error)
         return self._ended
+
+    def watched(self) -> Watched | None:
+        # A container's processes are not below the command that started it.
+        return None if self.container else Watched(self.process.pid)
+
+    def pause(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: int) -> None:
+        """To its process group. A container is left alone: the engine takes too long to halt one."""
+        if not self.container:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
 
     def kill(self) -> None:
         if self.container:
@@ -160,7 +177,7 @@ class ContainerBackend(_DirectBackend):
         return [
             self._engine, "run", "--rm", "--interactive", "--name", name, "--pull", "never", "--network", "none",
             "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--user", "65534:65534",
-            "--pids-limit", str(limits.processes + 1), "--memory", f"{limits.memory_mb}m",
+            "--pids-limit", str(limits.processes + 1), "--cpus", "1", "--memory", f"{limits.memory_mb}m",
             "--memory-swap", f"{limits.memory_mb}m", "--ipc", "private", "--workdir", "/tmp",
             "--tmpfs", f"/tmp:rw,nosuid,nodev,exec,size={limits.disk_mb}m,mode=1777",
             "--ulimit", f"nofile={limits.open_files}", "--ulimit", "nproc=4096", "--ulimit", "core=0",

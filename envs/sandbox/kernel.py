@@ -48,6 +48,10 @@ _CALLS: dict[str, tuple[int | None, int | None]] = {
     "sched_setparam": (142, 118), "sched_setaffinity": (203, 122), "ioprio_set": (251, 30),
 }  # fmt: skip
 
+# Without a mount namespace these would tell the names of the host's files as they change: Landlock has no say in them.
+_WATCHING: dict[str, tuple[int | None, int | None]] = {
+    "inotify_init": (253, None), "inotify_init1": (294, 26), "inotify_add_watch": (254, 27),
+}  # fmt: skip
 # Without a namespace of its own a program must not leave its process group (that is how it is found and killed).
 _LEAVING = {"setsid": (112, 157), "setpgid": (109, 154)}
 # Landlock does not rule over these: with them a program could change files that it cannot open. The first need
@@ -65,7 +69,10 @@ _WRITERS: dict[str, tuple[int | None, int | None]] = {
 
 _BLOCK = 12
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_CLONE, _CLONE3, _PRLIMIT64, _IOCTL = (56, 220), (435, 435), (302, 261), (16, 29)
+_CLONE, _PRLIMIT64, _IOCTL, _FCNTL = (56, 220), (302, 261), (16, 29), (72, 25)
+# These "do not exist": programs have another way. clone3 hides its flags behind a pointer, for one. The files of
+# memfd_create are memory that no limit counts. A timer of timer_create may wake what we have halted (SIGCONT).
+_ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "timer_create": (222, 107)}
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -95,13 +102,14 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
     """A classic BPF program that refuses the calls above with EPERM and allows the rest.
 
     Args:
-        without_namespaces: also refuse to leave the process group, and to change times and extended attributes.
+        without_namespaces: also refuse to leave the process group, to change times and extended attributes, and to
+            watch folders.
         own_uid: False if the program shares its uid with the user; then chmod and chown are refused as well.
     """
     column, audit = _column()
     names = dict(_CALLS)
     if without_namespaces:
-        names.update(_LEAVING | _WRITERS)
+        names.update(_LEAVING | _WRITERS | _WATCHING)
         names.update({} if own_uid else _OWNERS)
     load, equal, at_least, any_bit, ret = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, eperm, enosys = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
@@ -110,8 +118,8 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
     code = [(load, 0, 0, arch_at), (equal, 1, 0, audit), (ret, 0, 0, kill), (load, 0, 0, number_at)]
     if column == 0:  # the x32 numbers are a second way into every call
         code += [(at_least, 0, 1, 0x40000000), (ret, 0, 0, eperm)]
-    # clone3 hides its flags behind a pointer; libc falls back to clone when it does not exist.
-    code += [(equal, 0, 1, _CLONE3[column]), (ret, 0, 0, enosys)]
+    for absent in _ABSENT.values():
+        code += [(equal, 0, 1, absent[column]), (ret, 0, 0, enosys)]
     code += [(equal, 0, 4, _CLONE[column]), (load, 0, 0, arg0_low), (any_bit, 0, 1, CLONE_NEW_ANY),
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
     # prlimit on somebody else needs no more than an equal uid.
@@ -119,6 +127,9 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
              (ret, 0, 0, allow)]  # fmt: skip
     # TIOCSTI and TIOCLINUX type into the terminal that started us.
     code += [(equal, 0, 5, _IOCTL[column]), (load, 0, 0, arg1_low), (equal, 1, 0, 0x5412), (equal, 0, 1, 0x541C),
+             (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
+    # F_SETSIG and F_NOTIFY send signals of one's choice later: SIGCONT would wake what we have halted.
+    code += [(equal, 0, 5, _FCNTL[column]), (load, 0, 0, arg1_low), (equal, 1, 0, 10), (equal, 0, 1, 1026),
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
     # The kernel tries a new filter on every call there is, so its length is paid for in each run: blocks of sorted
     # numbers, each skipped as a whole, with one refusal at the end of the block.

@@ -26,6 +26,10 @@ class SandboxDied(SandboxError):
         self.may_be_program = may_be_program
 
 
+class SandboxStarved(SandboxError):
+    """The machine was too busy to give the program its time: nothing is known about the program."""
+
+
 class SandboxUnavailable(SandboxError):
     """No tier holds on this machine; the message names each missing piece and the command that adds it."""
 
@@ -35,7 +39,9 @@ class Limits:
     """What one run, or one call of a session, may use.
 
     Attributes:
-        seconds: wall time; processor time is bounded by the same figure (of each process).
+        seconds: the program's own time: all that passes but what it could run and got no processor because of others.
+            What it sleeps, waits for and burns is its own. Bounded by the same figure: processor time, of all its
+            processes together.
         memory_mb: address space of *each process*, in MiB. Where a control group can be made, the whole
             sandbox is bounded as well (``Sandbox(total_memory_mb=...)``).
         disk_mb: size of the scratch folder, in MiB, and of any one file.
@@ -71,6 +77,7 @@ class Result:
         exit_code: the program's, negative for a signal; None if a limit ended it.
         stdout, stderr: text, cut at ``Limits.output_bytes``; bytes that are not UTF-8 are replaced.
         seconds, cpu_seconds: wall and processor time of the run.
+        held_seconds: how much of ``seconds`` the machine kept from it, as far as that was looked at; 0 for short runs.
         tier: what it ran in, ``T3`` to ``T1``, or ``T0`` for an unsafe local run.
         unsafe: True if it ran on this machine without a sandbox, because somebody typed ``unsafe_local=True``.
     """
@@ -83,6 +90,7 @@ class Result:
     cpu_seconds: float
     tier: Tier
     unsafe: bool = False
+    held_seconds: float = 0.0
 
     @property
     def ok(self) -> bool:

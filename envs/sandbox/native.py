@@ -17,10 +17,24 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.envs.sandbox import bundle, kernel
-from rlvr.envs.sandbox.channel import ASKED, DESCRIPTORS, KILL, RUN, RUN_LEADER, order, readable, receive, send
+from rlvr.envs.sandbox.channel import (
+    ASKED,
+    DESCRIPTORS,
+    KILL,
+    PAUSE,
+    RESUME,
+    RUN,
+    RUN_LEADER,
+    order,
+    readable,
+    receive,
+    send,
+)
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import Plan
+from rlvr.envs.sandbox.progress import Watched, group_of
 from rlvr.envs.sandbox.running import Ended, Running
+from rlvr.envs.sandbox.scratch import below
 
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
@@ -161,6 +175,8 @@ class Zygote:
             raise
         finally:
             os.close(read)
+        # All that is there now is ours; what comes later below it is the program's.
+        self.watched = Watched(self.pid, frozenset(below(self.pid)[0]), group_of(self.pid))
 
     def _wait_until_ready(self, errors: int) -> None:
         self.channel.settimeout(_READY_SECONDS)
@@ -209,6 +225,7 @@ class _Use:
     zygote: Zygote
     pool: NativeBackend
     cpu_seconds: float  # the limit of each process
+    at_terminal: bool = False
     unsafe: bool = False
     _died: bool = False
     _killed: bool = False  # by us
@@ -257,10 +274,30 @@ class _Use:
         signals = self.tier == "T2" and kernel.landlock_version() < 6  # then it may signal its zygote
         return SandboxDied("the sandbox was killed under the program", may_be_program=signals)
 
+    def watched(self) -> Watched | None:
+        return self.zygote.watched
+
+    def pause(self) -> None:
+        self._tell(PAUSE) if not self.at_terminal else self._freeze(True)
+
+    def resume(self) -> None:
+        self._tell(RESUME) if not self.at_terminal else self._freeze(False)
+
+    def _freeze(self, frozen: bool) -> None:
+        """Halt or wake what is at a terminal. Signals would tell the shell, and editors, that they were stopped."""
+        if self.zygote.watched.group is not None:
+            with contextlib.suppress(OSError), open(f"{self.zygote.watched.group}/cgroup.freeze", "w") as file:
+                file.write(str(int(frozen)))
+
     def kill(self) -> None:
         self._killed = True
+        if self.at_terminal:
+            self._freeze(False)
+        self._tell(KILL)
+
+    def _tell(self, what: int) -> None:
         with contextlib.suppress(OSError):
-            order(self.zygote.channel, KILL)
+            order(self.zygote.channel, what)
 
     def release(self, healthy: bool) -> None:
         if healthy or self._died or self._ended:
@@ -314,9 +351,8 @@ class NativeBackend:
         finally:
             for fd in theirs.values():
                 os.close(fd)
-        return Running(
-            _Use(zygote, self, request["seconds"]), mine, limits, cancel, request.get("reply_bytes", 1 << 20)
-        )
+        use = _Use(zygote, self, request["seconds"], at_terminal=request["mode"] == "terminal")
+        return Running(use, mine, limits, cancel, request.get("reply_bytes", 1 << 20))
 
     def _take(self, pool: str) -> Zygote:
         with self._lock:

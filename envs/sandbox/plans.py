@@ -83,7 +83,7 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
     command = (python, "-I", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_DESCRIPTOR, "zygote", CONFIG)
     shared: dict[str, Any] = {
         "drop_uid": drop, "uncover": tuple(uncover), "config": config,
-        "cgroup": tuple(cgroup_parents()), "total_memory_mb": total_memory_mb,
+        "cgroup": (*cgroup_parents(), *_share_parents()), "total_memory_mb": total_memory_mb,
     }  # fmt: skip
     if tier == "T3":
         binds = {path: path for path in readable}
@@ -109,6 +109,11 @@ def _scratch_parent(drop: bool) -> str:
 @cache
 def cgroup_parents() -> list[str]:
     return cgroups.find()
+
+
+@cache
+def _share_parents() -> list[str]:
+    return cgroups.find_shares(cgroup_parents())
 
 
 def _require_landlock(drop: bool) -> None:

@@ -1,23 +1,32 @@
 """A started program, seen from the user's process: its output, its replies, its end, and the deadline over all.
 
 One loop over ``poll`` and no signal, so it works in any thread. Output is read as it comes and cut at its limit;
-the end of the program ends the reading, whoever still holds the pipes.
+the end of the program ends the reading, whoever still holds the pipes. A deadline is of the program's own time: when
+the machine is busy with others, it is waited for many times as long.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import random
 import select
+import threading
 import time
 from dataclasses import dataclass
 from typing import Protocol
 
 from rlvr.envs.sandbox.channel import readable
-from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, Tier
+from rlvr.envs.sandbox.idle import pause_soon
+from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, SandboxStarved, Tier
+from rlvr.envs.sandbox.progress import Progress, Watched
+
+PATIENCE = 10.0  # wall time over the program's own, at most; more where many threads want each processor
 
 _HANG_UP = 0.2  # seconds between the closing of a channel and the end of its program
 _GRACE = 0.3  # seconds a killed program has until we stop waiting and leave it to the keeper
+_FIRST_LOOK = 0.03  # seconds after which a program's progress is looked at; most have ended by then
+_OFTEN = (0.05, 0.5)  # seconds between looks, at least and at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,15 @@ class Handle(Protocol):
 
     def poll_exit(self) -> Ended | None:
         """How the program ended, if it has. Raises SandboxError if the sandbox itself is gone."""
+
+    def watched(self) -> Watched | None:
+        """Where to look for the program's processes; None where they cannot be seen."""
+
+    def pause(self) -> None:
+        """Let all its processes stand still."""
+
+    def resume(self) -> None:
+        """Let them go on."""
 
     def kill(self) -> None:
         """Ask for the end of the program."""
@@ -97,6 +115,33 @@ class _Stream:
             os.close(self.fd)
 
 
+@dataclass(slots=True)
+class Budget:
+    """So many seconds of a program's own time, from now on."""
+
+    seconds: float
+    started: float
+    held: float = 0.0
+    ran: float = 0.0
+
+    def spent(self, now: float, progress: Progress | None) -> float:
+        """Seconds of the program's own that have passed."""
+        return now - self.started - (0.0 if progress is None else progress.held - self.held)
+
+
+_PROCESSORS = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def patience() -> float:
+    """How many times its own time a program is waited for now: more where many threads want each processor."""
+    try:
+        with open("/proc/loadavg") as file:
+            wanting = int(file.read().split()[3].partition("/")[0])
+    except (OSError, ValueError, IndexError):
+        return PATIENCE
+    return PATIENCE * max(1.0, wanting / _PROCESSORS / 4)
+
+
 class Running:
     """One program and its descriptors.
 
@@ -120,6 +165,9 @@ class Running:
             os.set_blocking(self._requests, False)
         self._outgoing = b""
         self._started = time.monotonic()
+        self._progress: Progress | None = None
+        self._look_at, self._patience = self._started + _FIRST_LOOK, PATIENCE
+        self._lock, self._asked, self._paused = threading.Lock(), 0, False
         self._ended: Ended | None = None
         self._status: RunStatus | None = None
         self._released = False
@@ -140,11 +188,21 @@ class Running:
         """Bytes to send before anything else."""
         self._outgoing += data
 
-    def exchange(self, line: bytes, deadline: float) -> bytes:
+    def budget(self, seconds: float) -> Budget:
+        """So many seconds of the program's own, from now on."""
+        now, progress = time.monotonic(), self._progress
+        return Budget(seconds, now, progress.held, progress.ran) if progress else Budget(seconds, now)
+
+    def spent(self, budget: Budget) -> float:
+        """How much of a budget the program has spent, as far as that was looked at."""
+        return budget.spent(time.monotonic(), self._progress)
+
+    def exchange(self, line: bytes, budget: Budget) -> bytes:
         """Send one line, wait for one line.
 
         Raises:
-            ProgramEnded: it ended, went silent past the deadline, wrote too much, or spoke out of turn.
+            ProgramEnded: it ended, went silent past its budget, wrote too much, or spoke out of turn.
+            SandboxStarved: the machine did not let it spend its budget.
         """
         replies = self._replies
         if replies is None:
@@ -155,11 +213,16 @@ class Running:
             self._refuse()
         self._outgoing += line
         self._write()
+        self._resume()
+        if self._progress is not None:
+            self._progress.skip(budget.started)
+        self._look_at = budget.started + _FIRST_LOOK
         late: RunStatus = "time_limit"
+        self._patience = PATIENCE
         while b"\n" not in replies.data and self._ended is None:
-            self._step(deadline, late)
+            self._step(budget, late)
             if not replies.open and late == "time_limit":  # it hung up: it should be ending
-                deadline, late = min(deadline, time.monotonic() + _HANG_UP), "killed"
+                budget, late = self.budget(min(_HANG_UP, budget.seconds)), "killed"
         head, newline, rest = bytes(replies.data).partition(b"\n")
         if rest or (head and not newline):
             self._refuse()
@@ -168,14 +231,32 @@ class Running:
         replies.data.clear()
         return head
 
-    def hang_up(self, deadline: float) -> bool:
+    def rest(self) -> None:
+        """Let the program, and all that it has started, stand still until it is asked again."""
+        pause_soon(self, self._asked)
+
+    def pause(self, asked: int) -> None:
+        with self._lock:
+            if self._asked == asked and self.alive and not self._paused and not self._released:
+                self._paused = True
+                self._handle.pause()
+
+    def _resume(self) -> None:
+        with self._lock:
+            self._asked += 1
+            if self._paused:
+                self._paused = False
+                self._handle.resume()
+
+    def hang_up(self, seconds: float) -> bool:
         """Close the channel and wait for the end; True if nothing more was said on it."""
         if self._requests is not None:
             os.close(self._requests)
             self._requests = None
+        budget = self.budget(seconds)
         with contextlib.suppress(ProgramEnded):
             while self._ended is None:
-                self._step(deadline)
+                self._step(budget, "killed")
         return self._replies is None or not self._replies.data
 
     def _refuse(self) -> None:
@@ -191,17 +272,17 @@ class Running:
 
     # --- the loop ---
 
-    def _step(self, deadline: float, late: RunStatus = "time_limit") -> None:
+    def _step(self, budget: Budget, late: RunStatus = "time_limit") -> None:
         """Wait for one thing to happen and take it in.
 
         Raises:
             ProgramEnded: a limit has ended the program.
+            SandboxStarved: the machine did not let it spend its budget.
         """
         now = time.monotonic()
-        if now >= deadline:
-            self._stop(late)
+        over = budget.spent(now, self._progress) >= budget.seconds
         exit_fd = self._handle.exit_fd()
-        poll, wait = select.poll(), deadline - now
+        poll, wait = select.poll(), 0.0 if over else max(0.0, self._next_look(budget) - now)
         if exit_fd is None:
             wait = min(wait, 0.02)
         # The replies first, for they are looked at in this order: what was printed before a reply is then seen with it.
@@ -211,7 +292,7 @@ class Running:
                 poll.register(fd, select.POLLIN)
         if self._outgoing and self._requests is not None:
             poll.register(self._requests, select.POLLOUT)
-        ready = {fd for fd, _ in poll.poll(max(1, int(wait * 1000)))}
+        ready = {fd for fd, _ in poll.poll(0 if over else max(1, int(wait * 1000)))}
         if self._cancel is not None and self._cancel in ready:
             self._stop("killed")
         if self._requests in ready:
@@ -222,6 +303,41 @@ class Running:
             self._ended = self._handle.poll_exit()
             if self._ended is not None:
                 self._drain()
+        # What was there in time counts, however late we come to look at it.
+        answered = self._ended is not None or (self._replies is not None and b"\n" in self._replies.data)
+        if not answered and (over or time.monotonic() >= self._look_at):
+            self._judge(budget, late)
+
+    def _next_look(self, budget: Budget) -> float:
+        """When to look at the program's progress, or at its budget."""
+        held = 0.0 if self._progress is None else self._progress.held - budget.held
+        return min(self._look_at, budget.started + budget.seconds + held)
+
+    def _judge(self, budget: Budget, late: RunStatus) -> None:
+        """See what the program got of the machine, and end it if it has spent its budget.
+
+        Raises:
+            ProgramEnded: it has.
+            SandboxStarved: it has not, and cannot be waited for any longer.
+        """
+        if self._progress is None:
+            self._progress = Progress(self._handle.watched(), self._started)
+        progress, now = self._progress, time.monotonic()
+        progress.look(now)
+        often = min(max(budget.seconds / 8, _OFTEN[0]), _OFTEN[1])
+        self._look_at = now + often * random.uniform(0.5, 1.5)  # nobody can be good just when we look
+        if max(budget.spent(now, progress), progress.ran - budget.ran) >= budget.seconds:
+            self._stop(late)
+        self._patience = max(self._patience, patience())
+        if now - budget.started >= budget.seconds * self._patience:
+            with contextlib.suppress(ProgramEnded):
+                self._stop(late)
+            if late != "time_limit":
+                raise ProgramEnded(late)
+            raise SandboxStarved(
+                f"the machine was too busy: in {now - budget.started:.1f} s the program could spend only "
+                f"{budget.spent(now, progress):.1f} s of its {budget.seconds:g} s"
+            )
 
     def _write(self) -> None:
         if self._requests is None:
@@ -261,12 +377,13 @@ class Running:
         """Until the program ends by itself or by a limit.
 
         Raises:
-            SandboxError: it could not be started. SandboxDied: the sandbox ended under it.
+            SandboxError: it could not be started. SandboxDied: the sandbox ended under it. SandboxStarved: the machine
+                did not let it spend its time.
         """
-        deadline = self._started + self._limits.seconds
+        budget = Budget(self._limits.seconds, self._started)
         with contextlib.suppress(ProgramEnded):
             while self._ended is None:
-                self._step(deadline)
+                self._step(budget)
         return self.result()
 
     def kill(self) -> None:
@@ -297,6 +414,7 @@ class Running:
             cpu_seconds=ended.cpu,
             tier=self._handle.tier,
             unsafe=self._handle.unsafe,
+            held_seconds=0.0 if self._progress is None else round(self._progress.held, 6),
         )
 
     def where(self) -> tuple[Tier, bool]:
@@ -310,9 +428,10 @@ class Running:
 
     def close(self) -> None:
         """End the program if it still runs, and release everything."""
-        if self._released:
-            return
-        self._released = True
+        with self._lock:
+            if self._released:
+                return
+            self._released = True
         self.kill()
         if self._requests is not None:
             os.close(self._requests)

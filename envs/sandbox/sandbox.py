@@ -266,7 +266,7 @@ class Sandbox:
         with self._turns if wait else contextlib.nullcontext():
             running = self._backend.start(request, b"", limits, None)
             try:
-                yield Channel(running, time.monotonic() + limits.seconds)
+                yield Channel(running, limits.seconds)
             finally:
                 running.close()
 
@@ -304,21 +304,28 @@ class _Cancellation:
 
 
 class Channel:
-    """Questions to a running program, one answer each. A wrong nonce, an extra or an oversized line ends it."""
+    """Questions to a running program, one answer each. A wrong nonce, an extra or an oversized line ends it.
 
-    def __init__(self, running: Running, deadline: float) -> None:
-        self._running, self._deadline = running, deadline
+    Args:
+        running: the program.
+        seconds: of the program's own time, for all answers together; the time between them is not counted.
+    """
+
+    def __init__(self, running: Running, seconds: float) -> None:
+        self._running, self._left = running, seconds
 
     def ask(self, message: Mapping[str, Any], seconds: float | None = None) -> dict[str, Any]:
         """Send a message under a fresh nonce and return the answer to it.
 
         Raises:
             ProgramEnded: there was none; OutOfTurn: it was not an answer to this question.
+            SandboxStarved: the machine did not let the program answer.
         """
         nonce = secrets.token_hex(8)
         line = json.dumps({**message, "nonce": nonce}, separators=(",", ":")).encode() + b"\n"
-        deadline = self._deadline if seconds is None else min(self._deadline, time.monotonic() + seconds)
-        line = self._running.exchange(line, deadline)
+        budget = self._running.budget(max(0.0, self._left if seconds is None else min(self._left, seconds)))
+        line = self._running.exchange(line, budget)
+        self._left -= self._running.spent(budget)
         try:
             answer = wire.load(line)
         except wire.NotPlain:
@@ -329,7 +336,7 @@ class Channel:
 
     def hang_up(self) -> bool:
         """Ask for nothing more; True if the program says nothing more either."""
-        return self._running.hang_up(min(self._deadline, time.monotonic() + 1.0))
+        return self._running.hang_up(1.0)
 
 
 class Session:
@@ -356,10 +363,11 @@ class Session:
             raise SandboxError("this session has ended; open a new one")
         started = time.monotonic()
         limit = self._limits.seconds if seconds is None else seconds
-        channel = Channel(self._running, started + limit)
+        channel = Channel(self._running, limit)
         status: RunStatus
         try:
             answer = channel.ask({"code": code})
+            self._running.rest()
         except ProgramEnded:
             self._running.kill()
             return self._running.result(time.monotonic() - started)
@@ -436,7 +444,7 @@ class PseudoTerminal:
             SandboxError: something went wrong before.
         """
         try:
-            Channel(self._running, time.monotonic() + _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0})
+            self._rest(Channel(self._running, _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0}))
         except (ProgramEnded, SandboxError):
             self._running.kill()
             said = " ".join(self._running.result().stderr.split())
@@ -481,7 +489,7 @@ class PseudoTerminal:
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
-            return Channel(self._running, time.monotonic() + seconds).ask(message)
+            return self._rest(Channel(self._running, seconds).ask(message))
         except ProgramEnded:
             self._running.kill()
             raise
@@ -490,6 +498,11 @@ class PseudoTerminal:
             if not isinstance(error, SandboxDied) or not error.may_be_program:
                 raise
             raise ProgramEnded("killed") from None
+
+    def _rest(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """Between requests nothing runs, where that can be done without the shell's noticing."""
+        self._running.rest()
+        return answer
 
     def close(self) -> None:
         """End the shell and all that it started."""

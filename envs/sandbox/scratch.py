@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import stat
+from collections.abc import Collection
 
 
-def weigh(folder: str, limit: int, entries: int = 16384) -> bool:
-    """Whether a folder holds more than ``limit`` bytes, or more than ``entries`` names."""
-    total = seen = 0
+def weigh(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
+    """Whether a folder, with so many bytes besides it, holds more than ``limit``, or more than ``entries`` names."""
+    total, seen = besides, 0
     waiting = [folder]
     while waiting:
         with contextlib.suppress(OSError), os.scandir(waiting.pop()) as found:
@@ -24,6 +26,59 @@ def weigh(folder: str, limit: int, entries: int = 16384) -> bool:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
     return False
+
+
+def below(root: int, besides: Collection[int] = ()) -> tuple[list[int], bool]:
+    """The processes from one downwards, without some, and whether that is all: False if one ended meanwhile, or where
+    the kernel keeps no lists."""
+    found, waiting, all_seen = [], [root], True
+    while waiting:
+        pid = waiting.pop()
+        if pid not in besides:
+            found.append(pid)
+        try:
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                with open(f"/proc/{pid}/task/{thread}/children") as file:
+                    waiting += map(int, file.read().split())
+        except (FileNotFoundError, ProcessLookupError):
+            all_seen = False
+    return found, all_seen
+
+
+def unnamed(processes: Collection[int]) -> tuple[int, set[int]]:
+    """Bytes of files without a name (removed, or never given one) that processes hold open, and which of the processes
+    hide what they hold."""
+    sizes, hiding = {}, set()
+    for pid in processes:
+        try:
+            for fd in os.listdir(f"/proc/{pid}/fd"):
+                with contextlib.suppress(OSError):
+                    file = os.stat(f"/proc/{pid}/fd/{fd}")
+                    if stat.S_ISREG(file.st_mode) and not file.st_nlink:
+                        sizes[file.st_dev, file.st_ino] = file.st_blocks * 512
+        except PermissionError:
+            if _has_memory(pid):  # not one that is ending
+                hiding.add(pid)
+        except OSError:
+            continue
+    return sum(sizes.values()), hiding
+
+
+def parent_of(pid: int) -> int:
+    """The parent of a process, 0 if it has ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return int(file.read().rpartition(")")[2].split()[1])
+    except OSError:
+        return 0
+
+
+def _has_memory(pid: int) -> bool:
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return file.read(2) != "0 "
+    except OSError:
+        return False
 
 
 def remove_tree(folder: str) -> bool:

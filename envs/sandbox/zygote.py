@@ -23,10 +23,11 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rlvr.envs.sandbox import kernel, program
-from rlvr.envs.sandbox.channel import DESCRIPTORS, KILL, RUN_LEADER, next_order, read_request, send
+from rlvr.envs.sandbox.channel import DESCRIPTORS, KILL, PAUSE, RUN, RUN_LEADER, next_order, read_request, send
 from rlvr.envs.sandbox.cleaner import Cleaner
 
 _STATUS = 5
+_FIRST_CHECK, _LAST_CHECK = 20, 1000  # milliseconds between looks whether what was halted stands still
 _SLOTS = {"stdin": 0, "stdout": 1, "stderr": 2, "requests": 3, "replies": 4, "status": _STATUS}
 _STARTED_NOT = {"error": "the program could not be locked in"}  # it says why on its standard error
 # What programs import most. Every library more makes every fork slower, so not: decimal, hashlib (OpenSSL); and
@@ -68,7 +69,7 @@ class _Zygote:
             os.dup2(null, fd)
         while (got := self._next_order()) is not None:
             what, fds = got
-            if what != KILL:  # a kill that crossed the end of its run is for nobody
+            if what in (RUN, RUN_LEADER):  # a kill that crossed the end of its run is for nobody
                 self._run(dict(zip(DESCRIPTORS, fds, strict=False)), what == RUN_LEADER)
 
     def _next_order(self) -> tuple[int, list[int]] | None:
@@ -111,7 +112,8 @@ class _Zygote:
             send(self._channel, {"clean": True})
 
     def _wait(self, child: int, kill: Callable[[], None]) -> tuple[bool, bool]:
-        """Until the child ends; a kill order, the end of the channel or a full folder kills it.
+        """Until the child ends; a kill order, the end of the channel or a full folder kills it. A run that is paused
+        stands still with all that it has started.
 
         Returns:
             Whether the folder was full, and whether the channel has closed.
@@ -121,21 +123,43 @@ class _Zygote:
         for fd in watched:
             poll.register(fd, select.POLLIN)
         full = closed = False
+        halted: int | None = None
         try:
             while True:
-                ready = [fd for fd, _ in poll.poll()]
+                ready = [fd for fd, _ in poll.poll(halted)]
                 if handle in ready:
                     return full, closed
+                if halted and not ready:  # the end of a stopped job's parent makes the kernel wake it, for one
+                    self._signal(child, PAUSE)
+                    halted = min(2 * halted, _LAST_CHECK)
+                    continue
                 if watched[0] in ready:
-                    closed = next_order(self._channel) is None
+                    got = next_order(self._channel)
+                    if got is not None and got[0] != KILL:
+                        halted = self._signal(child, got[0])
+                        continue
+                    closed = got is None
                     if closed:
                         poll.unregister(self._channel)
                 else:  # the cleaner says that the folder is full, or it has ended
                     full = True
                     poll.unregister(watched[2])
+                halted = None
                 kill()
         finally:
             os.close(handle)
+
+    def _signal(self, child: int, what: int) -> int | None:
+        """Halt a run or let it go on; returns after how long to look whether it is halted."""
+        if self._cleaner:
+            self._cleaner.halt(what == PAUSE)
+        with contextlib.suppress(ProcessLookupError):
+            number = signal.SIGSTOP if what == PAUSE else signal.SIGCONT
+            if self._namespaces:
+                os.kill(-1, number)  # all at once, but ourselves
+            else:
+                os.killpg(child, number)
+        return _FIRST_CHECK if what == PAUSE else None
 
     # --- T3 ---
 
@@ -210,7 +234,9 @@ class _Zygote:
         try:
             request = read_request(fds.pop("request"))
             if self._cleaner is not None:
-                self._cleaner.watch(self._runs, int(request["disk_mb"]) << 20)
+                # What holds a terminal hides its files, from the programs of the terminal.
+                hides = os.getpid() if request["mode"] == "terminal" else 0
+                self._cleaner.watch(self._runs, int(request["disk_mb"]) << 20, hides)
             _place({_SLOTS[name]: fd for name, fd in fds.items()})
             said, status = 2, _STATUS
             limits = self._limits(request)

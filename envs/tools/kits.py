@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final
 
 from rlvr.envs.rewards.arithmetic import evaluate
 from rlvr.envs.rewards.endpoint import Endpoint
-from rlvr.envs.sandbox import Limits, SandboxError, shared
+from rlvr.envs.sandbox import Limits, SandboxError, SandboxStarved, shared
 from rlvr.envs.sandbox.sandbox import Session as Interpreter
 from rlvr.envs.tools.search import DenseIndex, Document, Index
 from rlvr.envs.tools.sql import FileConnection, guard, written
@@ -118,7 +118,8 @@ def calculator(expression: str) -> str:
 
 
 def python(code: str) -> str:
-    """Run Python code. Names stay from call to call; print what you want to see.
+    """Run Python code. Names stay from call to call; print what you want to see. Work left in the background goes on
+    during later calls only.
 
     Args:
         code: the code; a last line that is an expression is printed.
@@ -127,7 +128,7 @@ def python(code: str) -> str:
 
 
 def shell(command: str) -> str:
-    """Run a command of the shell in the working folder.
+    """Run a command of the shell in the working folder. Work left in the background goes on during later calls only.
 
     Args:
         command: what sh -c is given.
@@ -203,6 +204,8 @@ class Workspace(Kit):
             session[0] = self._interpreter()
         try:
             result = session[0].run(used.function(**arguments), min(seconds, self.limits.seconds))
+        except SandboxStarved as error:
+            raise ToolFault(f"the sandbox: {error}", "timeout") from error
         except SandboxError as error:
             raise ToolFault(f"the sandbox: {error}") from error
         text = result.stdout + result.stderr

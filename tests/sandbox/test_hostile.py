@@ -10,6 +10,7 @@ import pytest
 
 from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox
+from rlvr.envs.sandbox.running import PATIENCE
 
 from .conftest import keeper_of, processes_under
 from .hostile import CALL, CHEATS, ESCAPES, JUDGED, PROGRAMS, ROW, SOLUTION, TELLTALES
@@ -63,7 +64,7 @@ def test_hostile_program_gets_nothing_and_leaves_nothing(
     code, before = written_for(PROGRAMS[name], host), segments()
     started = time.monotonic()
     verdict = grade_code(f"```python\n{code}\n```", ROW, seconds=SECONDS, total_seconds=SECONDS, sandbox=sandbox)
-    assert time.monotonic() - started < SECONDS + 0.5 + SLACK
+    assert time.monotonic() - started < SECONDS * PATIENCE + 0.5 + SLACK
     assert verdict.reward == 0.0
     assert verdict.valid, f"a hostile program must be paid 0, not excused: {verdict}"
     nothing_left(sandbox, at_rest, host[1])
@@ -87,7 +88,7 @@ def test_no_way_out(name: str, sandbox: Sandbox, host: tuple[Path, Path], at_res
     code = written_for(ESCAPES[name], host)
     for _ in range(2):  # the second run looks for notes of the first
         result = sandbox.run_python(code + CALL, limits=Limits(seconds=SECONDS))
-        assert result.seconds < SECONDS + 0.5 + SLACK
+        assert result.seconds - result.held_seconds < SECONDS + 0.5 + SLACK
         told = result.stdout + result.stderr
         assert [word for word in TELLTALES if word in told] == []
     nothing_left(sandbox, at_rest, host[1])
