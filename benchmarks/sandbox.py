@@ -269,6 +269,7 @@ def storm(tier: str, count: int, parallel: int) -> dict[str, Any]:
 
 # --- burners ---------------------------------------------------------------------------------------------
 
+BESIDE = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"
 BURNER = "import os\nif os.fork() == 0:\n    while True: pass\n"
 SQUARE = "```python\nimport time\ndef f(x):\n    while time.process_time() < 0.05: pass\n    return x * x\n```"
 
@@ -281,7 +282,7 @@ def burners(tier: str, count: int, replies: int = 32, *, outside: bool = False) 
         box = stack.enter_context(Sandbox(tier=tier))
         for _ in range(count):
             if outside:
-                other = subprocess.Popen([sys.executable, "-I", "-S", "-c", "while True: pass"], start_new_session=True)
+                other = subprocess.Popen([sys.executable, "-I", "-S", "-c", BESIDE], start_new_session=True)
                 stack.callback(other.wait)
                 stack.callback(other.kill)
             else:

@@ -23,6 +23,7 @@ from .hostile import ROW, SOLUTION
 
 pytestmark = pytest.mark.sandbox
 SPIN = "while True: pass"
+BESIDE = "import os\nparent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with its test
 WORK = "import time\nwhile time.process_time() < 0.2: pass\n"
 CORES = len(os.sched_getaffinity(0))
 
@@ -65,7 +66,9 @@ BURNERS = {
 @contextlib.contextmanager
 def spinning(count: int) -> Iterator[None]:
     """Other work on the machine, each in a session of its own: none of it the sandbox's."""
-    others = [subprocess.Popen([sys.executable, "-I", "-S", "-c", SPIN], start_new_session=True) for _ in range(count)]
+    others = [
+        subprocess.Popen([sys.executable, "-I", "-S", "-c", BESIDE], start_new_session=True) for _ in range(count)
+    ]
     try:
         yield
     finally:
