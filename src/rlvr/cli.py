@@ -138,7 +138,8 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     print(f"{options.env}  split {split}  agent {options.agent}")
     print(result)
     if invalid and (verdict := invalid[0].verdict) is not None:
-        print(f"rlvr: {len(invalid)} episodes count for nothing, the first because: {verdict.reason}", file=sys.stderr)
+        failed = f"{len(invalid)} episodes failed through no fault of the policy and are not counted"
+        print(f"rlvr: {failed}; the first: {verdict.reason}", file=sys.stderr)
     return 0 if result.valid or not result.episodes else 1
 
 

@@ -455,7 +455,9 @@ def test_eval_tells_what_went_wrong(server: Server, capsys: Any) -> None:
     status, out, err = run(capsys, "--endpoint", f"{server.base}/refused/v1", "--model", "m")
     assert status == 1  # nothing was measured
     assert "env_error 2" in out
-    assert err.startswith("rlvr: 2 episodes count for nothing, the first because: agent: http://127.0.0.1")
+    assert err.startswith(
+        "rlvr: 2 episodes failed through no fault of the policy and are not counted; the first: agent: http://127.0.0.1"
+    )
     assert "status 401" in err
 
 
