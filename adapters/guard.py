@@ -1,4 +1,4 @@
-"""Who may talk to a server of ours, and what it may say about the machine it runs on. No network in here.
+"""Who may talk to a server of ours, and what it may say about the machine it runs on. No server starts in here.
 
 A web page can have its reader's browser send requests to a server on the reader's machine. The browser names the page
 in ``Origin``, and in ``Host`` the name that the page was loaded from: with DNS rebinding, a name of the attacker's that
@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import json
 import os
 import re
 import sys
 import tempfile
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
+from typing import Any
 
 # An absolute path, of POSIX or Windows, in quotes or bare; an address with a scheme is none.
 _QUOTED = re.compile(r"""(?P<quote>['"])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[^'"\n]{1,4096}(?P=quote)""")
 _BARE = re.compile(r"""(?<![\w/:.\\])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[\w.+@~%=-][^\s'"<>|:;,()\[\]{}]*""")
 HIDDEN = "<path>"
+POLICY_VIOLATION = 1008  # why a WebSocket was closed (RFC 6455)
+AsgiMessage = MutableMapping[str, Any]  # ASGI's
 
 
 def is_loopback(host: str) -> bool:
@@ -68,6 +72,47 @@ def bears_key(headers: Mapping[str, str], key: str) -> bool:
     scheme, _, given = headers.get("authorization", "").partition(" ")
     same = hmac.compare_digest(given.strip().encode("utf-8", "surrogateescape"), key.encode())
     return same and scheme.lower() == "bearer"
+
+
+class GuardedApp:
+    """An ASGI application behind these rules: what may not come in is answered with 403, before its body is read.
+
+    For applications that a foreign framework made: ``app.add_middleware(GuardedApp)`` where it is Starlette's or
+    FastAPI's, ``GuardedApp(app)`` elsewhere.
+
+    Args:
+        app: the application.
+        hosts: names that the server goes by in ``Host``, as ``names`` of `wrong_host`.
+    """
+
+    def __init__(self, app: Callable[..., Awaitable[None]], hosts: Collection[str] = ()) -> None:
+        self.app, self.hosts = app, frozenset(hosts)
+
+    async def __call__(
+        self,
+        scope: AsgiMessage,
+        receive: Callable[[], Awaitable[AsgiMessage]],
+        send: Callable[[AsgiMessage], Awaitable[None]],
+    ) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self.app(scope, receive, send)
+            return
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+        address = (scope.get("server") or ("", None))[0]
+        wrong = wrong_origin(headers) or wrong_host(headers, address, self.hosts)
+        if not wrong:
+            await self.app(scope, receive, send)
+            return
+        websocket = scope["type"] == "websocket"
+        if websocket and "websocket.http.response" not in (scope.get("extensions") or {}):
+            await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ""})
+            return
+        prefix, body = "websocket.http" if websocket else "http", json.dumps({"detail": wrong}).encode()
+        fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await send({"type": f"{prefix}.response.start", "status": 403, "headers": fields})
+        await send({"type": f"{prefix}.response.body", "body": body})
 
 
 def without_paths(message: str) -> str:

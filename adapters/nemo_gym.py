@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlvr.adapters.guard import GuardedApp
 from rlvr.adapters.rows import AGENT, read_spec, rows, write_rows
 from rlvr.adapters.spec import Session, TaskSpec, turns_of
 from rlvr.adapters.versions import require
@@ -51,10 +52,12 @@ class RlvrServerConfig(BaseResourcesServerConfig):  # type: ignore[misc]
     Attributes:
         modules: what a row's spec may import, since whoever reaches the server may send rows.
         idle_seconds: an episode that nobody steps for so long is dropped; their agents say nothing when they give up.
+        hosts: names that the server goes by in ``Host``, beside those of the loopback where a connection arrives there.
     """
 
     modules: list[str] = ["rlvr"]  # noqa: RUF012  (a field of pydantic's)
     idle_seconds: float = IDLE_SECONDS
+    hosts: list[str] = []  # noqa: RUF012
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
     def setup_webserver(self) -> Any:
         app = super().setup_webserver()
         app.post("/close")(self._close_endpoint)
+        app.add_middleware(GuardedApp, hosts=self.config.hosts)
         return app
 
     async def reset(self, metadata: Mapping[str, Any], session_id: str | None = None) -> tuple[None, dict[str, Any]]:

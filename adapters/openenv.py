@@ -12,13 +12,14 @@ it names. An episode that must not be trained on ends with ``reward=None``, whic
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import gymnasium as gym
 
+from rlvr.adapters.guard import GuardedApp
 from rlvr.adapters.spec import Session, TaskSpec
 from rlvr.adapters.versions import require
 
@@ -189,14 +190,20 @@ def server_app(
     max_sessions: int = MAX_SESSIONS,
     use_system: bool = True,
     reward_at_end: bool = False,
+    hosts: Collection[str] = (),
 ) -> Any:
     """The FastAPI application that serves an environment.
+
+    Requests of web pages, which bear an ``Origin``, are refused with 403. So are those that arrive at the loopback and
+    name another host: a page can reach a server on its reader's machine so, under a name of its own (DNS rebinding).
 
     Args:
         env_id: perhaps with the module that registers it before a colon, as in `rlvr.adapters.rows`.
         kwargs: for ``gym.make``.
         max_sessions: sessions at once; one more is told that the server is full.
         use_system, reward_at_end: as in `TextEnvironment`.
+        hosts: names that clients may call the server by in ``Host``, for a server behind a proxy on the same machine;
+            with any, they are asked for wherever a connection arrives.
 
     Raises:
         ImportError: OpenEnv is missing, or older than what was tested.
@@ -209,10 +216,12 @@ def server_app(
     served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
     served.make().close()  # what cannot be made is heard of now, not with the first client
     factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end)
-    return create_fastapi_app(
+    app = create_fastapi_app(
         factory,
         TextAction,
         TextObservation,
         max_concurrent_envs=max_sessions,
         env_name=name.rpartition("/")[2],  # it stands in paths
     )
+    app.add_middleware(GuardedApp, hosts=hosts)
+    return app

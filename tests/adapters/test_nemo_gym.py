@@ -261,6 +261,21 @@ def test_what_the_resources_server_refuses():
 
 
 @foreign
+def test_pages_of_a_browser_do_not_play():
+    pytest.importorskip("nemo_gym")
+    from .test_guard import ATTACKS, PROGRAMS, ask
+
+    made = server()
+    body = json.dumps(rows(MULTI, 1, "nemo_gym")[0]).encode()
+    with serving(application(made)) as url:
+        for headers in ATTACKS.values():
+            assert ask(url, headers, body)[0] == 403
+        assert made.session_state == {}
+        for headers in PROGRAMS.values():
+            assert ask(url, headers | {"Content-Type": "application/json"}, body)[0] == 200
+
+
+@foreign
 def test_a_step_that_arrives_twice_is_played_once():
     pytest.importorskip("nemo_gym")
     made = server()

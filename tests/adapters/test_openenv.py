@@ -186,6 +186,18 @@ def test_openenvs_own_validation_of_a_running_server_passes(server):
 
 
 @foreign
+def test_pages_of_a_browser_do_not_play(server):
+    from .test_guard import ATTACKS, PROGRAMS, ask, upgrade
+
+    for headers in ATTACKS.values():
+        assert ask(server, headers)[0] == 403
+        assert b" 403 " in upgrade(server, headers)
+    for headers in PROGRAMS.values():
+        assert ask(server, headers | {"Content-Type": "application/json"})[0] == 200
+        assert b" 101 " in upgrade(server, headers)
+
+
+@foreign
 def test_the_example_serves():
     pytest.importorskip("openenv")
     example = Path(__file__).parents[2] / "examples" / "openenv_server.py"
