@@ -2,6 +2,7 @@
 #   make demo    train the embedded policy on the calculator and draw its learning curve
 #   make test    every check and every test
 # And: make check (linters, types, arrows), make quick (tests that are not slow), make clean,
+#   make docs            the generated pages anew: the gallery, the README's counts, the algorithms
 #   make test-adapters   each foreign framework in its own environment; ADAPTERS="trl gem" takes some
 #   make test-vllm       the vLLM agent against a real vLLM on the CPU, in its own environment
 # Another interpreter: make test PYTHON=python3.12
@@ -17,11 +18,11 @@ SOURCES := pyproject.toml setup.py constraints.txt
 # Without it, `agents` and `adapters` at the top of this folder would hide installed packages of those names.
 export PYTHONSAFEPATH := 1
 
-.PHONY: help demo test check quick clean test-adapters test-vllm
+.PHONY: help demo test check quick clean docs test-adapters test-vllm
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -7
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
 
 demo: $(VENV)/demo.stamp
 	@out=runs/demo; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=runs/demo-$$n; done; \
@@ -45,6 +46,10 @@ test-adapters: $(VENV)/test.stamp
 
 test-vllm: $(VENV)/test.stamp
 	$(BIN)/python tests/adapters/run.py vllm
+
+# What the docs say of the registries: the gallery, the README's counts and the pages of the algorithms.
+docs: $(VENV)/test.stamp
+	$(BIN)/python benchmarks/gallery.py
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

@@ -4,8 +4,8 @@
 
 Writes one page for each family (or for one) and an index, from the registry; scores come from
 benchmarks/results/cards.json. Data sets are shown with the made-up rows of tests/data, in the official columns; the
-first image of an environment that shows any goes to docs/images/visual. Whoever adds an id runs it again:
-tests/test_cards.py compares the ids of the pages with those that are registered.
+first image of an environment that shows any goes to docs/images/visual. The README's table of families gets the new
+counts. `make docs` calls it; tests/test_cards.py compares the ids of the pages with those that are registered.
 """
 
 from __future__ import annotations
@@ -310,6 +310,12 @@ def tools_page() -> str:
     return text.replace(f"127.0.0.1:{server.server_port}", "127.0.0.1:8000")
 
 
+def with_counts(readme: str, ids: dict[str, list[str]]) -> str:
+    """The README with the number of ids in each row of its table of families."""
+    family = re.compile(r"^(\| `(\w+)/` \| )\d+(?= \|)", re.MULTILINE)
+    return family.sub(lambda row: f"{row[1]}{len(ids[row[2]])}", readme)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gallery")
@@ -335,6 +341,8 @@ def main() -> None:
         (options.out / f"{family}.md").write_text(head + "\n".join(sections), encoding="utf-8")
     if not options.family:
         (options.out / "tools.md").write_text(tools_page(), encoding="utf-8")
+        readme = ROOT / "README.md"
+        readme.write_text(with_counts(readme.read_text(encoding="utf-8"), ids), encoding="utf-8")
     index = (
         f"# Gallery\n\n{sum(map(len, ids.values()))} environments, each with its card, a prompt and a solved episode. "
     )

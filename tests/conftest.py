@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import random
 import socket
+import subprocess
 import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
+from typing import Any
 
 # Before anything imports torch or the hub's client; subprocesses inherit all of it.
 os.environ.update(
@@ -22,6 +26,11 @@ os.environ.update(
 
 import pytest
 from hypothesis import settings
+
+from .children import child as child_process
+from .children import take_default_signals
+
+take_default_signals()
 
 # The same examples on every run; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("fixed", deadline=None, derandomize=True)
@@ -56,6 +65,12 @@ def _no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for name in ("connect", "connect_ex"):
         monkeypatch.setattr(socket.socket, name, guarded(getattr(socket.socket, name)))
+
+
+@pytest.fixture
+def child() -> Callable[..., AbstractContextManager[subprocess.Popen[Any]]]:
+    """``with child(command) as process``: a process with default signals that does not outlive its block."""
+    return child_process
 
 
 @pytest.fixture

@@ -122,7 +122,7 @@ def test_the_gallery_shows_exactly_the_ids_that_are_registered():
     for page in (ROOT / "docs" / "gallery").glob("*.md"):
         shown += re.findall(r"^## (\S+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     missing, gone = sorted(set(OWN) - set(shown)), sorted(set(shown) - set(OWN))
-    assert (missing, gone) == ([], []), "run: python benchmarks/gallery.py"
+    assert (missing, gone) == ([], []), "run: make docs"
     assert len(shown) == len(set(shown))
 
 

@@ -88,9 +88,10 @@ def test_the_demo_of_the_readme_is_the_demo_of_the_makefile() -> None:
 
 
 def test_the_readme_counts_the_environments_right() -> None:
-    told = dict(re.findall(r"^\| `(\w+)/` \| (\d+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE))
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    counts = dict(re.findall(r"^\| `(\w+)/` \| (\d+) \|", readme, re.MULTILINE))
     tasks = (str(gym.spec(env_id).kwargs.get("task")) for env_id in rlvr.list_envs())
     families = Counter(
         task.split(".")[2] for task in tasks if task.startswith("rlvr.envs.") and ".bridges." not in task
     )
-    assert {family: int(count) for family, count in told.items()} == families
+    assert {family: int(count) for family, count in counts.items()} == families, "run: make docs"

@@ -965,10 +965,9 @@ def test_every_code_is_an_exception():
 # the command
 
 
-def test_ctrl_c_shuts_the_command_down():
+def test_ctrl_c_shuts_the_command_down(child):
     command = [sys.executable, "-m", "rlvr", "serve", GUESS, "--port", "0", "--level", "3", "--sessions", "4"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         assert line.startswith(f"{GUESS} at http://127.0.0.1:")
         env = connect(line.split()[2].rstrip(","))
@@ -978,8 +977,6 @@ def test_ctrl_c_shuts_the_command_down():
         assert (process.returncode, err) == (130, "rlvr: interrupted\n")
         with pytest.raises(ConnectionError):
             env.step(SEVEN)
-    finally:
-        process.kill()
 
 
 def test_the_command_says_what_is_wrong_in_one_line(capsys, tmp_path, monkeypatch):
