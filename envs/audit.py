@@ -52,6 +52,7 @@ class Check:
     slowest: float = 0.0
 
     def note(self, found: str) -> None:
+        """Keep what was found, cut at 300 characters."""
         self.findings.append(found[:300])
 
 
@@ -64,6 +65,7 @@ class Audit:
 
     @property
     def clean(self) -> bool:
+        """Whether no check found anything."""
         return not any(check.findings for check in self.checks)
 
     def __str__(self) -> str:

@@ -64,6 +64,7 @@ class Card:
     ready: bool
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -104,9 +105,11 @@ class Scores:
 
     @property
     def luck(self) -> float:
+        """The better of random play and one constant answer."""
         return max(self.random, self.constant or 0.0)
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types."""
         return asdict(self)
 
 

@@ -38,15 +38,18 @@ class Text(gym.Space[str]):
 
     @property
     def is_np_flattenable(self) -> bool:
+        """Texts have no array form of a fixed size."""
         return False
 
     def sample(self, mask: None = None, probability: None = None) -> str:
+        """A random text; ``mask`` and ``probability`` must be None."""
         if mask is not None or probability is not None:
             raise ValueError("a Text space has no masks: filter the sampled text instead")
         letters = self.np_random.integers(len(ALPHABET), size=self.np_random.integers(1, self.sample_length + 1))
         return "".join(ALPHABET[i] for i in letters)
 
     def contains(self, x: Any) -> bool:
+        """Whether it is a text that is no longer than ``max_length``."""
         return isinstance(x, str) and len(x) <= self.max_length
 
     def __eq__(self, other: object) -> bool:

@@ -22,14 +22,17 @@ class PlainStream:
         self._stream = stream
 
     def write(self, text: str) -> int:
+        """Write a text with its control characters escaped."""
         self._stream.write(text if text.isprintable() else "\t".join(map(printable, text.split("\t"))))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:
+        """Write each line with its control characters escaped."""
         for line in lines:
             self.write(line)
 
     def isatty(self) -> bool:
+        """Whether the stream below is a terminal."""
         return False  # so that nobody writes colours into it
 
     def __getattr__(self, name: str) -> Any:

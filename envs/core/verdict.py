@@ -51,6 +51,7 @@ class Verdict:
 
     @property
     def success(self) -> bool:
+        """Whether the answer is right."""
         return self.status == "correct"
 
     def replace(self, **changes: Any) -> Verdict:
@@ -70,6 +71,7 @@ class Verdict:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Verdict:
+        """The verdict that ``to_dict`` wrote."""
         return cls(**record)
 
 

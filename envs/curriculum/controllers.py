@@ -61,6 +61,7 @@ class LevelController:
         self.draws = 0
 
     def draw(self) -> int:
+        """The level of the next task."""
         rng = stream("level", self.seed, self.draws)
         self.draws += 1
         floor = int(self.difficulty)
@@ -77,9 +78,11 @@ class LevelController:
         self.difficulty = min(float(self.levels), max(1.0, moved))
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
         return {"difficulty": self.difficulty, "draws": self.draws}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
         self.difficulty, self.draws = float(state["difficulty"]), int(state["draws"])
 
 
@@ -106,6 +109,7 @@ class EasyToHard:
         return min(self.levels, 1 + self.draws // self.stage)
 
     def draw(self) -> int:
+        """The level of the next task."""
         level, rng = self.difficulty, stream("easy to hard", self.seed, self.draws)
         self.draws += 1
         return rng.randint(1, level) if rng.random() < self.rehearsal else level
@@ -114,9 +118,11 @@ class EasyToHard:
         """Nothing: the order does not depend on success."""
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
         return {"draws": self.draws}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
         self.draws = int(state["draws"])
 
 
@@ -170,6 +176,7 @@ class RateSampler:
         return [key for key in self.keys if key not in self.retirement]
 
     def draw(self) -> Any:
+        """The key of the next task."""
         keys = self.open
         if not keys:
             raise LookupError(f"all {len(self.keys)} keys are retired: there is nothing left to draw")
@@ -182,6 +189,7 @@ class RateSampler:
         return rng.choices(keys, shares)[0]
 
     def record(self, key: Hashable, outcomes: Iterable[float]) -> None:
+        """Count the outcomes of one key, each from 0 to 1."""
         if key not in self._known:
             raise ValueError(f"{key!r} is not one of the {len(self.keys)} keys")
         self.rates.record(key, outcomes)
@@ -189,10 +197,12 @@ class RateSampler:
             self.retirement.look(key, self.rates)
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
         retired = self.retirement.state_dict() if self.retirement is not None else {"retired": []}
         return {"draws": self.draws, "rates": self.rates.state(), **retired}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
         self.draws = int(state["draws"])
         self.rates = PassRates.restore(state["rates"], self.rates.decay)
         if self.retirement is not None:

@@ -25,6 +25,7 @@ class MixturePart(NamedTuple):
     level: int | None = None
 
     def level_at(self, level: int) -> int:
+        """The part's level where the mixture has ``level``."""
         return self.level or min(level, self.env.task.levels)
 
 

@@ -51,6 +51,7 @@ class PassRates:
 
     @classmethod
     def restore(cls, state: Mapping[str, Any], decay: float = 1.0) -> PassRates:
+        """The rates that ``state_dict`` wrote."""
         rows = [(from_json(prompt), n, s) for prompt, n, s in state["prompts"]]
         return cls({p: n for p, n, _ in rows}, {p: s for p, _, s in rows}, decay)
 
@@ -83,9 +84,11 @@ class Retirement:
         return len(self._gone)
 
     def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
         return {"retired": list(self._gone)}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from ``state_dict``."""
         self._gone = dict.fromkeys(from_json(prompt) for prompt in state["retired"])
 
 

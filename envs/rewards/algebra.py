@@ -58,6 +58,7 @@ class Algebra:
     # -- quotients
 
     def quotient(self, top: Polynomial, bottom: Polynomial) -> Normal:
+        """``top / bottom`` in canonical form."""
         if not bottom:
             raise MathSyntaxError("division by zero")
         if len(bottom) == 1:
@@ -70,6 +71,7 @@ class Algebra:
         return Normal(top, bottom)
 
     def plus(self, left: Normal, right: Normal, factor: int = 1) -> Normal:
+        """``left + factor * right``."""
         if left.bottom == right.bottom:
             return self.quotient(add(left.top, right.top, self.work, factor), left.bottom)
         first = multiply(left.top, right.bottom, self.work)
@@ -77,11 +79,13 @@ class Algebra:
         return self.quotient(add(first, second, self.work, factor), multiply(left.bottom, right.bottom, self.work))
 
     def times(self, left: Normal, right: Normal) -> Normal:
+        """``left * right``."""
         if left.bottom is UNIT and right.bottom is UNIT:
             return Normal(multiply(left.top, right.top, self.work), UNIT)
         return self.quotient(multiply(left.top, right.top, self.work), multiply(left.bottom, right.bottom, self.work))
 
     def over(self, left: Normal, right: Normal) -> Normal:
+        """``left / right``."""
         top = multiply(left.top, right.bottom, self.work)
         return self.quotient(top, multiply(left.bottom, right.top, self.work))
 
@@ -206,6 +210,7 @@ class Algebra:
     # -- powers
 
     def power(self, base: Normal, exponent: Fraction) -> Normal:
+        """``base ** exponent``."""
         if exponent.denominator == 1:
             return self._whole_power(base, exponent.numerator)
         if exponent.denominator > 100:
@@ -316,6 +321,7 @@ class Algebra:
         return self.opaque(name, args)
 
     def opaque(self, name: str, args: list[Normal]) -> Normal:
+        """A function that is kept as a symbol, keyed by its arguments."""
         return Normal(atom(("f", name, *(key_of(arg) for arg in args))), UNIT)
 
     def _logarithm(self, name: str, args: list[Normal]) -> Normal:

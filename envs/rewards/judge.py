@@ -217,6 +217,7 @@ class EvolvingRubrics:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> EvolvingRubrics:
+        """The rubrics that ``to_dict`` wrote."""
         tables = {
             name: {question: [Criterion(**item) for item in items] for question, items in record[name].items()}
             for name in ("fixed", "active", "retired")

@@ -32,6 +32,7 @@ class Work:
         self.left = budget
 
     def spend(self, amount: int) -> None:
+        """Use up so many term operations; raises ``MathLimitError`` when there are too few left."""
         self.left -= amount
         if self.left < 0:
             raise MathLimitError(f"an answer may cost {MAX_WORK:,} term operations")

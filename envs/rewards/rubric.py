@@ -37,6 +37,7 @@ class Rubric:
     """A reward: a function from a sample to a verdict, and the operators that combine such functions."""
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """The verdict on a sample."""
         raise NotImplementedError
 
     def __call__(

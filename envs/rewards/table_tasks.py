@@ -186,6 +186,7 @@ class TableTask(Task[Problem]):
         return Transition(state, self.judge(state, action), terminated=True)
 
     def judge(self, problem: Problem, reply: str) -> Verdict:
+        """The verdict on an action."""
         return grade(self.kind, reply, self.reference(problem), **self.grading(problem))
 
     def solve(self, state: Problem) -> str:

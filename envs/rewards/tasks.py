@@ -60,6 +60,7 @@ class QuestionTask(Task[Question]):
         raise NotImplementedError
 
     def judge(self, question: Question, reply: str) -> Verdict:
+        """The verdict on an action."""
         raise NotImplementedError
 
     def start(self, rng: random.Random, level: int) -> Question:

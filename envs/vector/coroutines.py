@@ -37,6 +37,7 @@ class Coroutines(Threads):
         super().__init__(slots, workers, timeout)
 
     def close(self) -> None:
+        """Close every environment and end the event loop."""
         if self._closed:
             return
         super().close()

@@ -138,6 +138,7 @@ class EnvSlot:
         return *outcome[:4], {"final_obs": outcome[0], "final_info": outcome[4], **outcome[4]}
 
     def close(self) -> None:
+        """Close the environment."""
         env, self.env = self.env, None
         if env is not None:
             try:

@@ -41,6 +41,7 @@ class Infos(dict[str, Any]):
         raise KeyError(key)
 
     def get(self, key: str, default: Any = None) -> Any:
+        """The value of a key, as in a dictionary."""
         try:
             return self[key]
         except KeyError:

@@ -48,9 +48,11 @@ class Inline:
         self._restarting: set[int] = set(range(len(slots)))
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Start jobs; ``collect`` gives their results."""
         self._waiting.extend(jobs)
 
     def collect(self, timeout: float | None) -> list[Done]:
+        """The results that are ready, waiting at most ``timeout`` seconds for the first."""
         if not self._waiting:
             return []
         index, command = self._waiting[0]
@@ -61,6 +63,7 @@ class Inline:
         return [(index, outcome)]
 
     def close(self) -> None:
+        """Close every environment."""
         for slot in self._slots:
             slot.close()
 

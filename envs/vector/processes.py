@@ -107,6 +107,7 @@ class Processes:
             raise
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Start jobs; ``collect`` gives their results."""
         with self._lock:
             for index, command in jobs:
                 if command[0] == "reset" and command[1][0] is not None:
@@ -117,6 +118,7 @@ class Processes:
             self._wake_up()
 
     def collect(self, timeout: float | None) -> list[Done]:
+        """The results that are ready, waiting at most ``timeout`` seconds for the first."""
         until = FOREVER if timeout is None else time.monotonic() + timeout
         self._listen(0.0)  # what arrived while nobody listened arrived in time
         while True:
@@ -129,6 +131,7 @@ class Processes:
             self._listen(max(0.0, min(deadline, until, now + 60.0) - now))
 
     def close(self) -> None:
+        """End every worker and all that it started."""
         with self._lock:
             if self._closed:
                 return

@@ -68,11 +68,13 @@ class Threads:
         self._load = 0  # tasks that a thread is in, or has yet to take
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Start jobs; ``collect`` gives their results."""
         with self._changed:
             for index, command in jobs:
                 self._start(Task(index, self._slots[index], command))
 
     def collect(self, timeout: float | None) -> list[Done]:
+        """The results that are ready, waiting at most ``timeout`` seconds for the first."""
         until = float("inf") if timeout is None else time.monotonic() + timeout
         with self._changed:
             while True:
@@ -85,6 +87,7 @@ class Threads:
                 self._changed.wait(None if wake == float("inf") else wake - now)
 
     def close(self) -> None:
+        """Close every environment and end the threads."""
         with self._changed:
             if self._closed:
                 return

@@ -53,6 +53,7 @@ class Form(NamedTuple):
 
     @property
     def verb(self) -> str:
+        """The first of the verbs that the form begins with."""
         return self.starts.partition("|")[0]
 
 

@@ -78,6 +78,7 @@ class Yard(NamedTuple):
     bag: tuple[tuple[str, int], ...] = ()
 
     def recipe(self, name: str) -> Recipe | None:
+        """The recipe of an object, or None."""
         return next((recipe for recipe in self.recipes if recipe.name == name), None)
 
 

@@ -58,9 +58,11 @@ class City(NamedTuple):
     track: Pose
 
     def landmark(self, pose: Pose) -> str:
+        """The landmark at a pose."""
         return self.landmarks[pose.y * self.width + pose.x]
 
     def holds(self, pose: Pose) -> bool:
+        """Whether a pose lies in the city."""
         return 0 <= pose.x < self.width and 0 <= pose.y < self.width
 
 

@@ -117,6 +117,7 @@ class TreasureHuntState(NamedTuple):
     searches: int
 
     def here(self) -> tuple[str, ...]:
+        """What can be searched in the room that the player is in."""
         return self.things[self.world.plan.rooms.index(self.world.here)]
 
 

@@ -89,12 +89,15 @@ class World(NamedTuple):
     # what there is
 
     def thing(self, name: str) -> Thing:
+        """The thing of a name."""
         return next(thing for thing in self.plan.things if thing.name == name)
 
     def place(self, name: str) -> str:
+        """Where a thing is: a room, a container, the player or nowhere."""
         return next(place for thing, place in zip(self.plan.things, self.places, strict=True) if thing.name == name)
 
     def inside(self, place: str) -> list[str]:
+        """The names of the things at a place."""
         return [thing.name for thing, at in zip(self.plan.things, self.places, strict=True) if at == place]
 
     def room_of(self, name: str) -> str:
@@ -105,15 +108,18 @@ class World(NamedTuple):
         return place
 
     def exits(self, room: str = "") -> dict[str, str]:
+        """The directions out of a room, and where they lead."""
         return dict(self.plan.exits[self.plan.rooms.index(room or self.here)])
 
     def door(self, room: str, other: str) -> Door | None:
+        """The door between two rooms, or None."""
         for door in self.plan.doors:
             if door.ends in ((room, other), (other, room)):
                 return door
         return None
 
     def doors(self) -> list[str]:
+        """The doors of the room that the player is in."""
         return [door.name for door in self.plan.doors if self.here in door.ends]
 
     def around(self) -> Iterator[Thing]:
@@ -126,23 +132,28 @@ class World(NamedTuple):
                     open_here.add(thing.name)
 
     def in_reach(self) -> list[str]:
+        """The things that the player can touch."""
         return [thing.name for thing in self.around()] + self.inside(YOU)
 
     def has(self, name: str) -> bool:
+        """Whether the player carries a thing."""
         return self.place(name) == YOU
 
     def marked(self, name: str) -> list[str]:
+        """The marks of a thing, such as ``clean``."""
         return [mark for thing, mark in self.marks if thing == name]
 
     # pure changes
 
     def moved(self, name: str, place: str) -> World:
+        """The world with a thing at another place."""
         places = tuple(
             place if thing.name == name else at for thing, at in zip(self.plan.things, self.places, strict=True)
         )
         return self._replace(places=places)
 
     def mark(self, name: str, *marks: str, without: Iterable[str] = ()) -> World:
+        """The world with marks added to a thing, and those of ``without`` taken from it."""
         kept = {(thing, mark) for thing, mark in self.marks if thing != name or mark not in without}
         return self._replace(marks=tuple(sorted(kept | {(name, mark) for mark in marks})))
 
@@ -187,6 +198,7 @@ class World(NamedTuple):
         return f"{direction} ({', '.join(notes)})" if notes else direction
 
     def carrying(self) -> str:
+        """A sentence that lists what the player carries."""
         held = listing(map(self.called, self.inside(YOU)))
         return f"You carry {held} (at most {self.plan.capacity} things)."
 

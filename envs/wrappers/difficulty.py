@@ -13,15 +13,19 @@ from rlvr.envs.wrappers.base import Step, TextWrapper, WrapperState
 
 @runtime_checkable
 class Controller(Protocol):
-    """Who draws levels and is told what came of them; those of ``rlvr.envs.curriculum`` do."""
+    """Draws levels and records their outcomes, as the controllers of ``rlvr.envs.curriculum`` do."""
 
-    def draw(self) -> Any: ...
+    def draw(self) -> Any:
+        """The level of the next task."""
 
-    def record(self, key: Any, outcomes: Iterable[float]) -> None: ...
+    def record(self, key: Any, outcomes: Iterable[float]) -> None:
+        """Count the outcomes of a level, each from 0 to 1."""
 
-    def state_dict(self) -> dict[str, Any]: ...
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes, as plain JSON."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None: ...
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from ``state_dict``."""
 
 
 class Progress(NamedTuple):
@@ -53,6 +57,7 @@ class DifficultySchedule(TextWrapper):
         self.memory = Progress()
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Draw a level, then reset to it."""
         progress: Progress = self.memory
         if "level" in (options or {}):
             self.memory = progress._replace(level=None)
@@ -63,6 +68,7 @@ class DifficultySchedule(TextWrapper):
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step, and record the outcome at the end of the episode."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         level = self.memory.level
         if (terminated or truncated) and level is not None:

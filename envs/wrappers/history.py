@@ -57,11 +57,13 @@ class History(TextWrapper):
         self.max_chars = allowed if max_chars is None else min(allowed, whole("max_chars", max_chars))
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode; the observation is the whole history so far."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = HistoryState(text_of(observation))
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; the observation holds the transcript or its last turns."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         if self.memory is not None and not (terminated or truncated):
             self.memory = self.remember(self.memory, Exchange(action, text_of(observation)))
@@ -127,6 +129,7 @@ class Scratchpad(History):
         self.tag, self.max_notes = tag, whole("max_notes", max_notes)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode without notes."""
         observation, info = super().reset(seed=seed, options=options)
         rule = (
             f"You will not see earlier turns again. What you write between <{self.tag}> and </{self.tag}> is shown to "
@@ -135,6 +138,7 @@ class Scratchpad(History):
         return observation, {**info, "system": f"{info['system']}\n{rule}" if info.get("system") else rule}
 
     def step(self, action: str) -> Step:
+        """Cut the notes out of the action, step, and show the notes."""
         if self.memory is None or not isinstance(action, str):
             return super().step(action)
         spoken, notes = without_notes(action, self.tag)

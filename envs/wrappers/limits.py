@@ -28,11 +28,13 @@ class TurnLimit(TextWrapper):
         self.turns = whole("turns", turns)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the limit's count at 0."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = self.turns  # turns that are left
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; the last turn truncates."""
         if not self.memory:
             raise gym.error.ResetNeeded(OVER)
         observation, reward, terminated, truncated, info = self.env.step(action)
@@ -98,11 +100,13 @@ class LengthLimit(TextWrapper):
         self.count, self.unit = count, unit
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with no length used."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = Used(0, 0, identity(info))
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step, or truncate if the action or the episode is too long."""
         used: Used | None = self.memory
         if used is None or used.over:
             raise gym.error.ResetNeeded(OVER)

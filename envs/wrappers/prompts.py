@@ -63,6 +63,7 @@ class SystemPrompt(TextWrapper):
         self.text, self.where = text, where
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the other system prompt."""
         observation, info = self.env.reset(seed=seed, options=options)
         own = [info["system"]] if info.get("system") else []
         parts = {"instead": [self.text], "before": [self.text, *own], "after": [*own, self.text]}[self.where]
@@ -81,6 +82,7 @@ class PromptFormat(TextWrapper):
         self.layout = named(layout) if isinstance(layout, str) else Layout(*layout)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the prompt in the layout."""
         return laid_out(self.layout, *self.env.reset(seed=seed, options=options))
 
 
@@ -104,6 +106,7 @@ class RandomPromptFormat(TextWrapper):
         self.seed = seed
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the prompt in the layout that its identity draws."""
         observation, info = self.env.reset(seed=seed, options=options)
         # A foreign environment says nothing of its identity; then the observation is what names the task.
         key = sorted(identity(info).items()) or text_of(observation)

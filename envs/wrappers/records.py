@@ -42,12 +42,14 @@ class EpisodeStatistics(TextWrapper):
         self._mark = 0.0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode with the counts at 0."""
         observation, info = self.env.reset(seed=seed, options=options)
         self._elapsed()
         self.memory = Count(observation_chars=len(text_of(observation)))
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; ``info["episode"]`` holds the counts at the end."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         count: Count = self.memory or Count()
         over = terminated or truncated
@@ -106,12 +108,14 @@ class EpisodeRecorder(TextWrapper):
         self.path = Path(path)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a record; an episode that was not finished is dropped."""
         observation, info = self.env.reset(seed=seed, options=options)
         head = {"seed": seed, "env_id": type(self.unwrapped).__name__, **identity(info), "system": info.get("system")}
         self.memory = Record(head, (), text_of(observation), info.get("role", "user"), url_of(observation))
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; the end of the episode writes its line."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         record: Record | None = self.memory
         if record is not None:

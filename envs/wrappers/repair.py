@@ -117,6 +117,7 @@ class ActionRepair(TextWrapper):
         self.rules, self.legal = tuple(rules), legal
 
     def step(self, action: str) -> Step:
+        """Repair the action, then step."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         changed = []

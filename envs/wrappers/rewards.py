@@ -52,11 +52,13 @@ class RubricReward(TextWrapper):
         self.rubric, self.every_turn = rubric, every_turn
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode that the rubric will grade."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = text_of(observation)
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; the reward is the rubric's."""
         prompt = self.memory or ""
         observation, reward, terminated, truncated, info = self.env.step(action)
         self.memory = text_of(observation)
@@ -114,11 +116,13 @@ class PotentialShaping(TextWrapper):
         self.potential, self.discount = potential, discount
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin an episode and note its first potential."""
         observation, info = self.env.reset(seed=seed, options=options)
         self.memory = self._now()
         return observation, info
 
     def step(self, action: str) -> Step:
+        """Step; the reward gains the discounted difference of potentials."""
         observation, reward, terminated, truncated, info = self.env.step(action)
         before, self.memory = self.memory, 0.0 if terminated or truncated else self._now()
         verdict: Verdict | None = info.get("verdict")
