@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 import zlib
 from collections.abc import Callable
 from functools import lru_cache
@@ -30,13 +29,13 @@ from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.extraction import spoken_text
-from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxUnavailable, probes, shared
+from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxStarved, SandboxUnavailable, probes, shared
 from rlvr.envs.sandbox.running import ProgramEnded
 from rlvr.envs.tools.sessions import Handle, Sessions
 from rlvr.envs.tools.tool import shown
 
 MAX_TYPED = 4_000  # characters of an action
-ACTION_SECONDS = 10.0  # after so many an action is over, whatever still runs
+ACTION_SECONDS = 10.0  # after so many, of its own time, an action is over, whatever still runs
 LIMITS = Limits(seconds=20.0, processes=48)
 TURNS = 20
 PRESSED = Verdict(0.0, "partial", reason="pressed keys")
@@ -68,26 +67,26 @@ class _Seat:
 
     def press(self, keys: list[Key]) -> tuple[str, int]:
         """What the screen shows then, and the checksum of the workspace."""
-        until, untyped = time.monotonic() + ACTION_SECONDS, 0
-        rests = True
-        for place, key in enumerate(keys, 1):
-            rests = self._type(key.sent, key.pause, until)
+        left, untyped, rests = ACTION_SECONDS, 0, True
+        for number, key in enumerate(keys, 1):
+            rests, left = self._type(key.sent, key.pause, left)
             if not rests:
-                untyped = len(keys) - place
+                untyped = len(keys) - number
                 break
         row, column = self.screen.cursor()
         status = f"row {row}, column {column}" + ("" if rests else "; still running")
         status += f"; time was up, {untyped} keys were not pressed" if untyped else ""
         return shown(f"{self.screen.text()}\n[{status}]", 8_000), self.terminal.mark()
 
-    def _type(self, text: str, pause: float, until: float) -> bool:
-        """Type, and draw what comes of it; True if the terminal rests then."""
+    def _type(self, text: str, pause: float, left: float) -> tuple[bool, float]:
+        """Type within the seconds left and draw what comes of it: whether the terminal rests, and what is left."""
         for _ in range(4):  # what a program asks a terminal, such as where its cursor is, is answered at once
-            typed = self.terminal.type([(text.encode(), pause)], max(0.1, until - time.monotonic()))
+            typed = self.terminal.type([(text.encode(), pause)], max(0.1, left))
+            left -= typed.spent
             text, pause = self.screen.feed(typed.printed), 0.0
             if not text or not typed.rests:
                 break
-        return typed.rests
+        return typed.rests, left
 
     def close(self) -> None:
         self.terminal.close()
@@ -174,6 +173,8 @@ class Terminal(Task[Sitting]):
             return Transition(state, LATE if ended.reason == "time_limit" else BROKEN, terminated=True)
         except SandboxUnavailable:
             raise
+        except SandboxStarved as starved:
+            return Transition(state, LATE.replace(reason=str(starved)[:300]), terminated=True)
         except (SandboxError, OSError) as error:
             return Transition(state, Verdict(0.0, "env_error", reason=f"the sandbox: {error}"[:300]), terminated=True)
         typed = (*state.typed, text)

@@ -7,12 +7,14 @@ imports nothing of ours. x86-64 and arm64 Linux; anything else raises ``OSError`
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import platform
 import resource
 import struct
 from collections.abc import Iterable, Sequence
 
+_TIOCGPTPEER = 0x5441
 TERMINAL = "/dev/tty"  # the terminal of whoever opens it; the one device that needs ioctl
 CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
 CLONE_NEW_ANY = 0x7E020000  # every CLONE_NEW* bit of clone(2); NEWTIME exists only for clone3 and unshare
@@ -78,6 +80,16 @@ _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 _libc = ctypes.CDLL(None, use_errno=True)
 _syscall = _libc.syscall
 _syscall.restype = ctypes.c_long
+
+
+def open_terminal() -> tuple[int, int, int]:
+    """A pseudo-terminal: its master, its slave, and the slave once more to look at without waiting (or -1)."""
+    master, slave = os.openpty()
+    try:
+        watch = fcntl.ioctl(master, _TIOCGPTPEER, os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:  # a kernel before 4.13
+        watch = -1
+    return master, slave, watch
 
 
 def _checked(result: int, what: str) -> int:

@@ -411,11 +411,13 @@ class Typed(NamedTuple):
         printed: what the terminal was sent; the middle of much is left out.
         rests: whether nothing runs any more that does not wait for keys.
         untyped: how many keys were left out because time was up.
+        spent: seconds, without those in which the machine kept the terminal from running.
     """
 
     printed: bytes
     rests: bool
     untyped: int
+    spent: float = 0.0
 
 
 class Workspace(NamedTuple):
@@ -464,7 +466,9 @@ class PseudoTerminal:
         """
         packed = [[binascii.b2a_base64(data, newline=False).decode(), pause] for data, pause in keys]
         answer = self._ask({"keys": packed, "seconds": seconds}, seconds + self._limits.seconds)
-        return Typed(binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]))
+        return Typed(
+            binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]), answer["spent"]
+        )
 
     def mark(self) -> int:
         """A checksum of the workspace as it is now.

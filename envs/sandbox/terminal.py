@@ -1,8 +1,14 @@
 """The inside of a terminal: bash on a pseudo-terminal, keys in, what it draws out, and a copy of its workspace.
 
 One shell, with programs that ran before it came (daemons). After each key the terminal *rests* before the next is
-typed: nothing runs any more, and some program in the foreground waits for keys. Where the run has a ``/proc`` of its
-own this is seen and not guessed; elsewhere a time of silence has to do.
+typed: nothing runs any more, and some program in the foreground waits for keys. That is known and not guessed, so it
+does not depend on how busy the machine is:
+
+- No key typed is left unread (``FIONREAD``).
+- Where the run has a ``/proc`` of its own, it shows what every process does.
+- Elsewhere the shell says when it begins a command and when it asks for the next, by marks in its prompts (OSC 133)
+  that are taken out of what it printed; and the kernel says whether a program is blocked in reading the terminal. Only
+  for a program that takes keys one by one, an editor say, a time of silence has to do.
 Loaded inside the sandbox: standard library only.
 """
 
@@ -13,6 +19,7 @@ import contextlib
 import fcntl
 import os
 import platform
+import re
 import select
 import signal
 import stat
@@ -22,7 +29,7 @@ import termios
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlvr.envs.sandbox import kernel
 
@@ -30,7 +37,16 @@ KEPT_HEAD, KEPT_TAIL = 8_000, 24_000  # bytes of what one request printed; the m
 MOST_PRINTED = 1 << 20  # a program that prints more in one request is left waiting for the next
 MOST_FILES, MOST_BYTES, MOST_COPIED = 2_000, 64_000, 600_000  # of a copy: files, bytes of one, bytes of all
 _GLANCE = 0.002  # seconds between two looks at the processes
-_SILENCE, _LONG_SILENCE = 0.15, 3.0  # seconds that count as rest without /proc: at a prompt, and during a command
+# Silence, where it has to do: seconds, and as many looks, each of which waits for the processor like everybody else.
+_SILENCE, _LONG_SILENCE, _BLIND_SILENCE = (0.15, 75), (1.0, 300), (3.0, 300)
+_LATE = 0.05  # seconds between two looks that count at most: if there were more, the machine was busy with others
+_OPENING = 30.0  # seconds until the shell must ask for its first command
+# What bash adds to its prompts: A behind one, C before a command. An interactive dash shows the brackets as they stand.
+_MARK = re.compile(rb"\x1b\]133;([AC])\x07")
+_PRINTED_MARK = re.compile(rb"(?:\\\[)?\x1b\]133;[AC]\x07(?:\\\])?")
+_PROMPTS = {"PS0": "\x1b]133;C\x07", "PS1": "\\[\x1b]133;A\x07\\]", "PS2": "\\[\x1b]133;A\x07\\]"}
+_OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)
+_ENDS, _SIGNALS = re.compile(rb"[\r\n]"), re.compile(rb"[\x03\x1a\x1c]")
 # System calls in which a program waits for keys: those that name the descriptor first, and those that wait for many.
 _READS, _WAITS = {"x86_64": ({0}, {7, 23, 232, 270, 271, 281}), "aarch64": ({63}, {22, 72, 73})}.get(
     platform.machine(), (set(), set())
@@ -54,17 +70,19 @@ def serve(request: dict[str, Any], requests: Iterator[dict[str, Any]], reply: Ca
 class _Terminal:
     def __init__(self, request: dict[str, Any]) -> None:
         self._home, self._leads = request["home"], request.get("leads", False)
-        pty: tuple[int, int] = request.get("pty") or os.openpty()
-        self._master, self._slave = pty
+        pty: tuple[int, int, int] = request.get("pty") or kernel.open_terminal()
+        self._master, self._slave, self._watch = pty
         fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", request["rows"], request["columns"], 0, 0))
         os.set_blocking(self._master, False)
         if self._leads:  # nothing here may start a session: then this is the one
             fcntl.ioctl(self._slave, termios.TIOCSCTTY, 0)
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTTOU):
+        for number in _OF_TERMINALS:
             signal.signal(number, signal.SIG_IGN)
         self._environment = {
             "PATH": os.environ["PATH"], "HOME": self._home, "LANG": "C.UTF-8", "TERM": "linux", **request["variables"]
         }  # fmt: skip
+        given = {"PS0": "", "PS1": "\\s-\\v\\$ ", "PS2": "> ", **self._environment}
+        self._shells_environment = {**given, **{name: given[name] + mark for name, mark in _PROMPTS.items()}}
         os.umask(0o022)
         if request["setup"]:
             subprocess.run(
@@ -72,14 +90,15 @@ class _Terminal:
                 stdout=subprocess.DEVNULL, check=True,
             )  # fmt: skip
         self._daemons = {name: self._daemon(argv, given) for name, argv, given in request["daemons"]}
-        self._printed = _Printed()
+        self._printed, self._said = _Printed(), _Said()
         self._shell = self._open()
-        self._rest(time.monotonic() + 5.0)
+        if not self._rest(_Clock(_OPENING), self._opened):
+            raise OSError("the shell did not ask for a command")
         self._printed.last_line()
 
     def _open(self) -> subprocess.Popen[bytes]:
         def prepare() -> None:
-            for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTTOU):
+            for number in _OF_TERMINALS:
                 signal.signal(number, signal.SIG_DFL)
             if not self._leads:
                 os.setsid()
@@ -87,8 +106,9 @@ class _Terminal:
 
         shell = subprocess.Popen(
             ["bash", "--norc", "--noprofile"], stdin=self._slave, stdout=self._slave, stderr=self._slave,
-            cwd=self._home, env=self._environment, preexec_fn=prepare,
+            cwd=self._home, env=self._shells_environment, preexec_fn=prepare,
         )  # fmt: skip
+        self._opened = _Awaited(self._said.prompts + 1 + self._leads, entered=True)
         if self._leads:  # process groups are refused as well: bash must not try
             os.write(self._master, b" set +m\r")
         return shell
@@ -114,38 +134,45 @@ class _Terminal:
 
         Args:
             keys: bytes as base64, and seconds to wait at least (for a negative number: at most, for anything new).
-            seconds: after so many the rest is left out.
+            seconds: after so many the rest is left out; those in which the machine was busy with others do not count.
         """
         self._printed = _Printed()
-        until, rests, typed = time.monotonic() + seconds, True, 0
-        for data, pause in keys:
-            if not self._write(binascii.a2b_base64(data), until):
-                rests = False
-                break
-            typed += 1
-            self._wait(pause, until)
-            rests = self._rest(until)
+        clock, rests, typed = _Clock(seconds), True, 0
+        for encoded, pause in keys:
+            data = binascii.a2b_base64(encoded)
+            lines = len(_ENDS.findall(data))
+            awaited = _Awaited(self._said.prompts + lines, lines > 0, bool(_SIGNALS.search(data)))
+            rests = self._write(data, clock)
             if not rests:
                 break
-        return {"printed": self._printed.packed(), "rests": rests, "untyped": len(keys) - typed}
+            typed += 1
+            self._wait(pause, clock)
+            rests = self._rest(clock, awaited)
+            if not rests:
+                break
+        untyped = len(keys) - typed
+        return {"printed": self._printed.packed(), "rests": rests, "untyped": untyped, "spent": clock.spent}
 
-    def _write(self, data: bytes, until: float) -> bool:
+    def _write(self, data: bytes, clock: _Clock) -> bool:
         while data:
             self._read()
             try:
                 data = data[os.write(self._master, data) :]
             except BlockingIOError:
-                if time.monotonic() > until:
+                clock.tick(self._processes())
+                if clock.is_over():
                     return False
                 time.sleep(_GLANCE)
         return True
 
-    def _wait(self, pause: float, until: float) -> None:
-        end = min(until, time.monotonic() + abs(pause))
-        while (left := end - time.monotonic()) > 0:
+    def _wait(self, pause: float, clock: _Clock) -> None:
+        end = time.monotonic() + abs(pause)
+        while (left := end - time.monotonic()) > 0 and not clock.is_over():
             poll = select.poll()
             poll.register(self._master, select.POLLIN)
-            if poll.poll(left * 1000):
+            found = poll.poll(min(left, _LATE) * 1000)
+            clock.tick(self._processes())
+            if found:
                 self._read()
                 if pause < 0:
                     return
@@ -162,40 +189,80 @@ class _Terminal:
             if not poll.poll(0):
                 break
             try:
-                self._printed.add(os.read(self._master, 1 << 16))
+                chunk = os.read(self._master, 1 << 16)
             except OSError:
                 break
+            self._printed.add(chunk)
+            self._said.take(chunk)
             found = True
         return found
 
     # --- rest ---
 
-    def _rest(self, until: float) -> bool:
+    def _rest(self, clock: _Clock, awaited: _Awaited) -> bool:
         """Wait until the terminal rests; False if it did not, in time or in the bytes it may print."""
-        before, silent_since, shells = None, time.monotonic(), 0
+        before, still, shells, printed = None, _Stillness(), 0, False
         while not self._printed.full:
             if self._read():
-                before, silent_since = None, time.monotonic()
+                before, still, printed = None, _Stillness(), True
             if self._shell.poll() is not None:
                 shells += 1
                 if shells > 3:
                     return False
                 self._printed.add(b"\r\n[the shell ended; this is a new one]\r\n")
                 self._shell = self._open()
+                awaited = self._opened
             now = self._processes()
-            if now is None:
-                if time.monotonic() - silent_since > (_LONG_SILENCE if self._reads_lines() else _SILENCE):
+            if self._unread():
+                still = _Stillness()
+            elif now is None:
+                if self._is_still(still, awaited, printed):
                     return True
             elif now == before and not any(state in "RDW" for _, state, _ in now) and self._awaits_keys(now):
                 return True
             before = now
-            if time.monotonic() > until:
+            clock.tick(now)
+            if clock.is_over():
                 return False
             time.sleep(_GLANCE)
+            still.looks += 1
+        return False
+
+    def _is_still(self, still: _Stillness, awaited: _Awaited, printed: bool) -> bool:
+        """Whether the terminal rests, as far as it can be known without a list of processes."""
+        silent, is_read = still.lasts(_SILENCE), self._is_read()
+        if is_read:  # a program that a signal wakes may not have noticed it yet
+            return silent if awaited.signalled else still.looks >= 10
+        if self._reads_lines():  # so it is while bash runs a command, and not at its prompt
+            return is_read is None and still.lasts(_BLIND_SILENCE)
+        if self._said.runs:
+            return silent
+        if self._said.prompts < awaited.prompts:
+            return still.lasts(_LONG_SILENCE)
+        return silent or still.looks >= (3 if awaited.entered else 15 if printed else 75)
+
+    def _unread(self) -> bool:
+        """Whether keys were typed that nobody has read yet."""
+        count: int = struct.unpack("i", fcntl.ioctl(self._slave, termios.FIONREAD, bytes(4)))[0]
+        return count > 0
+
+    def _is_read(self) -> bool | None:
+        """Whether a program is blocked in reading the terminal; None where the kernel does not tell.
+
+        Readers hold a lock, for which a read that must not wait, even of nothing, does not wait.
+        """
+        if self._watch < 0:
+            return None
+        try:
+            os.read(self._watch, 0)
+        except BlockingIOError:
+            return True
+        except OSError:
+            return None
         return False
 
     def _reads_lines(self) -> bool:
-        """Whether lines are read and not keys: so it is while bash runs a command, and not at its prompt."""
+        """Whether lines are read and not keys."""
         return bool(termios.tcgetattr(self._slave)[3] & termios.ICANON)
 
     def _processes(self) -> list[tuple[int, str, str]] | None:
@@ -301,6 +368,76 @@ class _Terminal:
                 return
 
 
+class _Clock:
+    """Counts seconds up to a limit, without those in which the machine kept what runs here from running."""
+
+    def __init__(self, seconds: float) -> None:
+        self.seconds, self.spent = seconds, 0.0
+        self._now = time.monotonic()
+        self._last: dict[int, tuple[str, float, float]] = {}
+
+    def is_over(self) -> bool:
+        return self.spent > self.seconds
+
+    def tick(self, processes: list[tuple[int, str, str]] | None) -> None:
+        """Take in the time since the last look; without the processes, a look that comes late counts little."""
+        before, self._now = self._now, time.monotonic()
+        passed = self._now - before
+        if processes is None:
+            self.spent += min(passed, _LATE)
+            return
+        last, self._last = self._last, {}
+        ran = held = 0.0
+        for pid, state, counted in processes:
+            now_ran, now_waited = (int(number) / 1e9 for number in counted.split()[:2])
+            old_state, old_ran, old_waited = last.get(pid, (state, 0.0, 0.0))
+            here, waited = now_ran - old_ran, now_waited - old_waited
+            ran += here
+            held += max(waited, passed - here) if old_state == state == "R" else waited
+            self._last[pid] = state, now_ran, now_waited
+        passed = min(passed, max(_LATE, ran))
+        ended = not self._last.keys() >= last.keys()  # what it ran is not known
+        self.spent += passed if ended else max(0.0, passed - min(held, max(0.0, passed - ran)))
+
+
+class _Awaited(NamedTuple):
+    """What follows from a key if it is the shell that reads it.
+
+    Attributes:
+        prompts: how many the shell will have shown in all.
+        entered: whether a line was ended.
+        signalled: whether the key was one of those that the kernel makes a signal of.
+    """
+
+    prompts: int
+    entered: bool = False
+    signalled: bool = False
+
+
+class _Stillness:
+    """How long nothing has happened: since when, and how often that was looked at."""
+
+    def __init__(self) -> None:
+        self.since, self.looks = time.monotonic(), 0
+
+    def lasts(self, silence: tuple[float, int]) -> bool:
+        return time.monotonic() - self.since >= silence[0] and self.looks >= silence[1]
+
+
+class _Said:
+    """What the shell has said about itself: the prompts it has shown, and whether it runs a command."""
+
+    def __init__(self) -> None:
+        self.prompts, self.runs, self._carry = 0, False, b""
+
+    def take(self, chunk: bytes) -> None:
+        data, end = self._carry + chunk, 0
+        for mark in _MARK.finditer(data):
+            self.runs, end = mark[1] == b"C", mark.end()
+            self.prompts += not self.runs
+        self._carry = data[end:][-7:]
+
+
 class _Printed:
     """What was printed during one request: its beginning and its end."""
 
@@ -322,6 +459,7 @@ class _Printed:
         self._data = self._data.rpartition(b"\n")[2]
 
     def _cut(self) -> None:
+        self._data = _PRINTED_MARK.sub(b"", self._data)
         if len(self._data) > KEPT_HEAD + KEPT_TAIL:
             self._data = self._data[:KEPT_HEAD] + b"\r\n" + self._data[-KEPT_TAIL:].partition(b"\n")[2]
 

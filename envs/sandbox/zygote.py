@@ -243,7 +243,7 @@ class _Zygote:
             if self._namespaces:
                 self._make_room(home, request["disk_mb"])
             if request["mode"] == "terminal":
-                request["pty"] = os.openpty()  # the sandbox's own on T3; elsewhere before it is out of reach
+                request["pty"] = kernel.open_terminal()  # the sandbox's own on T3; elsewhere before it is out of reach
             if not self._namespaces:
                 kernel.landlock(self._config["readable"], [home], self._config["devices"])
             kernel.drop_capabilities()
