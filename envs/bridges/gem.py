@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import Final, NamedTuple
 
+from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.names import GEM
 from rlvr.envs.bridges.pools import call
 from rlvr.envs.bridges.textarena import move
@@ -18,6 +19,7 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.tools.sessions import Handle
 
 WORKER: Final = "gem_worker"
 SECONDS: Final = 60.0
@@ -32,6 +34,8 @@ class GemMatch(NamedTuple):
     actions: tuple[str, ...]
     text: str
     content: str
+    record: str = ""
+    live: Handle | None = None
 
 
 class GemGame(Task[GemMatch]):
@@ -67,14 +71,17 @@ class GemGame(Task[GemMatch]):
         for _ in range(DRAWS):
             seed = digest(self.game, level, rng.getrandbits(64)) & 0x7FFFFFFF
             try:
-                made = call(WORKER, "begin", [self.game, level, seed], SECONDS)
+                made = call(WORKER, "begin", [self.game, level, seed, (live := Handle()).number], SECONDS)
             except WorkerError as error:
                 if "LookupError" in str(error):  # nltk's, whose message is a page
                     raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
                 raise
             if made["winnable"]:
-                return GemMatch(level, seed, (), made["text"], made["content"])
+                return GemMatch(level, seed, (), made["text"], made["content"], made["record"], live)
         raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
+
+    def detached(self, state: GemMatch) -> GemMatch:
+        return state._replace(live=None)
 
     def content(self, state: GemMatch) -> str:
         return state.content
@@ -86,20 +93,22 @@ class GemGame(Task[GemMatch]):
         # GEM's patterns take the digits of any script.
         actions = (*state.actions, move(action).encode("ascii", "replace").decode())
         try:
-            played = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
+            game = [self.game, state.level, state.seed, list(actions)]
+            played = call(WORKER, "play", [*game, named(state.live, live := Handle(), state.record)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=played["text"])
+        after = state._replace(actions=actions, text=played["text"], record=played["record"], live=None)
         if not played["done"]:
-            return Transition(after, Verdict(0.0, "partial", reason="the game goes on"))
+            return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the game goes on"))
         reason = " ".join(played["text"].split())[:500]
         verdict = correct(reason=reason) if played["won"] else wrong(reason=reason)
         return Transition(after, verdict.replace(parts={"its own score": played["score"]}), True)
 
     def solve(self, state: GemMatch) -> str:
-        found = call(WORKER, "solve", [self.game, state.level, state.seed, list(state.actions)], SECONDS)
+        game = [self.game, state.level, state.seed, list(state.actions)]
+        found = call(WORKER, "solve", [*game, named(state.live, None, state.record)], SECONDS)
         if found is None:
             raise NotImplementedError(f"no expert is known for {self.game} at level {state.level}")
         return f"\\boxed{{{found}}}"

@@ -1,8 +1,8 @@
 """What the workers of the GEM bridge do: begin a game, play one more action of it, and say what an expert would do.
 
-Loaded in workers only. A game is named by (game, level, seed, actions so far). A worker keeps the games that it played
-last, and plays one that it does not have again from its seed. GEM draws from Python's and numpy's global generators,
-which are seeded anew before every call into a game. Experts look at what the game hides.
+Loaded in workers only. A game belongs to one episode instance (see ``kept``). A worker keeps the games that it played
+last, and plays one that it does not have again from its seed and the actions so far. GEM draws from Python's and
+numpy's global generators, which are seeded anew before every call into a game. Experts look at what the game hides.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
 from rlvr.envs.bridges.names import GEM
 from rlvr.envs.core.seeding import digest
 
-KEPT = 256
+PLANS = 256
 NODES = 200_000  # positions that a search looks at before it gives up
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 EXAMPLE = re.compile(r"\\boxed\{([^{}]*)\}")
 WON = "Congratulations!"  # how every game of GEM says so; a truncated one is not won
 STEPS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 
-Key = tuple[str, int, int, tuple[str, ...]]
-_games: OrderedDict[Key, tuple[Any, float]] = OrderedDict()
+_games: KeptEpisodes[tuple[Any, float]] = KeptEpisodes()
 _plans: OrderedDict[tuple[str, int, int], tuple[tuple[str, ...], list[str]]] = OrderedDict()
 
 
@@ -38,31 +38,33 @@ def warm() -> None:
     importlib.import_module("gem")
 
 
-def begin(name: str, level: int, seed: int) -> dict[str, Any]:
+def begin(name: str, level: int, seed: int, number: int) -> dict[str, Any]:
     """A new game: its first observation, what makes it this game, and whether it can be won."""
     game, text = _new(name, level, seed)
     hidden = sorted((key, value) for key, value in vars(game).items() if key not in ("all_words", "word_data"))
     content = ADDRESS.sub("", repr(hidden)) + (str(seed) if GEM[name].later else "")
     winnable = _winnable(name, game) and not _won_by_an_echo(name, level, seed, text)
-    _keep((name, level, seed, ()), game, 0.0)
-    return {"text": text, "content": f"{digest(name, level, content):032x}", "winnable": winnable}
+    _games.keep(number, (game, 0.0))
+    kind = f"{digest(name, level, content):032x}"
+    return {"text": text, "content": kind, "winnable": winnable, "record": recorded("", text)}
 
 
-def play(name: str, level: int, seed: int, actions: list[str]) -> dict[str, Any]:
+def play(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: the next observation, whether it is over and won, GEM's own return."""
-    past, action = tuple(actions[:-1]), actions[-1]
-    game, score = _taken(name, level, seed, past)
+    past, action, asked = tuple(actions[:-1]), actions[-1], Named(*episode)
+    game, score = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
     text, reward, over, won = _step(game, name, level, seed, past, action)
     if not over:
-        _keep((name, level, seed, (*past, action)), game, score + reward)
-    return {"text": text, "done": over, "won": won, "score": score + reward}
+        _games.keep(asked.after, (game, score + reward))
+    record = recorded(asked.record, text, reward)
+    return {"text": text, "done": over, "won": won, "score": score + reward, "record": record}
 
 
-def solve(name: str, level: int, seed: int, actions: list[str]) -> str | None:
+def solve(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> str | None:
     """The move of an expert who sees what is hidden; None where none is known."""
-    past = tuple(actions)
-    game, score = _taken(name, level, seed, past)
-    _keep((name, level, seed, past), game, score)
+    past, asked = tuple(actions), Named(*episode)
+    game, score = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
+    _games.keep(asked.before, (game, score))
     if name in SEARCHES:
         return _planned((name, level, seed), past, game)
     expert = EXPERTS.get(name)
@@ -76,7 +78,7 @@ def _planned(key: tuple[str, int, int], past: tuple[str, ...], game: Any) -> str
     if not (past[: len(before)] == before and past[len(before) :] == tuple(path[:gone]) and gone < len(path)):
         before, path, gone = past, SEARCHES[key[0]](game) or [], 0
         _plans[key] = before, path
-        if len(_plans) > KEPT:
+        if len(_plans) > PLANS:
             _plans.popitem(last=False)
     return path[gone] if path else None
 
@@ -92,17 +94,14 @@ def _new(name: str, level: int, seed: int) -> tuple[Any, str]:
     return game, _joined(text, info)
 
 
-def _taken(name: str, level: int, seed: int, past: tuple[str, ...]) -> tuple[Any, float]:
-    """The game after these actions, and what it has paid, out of what is kept."""
-    key = (name, level, seed, past)
-    return _games.pop(key) if key in _games else _again(*key)
-
-
-def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> tuple[Any, float]:
-    (game, _), score = _new(name, level, seed), 0.0
+def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> tuple[tuple[Any, float], str]:
+    """The game after these actions, and what it has paid; the digest of what was said."""
+    (game, text), score = _new(name, level, seed), 0.0
+    record = recorded("", text)
     for index, action in enumerate(actions):
-        score += _step(game, name, level, seed, actions[:index], action)[1]
-    return game, score
+        text, reward, _, _ = _step(game, name, level, seed, actions[:index], action)
+        score, record = score + reward, recorded(record, text, reward)
+    return (game, score), record
 
 
 def _step(
@@ -127,12 +126,6 @@ def _seeded(*key: object) -> None:
     number = digest("gem", *key) & 0xFFFFFFFF
     random.seed(number)
     np.random.seed(number)
-
-
-def _keep(key: Key, game: Any, score: float) -> None:
-    _games[key] = game, score
-    if len(_games) > KEPT:
-        _games.popitem(last=False)
 
 
 def _winnable(name: str, game: Any) -> bool:

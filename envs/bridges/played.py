@@ -1,9 +1,10 @@
 """Environments of others, in this process, as tasks of ours: what the bridges to Gymnasium and PettingZoo share.
 
-A state is the episode's seed and the actions so far. The foreign environment itself is a cache: one that has lived
-through those actions goes on, and where there is none, the episode is played again from its seed. So forks, snapshots
-and pickles are exact for any environment that repeats itself from a seed; one that does not is told apart, and its
-episode ends with an ``env_error`` verdict.
+A state is the episode's seed, the actions so far, a digest of what came of them, and a hold on the foreign environment
+that has lived through them. That environment belongs to one episode instance (``rlvr.envs.tools.sessions``). A fork, a
+snapshot or a pickle has none, and plays the episode again from its seed in an environment of its own. So they are exact
+for any environment that repeats itself from a seed. One that does not is told apart by the digest, and the episode that
+was to be brought back ends with an ``env_error`` verdict.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from __future__ import annotations
 import math
 import random
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final, Generic, NamedTuple, TypeVar
@@ -21,8 +21,8 @@ from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
+from rlvr.envs.tools.sessions import Handle, Sessions
 
-KEPT: Final = 256  # places in episodes at which foreign environments are kept
 DRAWS: Final = 100
 LONGEST: Final = 10_000  # characters of an action that a foreign environment is told
 Live = TypeVar("Live")
@@ -36,6 +36,8 @@ class BridgedEpisode(NamedTuple):
         actions: the texts that were actions; what was none is not among them.
         note: why the last text was none, if it was.
         earned: the environment's own return; ``last`` is its last reward.
+        record: a digest of all that the environment has said, and of its rewards.
+        live: a hold on the foreign environment.
     """
 
     level: int
@@ -47,6 +49,8 @@ class BridgedEpisode(NamedTuple):
     earned: float = 0.0
     last: float = 0.0
     over: bool = False
+    record: str = ""
+    live: Handle | None = None
 
 
 class BridgedStep(NamedTuple):
@@ -100,15 +104,14 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         self.limit = limit
         self.system = system
         self.global_random = global_random
-        # Several at one place: the members of a group begin alike.
-        self._live: OrderedDict[tuple[int, int, tuple[str, ...]], list[Live]] = OrderedDict()
-        self._lock = threading.Lock()
+        self._live: Sessions[Live] = Sessions(self._end_quietly)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "_live": OrderedDict(), "_lock": None}
+        return {name: value for name, value in vars(self).items() if name != "_live"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _lock=threading.Lock())
+        vars(self).update(state)
+        self._live = Sessions(self._end_quietly)
 
     def turns(self, level: int) -> int:
         return self.limit
@@ -120,8 +123,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
                 live, text = self._begun(level, seed)
             except OverTooSoon:
                 continue
-            self._keep((level, seed, ()), live)
-            return BridgedEpisode(level, seed, (), text)
+            return BridgedEpisode(level, seed, (), text, record=_recorded("", text), live=self._live.give(live))
         raise RuntimeError(f"none of {DRAWS} episodes of {self.name} lasted until the policy's first turn")
 
     def content(self, state: BridgedEpisode) -> str:
@@ -135,17 +137,20 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         if state.over:
             return Transition(state, self._judged(state, False, {}), True)
         action_text = clean_action(action)
-        key = (state.level, state.seed, state.actions)
         try:
             live = self._taken(state)
             try:
                 with self._own_random(state.seed, len(state.actions) + 1):
                     step = self.play(live, action_text)
             except NoAction as error:
-                self._keep(key, live)
-                after = state._replace(turn=state.turn + 1, note=str(error)[:500], last=0.0)
+                kept = self._live.give(live)
+                after = state._replace(turn=state.turn + 1, note=str(error)[:500], last=0.0, live=kept)
                 return Transition(after, Verdict(0.0, "partial", reason=str(error)[:500]))
+            except BaseException:
+                self._end_quietly(live)
+                raise
             if not math.isfinite(step.reward):
+                self._end_quietly(live)
                 raise ValueError(f"the reward was {step.reward!r}")
         except Exception as error:
             reason = f"{type(error).__name__}: {error}"[:500]
@@ -156,9 +161,10 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         actions, turn = (*state.actions, action_text), state.turn + 1
         over = step.terminated or step.truncated
         earned = state.earned + step.reward
-        after = BridgedEpisode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over)
+        record = _recorded(state.record, step.text, step.reward)
+        after = BridgedEpisode(state.level, state.seed, actions, step.text, turn, "", earned, step.reward, over, record)
         if not over:
-            self._keep((state.level, state.seed, actions), live)
+            after = after._replace(live=self._live.give(live))
             reward = step.reward if self.reward == "return" else 0.0
             return Transition(after, Verdict(reward, "partial", reason="it goes on"))
         self.end(live)
@@ -180,31 +186,33 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         reward = state.last if self.reward == "return" else verdict.reward
         return verdict.replace(reward=reward, parts={"its own return": state.earned})
 
-    def close(self) -> None:
-        with self._lock:
-            kept, self._live = self._live, OrderedDict()
-        for lives in kept.values():
-            self._end_all(lives)
+    def detached(self, state: BridgedEpisode) -> BridgedEpisode:
+        return state._replace(live=None)
 
-    # the cache
+    def close(self) -> None:
+        self._live.clear()
+
+    # the foreign environments
 
     def _taken(self, state: BridgedEpisode) -> Live:
-        """The foreign environment at this state, which nobody else has then."""
-        key = (state.level, state.seed, state.actions)
-        with self._lock:
-            if key in self._live:
-                lives = self._live[key]
-                found = lives.pop()
-                if not lives:
-                    del self._live[key]
-                return found
+        """The foreign environment of this state, or one that has lived through the same; nobody else has it then."""
+        found = self._live.take(state.live)
+        if found is not None:
+            return found
         live, text = self._begun(state.level, state.seed)
-        for index, action in enumerate(state.actions):
-            with self._own_random(state.seed, index + 1):
-                text = self.play(live, action).text
-        if text != state.text:
-            self.end(live)
-            raise RuntimeError("the environment does not repeat itself from a seed, so the episode cannot be restored")
+        record = _recorded("", text)
+        try:
+            for index, action in enumerate(state.actions):
+                with self._own_random(state.seed, index + 1):
+                    step = self.play(live, action)
+                record = _recorded(record, step.text, step.reward)
+            if record != state.record:
+                raise RuntimeError(
+                    "the environment does not repeat itself from a seed, so the episode cannot be restored"
+                )
+        except BaseException:
+            self._end_quietly(live)
+            raise
         return live
 
     def _begun(self, level: int, seed: int) -> tuple[Live, str]:
@@ -212,17 +220,9 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             live = self.begin(level)
             return live, self.first(live, seed)
 
-    def _keep(self, key: tuple[int, int, tuple[str, ...]], live: Live) -> None:
-        with self._lock:
-            self._live.setdefault(key, []).append(live)
-            self._live.move_to_end(key)
-            oldest = self._live.popitem(last=False)[1] if len(self._live) > KEPT else []
-        self._end_all(oldest)
-
-    def _end_all(self, lives: list[Live]) -> None:
-        for live in lives:
-            with suppress(Exception):
-                self.end(live)
+    def _end_quietly(self, live: Live) -> None:
+        with suppress(Exception):
+            self.end(live)
 
     @contextmanager
     def _own_random(self, seed: int, turn: int) -> Iterator[None]:
@@ -259,6 +259,10 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     def end(self, live: Live) -> None:
         """Close it."""
+
+
+def _recorded(before: str, text: str, reward: float = 0.0) -> str:
+    return f"{digest('record', before, text, repr(reward)):032x}"
 
 
 def clean_action(action: str) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import random
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.names import TEXTARENA
 from rlvr.envs.bridges.pools import call
 from rlvr.envs.core.seeding import digest
@@ -19,6 +20,7 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.tools.sessions import Handle
 
 WORKER: Final = "textarena_worker"
 SECONDS: Final = 60.0
@@ -34,6 +36,8 @@ class TextArenaMatch(NamedTuple):
     actions: tuple[str, ...]
     text: str
     content: str
+    record: str = ""
+    live: Handle | None = None
 
 
 class TextArena(Task[TextArenaMatch]):
@@ -69,14 +73,17 @@ class TextArena(Task[TextArenaMatch]):
         for _ in range(DRAWS):
             seed = digest(self.game, level, rng.getrandbits(64)) & 0x7FFFFFFF
             try:
-                made = call(WORKER, "begin", [self.game, level, seed], SECONDS)
+                made = call(WORKER, "begin", [self.game, level, seed, (live := Handle()).number], SECONDS)
             except WorkerError as error:
                 if "LookupError" in str(error):  # nltk's, whose message is a page
                     raise DataError(f"{self.game} needs a list of words: python -m nltk.downloader words") from None
                 raise
             if made["winnable"]:
-                return TextArenaMatch(level, seed, (), made["text"], made["content"])
+                return TextArenaMatch(level, seed, (), made["text"], made["content"], made["record"], live)
         raise WorkerError(f"none of {DRAWS} games of {self.game} can be won")
+
+    def detached(self, state: TextArenaMatch) -> TextArenaMatch:
+        return state._replace(live=None)
 
     def content(self, state: TextArenaMatch) -> str:
         return f"{state.content} {state.text if not state.actions else ''}"
@@ -87,14 +94,15 @@ class TextArena(Task[TextArenaMatch]):
     def apply(self, state: TextArenaMatch, action: str) -> Transition:
         actions = (*state.actions, move(action))
         try:
-            played = call(WORKER, "play", [self.game, state.level, state.seed, list(actions)], SECONDS)
+            game = [self.game, state.level, state.seed, list(actions)]
+            played = call(WORKER, "play", [*game, named(state.live, live := Handle(), state.record)], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=played["text"])
+        after = state._replace(actions=actions, text=played["text"], record=played["record"], live=None)
         if not played["done"]:
-            return Transition(after, Verdict(0.0, "partial", reason="the game goes on"))
+            return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the game goes on"))
         return Transition(after, self._ended(played), True)
 
     def _ended(self, played: dict[str, Any]) -> Verdict:

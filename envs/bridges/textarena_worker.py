@@ -1,8 +1,8 @@
 """What the workers of the TextArena bridge do: begin a game, and play one more action of it.
 
-Loaded in workers only. A game is named by (game, level, seed, actions so far). A worker keeps the games that it played
-last and goes on with one when it is asked for the next action; a game that it does not have is played again from its
-seed. Chance is seeded anew before every call into a game, by the game's own name, so that it can be.
+Loaded in workers only. A game belongs to one episode instance (see ``kept``). A worker keeps the games that it played
+last, and plays one that it does not have again from its seed and the actions so far. Chance is seeded anew before every
+call into a game, by the game's own name, so that it can be.
 """
 
 from __future__ import annotations
@@ -10,18 +10,16 @@ from __future__ import annotations
 import importlib
 import random
 import re
-from collections import OrderedDict
 from typing import Any
 
+from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
 from rlvr.envs.bridges.names import TEXTARENA
 from rlvr.envs.core.seeding import digest
 
-KEPT = 256
 ADDRESS = re.compile(r"0x[0-9a-f]+")
 NOT_WON = re.compile(r"limit|unfinished|no moves? left|no more moves|^invalid move", re.IGNORECASE)
 
-Key = tuple[str, int, int, tuple[str, ...]]
-_games: OrderedDict[Key, Any] = OrderedDict()
+_games: KeptEpisodes[Any] = KeptEpisodes()
 
 
 def warm() -> None:
@@ -31,29 +29,31 @@ def warm() -> None:
     import textarena  # noqa: F401
 
 
-def begin(name: str, level: int, seed: int) -> dict[str, Any]:
+def begin(name: str, level: int, seed: int, number: int) -> dict[str, Any]:
     """A new game: its first observation, what makes it this game, and whether it can be won."""
     game = _new(name, level, seed)
-    _keep((name, level, seed, ()), game)
+    _games.keep(number, game)
     hidden = {key: value for key, value in vars(game).items() if key != "state"}
     content = repr((game.state.game_state, sorted(hidden.items(), key=lambda item: item[0])))
     content += str(seed) if TEXTARENA[name].later else ""
+    text = _observed(game)
     return {
-        "text": _observed(game),
+        "text": text,
+        "record": recorded("", text),
         "content": f"{digest(name, level, ADDRESS.sub('', content)):032x}",
         "winnable": name != "FifteenPuzzle" or _even(game.state.game_state["board"]),
     }
 
 
-def play(name: str, level: int, seed: int, actions: list[str]) -> dict[str, Any]:
+def play(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: the next observation, or the end, its reason and the game's own score."""
-    past, action = tuple(actions[:-1]), actions[-1]
-    game = _games.pop((name, level, seed, past), None) or _again(name, level, seed, past)
+    past, action, asked = tuple(actions[:-1]), actions[-1], Named(*episode)
+    game = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
     game = _step(game, name, level, seed, past, action)
     text = _observed(game)
     if not game.state.done:
-        _keep((name, level, seed, (*past, action)), game)
-        return {"text": text, "done": False}
+        _games.keep(asked.after, game)
+        return {"text": text, "done": False, "record": recorded(asked.record, text)}
     outcome = (game.state.rewards or {}).get(0)
     facts = game.state.game_info.get(0, {})
     reason = str(outcome if isinstance(outcome, str) else facts.get("reason") or text or "the game is over")
@@ -61,7 +61,14 @@ def play(name: str, level: int, seed: int, actions: list[str]) -> dict[str, Any]
     legal = not facts.get("invalid_move") and not NOT_WON.search(reason)
     if name == "2048":
         legal = legal and game._max_tile() >= game.target_tile  # its score can reach 1 without the tile
-    return {"text": text, "done": True, "score": min(max(number, 0.0), 1.0), "legal": legal, "reason": reason}
+    return {
+        "text": text,
+        "done": True,
+        "score": min(max(number, 0.0), 1.0),
+        "legal": legal,
+        "reason": reason,
+        "record": "",
+    }
 
 
 def _new(name: str, level: int, seed: int) -> Any:
@@ -74,13 +81,13 @@ def _new(name: str, level: int, seed: int) -> Any:
     return game
 
 
-def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> Any:
+def _again(name: str, level: int, seed: int, actions: tuple[str, ...]) -> tuple[Any, str]:
     game = _new(name, level, seed)
-    _observed(game)
+    record = recorded("", _observed(game))
     for index, action in enumerate(actions):
         game = _step(game, name, level, seed, actions[:index], action)
-        _observed(game)
-    return game
+        record = recorded(record, _observed(game))
+    return game, record
 
 
 def _step(game: Any, name: str, level: int, seed: int, past: tuple[str, ...], action: str) -> Any:
@@ -91,7 +98,7 @@ def _step(game: Any, name: str, level: int, seed: int, past: tuple[str, ...], ac
     except (Exception, RecursionError):
         if not action:
             raise
-        game = _step(_again(name, level, seed, past), name, level, seed, past, "")
+        game = _step(_again(name, level, seed, past)[0], name, level, seed, past, "")
     return game
 
 
@@ -110,12 +117,6 @@ def _observed(game: Any) -> str:
     echo = textarena.ObservationType.PLAYER_ACTION
     _, messages = game.get_observation()
     return "\n".join(str(text).strip("\n") for _, text, kind in messages if kind is not echo)
-
-
-def _keep(key: Key, game: Any) -> None:
-    _games[key] = game
-    if len(_games) > KEPT:
-        _games.popitem(last=False)
 
 
 def _even(board: list[list[int | None]]) -> bool:

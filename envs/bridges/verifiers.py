@@ -18,12 +18,14 @@ from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.pools import call
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.tools.sessions import Handle
 
 WORKER: Final = "verifiers_worker"
 SECONDS: Final = 60.0
@@ -39,6 +41,8 @@ class VerifiersState(NamedTuple):
     actions: tuple[str, ...]
     text: str
     content: str
+    record: str = ""
+    live: Handle | None = None
 
 
 class Verifiers(Task[VerifiersState]):
@@ -99,8 +103,11 @@ class Verifiers(Task[VerifiersState]):
 
     def start(self, rng: random.Random, level: int) -> VerifiersState:
         number = rng.randrange(self.count)
-        made = call(WORKER, "begin", [*self._named(), number], LOAD_SECONDS)
-        return VerifiersState(number, (), made["text"], made["content"])
+        made = call(WORKER, "begin", [*self._named(), number, (live := Handle()).number], LOAD_SECONDS)
+        return VerifiersState(number, (), made["text"], made["content"], made["record"], live)
+
+    def detached(self, state: VerifiersState) -> VerifiersState:
+        return state._replace(live=None)
 
     def content(self, state: VerifiersState) -> str:
         return state.content
@@ -113,14 +120,15 @@ class Verifiers(Task[VerifiersState]):
         action_text = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
         actions = (*state.actions, action_text)
         try:
-            played = call(WORKER, "play", [*self._named(), state.number, list(actions)], SECONDS)
+            episode = named(state.live, live := Handle(), state.record)
+            played = call(WORKER, "play", [*self._named(), state.number, list(actions), episode], SECONDS)
         except WorkerTimeout as error:
             return Transition(state, Verdict(0.0, "timeout", None, f"the episode is {error}"), True)
         except WorkerError as error:
             return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
-        after = state._replace(actions=actions, text=played["text"])
+        after = state._replace(actions=actions, text=played["text"], record=played["record"], live=None)
         if not played["done"]:
-            return Transition(after, Verdict(0.0, "partial", reason="the episode goes on"))
+            return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the episode goes on"))
         if played["error"]:
             return Transition(after, Verdict(0.0, "env_error", None, played["error"][:300]), True)
         reason = f"its own score is {played['score']:g}; ended: {played['stopped']}"

@@ -2,8 +2,8 @@
 
 Loaded in workers only. verifiers' own loop runs an episode (``Env.run_episode``: its ``setup``, ``run``, ``finalize``,
 and the task's own hooks and rewards), and stops wherever its agent would ask a model: the agent is a seat that the
-policy sits in. So there is no model server, no harness program, no sandbox, and nothing to upload. An episode is named
-by (taskset, index, actions so far); a worker that does not have it plays it again. Python's and numpy's global
+policy sits in. So there is no model server, no harness program, no sandbox, and nothing to upload. An episode belongs
+to one episode instance (see ``kept``); a worker that does not have it plays it again. Python's and numpy's global
 generators are seeded anew before every call into one.
 """
 
@@ -17,20 +17,17 @@ import itertools
 import json
 import math
 import random
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Iterable
 from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
+from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
 from rlvr.envs.core.seeding import digest
 
-KEPT = 256
-
 Names = tuple[str, str, int]  # the taskset, its configuration as JSON, how many of its tasks there are
-Key = tuple[Names, int, tuple[str, ...]]
 _loaded: dict[Names, tuple[Any, list[Any]]] = {}
-_episodes: OrderedDict[Key, VerifiersEpisode] = OrderedDict()
+_episodes: KeptEpisodes[VerifiersEpisode] = KeptEpisodes(lambda episode: episode.drop())
 _loops: list[asyncio.AbstractEventLoop] = []
 
 
@@ -54,24 +51,25 @@ def describe(taskset: str, config: str, most: int) -> dict[str, Any]:
     return {"tasks": len(tasks)}
 
 
-def begin(taskset: str, config: str, most: int, index: int) -> dict[str, Any]:
+def begin(taskset: str, config: str, most: int, index: int, number: int) -> dict[str, Any]:
     """A new episode: what the policy reads first, and what makes the task this task."""
     names = (taskset, config, most)
     episode = _begin(names, index)
-    _keep((names, index, ()), episode)
+    _episodes.keep(number, episode)
     data = episode.task.data.model_dump(mode="json", exclude_none=True, exclude={"idx", "name"})
-    return {"text": episode.text, "content": f"{digest(taskset, json.dumps(data, sort_keys=True)):032x}"}
+    content = f"{digest(taskset, json.dumps(data, sort_keys=True)):032x}"
+    return {"text": episode.text, "content": content, "record": recorded("", episode.text)}
 
 
-def play(taskset: str, config: str, most: int, index: int, actions: list[str]) -> dict[str, Any]:
+def play(taskset: str, config: str, most: int, index: int, actions: list[str], asked_for: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: what comes next, or the end and its scores."""
-    names, past, action = (taskset, config, most), tuple(actions[:-1]), actions[-1]
-    episode = _episodes.pop((names, index, past), None) or _again(names, index, past)
+    names, past, action, asked = (taskset, config, most), tuple(actions[:-1]), actions[-1], Named(*asked_for)
+    episode = _episodes.take(asked.before, lambda: _again(names, index, past), asked.record)
     episode = _step(episode, names, index, past, action)
     if episode.result is None:
-        _keep((names, index, (*past, action)), episode)
-        return {"text": episode.text, "done": False}
-    return {"text": "", "done": True, **_scores(episode.result)}
+        _episodes.keep(asked.after, episode)
+        return {"text": episode.text, "done": False, "record": recorded(asked.record, episode.text)}
+    return {"text": "", "done": True, "record": "", **_scores(episode.result)}
 
 
 class VerifiersEpisode:
@@ -280,11 +278,13 @@ def _begin(names: Names, index: int) -> VerifiersEpisode:
     return episode
 
 
-def _again(names: Names, index: int, actions: tuple[str, ...]) -> VerifiersEpisode:
+def _again(names: Names, index: int, actions: tuple[str, ...]) -> tuple[VerifiersEpisode, str]:
     episode = _begin(names, index)
-    for position, action in enumerate(actions):
-        episode = _step(episode, names, index, actions[:position], action)
-    return episode
+    record = recorded("", episode.text)
+    for number, action in enumerate(actions):
+        episode = _step(episode, names, index, actions[:number], action)
+        record = recorded(record, episode.text)
+    return episode, record
 
 
 def _step(episode: VerifiersEpisode, names: Names, index: int, past: tuple[str, ...], action: str) -> VerifiersEpisode:
@@ -292,7 +292,7 @@ def _step(episode: VerifiersEpisode, names: Names, index: int, past: tuple[str, 
     _seeded(*names, index, 1 + len(past))
     episode.go_on(action)
     if action and episode.result is not None and _scores(episode.result)["error"]:
-        episode = _step(_again(names, index, past), names, index, past, "")
+        episode = _step(_again(names, index, past)[0], names, index, past, "")
     return episode
 
 
@@ -317,12 +317,6 @@ def _seeded(*key: object) -> None:
     number = digest("verifiers", *key) & 0xFFFFFFFF
     random.seed(number)
     np.random.seed(number)
-
-
-def _keep(key: Key, episode: VerifiersEpisode) -> None:
-    _episodes[key] = episode
-    if len(_episodes) > KEPT:
-        _episodes.popitem(last=False)[1].drop()
 
 
 def _loop() -> asyncio.AbstractEventLoop:

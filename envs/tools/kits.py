@@ -189,7 +189,7 @@ class Workspace(Kit):
     def require(self) -> None:
         shared()
 
-    def open(self) -> list[Interpreter]:
+    def open(self) -> list[Interpreter | None]:
         return [self._interpreter()]
 
     def _interpreter(self) -> Interpreter:
@@ -198,24 +198,32 @@ class Workspace(Kit):
         except SandboxError as error:
             raise ToolFault(f"the sandbox: {error}") from error
 
-    def run(self, session: list[Interpreter], used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
-        """``session`` holds the interpreter: when a limit ends one, the next call gets another."""
-        if not session[0].alive:
-            session[0] = self._interpreter()
+    def run(self, session: list[Interpreter | None], used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
+        """``session`` holds the interpreter; None once one has ended and the policy was told so: then it gets another.
+
+        Raises:
+            ToolFault: the interpreter was ended between calls, so that what it held is lost; or the sandbox failed.
+        """
+        interpreter = session[0] = session[0] or self._interpreter()
+        if not interpreter.alive:
+            raise ToolFault("the interpreter was ended while nobody called it, and what it held is lost")
         try:
-            result = session[0].run(used.function(**arguments), min(seconds, self.limits.seconds))
+            result = interpreter.run(used.function(**arguments), min(seconds, self.limits.seconds))
         except SandboxStarved as error:
             raise ToolFault(f"the sandbox: {error}", "timeout") from error
         except SandboxError as error:
             raise ToolFault(f"the sandbox: {error}") from error
         text = result.stdout + result.stderr
-        if not session[0].alive:
+        if not interpreter.alive:
+            interpreter.close()
+            session[0] = None
             how = result.status.replace("_", " ")
             text += f"\nerror: the interpreter was ended ({how}); the next call gets a new one, in a new folder"
         return text.strip("\n") or "(no output)"
 
-    def close(self, session: list[Interpreter]) -> None:
-        session[0].close()
+    def close(self, session: list[Interpreter | None]) -> None:
+        if session[0] is not None:
+            session[0].close()
 
 
 def search(index: Index | DenseIndex, query: str, limit: int = 5) -> str:

@@ -65,9 +65,14 @@ def not_lost(total, terminated, info):
     return terminated and total >= 0
 
 
+def live_of(env: TextEnv):
+    """The foreign environment behind an episode."""
+    return env.task._live._idle[env._state.live.number][1]
+
+
 def shortest_taxi(env: TextEnv) -> list[str]:
     """The way that Taxi's own table of transitions shows."""
-    live = list(env.task._live.values())[-1][-1]
+    live = live_of(env)
     inner = live.unwrapped
     start = int(inner.s)
     came, waiting = {start: None}, [start]
@@ -137,7 +142,7 @@ def test_a_text_environment_needs_to_be_told_nothing_but_success():
     env = make(env=Riddle, success=1.0)
     for seed in range(5):
         env.reset(seed=seed)
-        live = list(env.task._live.values())[-1][-1]
+        live = live_of(env)
         assert env.step("\\boxed{10}")[1] == 0.0
         assert env.step(f"\\boxed{{{live.number}}}")[1] == 1.0
     env.reset(seed=0)
@@ -299,3 +304,64 @@ def test_rows_and_processes_carry_it():
             _, rewards, terminations, _, _ = vector.step([f"\\boxed{{{action}}}"] * 2)
     assert rewards.tolist() == [1.0, 1.0]
     assert terminations.all()
+
+
+class Urn(gym.Env):
+    """An environment that does not repeat itself from a seed: what is drawn is nobody else's, and the text is the same
+    until it is asked for."""
+
+    observation_space = gym.spaces.Text(1_000, charset="".join(map(chr, range(32, 127))))
+    action_space = gym.spaces.Text(20, charset="".join(map(chr, range(97, 123))))
+    numbers = staticmethod(lambda: random.SystemRandom().getrandbits(60))
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.number = 0
+        return "an urn", {}
+
+    def step(self, action):
+        if action == "draw":
+            self.number = self.numbers()
+        return {"draw": "drawn", "silent": "nothing"}.get(action, str(self.number)), 0.0, False, False, {}
+
+
+class SameUrn(Urn):
+    numbers = staticmethod(lambda: 7)
+
+
+def drawn(urn: type[gym.Env], count: int = 1) -> list[TextEnv]:
+    first = make(env=urn, success=1.0)
+    group = [first, *(first.spawn() for _ in range(count - 1))]
+    for member in group:
+        member.reset(seed=3)
+        member.step("\\boxed{draw}")
+    return group
+
+
+def test_no_value_crosses_in_a_group_whose_steps_look_alike():
+    group = drawn(Urn, 8)
+    seen = [member.step("\\boxed{tell}")[0] for member in group[::-1]][::-1]
+    assert len(set(seen)) == 8
+    for order in (group, group[::-1]):
+        assert {id(member): member.step("\\boxed{tell}")[0] for member in order} == dict(
+            zip(map(id, group), seen, strict=True)
+        )
+
+
+@pytest.mark.parametrize("way", ["fork", "restored", "pickled"])
+def test_a_second_instance_of_what_does_not_repeat_itself_says_so(way):
+    (env,) = drawn(Urn)
+    number = env.step("\\boxed{tell}")[0]
+    env.step("\\boxed{silent}")  # what the last text is does not tell that the numbers differ
+    other = {"fork": env.fork, "restored": env.spawn, "pickled": lambda: pickle.loads(pickle.dumps(env))}[way]()
+    if way == "restored":
+        other.set_state(env.get_state())
+    _, _, over, _, info = other.step("\\boxed{tell}")
+    assert (over, info["verdict"].status, info["verdict"].valid) == (True, "env_error", False)
+    assert "does not repeat itself" in info["verdict"].reason
+    assert env.step("\\boxed{tell}")[0] == number
+
+
+def test_a_second_instance_of_what_repeats_itself_goes_on():
+    (env,) = drawn(SameUrn)
+    assert env.fork().step("\\boxed{tell}")[0] == env.step("\\boxed{tell}")[0] == "7"

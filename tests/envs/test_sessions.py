@@ -26,7 +26,9 @@ from rlvr.envs import TextEnv
 from rlvr.envs.agentic import terminal
 from rlvr.envs.sandbox import SandboxUnavailable, shared
 from rlvr.envs.tools import MCP, Call, Kit, Tool, tool, write_call
+from rlvr.envs.tools.kits import Workspace
 from rlvr.envs.tools.sessions import Handle, Sessions
+from rlvr.envs.tools.tool import ToolFault
 from rlvr.envs.vector import VectorEnv
 
 # A worker process must be able to import it, so it cannot be part of this file, which pytest imports its own way.
@@ -509,3 +511,28 @@ def test_a_handle_names_one_session_once():
     assert copy.copy(handles[2]) is None
     del handles
     assert sorted(closed) == ["a", "c", "d"]
+
+
+@in_sandbox
+def test_an_interpreter_that_ends_between_calls_is_not_replaced_in_silence():
+    env = gym.make(SUMS, tools=["python"]).unwrapped
+    env.reset(seed=0)
+    leaves = "import os, threading; n = 1; threading.Timer(0.001, os._exit, [3]).start()"
+    env.step(call("python", code=leaves))
+    late = call("python", code="import time; time.sleep(2); print(f'n={n}')")
+    assert "the interpreter was ended" in env.step(late)[0]
+    assert "NameError" in env.step(call("python", code="print(n)"))[0]
+    assert env.fork().step(call("python", code="print(2)"))[4]["verdict"].valid
+    env.close()
+
+
+@in_sandbox
+def test_an_interpreter_that_was_closed_between_calls_is_a_fault_of_ours():
+    kit = Workspace("python")
+    session = kit.open()
+    (python,) = kit.tools
+    assert kit.run(session, python, {"code": "n = 1; print(n)"}, 10.0) == "1"
+    session[0].close()
+    with pytest.raises(ToolFault, match="what it held is lost"):
+        kit.run(session, python, {"code": "print(2)"}, 10.0)
+    kit.close(session)
