@@ -340,9 +340,9 @@ def drawn(urn: type[gym.Env], count: int = 1) -> list[TextEnv]:
 
 def test_no_value_crosses_in_a_group_whose_steps_look_alike():
     group = drawn(Urn, 8)
-    seen = [member.step("\\boxed{tell}")[0] for member in group[::-1]][::-1]
+    seen = [member.step("\\boxed{tell}")[0] for member in group]
     assert len(set(seen)) == 8
-    for order in (group, group[::-1]):
+    for order in (group, group[::-1], group[::-1]):
         assert {id(member): member.step("\\boxed{tell}")[0] for member in order} == dict(
             zip(map(id, group), seen, strict=True)
         )
