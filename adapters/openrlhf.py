@@ -140,14 +140,14 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
             TokenSession, spec, self._renderer, max_length, longest=max_length, use_system=self.use_system
         )
         try:
-            while not episode.over and episode.room > 0:
+            while not episode.done and episode.tokens_left > 0:
                 asked = deepcopy(sampling_params)  # the group shares one
-                asked.max_tokens = min(sampling_params.max_tokens or episode.room, episode.room)
+                asked.max_tokens = min(sampling_params.max_tokens or episode.tokens_left, episode.tokens_left)
                 output = await engine.generate(list(episode.prompt()), asked, multi_modal_data=None)
                 said = output.outputs[0]
                 ids, cut = list(said.token_ids), said.finish_reason == "length"
                 logprobs = [said.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
-                await asyncio.to_thread(episode.hear, ids, logprobs)
+                await asyncio.to_thread(episode.step_tokens, ids, logprobs)
         finally:
             await asyncio.to_thread(episode.session.close)
         if not episode.session.valid:

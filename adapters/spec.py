@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import math
 import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -17,8 +16,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.agents import Message
-from rlvr.agents.conversation import TEXT_ALONE, heard, require_text
+from rlvr.agents import Conversation, Episode, Message, Reply
+from rlvr.agents.active_episode import ActiveEpisode
+from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, require_text
+from rlvr.agents.env_calls import EnvCall
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
 from rlvr.envs.core.json_text import load_json, require_shallow
@@ -132,23 +133,20 @@ def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: b
     messages: list[Message] = []
     if use_system and info.get("system"):
         messages.append({"role": "system", "content": info["system"]})
-    messages.append(heard(observation, info))
+    messages.append(observation_to_message(observation, info))
     return messages
 
 
 class Session:
     """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
 
-    An environment that raises does not take the loop along: the episode ends with an ``env_error`` verdict, which is
-    not ``valid``. So it ends, too, with the first verdict of the environment that is not valid. Its reward is 0.0,
-    and whoever trains must leave it out.
+    It is the driver of `Rollout`, one step at a time. An environment that raises ends the episode with an ``env_error``
+    verdict, and so does the first verdict of the environment that is not valid. The reward is then 0.0, and a trainer
+    must leave the episode out.
 
     Attributes:
         messages: what begins the conversation; the adapter sends them to the policy.
-        reward: the return so far, the sum of the rewards of all turns.
-        verdict: the last verdict; None before the first step.
-        done, truncated: whether it is over, and whether it ran out of turns.
-        info: the last ``info`` of the environment.
+        turns: how many actions were played.
 
     Args:
         spec: the task, in any form that `TaskSpec.parse` reads.
@@ -169,22 +167,49 @@ class Session:
         images: bool = False,
     ) -> None:
         self.spec = TaskSpec.parse(spec)
-        self.reward = 0.0
         self.turns = 0
-        self.verdict: Verdict | None = None
-        self.done = self.truncated = False
-        self.info: dict[str, Any] = {}
-        self.messages: list[Message] = []
         self.env = env or self.spec.make(images)
-        try:
-            _, observation, self.info = self.spec.start(self.env)
-            self.messages = initial_messages(observation, self.info, use_system=use_system)
-        except CodeRefused:
-            raise
-        except Exception as error:
-            self._fail("reset", error)
+        episode = Episode(self.spec.env_id, "", self.spec.seed)
+        self._active = ActiveEpisode(self.env, episode, Conversation("", []), use_system)
+        outcome = EnvCall(0, self.env, lambda env: self.spec.start(env)[1:]).run()
+        if isinstance(outcome, CodeRefused):
+            raise outcome
+        self._active.begin(outcome)
+        self.messages: list[Message] = [*self.conversation.messages]
         if not images:
             require_text(self.messages, "this adapter")
+
+    @property
+    def conversation(self) -> Conversation:
+        """The messages so far, and the tokens where `step_reply` is given them."""
+        return self._active.conversation
+
+    @property
+    def info(self) -> dict[str, Any]:
+        """The last ``info`` of the environment."""
+        return self._active.info
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """The last verdict; None before the first step."""
+        episode = self._active.episode
+        return episode.verdict or next((turn.verdict for turn in reversed(episode.turns) if turn.verdict), None)
+
+    @property
+    def reward(self) -> float:
+        """The return so far, the sum of the rewards of all turns; 0.0 where the fault was not the policy's."""
+        return float(self._active.episode.reward) if self.valid else 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether the episode has ended."""
+        return self._active.episode.done
+
+    @property
+    def truncated(self) -> bool:
+        """Whether it ended before the task did."""
+        episode = self._active.episode
+        return episode.truncated or (episode.done and not (episode.terminated and episode.valid))
 
     @property
     def valid(self) -> bool:
@@ -192,38 +217,25 @@ class Session:
         return self.verdict is None or self.verdict.valid
 
     def step(self, text: str) -> Message | None:
-        """Play the policy's text, which holds no special tokens: the next message, or None when it is over.
+        """Play the policy's text, which holds no special tokens: the next message, or None when the episode has ended.
 
         Raises:
-            ValueError: it is over already.
+            ValueError: it had ended before.
         """
+        return self.step_reply(Reply(text))
+
+    def step_reply(self, reply: Reply) -> Message | None:
+        """`step` for a reply that may have tokens; they are appended to ``conversation.tokens``."""
         if self.done:
             raise ValueError(f"the episode of {self.spec.env_id} is over: begin another session")
         self.turns += 1
-        try:
-            observation, reward, terminated, truncated, self.info = self.env.step(text)
-            earned = float(reward)
-            if not math.isfinite(earned):
-                raise ValueError(f"the reward was {earned!r}")
-        except Exception as error:
-            self._fail("step", error)
+        if self._active.step(self._active.answer(reply).run()):
             return None
-        self.verdict = self.info.get("verdict") or self.verdict
-        if not self.valid:  # a fault in the middle ends the episode, whatever the environment would go on with
-            self.reward, self.done, self.truncated = 0.0, True, True
-            return None
-        self.reward += earned
-        self.done, self.truncated = bool(terminated or truncated), bool(truncated)
-        return None if self.done else heard(observation, self.info)
+        return self.conversation.messages[-1].copy()
 
     def close(self) -> None:
         """Let go of what the environment holds."""
         self.env.close()
-
-    def _fail(self, where: str, error: Exception) -> None:
-        reason = f"{where}: {type(error).__name__}: {error}"
-        self.verdict = Verdict(0.0, "env_error", reason=reason[:500])
-        self.reward, self.done, self.truncated = 0.0, True, True
 
 
 def turns_of(env: gym.Env[str, str], info: Mapping[str, Any]) -> int | None:

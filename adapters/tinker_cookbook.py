@@ -171,9 +171,9 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         episode, session = self._episode, self._episode.session
         before = session.reward
         if not session.done:
-            await _called(self.spec.env_id, partial(episode.hear, action))
-        seen = _shown([] if episode.over else episode.tokens.ids)
-        return types.StepResult(session.reward - before, episode.over, seen, self._stop, _facts(session))
+            await _called(self.spec.env_id, partial(episode.step_tokens, action))
+        seen = _shown([] if episode.done else episode.tokens.ids)
+        return types.StepResult(session.reward - before, episode.done, seen, self._stop, _facts(session))
 
 
 def _shown(ids: Sequence[int]) -> Any:

@@ -51,27 +51,27 @@ def rollout_function(
     renderers: dict[Any, Renderer] = {}
 
     def roll_out(prompts: list[Any], trainer: Any) -> dict[str, list[Any] | None]:
-        room, together = trainer.max_completion_length, _together(trainer)
+        token_budget, together = trainer.max_completion_length, _together(trainer)
         tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if tokenizer not in renderers:
             ends = getattr(trainer, "eos_token_ids", ())
             renderers[tokenizer] = Renderer(tokenizer, template_options=template_options, end_ids=ends)
         renderer = renderers[tokenizer]
         episodes = [
-            TokenSession(read_spec({"prompt": prompt}), renderer, room, use_system=use_system, instead=prompt)
+            TokenSession(read_spec({"prompt": prompt}), renderer, token_budget, use_system=use_system, instead=prompt)
             for prompt in prompts
         ]
         scored = True
-        while _anywhere(trainer, live := [e for e in episodes if not e.over], together):
+        while _anywhere(trainer, live := [e for e in episodes if not e.done], together):
             asked = episodes if together else live
-            longest = room if together else max(e.room for e in live)
-            with _at_most(trainer, min(max_turn_tokens or room, longest)):
+            longest = token_budget if together else max(e.tokens_left for e in live)
+            with _at_most(trainer, min(max_turn_tokens or token_budget, longest)):
                 # Private, and the one way that is the same for transformers, vLLM in process and its server.
                 ids, logprobs = trainer._generate_single_turn([e.prompt() for e in asked], None, {}, 1)
             scored = scored and logprobs is not None
-            for place, episode in enumerate(asked):
-                if not episode.over:
-                    episode.hear(ids[place], logprobs[place] if logprobs is not None else None)
+            for index, episode in enumerate(asked):
+                if not episode.done:
+                    episode.step_tokens(ids[index], logprobs[index] if logprobs is not None else None)
         for episode in episodes:
             episode.session.close()
         parts = [episode.parts() for episode in episodes]

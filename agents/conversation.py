@@ -1,19 +1,20 @@
 """What an agent is given and what it gives back: a conversation in, a reply out.
 
-A conversation carries its own token sequence, which only grows. An agent that samples tokens appends the
-rendering of the messages it has not seen yet (mask 0), then what it sampled (mask 1); nothing is ever encoded
-twice, so what was sampled is what is trained.
+A conversation carries its token sequence, which only grows. An agent that samples tokens reads it and returns, in its
+reply, the rendering of the new messages (mask 0) and what it sampled (mask 1); whoever drives the episode appends both.
+Nothing is ever encoded twice, so what was sampled is what is trained.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 import gymnasium as gym
 
-from rlvr.envs.core.deprecation import warn_renamed
+from rlvr.envs.core.deprecation import renamed_in_module, warn_renamed
 from rlvr.envs.core.images import text_of, url_of
 
 
@@ -28,8 +29,8 @@ class Message(TypedDict):
     images: NotRequired[list[str]]
 
 
-def heard(observation: Any, info: Mapping[str, Any]) -> Message:
-    """An observation as a message."""
+def observation_to_message(observation: Any, info: Mapping[str, Any]) -> Message:
+    """An observation as a chat message; its role is ``info["role"]``, or the user's."""
     message: Message = {"role": info.get("role", "user"), "content": text_of(observation)}
     if url := url_of(observation):
         message["images"] = [url]
@@ -52,9 +53,9 @@ def require_text(messages: Iterable[Message], who: str) -> None:
         raise ValueError(TEXT_ALONE.format(who))
 
 
-# stop: the policy ended its turn; length: the turn's token limit; context: no room was left to say anything;
-# pause: the completion is partial, and goes on in another call; error: there is no
-# reply, and it was not the policy's fault.
+# stop: the policy ended its turn. length: the turn's token limit. context: the sequence has reached its longest length
+# before the reply. pause: the completion is partial and is continued in another call. error: there is no reply, through
+# no fault of the policy.
 StopReason = Literal["stop", "length", "context", "pause", "error"]
 
 
@@ -100,6 +101,10 @@ class TokenSequence:
         """A copy of the tokens from ``start`` up to ``stop``."""
         return TokenSequence(self.ids[start:stop], self.mask[start:stop], self.logprobs[start:stop])
 
+    def copy(self) -> TokenSequence:
+        """A sequence of its own lists."""
+        return TokenSequence(self.ids[:], self.mask[:], self.logprobs[:])
+
     def unsampled(self) -> TokenSequence:
         """The old name of `without_loss`."""
         warn_renamed("TokenSequence.unsampled", "without_loss")
@@ -115,21 +120,43 @@ class TokenSequence:
         return sum(self.mask)
 
     def to_dict(self) -> dict[str, list[Any]]:
+        """Plain JSON types; ``TokenSequence(**record)`` reads it back."""
         return {"ids": self.ids, "mask": self.mask, "logprobs": self.logprobs}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An agent's reply: the assistant's text without special tokens, and why it stopped.
+
+    Attributes:
+        text: the action.
+        stop: see `StopReason`. A reply with the stop "error" says why in ``error``; its episode ends there, invalid.
+        tokens: how many tokens were sampled, as far as the agent knows.
+        context: ids of the messages that were new to the agent, up to where the assistant begins; they carry no loss.
+        completion: the tokens of the reply, with mask and log-probabilities; None for agents that deal in text alone.
+            With the stop "pause" it is the part that is there so far, and ``context`` is empty.
+    """
+
+    text: str
+    stop: StopReason = "stop"
+    tokens: int = 0
+    error: str = ""
+    context: Sequence[int] = ()
+    completion: TokenSequence | None = None
 
 
 @dataclass(slots=True)
 class Conversation:
-    """One episode as its agent sees it.
+    """One episode as its agent sees it; an agent reads it and changes nothing.
 
     Attributes:
         key: names the episode; sampling noise is drawn from (agent seed, key, position), so an episode does
             not depend on what else is in the batch.
-        messages: everything said so far; the last message is not the assistant's when the agent is asked.
+        messages: all messages so far; the last one is not the assistant's when the agent is asked.
         tokens: the append-only sequence; stays empty for agents that deal in text alone.
         rendered: how many of ``messages`` are in ``tokens`` already.
-        partial_completion: tokens of the next reply that are there already, with mask and log-probabilities: an agent
-            that samples tokens goes on from them, and they are part of the reply it returns.
+        partial_completion: the first tokens of the next reply, with mask and log-probabilities, where there are some
+            already: an agent that samples tokens continues from them, and returns them as part of its completion.
         env: the unwrapped environment, for the agents that ask it for its expert's or a random action; a
             policy never touches it. None when the episode runs elsewhere.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text; empty where there are none.
@@ -143,25 +170,41 @@ class Conversation:
     env: gym.Env[str, str] | None = None
     tools: str = ""
 
+    def append_reply(self, reply: Reply) -> None:
+        """Append an agent's reply: its message, and its tokens where it has any; of a paused one keep the tokens.
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """An agent's next words: the assistant's text without special tokens, and why it stopped.
-
-    A reply that could not be had (``stop="error"``) says why in ``error``; its episode ends there, invalid.
-    """
-
-    text: str
-    stop: StopReason = "stop"
-    tokens: int = 0  # how many tokens were sampled for it
-    error: str = ""
+        Raises:
+            ValueError: the agent has no reply (stop "context" or "error").
+        """
+        if reply.stop == "pause":
+            self.partial_completion = reply.completion or TokenSequence()
+            return
+        if reply.stop not in ("stop", "length"):
+            raise ValueError(f"the agent has no reply to {self.key!r}: {reply.error or 'the context is full'}")
+        if reply.completion is None and self.rendered > len(self.messages):
+            warn_renamed("appending to Conversation.tokens in an agent", "returning Reply(context=…, completion=…)")
+        self.messages.append({"role": "assistant", "content": reply.text})
+        if reply.completion is not None:
+            self.tokens.append_context(reply.context)
+            self.tokens.extend(reply.completion)
+            self.rendered = len(self.messages)
+            self.partial_completion = TokenSequence()
 
 
 class Agent(Protocol):
-    """Who acts. ``act`` answers a batch of conversations, in order, one reply each.
+    """Who acts. ``act`` answers a batch of conversations, in order, one reply each, and leaves them as they are."""
 
-    An agent that samples tokens appends to each conversation's ``tokens`` and, having done so, counts the
-    assistant's message it is about to return as rendered: ``rendered = len(messages) + 1``.
-    """
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """One reply to each conversation, in order."""
+        ...
 
-    def act(self, conversations: Sequence[Conversation]) -> list[Reply]: ...
+
+class ConcurrentAgent(Agent, Protocol):
+    """An agent that answers many conversations at once and each as soon as it can, such as an inference server."""
+
+    def submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
+        """One future reply to each conversation, in order. No conversation waits for another one's reply."""
+        ...
+
+
+__getattr__ = renamed_in_module(__name__, {"heard": "observation_to_message"}, globals())

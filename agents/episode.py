@@ -8,11 +8,11 @@ from typing import Any
 
 from rlvr.agents.conversation import Message, StopReason, TokenSequence
 from rlvr.envs import Verdict
-from rlvr.envs.core.deprecation import warn_renamed
+from rlvr.envs.core.deprecation import renamed_in_module, warn_renamed
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class RolloutRequest:
     """Which task to play, and as which member of which group.
 
     Attributes:
@@ -32,23 +32,23 @@ class Request:
     salt: str = ""
 
     def options(self) -> dict[str, Any]:
-        """What ``reset`` takes as ``options``."""
+        """The ``options`` of ``reset``."""
         given = {"index": self.index, "split": self.split, "level": self.level}
         return {name: value for name, value in given.items() if value is not None}
 
     def key(self, env_id: str) -> str:
-        """Names the episode; its sampling noise is drawn from this."""
+        """The name of the episode, from which its sampling noise is drawn."""
         parts = (env_id, self.split, self.level, self.seed, self.index, self.sample, self.salt)
         return "/".join(str(part) for part in parts)
 
 
 @dataclass(slots=True)
 class Turn:
-    """One observation, what the policy said to it, and what that earned.
+    """One observation, the policy's action, and its reward.
 
-    ``end`` is the length of the episode's tokens once the reply is in: token t belongs to the first turn with
-    end > t. 0 for agents that deal in text alone. ``image`` is what stood beside the observation, as a data URL of a
-    PNG; "" where nothing did.
+    ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
+    0 for agents that deal in text alone. ``image`` is the image beside the observation, as a data URL of a PNG; "" if
+    there is none.
     """
 
     observation: str
@@ -74,12 +74,13 @@ class Episode:
 
     Attributes:
         env_id, split, level, seed, index: the task.
-        tools: the JSON schemas of tools that the chat template was told, as one JSON text.
-        group, sample: which group it belongs to, and its place there.
-        tokens: ids, loss mask and log-probabilities [T]; empty for agents that deal in text alone.
-        verdict: the last word on the episode; not ``valid`` when the fault was ours.
+        tools: the JSON schemas of tools that the chat template describes, as one JSON text.
+        group, sample: which group it belongs to, and its index there.
+        tokens: ids, loss mask and log-probabilities [T]; empty for agents that deal in text alone, and until the
+            episode ends or is paused.
+        verdict: the final verdict; None before the end, and not ``valid`` when the fault was ours.
         final_observation: what the environment returned after the last action.
-        partial_completion: the completion in which the episode was paused, if it was; a rollout goes on with it.
+        partial_completion: the completion in which the episode was paused, if it was; a rollout continues from it.
     """
 
     env_id: str
@@ -102,7 +103,7 @@ class Episode:
 
     @property
     def done(self) -> bool:
-        """Whether it was played to its end."""
+        """Whether it has ended."""
         return self.verdict is not None
 
     @property
@@ -117,6 +118,7 @@ class Episode:
 
     @property
     def success(self) -> bool:
+        """Whether the task was solved, by its verdict."""
         return self.verdict is not None and self.verdict.success
 
     @property
@@ -147,6 +149,11 @@ class Episode:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
+        """The episode of a record that `to_dict` made, in this version or the one before.
+
+        Raises:
+            KeyError, TypeError, ValueError: the record is none of an episode.
+        """
         fields = {_RENAMED.get(name, name): value for name, value in record.items()}
         fields["turns"] = [Turn(**{**turn, "verdict": _verdict(turn["verdict"])}) for turn in record.get("turns", [])]
         for name in ("tokens", "partial_completion"):
@@ -178,3 +185,6 @@ def _plain(verdict: Verdict | None) -> dict[str, Any] | None:
 
 def _verdict(record: Mapping[str, Any] | None) -> Verdict | None:
     return None if record is None else Verdict.from_dict(record)
+
+
+__getattr__ = renamed_in_module(__name__, {"Request": "RolloutRequest"}, globals())

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr.agents.episode import Episode, Request
+from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.json_text import load_json
@@ -86,7 +86,7 @@ def wilson(successes: int, trials: int, z: float = 1.96) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
-def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples: int = 1) -> list[Request]:
+def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples: int = 1) -> list[RolloutRequest]:
     """``samples`` requests a task: every row of a table, or the first ``count`` (100) of a generated stream.
 
     Raises:
@@ -96,7 +96,7 @@ def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples
         raise ValueError(f"{count} episodes were asked for, and there are {size} tasks")
     count = count if count is not None else size if size is not None else 100
     return [
-        Request(seed=seed, index=index, group=index, sample=sample)
+        RolloutRequest(seed=seed, index=index, group=index, sample=sample)
         for index in range(count)
         for sample in range(samples)
     ]
@@ -104,7 +104,7 @@ def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples
 
 def evaluate(
     rollout: Rollout,
-    requests: Sequence[Request],
+    requests: Sequence[RolloutRequest],
     *,
     record: Path | None = None,
     on_episode: Callable[[Episode], None] | None = None,
@@ -164,7 +164,7 @@ def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
 
 
-def _check_same_task(episode: Episode, request: Request, rollout: Rollout, record: Path) -> None:
+def _check_same_task(episode: Episode, request: RolloutRequest, rollout: Rollout, record: Path) -> None:
     """A key leaves out what the environment itself was made with; an episode that never began tells nothing."""
     if not episode.turns:
         return

@@ -10,6 +10,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -95,10 +96,13 @@ class OpenAIAgent:
         """
         return self._calls.map(self._reply, conversations)
 
+    def submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
+        """`act` without waiting: a future reply to each conversation, so that each episode continues by itself."""
+        return self._calls.start(self._reply, conversations)
+
     async def act_async(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """`act` for an event loop. The limit of calls holds over all that are waited for at once."""
-        futures = self._calls.start(self._reply, conversations)
-        return await asyncio.gather(*map(asyncio.wrap_future, futures))
+        return await asyncio.gather(*map(asyncio.wrap_future, self.submit(conversations)))
 
     def body(self, conversation: Conversation) -> dict[str, Any]:
         """What is sent for the next reply of a conversation."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
@@ -43,6 +44,8 @@ def require_chat_template(tokenizer: PreTrainedTokenizerBase, name: str) -> None
 class Renderer:
     """Turns the messages of a conversation into token ids with a tokenizer's chat template, incrementally.
 
+    Many threads may share one: a tokenizer raises "Already borrowed" when two use it at once, so they take turns.
+
     What a message contains is data: the spelling of a special token in it (``<|im_end|>`` in a tool's output) is
     encoded as the plain characters, never as that token. Where a template has no system role, the system text
     goes before the first user message; where it has no tool role, a tool's output is a user message.
@@ -74,6 +77,7 @@ class Renderer:
     ) -> None:
         require_chat_template(tokenizer, tokenizer.name_or_path)
         self.tokenizer: Any = tokenizer
+        self._lock = threading.RLock()
         self.template_options = dict(template_options or {})
         spelled = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
         spelled |= {str(token) for token in tokenizer.all_special_tokens}
@@ -114,14 +118,16 @@ class Renderer:
                 "append the user's or tool's message before the agent acts again"
             )
         if not done:
-            return list(self._remembered(new, True, None, conversation.tools))
+            with self._lock:
+                return list(self._remembered(new, True, None, conversation.tools))
         if messages[done - 1]["role"] != "assistant":
             raise ValueError(
                 f"conversation {conversation.key!r} counts {done} messages as rendered, but the last of them is "
                 f"the {messages[done - 1]['role']}'s: rendering stops after the assistant's"
             )
         last = conversation.tokens.ids[-1] if conversation.tokens.ids else None
-        return list(self._remembered(new, False, last if last in self.end_ids else None))
+        with self._lock:
+            return list(self._remembered(new, False, last if last in self.end_ids else None))
 
     def render_demonstration(self, messages: Sequence[Message], tools: str = "") -> tuple[list[int], list[int]]:
         """A whole conversation as a policy would have sampled it: ids and loss mask, of one length T.
@@ -155,7 +161,8 @@ class Renderer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids`` without special tokens."""
-        text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        with self._lock:
+            text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text
 
     def _new_ids(self, new: tuple[Turn, ...], first: bool, ended: int | None, tools: str = "") -> tuple[int, ...]:

@@ -57,11 +57,15 @@ def choose_tokens(
         Tokens (B,) and their log-probabilities (B,), float32. These are of softmax(logits / temperature) over
         the whole vocabulary, which is what the learner computes: not renormalised to what ``top_k`` and
         ``top_p`` left, nor 0 when greedy.
+
+    Raises:
+        FloatingPointError: the logits of a sequence hold NaN or positive infinity.
     """
     logits = logits.float()
     if temperature != 1.0:
         logits = logits / temperature
     logprobs = logits.log_softmax(-1)
+    _require_numbers(logprobs)
     if greedy:
         tokens = logprobs.argmax(-1, keepdim=True)
     else:
@@ -73,6 +77,17 @@ def choose_tokens(
         target = torch.minimum(noise * total, below)
         tokens = torch.searchsorted(reached, target[:, None], right=True)
     return tokens[:, 0], logprobs.gather(1, tokens)[:, 0]
+
+
+def _require_numbers(logprobs: torch.Tensor) -> None:
+    # One NaN or +inf makes the whole row of a log-softmax NaN; -inf, a token that cannot come, does not.
+    broken = logprobs[:, 0].isnan()
+    if broken.any():
+        raise FloatingPointError(
+            f"the model's logits are NaN or infinite in {int(broken.sum())} of {len(broken)} sequences, so no token "
+            "can be sampled: its weights have diverged or its precision overflows; go back to an earlier checkpoint, "
+            "lower the learning rate, or use float32 or bfloat16"
+        )
 
 
 def truncate(probabilities: torch.Tensor, top_k: int | None, top_p: float) -> torch.Tensor:

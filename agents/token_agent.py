@@ -1,4 +1,4 @@
-"""What every policy that samples tokens has in common: limits, thinking budgets, partial replies, bookkeeping.
+"""What every policy that samples tokens has in common: limits, thinking budgets, partial completions.
 
 An engine adds one thing: given prompts as token ids, continuations with their log-probabilities.
 """
@@ -30,14 +30,13 @@ class TokenAgent(ABC):
         limit: the longest sequence that the model takes, in tokens; None where nothing says.
         max_new_tokens: the longest reply, in tokens, its end token included.
         seed: of the sampling noise.
-        max_length: the longest sequence of an episode, in tokens; by default ``limit``. A conversation without room
-            for one more token is answered with an empty reply whose stop is "context", and its tokens stay as they
-            were.
+        max_length: the longest sequence of an episode, in tokens; by default ``limit``. A conversation that cannot take
+            one more token is answered with an empty reply whose stop is "context".
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
         thinking_budget: ends a thought at its budget with a phrase, see `rlvr.agents.budget`; it counts toward
             ``max_length``, not toward ``max_new_tokens``.
-        segment: sampled tokens after which a reply that has not ended is put aside (stop "pause"), to be gone on with
-            in another call, perhaps by a newer policy: a partial rollout. Each token keeps the log-probability of the
+        segment: sampled tokens after which a reply that has not ended is paused (stop "pause"), to be continued in
+            another call, perhaps by a newer policy: a partial rollout. Each token keeps the log-probability under the
             policy that sampled it.
 
     Raises:
@@ -82,7 +81,7 @@ class TokenAgent(ABC):
         """
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
-        """One reply to each conversation, in order; see `rlvr.agents.conversation.Agent`.
+        """One reply to each conversation, in order, with its tokens.
 
         A `Conversation.partial_completion` is continued. With a thinking budget the reply is sampled up to it first;
         one that has not ended there gets the phrase, and ``max_new_tokens`` minus the budget to answer in.
@@ -90,16 +89,19 @@ class TokenAgent(ABC):
         Raises:
             ValueError: a conversation has no new message, or the chat template refuses it.
         """
-        drafts = [
-            Draft(c, self.renderer.render(c), c.partial_completion.piece(0, len(c.partial_completion)))
-            for c in conversations
-        ]
+        drafts = [self._draft(conversation) for conversation in conversations]
+        return self._finish(drafts)
+
+    def _draft(self, conversation: Conversation) -> Draft:
+        return Draft(conversation, self.renderer.render(conversation), conversation.partial_completion.copy())
+
+    def _finish(self, drafts: Sequence[Draft]) -> list[Reply]:
         if self.thinking_budget is not None:
             thoughts = [(draft, self._budget(draft)) for draft in drafts]
             self._extend(thoughts)
             for draft, budget in thoughts:
-                if not self._over(draft) and draft.reply.sampled >= budget:
-                    self._interrupt(draft)
+                if not self._done(draft) and draft.completion.sampled >= budget:
+                    self._force_budget(draft)
         longest = self.max_new_tokens if self.segment is None else self.segment
         self._extend(
             [(d, min(self.max_new_tokens, d.conversation.partial_completion.sampled + longest)) for d in drafts]
@@ -107,7 +109,7 @@ class TokenAgent(ABC):
         return [self._reply(draft) for draft in drafts]
 
     def _extend(self, drafts: Sequence[tuple[Draft, int]]) -> None:
-        """Sample on, each draft until it ends or its reply has as many sampled tokens as named beside it."""
+        """Sample more, each draft until it ends or its completion has as many sampled tokens as named beside it."""
         limits = [self._limit(draft, allowed) for draft, allowed in drafts]
         ready = [(draft, limit) for (draft, _), limit in zip(drafts, limits, strict=True) if limit]
         if not ready:
@@ -117,20 +119,20 @@ class TokenAgent(ABC):
             if isinstance(continuation, str):
                 draft.error = continuation or "the engine failed"
             else:
-                draft.reply.append_sampled(*continuation)
+                draft.completion.append_sampled(*continuation)
 
     def _limit(self, draft: Draft, allowed: int) -> int:
         """How many tokens may be sampled now."""
-        if self._over(draft):
+        if self._done(draft):
             return 0
-        room = allowed if self.max_length is None else self.max_length - draft.length
-        return max(0, min(allowed - draft.reply.sampled, room))
+        left = allowed if self.max_length is None else self.max_length - draft.length
+        return max(0, min(allowed - draft.completion.sampled, left))
 
     def _ended(self, draft: Draft) -> bool:
-        ids, mask = draft.reply.ids, draft.reply.mask
+        ids, mask = draft.completion.ids, draft.completion.mask
         return bool(ids) and bool(mask[-1]) and ids[-1] in self.renderer.end_ids
 
-    def _over(self, draft: Draft) -> bool:
+    def _done(self, draft: Draft) -> bool:
         return bool(draft.error) or self._ended(draft)
 
     def _budget(self, draft: Draft) -> int:
@@ -138,45 +140,42 @@ class TokenAgent(ABC):
         start = len(draft.conversation.tokens) + len(draft.context)
         return min(self.max_new_tokens, self.thinking_budget.budget(self.seed, draft.conversation.key, start))
 
-    def _interrupt(self, draft: Draft) -> None:
+    def _force_budget(self, draft: Draft) -> None:
         assert self.thinking_budget is not None  # for the type checker
-        room = self.max_length is None or draft.length + len(self._phrase) < self.max_length
-        if room and self.thinking_budget.applies(self.renderer.decode(draft.reply.ids)):
-            draft.reply.append_context(self._phrase)
+        fits = self.max_length is None or draft.length + len(self._phrase) < self.max_length
+        if fits and self.thinking_budget.applies(self.renderer.decode(draft.completion.ids)):
+            draft.completion.append_context(self._phrase)
 
     def _reply(self, draft: Draft) -> Reply:
-        conversation, reply = draft.conversation, draft.reply
+        completion = draft.completion
         if draft.error:
             return Reply("", "error", error=draft.error)
-        if not reply.sampled:
+        if not completion.sampled:
             return Reply("", "context")
         if self.segment is not None and self._limit(draft, self.max_new_tokens):
-            conversation.partial_completion = reply
-            return Reply("", "pause", reply.sampled)
-        conversation.tokens.append_context(draft.context)
-        conversation.tokens.extend(reply)
-        conversation.rendered = len(conversation.messages) + 1
-        conversation.partial_completion = TokenSequence()
+            return Reply("", "pause", completion.sampled, completion=completion)
         ended = self._ended(draft)
-        text = self.renderer.decode(reply.ids[:-1] if ended else reply.ids)
-        return Reply(text, "stop" if ended else "length", reply.sampled)
+        text = self.renderer.decode(completion.ids[:-1] if ended else completion.ids)
+        return Reply(text, "stop" if ended else "length", completion.sampled, "", draft.context, completion)
 
 
 @dataclass(slots=True)
 class Draft:
-    """A reply in the making: what is to be rendered before it, its tokens so far, and what went wrong, if anything."""
+    """A reply being made: the ids of the messages before it, its tokens so far, and why it failed, if it did."""
 
     conversation: Conversation
     context: list[int]
-    reply: TokenSequence
+    completion: TokenSequence
     error: str = ""
 
     @property
     def length(self) -> int:
-        return len(self.conversation.tokens) + len(self.context) + len(self.reply)
+        """Tokens of the whole sequence so far."""
+        return len(self.conversation.tokens) + len(self.context) + len(self.completion)
 
     def prompt(self) -> list[int]:
-        return self.conversation.tokens.ids + self.context + self.reply.ids
+        """All token ids so far."""
+        return self.conversation.tokens.ids + self.context + self.completion.ids
 
 
 def check_sampling(temperature: float, top_p: float, top_k: int | None) -> None:

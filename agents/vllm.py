@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from hashlib import blake2b
 from types import TracebackType
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.calls import Calls
+from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.rendering import require_chat_template
 from rlvr.agents.tiny import MISSING_EXTRA, TINY
 from rlvr.agents.token_agent import Continuation, Draft, TokenAgent, check_sampling
@@ -33,9 +35,11 @@ class Engine(Protocol):
 
     Attributes:
         limit: the longest sequence it takes, in tokens; None where it does not say.
+        concurrency: how many calls of `generate` it answers at once; 1 where all prompts should be in one call.
     """
 
     limit: int | None
+    concurrency: int
 
     def generate(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
@@ -71,6 +75,7 @@ class LocalEngine:
         self.llm = model
         self._params: Callable[..., Any] = SamplingParams
         self.limit: int | None = model.llm_engine.model_config.max_model_len
+        self.concurrency = 1
 
     def generate(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
@@ -114,6 +119,7 @@ class ServerEngine:
         root = endpoint.base_url.rstrip("/").removesuffix("/v1")
         self.endpoint = replace(endpoint, base_url=root)
         self._calls = Calls(concurrency)
+        self.concurrency = concurrency
         served = call(self.endpoint, "/v1/models").get("data")
         models = {entry.get("id"): entry for entry in served or [] if isinstance(entry, dict)}
         if endpoint.model not in models:
@@ -208,6 +214,8 @@ class VLLMAgent(TokenAgent):
             segment=segment,
         )
         self.engine = engine
+        concurrency = getattr(engine, "concurrency", 1)
+        self._calls = Calls(concurrency) if concurrency > 1 else None
         # Everything is said: a server fills in from the model's generation_config what is not.
         self._options: dict[str, Any] = {
             "temperature": 0.0 if greedy else temperature,
@@ -246,6 +254,19 @@ class VLLMAgent(TokenAgent):
         except BaseException:
             sampler.close()
             raise
+
+    @property
+    def submit(self) -> Callable[[Sequence[Conversation]], list[Future[Reply]]] | None:
+        """`act` without waiting, for an engine that answers many calls at once: a future reply to each conversation.
+
+        None for other engines, which want all conversations in one batch.
+        """
+        return None if self._calls is None else self._submit
+
+    def _submit(self, conversations: Sequence[Conversation]) -> list[Future[Reply]]:
+        assert self._calls is not None  # for the type checker
+        drafts = [self._draft(conversation) for conversation in conversations]
+        return self._calls.start(lambda draft: self._finish([draft])[0], drafts)
 
     def close(self) -> None:
         """Close the engine; a server goes on."""

@@ -242,10 +242,10 @@ for name in ("torch", "pandas", "pytest"):
 def test_every_environment_and_its_expert_run_on_the_light_core_alone():
     code = """
 import gymnasium as gym, rlvr
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, RolloutRequest, Rollout
 for env_id in rlvr.list_envs():
     try:
-        (episode,) = Rollout(env_id, ExpertAgent())([Request(seed=0)])
+        (episode,) = Rollout(env_id, ExpertAgent())([RolloutRequest(seed=0)])
     except ImportError as error:
         assert "rlvr[tools]" in str(error) or "rlvr[visual]" in str(error)
         print(env_id + " needs more")

@@ -167,14 +167,14 @@ def test_the_hooks_are_well_formed_and_need_no_network(tmp_path):
 # Plays the expert of each id; one that needs an extra says so, and where luck has a say any end will do.
 EXPERTS = """
 import sys, gymnasium, rlvr
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, RolloutRequest, Rollout
 for env_id in sys.argv[1:]:
     try:
         gymnasium.make(env_id)
     except ImportError as error:
         print(env_id, "rlvr[tools]" in str(error) or "rlvr[visual]" in str(error))
         continue
-    episodes = Rollout(env_id, ExpertAgent())([Request(seed=seed) for seed in range(3)])
+    episodes = Rollout(env_id, ExpertAgent())([RolloutRequest(seed=seed) for seed in range(3)])
     certain = gymnasium.make(env_id).unwrapped.task.always_solvable
     good = (e.success if certain else e.valid for e in episodes if "extra: pip install" not in e.verdict.reason)
     print(env_id, all(good))

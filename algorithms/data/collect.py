@@ -26,7 +26,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from rlvr.agents.episode import Episode, Request
+from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.estimators import gfpo_keep
@@ -59,7 +59,7 @@ class Collected:
 
 @dataclass(slots=True)
 class _Group:
-    request: Request
+    request: RolloutRequest
     episodes: list[Episode]
 
     @property
@@ -210,7 +210,7 @@ class Collector:
     def restore(self, state: dict[str, Any]) -> None:
         self.pool.restore(state["pool"])
         self.paused_groups = [
-            _Group(Request(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
+            _Group(RolloutRequest(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
             for group in state["paused_groups"]
         ]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from rlvr.agents.episode import Request
+from rlvr.agents.episode import RolloutRequest
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.envs.core.seeding import digest, stream
 from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
@@ -22,9 +22,9 @@ class TaskOrder:
         self.seed = digest(purpose, seed) % 2**32
         self._epoch, self._order = -1, list[int]()
 
-    def request(self, place: int, **member: Any) -> Request:
+    def request(self, place: int, **member: Any) -> RolloutRequest:
         if self.size is None:
-            return Request(seed=self.seed, index=place, **member)
+            return RolloutRequest(seed=self.seed, index=place, **member)
         if not self.size:
             raise ConfigError("the data set has no rows")
         epoch, place = divmod(place, self.size)
@@ -33,7 +33,7 @@ class TaskOrder:
             rng: random.Random = stream("task order", self.seed, epoch)
             rng.shuffle(self._order)
         member["salt"] += f", epoch {epoch}"  # a step may hold the end of one and the beginning of the next
-        return Request(seed=self.seed, index=self._order[place], **member)
+        return RolloutRequest(seed=self.seed, index=self._order[place], **member)
 
 
 class TaskPool:
@@ -60,7 +60,7 @@ class TaskPool:
         self.place = 0
         self.rates = PassRates()
 
-    def draw(self, **member: Any) -> Request:
+    def draw(self, **member: Any) -> RolloutRequest:
         """The next task, as a request for one member of its group."""
         if self.curriculum is not None:
             return self._chosen(self.curriculum, member)
@@ -71,14 +71,14 @@ class TaskPool:
                 return request
         return request  # every task is retired: better to go on with them than to stop
 
-    def _chosen(self, curriculum: Curriculum, member: dict[str, Any]) -> Request:
+    def _chosen(self, curriculum: Curriculum, member: dict[str, Any]) -> RolloutRequest:
         place, self.place = self.place, self.place + 1
         if self.order.size is None:
-            return Request(seed=self.order.seed, index=place, level=curriculum.draw(), **member)
+            return RolloutRequest(seed=self.order.seed, index=place, level=curriculum.draw(), **member)
         if isinstance(curriculum, RateSampler) and not curriculum.open:
             return self.order.request(place, **member)
         member["salt"] += f", draw {place}"
-        return Request(seed=self.order.seed, index=curriculum.draw(), **member)
+        return RolloutRequest(seed=self.order.seed, index=curriculum.draw(), **member)
 
     def level_at(self, place: int) -> int | None:
         """For demonstrations: the levels in turn, where a curriculum will draw them; None is the environment's own."""
@@ -86,13 +86,13 @@ class TaskPool:
             return None
         return 1 + place % self.level
 
-    def key(self, request: Request) -> int:
+    def key(self, request: RolloutRequest) -> int:
         """What a task is known by: its row, or its level."""
         if self.order.size is None:
             return request.level or self.level
         return request.index or 0
 
-    def record(self, request: Request, successes: list[bool]) -> None:
+    def record(self, request: RolloutRequest, successes: list[bool]) -> None:
         key, outcomes = self.key(request), [float(success) for success in successes]
         if self.curriculum is not None:
             self.curriculum.record(key, outcomes)

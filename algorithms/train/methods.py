@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.episode import Episode, Request
+from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.sampling import sequence_logprobs
 from rlvr.agents.transformers import TransformersAgent
@@ -118,11 +118,11 @@ class Imitation(_Stateless):
     """Supervised fine-tuning on the expert's demonstrations of the tasks that were played."""
 
     learner: Learner
-    demonstrate: Callable[[list[Request]], list[TokenSequence]]
+    demonstrate: Callable[[list[RolloutRequest]], list[TokenSequence]]
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
         requests = [
-            Request(e.seed, e.index, e.split, e.level, e.group, e.sample, "demonstration")
+            RolloutRequest(e.seed, e.index, e.split, e.level, e.group, e.sample, "demonstration")
             for e in collected.episodes
             if e.sample == 0
         ]
@@ -251,7 +251,7 @@ def build_method(
     player: TransformersAgent,
     env: Any,
     critic: Critic | None,
-    demonstrate: Callable[[list[Request]], list[TokenSequence]],
+    demonstrate: Callable[[list[RolloutRequest]], list[TokenSequence]],
 ) -> Method:
     """The method that a config's algorithm names.
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.episode import Episode, Request
+from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
@@ -150,7 +150,7 @@ class Trainer:
             segment=(sampling.segment or None) if training and "partial_rollouts" in self.config.filters() else None,
         )
 
-    def _demonstrations(self, requests: list[Request]) -> list[TokenSequence]:
+    def _demonstrations(self, requests: list[RolloutRequest]) -> list[TokenSequence]:
         return demonstrations(self._rollout(ExpertAgent(), self.config.env.split), self.renderer, requests)
 
     def _rollout(self, agent: Any, split: str) -> Rollout:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.episode import Request
+from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
@@ -41,7 +41,7 @@ def warm_start(
     learner: Learner,
     renderer: Renderer,
     rollout: Callable[[ExpertAgent], Rollout],
-    requests: Iterator[Request],
+    requests: Iterator[RolloutRequest],
     settings: WarmStartSection,
     on_step: Callable[[str, int, dict[str, float]], None],
 ) -> None:
@@ -71,7 +71,7 @@ def warm_start(
             done += 1
 
 
-def demonstrations(play: Rollout, renderer: Renderer, requests: list[Request]) -> list[TokenSequence]:
+def demonstrations(play: Rollout, renderer: Renderer, requests: list[RolloutRequest]) -> list[TokenSequence]:
     """Play the requests and render the episodes that succeeded, with the expert's words as what was sampled.
 
     Raises:

@@ -20,7 +20,7 @@ import pytest
 from rlvr.adapters import openenv as adapter
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.envs import Verdict
 from rlvr.envs.tools.calls import Call, write_call
 
@@ -411,7 +411,7 @@ def test_rollouts_over_many_sessions_at_once_and_a_server_that_goes_away():
 
     with serving(guessing()) as url:
         rollout = Rollout(REMOTE, Solver(), workers=8, batch_size=8, env_settings={"url": url, "to_text": "hint"})
-        episodes = rollout([Request(seed=seed) for seed in range(24)])
+        episodes = rollout([RolloutRequest(seed=seed) for seed in range(24)])
         assert all(episode.success for episode in episodes), [e.verdict for e in episodes if not e.success]
         env = gym.make(REMOTE, url=url, timeout=5)
         env.reset(seed=1)

@@ -13,7 +13,7 @@ from gymnasium.utils.env_checker import check_env
 
 from rlvr.adapters.policy_endpoint import ChatRequest, HarnessEnv, PolicyEndpoint
 from rlvr.adapters.testing import nothing_left
-from rlvr.agents import ConstantAgent, Request, Rollout
+from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
 from rlvr.envs import Verdict
 
 
@@ -270,7 +270,7 @@ def test_our_rollout_plays_a_harness():
             return made[-1]
 
         rollout = Rollout(make_env, ConstantAgent("6"), batch_size=3, workers=3)
-        episodes = rollout([Request(seed) for seed in (3, 4, 5)])
+        episodes = rollout([RolloutRequest(seed) for seed in (3, 4, 5)])
         assert [episode.reward for episode in episodes] == [0.0, 0.5, 0.5]
         assert [episode.system for episode in episodes] == ["Add."] * 3
         for env in made:

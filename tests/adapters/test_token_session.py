@@ -17,9 +17,9 @@ TOOLS = "{%- if tools -%}{{- '<|tool|>' + (tools | tojson) + '<|end|>' -}}{%- en
 def play(session: TokenSession, word: str) -> list[int]:
     """Says the same until it is over; how many tokens each reply kept."""
     tokenizer, kept = session.renderer.tokenizer, []
-    while not session.over and session.room > 0:
-        before = session.room
-        session.hear([*tokenizer.encode(word), tokenizer.eos_token_id])
+    while not session.done and session.tokens_left > 0:
+        before = session.tokens_left
+        session.step_tokens([*tokenizer.encode(word), tokenizer.eos_token_id])
         kept.append(min(before, len(tokenizer.encode(word)) + 1))
     return kept
 
@@ -29,13 +29,13 @@ def test_the_whole_conversation_may_have_a_bound():
     free = TokenSession(spec, renderer, 1000)
     assert len(play(free, "maybe")) == 3
     bound = TokenSession(spec, renderer, 1000, longest=free.start + 10)
-    assert bound.room == 10
+    assert bound.tokens_left == 10
     assert play(bound, "maybe") == [6]  # no room for what the environment says next
     assert len(bound.tokens) == free.start + 6
     assert bound.tokens.ids == free.tokens.ids[: free.start + 6]
-    assert TokenSession(spec, renderer, 7, longest=free.start + 10).room == 7
-    assert TokenSession(spec, renderer, 7, longest=free.start).room == 0
-    assert TokenSession(spec, renderer, 7, longest=3).room < 0
+    assert TokenSession(spec, renderer, 7, longest=free.start + 10).tokens_left == 7
+    assert TokenSession(spec, renderer, 7, longest=free.start).tokens_left == 0
+    assert TokenSession(spec, renderer, 7, longest=3).tokens_left < 0
 
 
 def test_the_template_is_told_of_the_environments_tools(monkeypatch):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import threading
 
 import pytest
 
 from rlvr.agents.budget import PHRASES, ThinkingBudget
 from rlvr.agents.continuation import branch_points, continue_from
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence
-from rlvr.agents.episode import Episode, Request
+from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ConstantAgent
 from rlvr.agents.tiny import tiny_policy
@@ -26,15 +27,23 @@ def ask(text: str = "What is 1+1?", key: str = "k") -> Conversation:
     return Conversation(key, [{"role": "user", "content": text}])
 
 
+def act(policy, conversation: Conversation) -> Reply:
+    """The agent's reply, appended to its conversation as the rollout does."""
+    (reply,) = policy.act([conversation])
+    conversation.append_reply(reply)
+    return reply
+
+
 def test_a_reply_that_goes_on_is_the_reply_that_never_stopped():
     whole = ask()
-    reply = agent().act([whole])[0]
+    reply = act(agent(), whole)
     assert len(whole.tokens) > 8
     prompt = len(whole.tokens) - reply.tokens
     for said in range(reply.tokens):
         resumed = ask()
         resumed.partial_completion = whole.tokens.piece(prompt, prompt + said)
-        assert agent().act([resumed])[0] == reply
+        again = act(agent(), resumed)
+        assert (again.text, again.stop, again.tokens) == (reply.text, reply.stop, reply.tokens)
         assert (resumed.tokens.ids, resumed.tokens.mask) == (whole.tokens.ids, whole.tokens.mask)
         assert resumed.tokens.logprobs == pytest.approx(whole.tokens.logprobs, abs=1e-5)
         assert resumed.partial_completion == TokenSequence()
@@ -42,7 +51,7 @@ def test_a_reply_that_goes_on_is_the_reply_that_never_stopped():
 
 def test_the_phrase_is_said_at_the_budget_and_is_not_trained_on():
     interrupted = ask()
-    reply = agent(thinking_budget=ThinkingBudget("\n\\boxed{", 5, 5)).act([interrupted])[0]
+    reply = act(agent(thinking_budget=ThinkingBudget("\n\\boxed{", 5, 5)), interrupted)
     assert "\n\\boxed{" in reply.text
     ids, mask = interrupted.tokens.ids, interrupted.tokens.mask
     phrase = TOKENIZER.encode("\n\\boxed{", add_special_tokens=False)
@@ -53,7 +62,7 @@ def test_the_phrase_is_said_at_the_budget_and_is_not_trained_on():
     assert 0 < sum(mask[begin + 5 :]) <= 12 - 5
     assert reply.tokens == sum(mask)
     free = ask()
-    agent().act([free])
+    act(agent(), free)
     assert free.tokens.ids[: begin + 5] == ids[: begin + 5]  # the thought itself is the one that would have been
 
 
@@ -68,7 +77,7 @@ def test_a_reply_that_ended_or_closed_its_thought_is_not_interrupted():
 def test_no_phrase_without_room_for_it_and_an_answer():
     conversation = ask()
     length = len(agent().renderer.render(conversation)) + 7
-    agent(max_length=length, thinking_budget=ThinkingBudget("qwen3", 5, 5)).act([conversation])
+    act(agent(max_length=length, thinking_budget=ThinkingBudget("qwen3", 5, 5)), conversation)
     assert len(conversation.tokens) <= length
     assert 0 not in conversation.tokens.mask[-7:]
 
@@ -99,16 +108,16 @@ class Spy:
             self.seen.append([m["content"] for m in conversation.messages])
             turn = sum(m["role"] == "assistant" for m in conversation.messages)
             ids = [*TOKENIZER.encode(self.says[turn], add_special_tokens=False), TOKENIZER.eos_token_id]
-            conversation.tokens.append_context(own.renderer.render(conversation))
-            conversation.tokens.append_sampled(ids, [-1.0] * len(ids))
-            conversation.rendered = len(conversation.messages) + 1
-            replies.append(Reply(self.says[turn], "stop", len(ids)))
+            completion = TokenSequence()
+            completion.append_sampled(ids, [-1.0] * len(ids))
+            context = own.renderer.render(conversation)
+            replies.append(Reply(self.says[turn], "stop", len(ids), "", context, completion))
         return replies
 
 
 def episode():
     rollout = Rollout("rlvr/Calculator-v0", Spy(["<tool>2+3</tool>", "\\boxed{5}"]), use_system=False)
-    return rollout, rollout([Request(seed=3, index=7)])[0]
+    return rollout, rollout([RolloutRequest(seed=3, index=7)])[0]
 
 
 def test_turns_know_where_their_tokens_end():
@@ -120,7 +129,7 @@ def test_turns_know_where_their_tokens_end():
 
 @pytest.mark.parametrize("segment", [1, 3, 5])
 def test_episodes_put_aside_in_a_reply_end_as_if_they_had_not_been(segment: int):
-    requests = [Request(seed=3, index=i) for i in range(4)]
+    requests = [RolloutRequest(seed=3, index=i) for i in range(4)]
     whole = Rollout("rlvr/GuessNumber-v0", agent(), use_system=False)(requests)
     rollout = Rollout("rlvr/GuessNumber-v0", agent(segment=segment), use_system=False)
     episodes, rounds = rollout(requests), 1
@@ -146,7 +155,7 @@ def test_segments_and_thinking_budgets_do_not_go_together():
 
 def test_an_environment_that_answers_differently_cannot_be_gone_on_with():
     rollout = Rollout("rlvr/GuessNumber-v0", agent(segment=2), use_system=False)
-    (episode,) = rollout([Request(seed=3, index=0)])
+    (episode,) = rollout([RolloutRequest(seed=3, index=0)])
     assert not episode.done
     episode.turns[0].observation = "something else"
     (episode,) = rollout([episode])
@@ -172,6 +181,48 @@ def test_branches_stand_where_the_episode_stood():
     assert second.action == "\\boxed{5}"
 
 
+class Pauses:
+    """Pauses once in each reply."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def act(self, conversations):
+        half = TokenSequence([1], [1], [-1.0])
+        begun = [len(conversation.partial_completion) for conversation in conversations]
+        return [Reply(self.text) if any(n) else Reply("", "pause", completion=half) for n in zip(begun, strict=True)]
+
+
+def test_what_the_environment_cannot_answer_is_not_the_policys_fault():
+    rollout, played = episode()
+    position = next(i for i, sampled in enumerate(played.tokens.mask) if sampled)
+    branch = branch_points(rollout.env.unwrapped, played, [position])[0]
+    hanging, broken, fine = (branch.start(key) for key in "abc")
+    let_go = threading.Event()
+    hanging.env.step = lambda action: let_go.wait(60)
+    broken.env.step = lambda action: 1 / 0
+    try:
+        assert continue_from(ConstantAgent("no idea"), [hanging, broken, fine], timeout=2.0) == [None, None, 0.0]
+    finally:
+        let_go.set()
+
+
+def test_nobody_shares_a_list_with_the_episode():
+    seen = []
+
+    class Keeps(Spy):
+        def act(self, conversations):
+            seen.extend(conversations)
+            return super().act(conversations)
+
+    rollout = Rollout("rlvr/Calculator-v0", Keeps(["<tool>2+3</tool>", "\\boxed{5}"]), use_system=False)
+    (played,) = rollout([RolloutRequest(seed=3, index=7)])
+    before = played.tokens.copy()
+    seen[-1].tokens.append_context([1, 2, 3])
+    assert played.tokens == before
+    assert len(before) > 10
+
+
 def test_the_last_state_of_the_expert_is_worth_what_the_expert_earns():
     rollout, played = episode()
     start = played.turns[0].end
@@ -188,4 +239,5 @@ def test_the_last_state_of_the_expert_is_worth_what_the_expert_earns():
 
     assert continue_from(Says(right), [branch.start("a"), branch.start("b")], batch_size=1) == [1.0, 1.0]
     assert continue_from(ConstantAgent("no idea"), [branch.start("a")]) == [0.0]
+    assert continue_from(Pauses(right), [branch.start("a"), branch.start("b")]) == [1.0, 1.0]
     assert branch.env.solve() == right  # the branch itself was never stepped

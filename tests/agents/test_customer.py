@@ -15,7 +15,7 @@ from gymnasium.utils.env_checker import check_env
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.agents.speaker import speaker
+from rlvr.agents.chat_function import as_chat_function
 from rlvr.agents.tiny import tiny_policy
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.envs import TextEnv
@@ -222,12 +222,12 @@ def test_an_agent_speaks():
     """A real policy, if one that has learned nothing."""
     model, tokenizer = tiny_policy(hidden=16, layers=1)
     agent = TransformersAgent(model, tokenizer, max_new_tokens=8, max_length=4_096)
-    env = desk(ModelCustomer(speaker(agent), seconds=60))
+    env = desk(ModelCustomer(as_chat_function(agent), seconds=60))
     env.reset(seed=0)
     heard, _, _, _, info = env.step("Who are you?")
     if info["verdict"].valid:
         assert heard.startswith("Customer: ")
-        assert desk(speaker(agent)).reset(seed=0)[0] == env.reset(seed=0)[0]
+        assert desk(as_chat_function(agent)).reset(seed=0)[0] == env.reset(seed=0)[0]
     else:
         assert "no text" in info["verdict"].reason
 
@@ -236,7 +236,7 @@ def test_an_agent_without_a_reply_is_a_fault():
     model, tokenizer = tiny_policy(hidden=16, layers=1)
     agent = TransformersAgent(model, tokenizer, max_new_tokens=8, max_length=16)
     with pytest.raises(RuntimeError, match="too long"):
-        speaker(agent)(conversation("I want it.", ["My name is Ada."], (), "Who are you?"))
+        as_chat_function(agent)(conversation("I want it.", ["My name is Ada."], (), "Who are you?"))
 
 
 def test_it_is_an_environment_like_any_other(server: Any):

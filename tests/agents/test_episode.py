@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.agents import Episode, ExpertAgent, Request, Rollout, TokenSequence, Turn
+from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequence, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import INVALID, STATUSES
 
@@ -94,7 +94,7 @@ def test_a_verdict_comes_back_from_json_equal(verdict):
 
 
 def test_a_played_episode_comes_back_equal():
-    for episode in Rollout("rlvr/Calculator-v0", ExpertAgent())([Request(seed=0, index=i) for i in range(5)]):
+    for episode in Rollout("rlvr/Calculator-v0", ExpertAgent())([RolloutRequest(seed=0, index=i) for i in range(5)]):
         assert Episode.from_dict(json.loads(json.dumps(episode.to_dict()))) == episode
 
 
@@ -131,12 +131,12 @@ def test_tokens_without_their_log_probabilities_are_refused():
 
 def test_a_request_names_its_episode_by_all_that_makes_it_another():
     base = {"seed": 1, "index": 2, "split": "test", "level": 3, "sample": 4, "salt": "step 5"}
-    keys = {Request(**base | change).key("id") for change in [{}, *({name: 9} for name in base)]}
+    keys = {RolloutRequest(**base | change).key("id") for change in [{}, *({name: 9} for name in base)]}
     assert len(keys) == len(base) + 1
-    assert Request(**base).key("other") not in keys
-    assert Request(**base, group=7).key("id") in keys, "which group it is in changes nothing about the episode"
-    assert Request(seed=0).options() == {}
-    assert Request(seed=0, index=0, split="test").options() == {"index": 0, "split": "test"}
+    assert RolloutRequest(**base).key("other") not in keys
+    assert RolloutRequest(**base, group=7).key("id") in keys, "which group it is in changes nothing about the episode"
+    assert RolloutRequest(seed=0).options() == {}
+    assert RolloutRequest(seed=0, index=0, split="test").options() == {"index": 0, "split": "test"}
 
 
 @pytest.mark.parametrize(

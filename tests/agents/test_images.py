@@ -12,8 +12,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlvr.agents import Conversation, ExpertAgent, Request, Rollout
-from rlvr.agents.conversation import heard
+from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
+from rlvr.agents.conversation import observation_to_message
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import evaluate, read_episodes
 from rlvr.agents.openai import OpenAIAgent
@@ -78,7 +78,7 @@ def test_an_endpoint_is_sent_every_image_of_the_episode_beside_its_words(seer):
         observation, _, terminated, truncated, _ = env.step(actions[-1])
         over = terminated or truncated
     seer.lines = [*actions]
-    (episode,) = Rollout(WORLD, agent(seer))([Request(seed=0, index=0)])
+    (episode,) = Rollout(WORLD, agent(seer))([RolloutRequest(seed=0, index=0)])
     assert episode.success
     assert len(seer.seen) == len(actions)
     last = seer.seen[-1]["messages"]
@@ -93,7 +93,7 @@ def test_an_endpoint_is_sent_every_image_of_the_episode_beside_its_words(seer):
 def test_what_a_tool_shows_follows_its_text_as_the_users(seer):
     seer.lines = [write_call(Call("calculator", {"expression": "6 * 7"}), "hermes"), "\\boxed{1}"]
     tools = {"tools": ["calculator"], "tools_in": "template"}
-    Rollout(CLOCKS, agent(seer), env_settings={"tools": tools})([Request(seed=0)])
+    Rollout(CLOCKS, agent(seer), env_settings={"tools": tools})([RolloutRequest(seed=0)])
     told, image = seer.seen[1]["messages"][-2:]
     assert (told["role"], told["content"]) == ("tool", "42")
     assert image["role"] == "user"
@@ -101,7 +101,7 @@ def test_what_a_tool_shows_follows_its_text_as_the_users(seer):
 
 
 def test_texts_are_sent_as_before(seer):
-    conversation = Conversation("k", [heard("Seven?", {"role": "user"})])
+    conversation = Conversation("k", [observation_to_message("Seven?", {"role": "user"})])
     assert conversation.messages == [{"role": "user", "content": "Seven?"}]
     assert agent(seer).body(conversation)["messages"] == [{"role": "user", "content": "Seven?"}]
 
@@ -109,7 +109,7 @@ def test_texts_are_sent_as_before(seer):
 def test_episodes_keep_their_images_in_files(tmp_path):
     path = tmp_path / "episodes.jsonl"
     rollout = Rollout(WORLD, ExpertAgent())
-    assert evaluate(rollout, [Request(seed=1, index=0)], record=path).success == 1.0
+    assert evaluate(rollout, [RolloutRequest(seed=1, index=0)], record=path).success == 1.0
     (episode,) = read_episodes(path)
     first = gym.make(WORLD).reset(seed=1, options={"index": 0})[0]
     assert (read_data_url(episode.turns[0].image) == first["image"]).all()
@@ -118,7 +118,7 @@ def test_episodes_keep_their_images_in_files(tmp_path):
 
 
 def test_episodes_of_texts_look_as_before():
-    (episode,) = Rollout("rlvr/Countdown-v0", ExpertAgent())([Request(seed=0)])
+    (episode,) = Rollout("rlvr/Countdown-v0", ExpertAgent())([RolloutRequest(seed=0)])
     assert all("image" not in turn for turn in episode.to_dict()["turns"])
     assert "images" not in episode.messages()[0]
 
@@ -142,7 +142,7 @@ def test_training_and_warm_starts_refuse_with_the_same_sentence(tmp_path, capsys
 def test_a_person_is_given_the_image_as_a_file():
     said: list[str] = []
     person = HumanAgent(ask=lambda prompt: "\\boxed{3:00}", show=lambda role, text: said.append(text))
-    Rollout(CLOCKS, person)([Request(seed=0)])
+    Rollout(CLOCKS, person)([RolloutRequest(seed=0)])
     (line,) = [text for text in said if text.startswith("[an image: ")]
     with open(line.removeprefix("[an image: ").removesuffix("]"), "rb") as file:
         assert read_png(file.read()).shape == (336, 336, 3)

@@ -15,7 +15,7 @@ from typing import Any
 import gymnasium as gym
 import pytest
 
-from rlvr.agents import Conversation, ExpertAgent, Request, Rollout
+from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.openai import OpenAIAgent
 from rlvr.cli import main
 from rlvr.envs.rewards.endpoint import Endpoint, seconds_to_wait
@@ -356,7 +356,7 @@ def test_sixty_four_calls_at_once_with_every_fault(server: Server) -> None:
 
 def test_a_failed_call_is_an_invalid_episode_and_never_a_zero(server: Server) -> None:
     rollout = Rollout(CALCULATOR, agent(server, "broken", retries=0))
-    episodes = rollout([Request(seed=0, index=index) for index in range(3)])
+    episodes = rollout([RolloutRequest(seed=0, index=index) for index in range(3)])
     for episode in episodes:
         assert episode.verdict is not None
         assert (episode.verdict.status, episode.valid) == ("env_error", False)
@@ -375,7 +375,7 @@ class Mixed:
 
 def test_the_other_episodes_go_on(server: Server) -> None:
     rollout = Rollout(CALCULATOR, Mixed(agent(server, "reset", retries=0)))
-    episodes = rollout([Request(seed=0, index=index) for index in range(3)])
+    episodes = rollout([RolloutRequest(seed=0, index=index) for index in range(3)])
     assert [episode.valid for episode in episodes] == [True, False, True]
     assert [episode.success for episode in episodes] == [True, False, True]
 
@@ -396,7 +396,7 @@ def test_tools_go_out_as_schemas_and_calls_come_back_as_text(server: Server) -> 
 
     server.script = script
     rollout = Rollout(env_id, agent(server, "tools"), env_settings={"tools_in": "template"})
-    [episode] = rollout([Request(seed=3)])
+    [episode] = rollout([RolloutRequest(seed=3)])
     assert episode.success, episode.verdict
     bodies = [seen["body"] for seen in server.seen]
     assert all(body["tools"][0]["type"] == "function" for body in bodies)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
+from functools import partial
 
 import gymnasium as gym
 import pytest
 
-from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent, Reply, Request, Rollout
+from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent, Reply, Rollout, RolloutRequest
 from rlvr.agents.episode import Episode
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.core.spaces import Text
@@ -19,8 +23,8 @@ from rlvr.envs.core.verdict import correct, wrong
 GUESS = "rlvr/GuessNumber-v0"
 
 
-def requests(count: int, **task) -> list[Request]:
-    return [Request(seed=0, index=index, group=index, **task) for index in range(count)]
+def requests(count: int, **task) -> list[RolloutRequest]:
+    return [RolloutRequest(seed=0, index=index, group=index, **task) for index in range(count)]
 
 
 def plain(episodes: list[Episode]) -> list[dict]:
@@ -98,7 +102,8 @@ class Trouble(TextEnv):
 @pytest.mark.parametrize("workers", [0, 4])
 def test_episodes_come_in_the_order_asked_for_whatever_the_batch_and_the_threads(batch_size, workers):
     asked = [
-        Request(seed=seed, index=index, group=group) for group, (seed, index) in enumerate([(5, 2), (1, 0), (5, 9)] * 7)
+        RolloutRequest(seed=seed, index=index, group=group)
+        for group, (seed, index) in enumerate([(5, 2), (1, 0), (5, 9)] * 7)
     ]
     reference = plain(Rollout(GUESS, RandomAgent(3), batch_size=1)(asked))
     episodes = Rollout(GUESS, RandomAgent(3), batch_size=batch_size, workers=workers)(asked)
@@ -109,7 +114,7 @@ def test_episodes_come_in_the_order_asked_for_whatever_the_batch_and_the_threads
 
 
 def test_a_group_plays_one_task_and_its_members_differ():
-    asked = [Request(seed=1, index=i // 4, group=i // 4, sample=i % 4) for i in range(24)]
+    asked = [RolloutRequest(seed=1, index=i // 4, group=i // 4, sample=i % 4) for i in range(24)]
     episodes = Rollout(GUESS, RandomAgent())(asked)
     secrets = {}
     for episode in episodes:
@@ -161,7 +166,7 @@ def test_a_rollout_can_be_used_again_and_left_in_the_middle():
 
 
 def test_an_episode_holds_the_whole_conversation():
-    (episode,) = Rollout("rlvr/Calculator-v0", ExpertAgent())([Request(seed=3, split="test", level=2)])
+    (episode,) = Rollout("rlvr/Calculator-v0", ExpertAgent())([RolloutRequest(seed=3, split="test", level=2)])
     assert [turn.role for turn in episode.turns] == ["user", "tool"]
     assert [message["role"] for message in episode.messages()] == ["system", "user", "assistant", "tool", "assistant"]
     assert episode.turns[0].action == f"<tool>{episode.turns[0].observation[8:-1]}</tool>"
@@ -322,6 +327,246 @@ def test_nobody_waits_for_the_slowest():
         if len(ended) == 5:
             others.set()
     assert ended[-1] == 0
+
+
+# environments that do not answer
+
+
+class Hangs(TextEnv):
+    """GuessNumber that, in the task of index 3, waits in one place until it is let go."""
+
+    def __init__(self, where: str, let_go: threading.Event, closed: list[TextEnv]) -> None:
+        super().__init__("rlvr.envs.games.guess_number:GuessNumber")
+        self.where, self.let_go, self.closed, self.bad = where, let_go, closed, False
+
+    def hang(self, where: str) -> None:
+        if self.bad and where == self.where and not self.let_go.wait(60):
+            raise AssertionError("nobody gave up waiting for the environment")
+
+    def reset(self, *, seed=None, options=None):
+        result = super().reset(seed=seed, options=options)
+        self.bad = result[1]["index"] == 3
+        self.hang("reset")
+        return result
+
+    def step(self, action):
+        self.hang("step")
+        if self.bad and self.where == "close":
+            raise RuntimeError("broken")
+        return super().step(action)
+
+    def close(self):
+        self.closed.append(self)
+        self.hang("close")
+
+
+@pytest.fixture
+def let_go():
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize("where", ["reset", "step"])
+def test_an_environment_that_hangs_ends_its_own_episode_and_not_the_run(where, workers, let_go, monkeypatch):
+    monkeypatch.setattr("rlvr.agents.env_calls.START_SECONDS", 3.0)
+    closed = []
+    good = plain(Rollout(partial(Hangs, "", let_go, closed), RandomAgent(1), batch_size=8)(requests(8)))
+    make = partial(Hangs, where, let_go, closed)
+    episodes = Rollout(make, RandomAgent(1), batch_size=8, workers=workers, timeout=3.0)(requests(8))
+    late = episodes.pop(3)
+    good.pop(3)
+    assert plain(episodes) == good
+    assert (late.verdict.status, late.valid, late.reward) == ("timeout", False, 0.0)
+    assert late.verdict.reason == f"{where}: no answer within 3 s"
+    before = late.to_dict()
+    let_go.set()
+    wait_until(lambda: len(closed) == 1)  # it answered after all, and is let go of
+    assert late.to_dict() == before
+
+
+def wait_until(condition) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.01)
+
+
+def test_several_environments_that_hang_at_once_leave_the_rest_to_new_threads(let_go):
+    class AllHang(Hangs):
+        def reset(self, *, seed=None, options=None):
+            result = super().reset(seed=seed, options=options)
+            self.bad = result[1]["index"] < 4
+            return result
+
+    make = partial(AllHang, "step", let_go, [])
+    for workers in (0, 2):
+        episodes = Rollout(make, ExpertAgent(), batch_size=10, workers=workers, timeout=1.5)(requests(10))
+        assert [episode.verdict.status for episode in episodes] == ["timeout"] * 4 + ["correct"] * 6
+
+
+def test_making_an_environment_has_a_limit_of_its_own(let_go, monkeypatch):
+    monkeypatch.setattr("rlvr.agents.env_calls.START_SECONDS", 3.0)
+    made = []
+
+    def make():
+        made.append(None)
+        if len(made) == 2:
+            let_go.wait(60)
+        return TextEnv("rlvr.envs.games.guess_number:GuessNumber")
+
+    episodes = Rollout(make, ExpertAgent(), batch_size=2, timeout=2.0)(requests(4))
+    assert sorted(episode.verdict.status for episode in episodes) == ["correct"] * 3 + ["timeout"]
+    assert [e.verdict.reason for e in episodes if not e.valid] == ["reset: no answer within 3 s"]
+
+
+def test_an_environment_that_hangs_while_it_is_closed_does_not_hang_the_run(let_go, monkeypatch):
+    monkeypatch.setattr("rlvr.agents.env_calls.CLOSE_SECONDS", 0.5)
+    closed = []
+    episodes = Rollout(partial(Hangs, "close", let_go, closed), ExpertAgent())(requests(5))
+    assert [episode.verdict.status for episode in episodes].count("env_error") == 1
+    assert len(closed) == 1
+
+
+def test_without_a_limit_environments_are_stepped_in_the_callers_thread():
+    threads = set()
+
+    class Seen(TextEnv):
+        def step(self, action):
+            threads.add(threading.current_thread())
+            return super().step(action)
+
+    def make():
+        return Seen("rlvr.envs.games.guess_number:GuessNumber")
+
+    assert plain(Rollout(make, RandomAgent(), timeout=None)(requests(6))) == plain(
+        Rollout(make, RandomAgent(), timeout=60)(requests(6))
+    )
+    assert threading.current_thread() in threads
+    assert len(threads) == 2
+
+
+def test_the_threads_end_with_the_rollout():
+    def ours():
+        return [thread for thread in threading.enumerate() if thread.name == "rlvr-env"]
+
+    before = ours()
+    rollout = Rollout(GUESS, RandomAgent(), workers=4)
+    rollout(requests(8))
+    stream = rollout.stream(requests(8))
+    next(stream)
+    stream.close()
+    wait_until(lambda: set(ours()) <= set(before))
+
+
+@pytest.mark.parametrize("timeout", [0, -1.0, float("inf"), float("nan")])
+def test_a_limit_that_is_none_is_refused(timeout):
+    with pytest.raises(ValueError, match="timeout must be a positive number of seconds"):
+        Rollout(GUESS, ExpertAgent(), timeout=timeout)
+
+
+def test_a_context_of_the_caller_holds_in_the_threads():
+    seen = []
+
+    class Asks(TextEnv):
+        def step(self, action):
+            seen.append(SETTING.get())
+            return super().step(action)
+
+    token = SETTING.set("mine")
+    try:
+        for workers in (0, 2):
+            Rollout(lambda: Asks("rlvr.envs.games.guess_number:GuessNumber"), ExpertAgent(), workers=workers)(
+                requests(2)
+            )
+    finally:
+        SETTING.reset(token)
+    assert set(seen) == {"mine"}
+
+
+SETTING: ContextVar[str] = ContextVar("setting", default="nobody's")
+
+
+def test_an_invalid_verdict_in_the_middle_ends_the_episode():
+    class Judged(Foreign):
+        def step(self, action):
+            observation, reward, terminated, truncated, _ = super().step(action)
+            return observation, reward, terminated, truncated, {"verdict": Verdict(0.0, "verifier_error")}
+
+    (episode,) = Rollout(Judged, ConstantAgent("hi"))(requests(1))
+    assert (len(episode.turns), episode.verdict.status, episode.truncated) == (1, "verifier_error", True)
+    assert (episode.valid, episode.reward) == (False, 0.0)
+
+
+@pytest.mark.parametrize("result", [None, (1, 2), ("a", 1.0, False, False, None), ("a", "b", False, False, {})])
+def test_an_environment_that_returns_nonsense_ends_its_own_episode(result):
+    class Nonsense(Foreign):
+        def step(self, action):
+            return result
+
+    (episode,) = Rollout(Nonsense, ConstantAgent("hi"))(requests(1))
+    assert (episode.verdict.status, episode.valid) == ("env_error", False)
+
+
+# agents that answer each conversation as soon as they can
+
+
+class Concurrent:
+    """Answers each conversation in a thread; the one of index 0 only once the others have ended."""
+
+    def __init__(self, agent, others: threading.Event) -> None:
+        self.agent, self.others = agent, others
+        self.pool = ThreadPoolExecutor(8)
+
+    def act(self, conversations):
+        raise AssertionError("asked for a batch")
+
+    def submit(self, conversations):
+        return [self.pool.submit(self.answer, conversation) for conversation in conversations]
+
+    def answer(self, conversation):
+        if conversation.key.split("/")[-3] == "0":
+            assert self.others.wait(60), "an episode waited for another one's reply"
+        return self.agent.act([conversation])[0]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_no_episode_waits_for_another_ones_reply(workers):
+    others, ended = threading.Event(), []
+    for index, episode in Rollout(GUESS, Concurrent(RandomAgent(2), others), batch_size=6, workers=workers).stream(
+        requests(12)
+    ):
+        ended.append((index, episode))
+        if len(ended) == 11:
+            others.set()
+    assert ended[-1][0] == 0
+    expected = Rollout(GUESS, RandomAgent(2))(requests(12))
+    assert plain([episode for _, episode in sorted(ended, key=lambda pair: pair[0])]) == plain(expected)
+
+
+def test_a_reply_that_raises_ends_the_rollout_and_the_rest_is_not_asked_for():
+    class Broken(Concurrent):
+        def answer(self, conversation):
+            raise MemoryError("no memory left for the batch")
+
+    with pytest.raises(MemoryError, match="no memory left"):
+        Rollout(GUESS, Broken(None, threading.Event()))(requests(4))
+
+
+def test_requests_are_taken_as_there_is_place():
+    taken = []
+
+    def endless():
+        for index in itertools.count():
+            taken.append(index)
+            yield RolloutRequest(seed=0, index=index)
+
+    stream = Rollout(GUESS, ExpertAgent(), batch_size=4).stream(endless())
+    for _ in range(3):
+        next(stream)
+    stream.close()
+    assert len(taken) < 12
 
 
 # other people's environments

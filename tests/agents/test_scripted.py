@@ -8,14 +8,14 @@ import itertools
 import gymnasium as gym
 import pytest
 
-from rlvr.agents import ConstantAgent, Conversation, ExpertAgent, HumanAgent, RandomAgent, Request, Rollout
+from rlvr.agents import ConstantAgent, Conversation, ExpertAgent, HumanAgent, RandomAgent, Rollout, RolloutRequest
 from rlvr.agents.scripted import printable
 
 GUESS = "rlvr/GuessNumber-v0"
 
 
-def asked(count: int = 12, samples: int = 1) -> list[Request]:
-    return [Request(seed=1, index=i, sample=sample) for i in range(count) for sample in range(samples)]
+def asked(count: int = 12, samples: int = 1) -> list[RolloutRequest]:
+    return [RolloutRequest(seed=1, index=i, sample=sample) for i in range(count) for sample in range(samples)]
 
 
 def actions(episodes) -> list[list[str]]:
@@ -77,7 +77,7 @@ def test_asking_an_environment_that_knows_no_expert_is_a_clear_error(agent, env)
 def test_a_person_sees_what_is_new_and_answers():
     shown, answers = [], iter(["\\boxed{8}", "\\boxed{4}", "12", "14"])
     agent = HumanAgent(ask=lambda prompt: next(answers), show=lambda role, text: shown.append((role, text)))
-    (episode,) = Rollout(GUESS, agent)([Request(seed=0)])
+    (episode,) = Rollout(GUESS, agent)([RolloutRequest(seed=0)])
     said = [turn.observation for turn in episode.turns]
     assert [text for _, text in shown] == [episode.system, *said]
     assert [role for role, _ in shown] == ["system"] + ["user"] * len(said)
@@ -86,7 +86,7 @@ def test_a_person_sees_what_is_new_and_answers():
 def test_a_person_at_the_end_of_input_ends_the_rollout(monkeypatch):
     monkeypatch.setattr("sys.stdin", io.StringIO(""))
     with pytest.raises(EOFError):
-        Rollout(GUESS, HumanAgent())([Request(seed=0)])
+        Rollout(GUESS, HumanAgent())([RolloutRequest(seed=0)])
 
 
 @pytest.mark.parametrize(

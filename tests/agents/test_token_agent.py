@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 import torch
 
 from rlvr.adapters.generate_server import GenerateServer
-from rlvr.agents import Conversation, Request, Rollout
+from rlvr.agents import Conversation, Rollout, RolloutRequest
 from rlvr.agents.tiny import tiny_policy
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.agents.vllm import LocalEngine, ServerEngine, VLLMAgent, seed_of
@@ -43,7 +43,7 @@ def agent(server: GenerateServer, policy: tuple[Any, Any], **options: Any) -> VL
 
 
 def test_episodes_over_the_wire(server: GenerateServer, policy: tuple[Any, Any]) -> None:
-    requests = [Request(seed=0, index=index) for index in range(3)]
+    requests = [RolloutRequest(seed=0, index=index) for index in range(3)]
     once, again = (Rollout(GUESS, agent(server, policy, temperature=0.7))(requests) for _ in range(2))
     # Requests arrive in other batches, whose arithmetic rounds differently; the tokens are the same.
     assert [episode.tokens.ids for episode in once] == [episode.tokens.ids for episode in again]
@@ -58,7 +58,7 @@ def test_episodes_over_the_wire(server: GenerateServer, policy: tuple[Any, Any])
 
 
 def test_the_likeliest_tokens_are_the_transformers_agents(server: GenerateServer, policy: tuple[Any, Any]) -> None:
-    requests = [Request(seed=0, index=index) for index in range(3)]
+    requests = [RolloutRequest(seed=0, index=index) for index in range(3)]
     ours = Rollout(GUESS, agent(server, policy, greedy=True))(requests)
     theirs = Rollout(GUESS, TransformersAgent(*policy, max_new_tokens=8, greedy=True))(requests)
     assert [episode.tokens.ids for episode in ours] == [episode.tokens.ids for episode in theirs]
@@ -72,7 +72,7 @@ def test_a_server_that_dies_makes_episodes_invalid(server: GenerateServer, polic
     assert reply.stop == "error"
     assert reply.error.startswith(server.url)
     assert not conversation.tokens.ids
-    [episode] = Rollout(GUESS, asked)([Request(seed=0)])
+    [episode] = Rollout(GUESS, asked)([RolloutRequest(seed=0)])
     assert not episode.valid
     with pytest.raises(EndpointError, match="could not be reached"):
         agent(server, policy)
@@ -115,7 +115,8 @@ def test_one_failure_leaves_the_others(policy: tuple[Any, Any]) -> None:
     batch = [Conversation(key, [{"role": "user", "content": "x"}]) for key in "abc"]
     replies = asked.act(batch)
     assert [reply.stop for reply in replies] == ["length", "error", "length"]
-    assert [len(conversation.tokens) > 0 for conversation in batch] == [True, False, True]
+    assert [reply.completion is not None for reply in replies] == [True, False, True]
+    assert not any(conversation.tokens for conversation in batch)  # whoever drives the episode appends
     assert replies[1].error == "lost"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +30,7 @@ from transformers import (
     MistralForCausalLM,
 )
 
-from rlvr.agents.conversation import Conversation
+from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.decoding import Sampling, sample
 from rlvr.agents.sampling import (
     choose_tokens,
@@ -109,13 +110,21 @@ def conversations(count: int, start: int = 0) -> list[Conversation]:
     ]
 
 
+def act(agent: Any, batch: list[Conversation]) -> list[Reply]:
+    """The agent's replies, appended to their conversations as the rollout does."""
+    replies: list[Reply] = agent.act(batch)
+    for conversation, reply in zip(batch, replies, strict=True):
+        if reply.stop != "context":
+            conversation.append_reply(reply)
+    return replies
+
+
 def play(agent: TransformersAgent, batch: list[Conversation], turns: int = 3) -> list[list[str]]:
     """Let the agent speak ``turns`` times, with a tool's words in between."""
     said: list[list[str]] = [[] for _ in batch]
     for turn in range(turns):
-        for conversation, reply, texts in zip(batch, agent.act(batch), said, strict=True):
+        for conversation, reply, texts in zip(batch, act(agent, batch), said, strict=True):
             texts.append(reply.text)
-            conversation.messages.append({"role": "assistant", "content": reply.text})
             conversation.messages.append({"role": "tool", "content": f"result {turn} of {conversation.key} <|end|>"})
     return said
 
@@ -171,7 +180,7 @@ def test_an_episode_does_not_depend_on_its_batch(model, tokenizer):
 def test_seed_and_key_decide_the_sample(qwen3, tokenizer):
     def ids(seed: int, key: str) -> list[int]:
         conversation = Conversation(key, [{"role": "user", "content": "2+2?"}])
-        TransformersAgent(qwen3, tokenizer, max_new_tokens=12, seed=seed).act([conversation])
+        act(TransformersAgent(qwen3, tokenizer, max_new_tokens=12, seed=seed), [conversation])
         return conversation.tokens.ids
 
     assert ids(1, "a") == ids(1, "a")
@@ -195,10 +204,11 @@ def test_the_agent_leaves_the_generators_and_the_mode_alone(qwen3, tokenizer):
 def test_the_contract_with_the_rollout(qwen3, tokenizer):
     agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=6)
     batch = conversations(30)
-    replies = agent.act(batch)
+    assert [reply.tokens > 0 for reply in agent.act(batch)] == [True] * 30
+    assert batch == conversations(30)  # an agent changes nothing
+    replies = act(agent, batch)
     for conversation, reply in zip(batch, replies, strict=True):
-        assert conversation.rendered == 2
-        assert len(conversation.messages) == 1
+        assert conversation.rendered == len(conversation.messages) == 2
         tokens = conversation.tokens
         assert len(tokens.ids) == len(tokens.mask) == len(tokens.logprobs)
         assert reply.tokens == tokens.sampled
@@ -224,12 +234,12 @@ def test_rows_that_end_early_are_dropped_without_touching_the_others(name, token
     model = favour(make_model(name), tokenizer.eos_token_id, 4.0)
     agent = TransformersAgent(model, tokenizer, max_new_tokens=40, seed=2)
     batch = conversations(24)
-    replies = agent.act(batch)
+    replies = act(agent, batch)
     assert {r.stop for r in replies} >= {"stop"}
     assert len({r.tokens for r in replies}) > 5
     for i, conversation in enumerate(batch):
         alone = conversations(1, start=i)
-        agent.act(alone)
+        act(agent, alone)
         assert alone[0].tokens.ids == conversation.tokens.ids
         np.testing.assert_allclose(alone[0].tokens.logprobs, conversation.tokens.logprobs, atol=1e-4)
 
@@ -238,7 +248,7 @@ def test_rows_that_all_end_in_the_same_column_are_ended_and_not_cut(tokenizer):
     model = favour(make_model("llama"), tokenizer.eos_token_id, 1e4)
     for limit in (1, 5):
         batch = conversations(8)
-        replies = TransformersAgent(model, tokenizer, max_new_tokens=limit).act(batch)
+        replies = act(TransformersAgent(model, tokenizer, max_new_tokens=limit), batch)
         assert [(r.text, r.stop, r.tokens) for r in replies] == [("", "stop", 1)] * 8
         assert all(c.tokens.ids[-1] == tokenizer.eos_token_id for c in batch)
 
@@ -246,7 +256,7 @@ def test_rows_that_all_end_in_the_same_column_are_ended_and_not_cut(tokenizer):
 def test_rows_that_all_reach_the_limit_are_cut(tokenizer):
     model = favour(make_model("llama"), ord("a"), 1e4)
     for limit in (1, 5):
-        replies = TransformersAgent(model, tokenizer, max_new_tokens=limit).act(conversations(8))
+        replies = act(TransformersAgent(model, tokenizer, max_new_tokens=limit), conversations(8))
         assert [(r.text, r.stop, r.tokens) for r in replies] == [("a" * limit, "length", limit)] * 8
 
 
@@ -254,7 +264,7 @@ def test_a_reply_that_grows_past_the_first_columns_of_the_cache(tokenizer):
     model = make_model("llama")
     batch = conversations(3)
     favour(model, tokenizer.eos_token_id, -1e4)
-    TransformersAgent(model, tokenizer, max_new_tokens=200).act(batch)
+    act(TransformersAgent(model, tokenizer, max_new_tokens=200), batch)
     for conversation in batch:
         ids = torch.tensor([conversation.tokens.ids])
         assert conversation.tokens.sampled == 200
@@ -268,7 +278,7 @@ def test_no_room_in_the_context(qwen3, tokenizer):
         batch = conversations(2, start=1)  # of 3 and of 8 tokens
         before = [c.tokens.to_dict() for c in batch]
         agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=4, max_length=max_length)
-        replies = agent.act(batch)
+        replies = act(agent, batch)
         for conversation, reply, tokens in zip(batch, replies, before, strict=True):
             if reply.stop == "context":
                 assert (reply.text, reply.tokens, conversation.rendered) == ("", 0, 0)
@@ -285,13 +295,13 @@ def test_the_models_own_length_bounds_the_context(tokenizer):
     agent = TransformersAgent(make_model("gpt2"), tokenizer, max_new_tokens=400, max_length=1000)
     assert agent.max_length == 256
     batch = conversations(2)
-    agent.act(batch)
+    act(agent, batch)
     assert all(len(c.tokens) <= 256 for c in batch)
 
 
 def test_greedy_takes_the_likeliest_token_and_records_the_learners_logprobs(qwen3, tokenizer):
     batch = conversations(5)
-    TransformersAgent(qwen3, tokenizer, max_new_tokens=8, greedy=True).act(batch)
+    act(TransformersAgent(qwen3, tokenizer, max_new_tokens=8, greedy=True), batch)
     for conversation in batch:
         tokens = conversation.tokens
         with torch.no_grad():
@@ -305,10 +315,10 @@ def test_greedy_takes_the_likeliest_token_and_records_the_learners_logprobs(qwen
 def test_many_lengths_under_a_large_vocabulary(qwen3, tokenizer, monkeypatch):
     usual = conversations(8)
     agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=8)
-    agent.act(usual)
+    act(agent, usual)
     monkeypatch.setattr("rlvr.agents.decoding.LOGITS_AT_ONCE", 1)
     frugal = conversations(8)
-    agent.act(frugal)
+    act(agent, frugal)
     for one, other in zip(usual, frugal, strict=True):
         assert one.tokens.ids == other.tokens.ids
         np.testing.assert_allclose(one.tokens.logprobs, other.tokens.logprobs, atol=1e-4)
@@ -319,9 +329,9 @@ def test_every_attention_implementation_gives_the_same(tokenizer, attention):
     model = make_model("qwen3")
     model.set_attn_implementation(attention)
     batch = conversations(8)
-    TransformersAgent(model, tokenizer, max_new_tokens=8).act(batch)
+    act(TransformersAgent(model, tokenizer, max_new_tokens=8), batch)
     expected = conversations(8)
-    TransformersAgent(make_model("qwen3"), tokenizer, max_new_tokens=8).act(expected)
+    act(TransformersAgent(make_model("qwen3"), tokenizer, max_new_tokens=8), expected)
     assert [c.tokens.ids for c in batch] == [c.tokens.ids for c in expected]
 
 
@@ -349,7 +359,7 @@ def test_a_policy_under_an_adapter(tokenizer):
         if "lora_B" in name:
             torch.nn.init.constant_(parameter, 0.5)
     batch = conversations(4)
-    TransformersAgent(model, tokenizer, max_new_tokens=6).act(batch)
+    act(TransformersAgent(model, tokenizer, max_new_tokens=6), batch)
     for conversation in batch:
         tokens = conversation.tokens
         scored = sequence_logprobs(model, torch.tensor([tokens.ids]), torch.tensor([tokens.mask]))
@@ -387,6 +397,27 @@ def test_half_precision_stays_near(name, tokenizer):
 def test_options_out_of_range_are_refused(qwen3, tokenizer, options, complaint):
     with pytest.raises(ValueError, match=complaint):
         TransformersAgent(qwen3, tokenizer, **{"max_new_tokens": 4, **options})
+
+
+@pytest.mark.parametrize("greedy", [False, True])
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_logits_that_are_no_numbers_are_an_error_that_says_so(tokenizer, number, greedy):
+    """Unnoticed, they make the sampler index beyond its vocabulary, which on a GPU ends the process."""
+    model = make_model("qwen3")
+    fine = TransformersAgent(model, tokenizer, max_new_tokens=4, greedy=greedy)
+    assert len(fine.act(conversations(3))) == 3
+    with torch.no_grad():
+        model.model.norm.weight.fill_(number)
+    with pytest.raises(FloatingPointError, match="the model's logits are NaN or infinite in 3 of 3 sequences"):
+        fine.act(conversations(3))
+
+
+def test_a_vocabulary_with_tokens_that_are_masked_out_is_sampled_from():
+    logits = torch.zeros(2, 5)
+    logits[:, :4] = float("-inf")
+    tokens, logprobs = choose_tokens(logits, torch.tensor([0.0, 0.999], dtype=torch.float64))
+    assert tokens.tolist() == [4, 4]
+    assert logprobs.tolist() == [0.0, 0.0]
 
 
 # noise and choice

@@ -25,7 +25,7 @@ pytest.importorskip("vllm")
 
 import torch
 
-from rlvr.agents import Conversation, Request, Rollout
+from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.openai import OpenAIAgent
 from rlvr.agents.tiny import build_tiny, load_policy
@@ -122,12 +122,20 @@ def conversations(count: int = 6) -> list[Conversation]:
     return [Conversation(f"task{i}/0", [{"role": "user", "content": "2+2? " * (i // 2 + 1)}]) for i in range(count)]
 
 
+def act(agent: Any, batch: list[Conversation]) -> list[Reply]:
+    """The agent's replies, appended to their conversations as the rollout does."""
+    replies: list[Reply] = agent.act(batch)
+    for conversation, reply in zip(batch, replies, strict=True):
+        if reply.stop != "context":
+            conversation.append_reply(reply)
+    return replies
+
+
 def play(agent: Any, batch: list[Conversation], turns: int = 3) -> list[Conversation]:
     """Let the agent speak ``turns`` times, with a tool's words in between."""
     for turn in range(turns):
-        for conversation, reply in zip(batch, agent.act(batch), strict=True):
+        for conversation, reply in zip(batch, act(agent, batch), strict=True):
             assert reply.stop in ("stop", "length"), reply
-            conversation.messages.append({"role": "assistant", "content": reply.text})
             conversation.messages.append({"role": "tool", "content": f"result {turn} <|end|>"})
     return batch
 
@@ -207,9 +215,9 @@ def test_a_cut_to_the_likeliest_is_in_the_logprobs(engine, policy):
 def test_limits_of_a_turn_and_of_an_episode(engine, policy):
     agent = make(engine, policy, max_new_tokens=5, max_length=30)
     [conversation] = conversations(1)
-    [reply] = agent.act([conversation])
+    [reply] = act(agent, [conversation])
     assert reply.tokens <= 5
-    conversation.messages += [{"role": "assistant", "content": reply.text}, {"role": "user", "content": "x" * 40}]
+    conversation.messages.append({"role": "user", "content": "x" * 40})
     before = list(conversation.tokens.ids)
     assert agent.act([conversation])[0].stop == "context"
     assert conversation.tokens.ids == before
@@ -220,7 +228,7 @@ def test_replies_stop_at_the_end_token(engine, policy):
     """Greedy replies of a policy that is taught nothing never end; sampled ones do, here and there."""
     agent = make(engine, policy, max_new_tokens=200, temperature=2.0)
     batch = conversations(12)
-    replies = agent.act(batch)
+    replies = act(agent, batch)
     ended = [c for c, reply in zip(batch, replies, strict=True) if reply.stop == "stop"]
     assert ended
     for conversation in ended:
@@ -234,7 +242,7 @@ def test_partial_replies_and_thinking_budgets_work_as_in_the_base(engine, policy
     [conversation] = conversations(1)
     stops = []
     while not stops or stops[-1] == "pause":
-        stops.append(agent.act([conversation])[0].stop)
+        stops.append(act(agent, [conversation])[0].stop)
     whole = play(make(engine, policy, greedy=True), conversations(1), turns=1)[0]
     assert stops.count("pause") == 2
     assert conversation.tokens.ids == whole.tokens.ids
@@ -244,7 +252,7 @@ def test_partial_replies_and_thinking_budgets_work_as_in_the_base(engine, policy
 
 
 def test_whole_episodes_in_an_environment(engine, policy):
-    requests = [Request(seed=0, index=index) for index in range(4)]
+    requests = [RolloutRequest(seed=0, index=index) for index in range(4)]
     episodes = [Rollout(GUESS, make(engine, policy))(requests) for _ in range(2)]
     for episode, again in zip(*episodes, strict=True):
         assert (episode.tokens.ids, episode.tokens.mask) == (again.tokens.ids, again.tokens.mask)
@@ -302,7 +310,7 @@ def test_the_server_speaks_to_the_chat_agent_too(endpoint, policy):
     assert agent.usage.completion_tokens == 4 * 12
     long = Conversation("long", [{"role": "user", "content": "x" * 2 * LENGTH}])
     assert agent.act([long])[0].stop == "context"
-    episodes = Rollout(GUESS, agent)([Request(seed=0, index=index) for index in range(3)])
+    episodes = Rollout(GUESS, agent)([RolloutRequest(seed=0, index=index) for index in range(3)])
     assert all(episode.valid and len(episode.turns) > 1 for episode in episodes)
 
 

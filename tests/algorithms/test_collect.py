@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.episode import Episode, Request, Turn
+from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.collect import Collector, longest_reply
 from rlvr.algorithms.data.tasks import TaskOrder, TaskPool
@@ -33,11 +33,11 @@ class FakeRollout:
     def __init__(self, rule) -> None:
         self.rule, self.asked = rule, []
 
-    def __call__(self, requests: list[Request]) -> list[Episode]:
+    def __call__(self, requests: list[RolloutRequest]) -> list[Episode]:
         self.asked += requests
         return [self._play(request) for request in requests]
 
-    def _play(self, request: Request) -> Episode:
+    def _play(self, request: RolloutRequest) -> Episode:
         success, tokens, cut = self.rule(request.index, request.sample)
         status = {True: "correct", False: "wrong", None: "env_error"}[success]
         episode = Episode("env", request.key("env"), request.seed, request.group, request.sample, request.index)
@@ -198,7 +198,7 @@ class SlowRollout(FakeRollout):
     def __call__(self, requests: list) -> list[Episode]:
         return [self._go_on(item) if isinstance(item, Episode) else self._begin(item) for item in requests]
 
-    def _begin(self, request: Request) -> Episode:
+    def _begin(self, request: RolloutRequest) -> Episode:
         self.asked.append(request)
         whole = self._play(request)
         if request.sample % 2:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.agents.episode import Request
+from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.data.tasks import TaskOrder, TaskPool, build_pool
@@ -40,13 +40,13 @@ def pool(size: int | None = None, **changes) -> TaskPool:
     return build_pool(TaskOrder(Table(size), "train", 0), config(**changes))
 
 
-def solved(request: Request, rng: random.Random) -> list[bool]:
+def solved(request: RolloutRequest, rng: random.Random) -> list[bool]:
     """A policy that solves level l, or row l, with a chance that falls with l."""
     place = request.level or request.index or 0
     return [rng.random() < 1 - place / 8 for _ in range(4)]
 
 
-def drawn(tasks: TaskPool, count: int, rng: random.Random | None = None) -> list[Request]:
+def drawn(tasks: TaskPool, count: int, rng: random.Random | None = None) -> list[RolloutRequest]:
     requests = []
     for _ in range(count):
         requests.append(tasks.draw(salt=""))
@@ -109,7 +109,7 @@ def test_retired_rows_never_come_back(kind):
         if request.index < 3 and counts[request.index] == 2:
             gone.add(request.index)
         if 0 in gone:  # what was under way when it was retired
-            tasks.record(Request(0, index=0), [False] * 4)
+            tasks.record(RolloutRequest(0, index=0), [False] * 4)
     assert gone == {0, 1, 2}
     assert tasks.stats()["tasks_retired"] == 3
 

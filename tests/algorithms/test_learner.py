@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from rlvr.agents import Request, Rollout
+from rlvr.agents import Rollout, RolloutRequest
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.tiny import load_policy
@@ -29,7 +29,7 @@ def episodes(caller: Path) -> list[Episode]:
     """6 groups of 4 on the calculator, sampled at temperature 0.8; some call it and read what it says."""
     model, tokenizer = load_policy(caller)
     agent = TransformersAgent(model, tokenizer, max_new_tokens=16, max_length=96, temperature=0.8, seed=3)
-    requests = [Request(seed=5, index=group, group=group, sample=s) for group in range(6) for s in range(4)]
+    requests = [RolloutRequest(seed=5, index=group, group=group, sample=s) for group in range(6) for s in range(4)]
     played = Rollout(CALCULATOR, agent, use_system=False)(requests)
     assert sum(any(turn.role == "tool" for turn in episode.turns) for episode in played) >= 4
     return played

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
@@ -138,7 +138,7 @@ def test_a_file_is_written_whole_or_left_as_it_was(tmp_path: Path):
 
 def test_episodes_can_be_read_back(tmp_path: Path):
     folder = begun(tmp_path)
-    episodes = Rollout("rlvr/Calculator-v0", ExpertAgent())([Request(seed=1, index=index) for index in range(3)])
+    episodes = Rollout("rlvr/Calculator-v0", ExpertAgent())([RolloutRequest(seed=1, index=index) for index in range(3)])
     folder.write_episodes("train-000001", episodes)
     assert read_episodes(tmp_path / "episodes" / "train-000001.jsonl") == episodes
 

@@ -6,7 +6,7 @@ from itertools import count
 
 import pytest
 
-from rlvr.agents import ConstantAgent, ExpertAgent, Request, Rollout
+from rlvr.agents import ConstantAgent, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.tiny import load_policy, tiny_tokenizer
 from rlvr.algorithms.config import WarmStartSection
@@ -24,8 +24,8 @@ def renderer() -> Renderer:
     return Renderer(tiny_tokenizer())
 
 
-def requests(number: int) -> list[Request]:
-    return [Request(seed=0, index=index) for index in range(number)]
+def requests(number: int) -> list[RolloutRequest]:
+    return [RolloutRequest(seed=0, index=index) for index in range(number)]
 
 
 def test_the_mask_is_on_the_experts_words_and_their_ends(renderer: Renderer):
@@ -83,7 +83,7 @@ def test_both_phases_are_run_and_their_loss_falls(renderer: Renderer):
     def endless():
         for index in count():
             asked.append(index)
-            yield Request(seed=0, index=index)
+            yield RolloutRequest(seed=0, index=index)
 
     warm_start(
         learner,
@@ -111,7 +111,7 @@ def test_a_phase_of_no_steps_is_left_out(renderer: Renderer, steps: int, mixed: 
     learner = Learner(model, PRESETS["grpo"], pad_id=tokenizer.pad_token_id, max_length=96)
     seen: list[str] = []
     settings = SETTINGS.model_copy(update={"steps": steps, "mixed_steps": mixed})
-    endless = (Request(seed=0, index=index) for index in count())
+    endless = (RolloutRequest(seed=0, index=index) for index in count())
     rollout = lambda expert: Rollout(GUESS, expert, use_system=False)  # noqa: E731
     warm_start(learner, renderer, rollout, endless, settings, lambda name, *_: seen.append(name))
     assert (set(seen), len(seen)) == (names, steps + mixed)

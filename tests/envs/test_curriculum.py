@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlvr
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.envs import TextEnv
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.task import Task, Transition
@@ -440,7 +440,7 @@ def test_the_pure_task_draws_by_itself_too():
 
 def test_rollouts_play_mixtures():
     rollout = Rollout("rlvr/Mixture-v0", ExpertAgent(), env_settings={**MIXED, "level": 2})
-    episodes = rollout([Request(seed=1, index=index) for index in range(12)])
+    episodes = rollout([RolloutRequest(seed=1, index=index) for index in range(12)])
     assert all(episode.success for episode in episodes)
 
 

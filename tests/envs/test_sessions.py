@@ -21,7 +21,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.adapters.testing import Private, check_members
-from rlvr.agents import Conversation, Reply, Request, Rollout
+from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic import terminal
 from rlvr.envs.sandbox import SandboxUnavailable, shared
@@ -226,7 +226,7 @@ class Drawer:
 
 def test_no_value_crosses_in_a_rollout_of_groups():
     (env,) = made(Drawing(), 1)
-    episodes = Rollout(env, Drawer(), batch_size=16)([Request(seed=0, index=0, group=0) for _ in range(24)])
+    episodes = Rollout(env, Drawer(), batch_size=16)([RolloutRequest(seed=0, index=0, group=0) for _ in range(24)])
     pairs = [(episode.turns[1].observation, episode.turns[2].observation) for episode in episodes]
     assert all(drawn == told for drawn, told in pairs)
     assert len(set(pairs)) == 24

@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlvr
-from rlvr.agents import ExpertAgent, Request, Rollout
+from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.episode import Episode
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.core.task import Task, Transition
@@ -292,7 +292,7 @@ def wrapped() -> Scratchpad:
 
 @pytest.mark.parametrize("source", [wrapped, wrapped()], ids=["function", "environment"])
 def test_rollouts_play_wrapped_environments(source):
-    for episode in Rollout(source, ExpertAgent())([Request(seed=3, index=index) for index in range(5)]):
+    for episode in Rollout(source, ExpertAgent())([RolloutRequest(seed=3, index=index) for index in range(5)]):
         assert episode.success
         assert "<notes>" in episode.system
 
@@ -307,7 +307,7 @@ def test_an_id_of_ones_own_brings_its_wrappers():
         assert info["system"] == "Be brief."
         assert env.step("1")[0] == f"{first}\n\n> 1\n\nhigher"
         assert env.fork().get_state() == env.get_state()
-        (episode,) = Rollout("rlvr-test/Short-v0", ExpertAgent())([Request(seed=3)])
+        (episode,) = Rollout("rlvr-test/Short-v0", ExpertAgent())([RolloutRequest(seed=3)])
         assert (episode.system, episode.success) == ("Be brief.", True)
     finally:
         gym.registry.pop("rlvr-test/Short-v0")

@@ -1,0 +1,219 @@
+"""One episode under way: its environment, the conversation with the agent, and the record.
+
+Whoever plays an episode does it through `ActiveEpisode`: the rollout, continuations from states inside episodes, and
+the sessions of foreign trainers. It makes the calls of the environment and records what they return; where and when
+they run is the caller's business.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import gymnasium as gym
+
+from rlvr.agents.conversation import Conversation, Reply, TokenSequence, observation_to_message
+from rlvr.agents.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExceeded
+from rlvr.agents.episode import Episode, RolloutRequest, Turn
+from rlvr.envs import Verdict
+from rlvr.envs.core.images import text_of
+
+Env = gym.Env[Any, str]
+
+
+@dataclass(slots=True)
+class ActiveEpisode:
+    """An episode and what it is played with.
+
+    Attributes:
+        env: the environment; None until it has been made, and after one that failed.
+        episode: the record. It has the tokens once the episode has ended or is paused.
+        conversation: what the agent sees; only this class changes it.
+        use_system: whether the conversation begins with the environment's system prompt.
+        info: the last ``info`` of the environment.
+    """
+
+    env: Env | None
+    episode: Episode
+    conversation: Conversation
+    use_system: bool = True
+    info: dict[str, Any] = field(default_factory=dict)
+
+    # the beginning
+
+    def reset_call(self, index: int, make: Callable[[], Env] | None = None) -> EnvCall:
+        """The call that begins the episode, or plays again what there is of it."""
+        episode = self.episode
+        seed, options = episode.seed, task_of(episode).options() or None
+
+        def reset(env: Env) -> tuple[Any, dict[str, Any]]:
+            if not episode.turns:
+                return env.reset(seed=seed, options=options)
+            *_, (_, observation) = replay(env, episode)
+            return observation, {}
+
+        return EnvCall(index, self.env, reset, make)
+
+    def begin(self, outcome: Outcome) -> bool:
+        """Record what `reset_call` returned; whether the episode has ended, which only a fault brings about."""
+        if self.env is not None:
+            self.conversation.env = self.env.unwrapped  # type: ignore[assignment]
+        where = "replay" if self.episode.turns else "reset"
+        if self._is_fault(outcome, where):
+            return True
+        try:
+            observation, self.info = outcome
+            if self.episode.turns:
+                self._continue(observation)
+            else:
+                self._begin(observation)
+        except Exception as error:  # somebody else's environment returns anything
+            return self.fail(where, error)
+        return False
+
+    def _begin(self, observation: Any) -> None:
+        episode, info = self.episode, self.info
+        episode.index = info.get("index", episode.index)
+        episode.split = info.get("split", episode.split)
+        episode.level = info.get("level", episode.level)
+        if self.use_system and info.get("system"):
+            episode.system = info["system"]
+            self.conversation.messages.append({"role": "system", "content": info["system"]})
+        if info.get("tools"):
+            episode.tools = self.conversation.tools = json.dumps(info["tools"])
+        self._observe(observation)
+
+    def _continue(self, observation: Any) -> None:
+        """Continue an episode that was paused and whose turns so far have been played again."""
+        episode, conversation = self.episode, self.conversation
+        if text_of(observation) != episode.turns[-1].observation:
+            raise ValueError("the environment returned another observation the second time: it cannot be continued")
+        *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
+        conversation.messages.extend(before)
+        conversation.rendered = len(before) if len(episode.turns) > 1 else 0
+        conversation.messages.append(last)
+        conversation.tools = episode.tools
+        conversation.tokens = episode.tokens.copy()
+        conversation.partial_completion, episode.partial_completion = episode.partial_completion, TokenSequence()
+
+    # a turn
+
+    def answer(self, reply: Reply, index: int = 0) -> EnvCall:
+        """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
+        episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
+        turn.action, turn.stop = reply.text, reply.stop
+        if reply.stop in ("stop", "length"):
+            conversation.append_reply(reply)
+            turn.end = len(conversation.tokens)
+            text = reply.text
+            return EnvCall(index, self.env, lambda env: env.step(text))
+        turn.end = len(conversation.tokens)
+        if reply.stop == "pause":
+            conversation.append_reply(reply)
+            episode.partial_completion = conversation.partial_completion.copy()
+        elif reply.stop == "context":
+            episode.truncated = True
+            episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason="the context was full before the reply")
+        else:
+            episode.verdict = turn.verdict = Verdict(0.0, "env_error", reason=f"agent: {reply.error}"[:500])
+        return EnvCall(index, self.env, None)
+
+    def step(self, outcome: Outcome) -> bool:
+        """Record what the call of `answer` returned; whether the episode has ended or is paused."""
+        if outcome is NO_CALL:
+            self._keep_tokens()
+            return True
+        if self._is_fault(outcome, "step"):
+            return True
+        turn, episode = self.episode.turns[-1], self.episode
+        try:
+            observation, reward, terminated, truncated, self.info = outcome
+            turn.reward = float(reward)
+            if not math.isfinite(turn.reward):
+                raise ValueError(f"the reward was {reward!r}")
+            turn.verdict = self.info.get("verdict")
+            if turn.verdict is not None and not turn.verdict.valid:  # a fault ends the episode, also in the middle
+                turn.reward, truncated = 0.0, not terminated
+            if not (terminated or truncated):
+                self._observe(observation)
+                return False
+        except Exception as error:  # somebody else's environment returns anything
+            return self.fail("step", error)
+        episode.terminated, episode.truncated = bool(terminated), bool(truncated)
+        episode.verdict = turn.verdict or _from_reward(turn.reward, self.info)
+        episode.final_observation = text_of(observation)
+        self._keep_tokens()
+        return True
+
+    def take(self, call: EnvCall, outcome: Outcome) -> bool:
+        """Record what a call of this episode returned; whether the episode has ended or is paused."""
+        self.env = None if isinstance(outcome, TimeLimitExceeded) else call.env
+        return self.step(outcome) if self.conversation.messages else self.begin(outcome)
+
+    # what both need
+
+    def fail(self, where: str, error: Exception) -> bool:
+        """End the episode with an invalid verdict: "timeout" when the environment did not answer, else "env_error"."""
+        if isinstance(error, TimeLimitExceeded):
+            self.episode.verdict = Verdict(0.0, "timeout", reason=f"{where}: {error}")
+        else:
+            reason = f"{where}: {type(error).__name__}: {error}"
+            self.episode.verdict = Verdict(0.0, "env_error", reason=reason[:500])
+        if self.episode.turns:
+            self.episode.turns[-1].reward = 0.0
+        self._keep_tokens()
+        return True
+
+    def _is_fault(self, outcome: Outcome, where: str) -> bool:
+        if not isinstance(outcome, BaseException):
+            return False
+        if not isinstance(outcome, Exception):  # somebody wants the process to end
+            raise outcome
+        return self.fail(where, outcome)
+
+    def _observe(self, observation: Any) -> None:
+        message = observation_to_message(observation, self.info)
+        image = message["images"][0] if "images" in message else ""
+        self.episode.turns.append(Turn(message["content"], message["role"], "", "stop", image=image))
+        self.conversation.messages.append(message)
+
+    def _keep_tokens(self) -> None:
+        if self.conversation.tokens:
+            self.episode.tokens = self.conversation.tokens.copy()
+
+
+def new_episode(env_id: str, request: RolloutRequest) -> Episode:
+    """The record of an episode that has not begun."""
+    return Episode(
+        env_id=env_id,
+        key=request.key(env_id),
+        seed=request.seed,
+        group=request.group,
+        sample=request.sample,
+        index=request.index,
+        split=request.split,
+        level=request.level,
+    )
+
+
+def task_of(episode: Episode) -> RolloutRequest:
+    """The task that an episode is played on."""
+    return RolloutRequest(episode.seed, episode.index, episode.split, episode.level)
+
+
+def replay(env: Env, episode: Episode) -> Iterator[tuple[Turn, Any]]:
+    """Play an episode again: each turn with what the environment observes before it; the last action is not played."""
+    observation, _ = env.reset(seed=episode.seed, options=task_of(episode).options() or None)
+    for number, turn in enumerate(episode.turns):
+        if number:
+            observation = env.step(episode.turns[number - 1].action)[0]
+        yield turn, observation
+
+
+def _from_reward(reward: float, info: dict[str, Any]) -> Verdict:
+    """A verdict for an environment that gives none: ``info["success"]``, else whether the reward is positive."""
+    success = bool(info.get("success", reward > 0))
+    return Verdict(reward, "correct" if success else "wrong", reason="the environment gives a reward and no verdict")

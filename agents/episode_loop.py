@@ -1,0 +1,90 @@
+"""The loop that plays many episodes at once, whatever they are played for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from rlvr.agents.active_episode import ActiveEpisode, Env
+from rlvr.agents.conversation import Agent, Conversation, Reply
+from rlvr.agents.env_calls import EnvCall, EnvCalls
+
+Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
+
+
+@dataclass(slots=True)
+class EpisodeLoop:
+    """Plays episodes until they end or pause, `batch_size` of them at a time.
+
+    An agent that has a ``submit`` (`ConcurrentAgent`) is asked for each episode as soon as it is ready, and no episode
+    waits for another one's reply. Any other agent is asked for all that are ready, in one batch.
+
+    Args:
+        agent: who acts.
+        calls: makes the calls of the environments; closed at the end.
+        batch_size: how many episodes are under way at once.
+        make: makes an environment for an episode that has none.
+    """
+
+    agent: Agent
+    calls: EnvCalls
+    batch_size: int
+    make: Callable[[], Env] | None = None
+    _replies: dict[int, Future[Reply]] = field(default_factory=dict, init=False)  # waited for
+
+    def run(self, episodes: Iterable[ActiveEpisode]) -> Iterator[tuple[int, ActiveEpisode]]:
+        """Each episode once it has ended or is paused, with its index.
+
+        Episodes are taken when there is place for them. One whose conversation has messages has begun already.
+        """
+        try:
+            yield from self._run(enumerate(episodes))
+        finally:
+            self.calls.close()
+            for reply in self._replies.values():
+                reply.cancel()
+
+    def _run(self, waiting: Iterator[tuple[int, ActiveEpisode]]) -> Iterator[tuple[int, ActiveEpisode]]:
+        submit: Submit | None = getattr(self.agent, "submit", None)
+        live: dict[int, ActiveEpisode] = {}
+        ready: list[int] = []
+        calls: list[EnvCall] = []
+        exhausted = False
+        while True:
+            while not exhausted and len(live) < self.batch_size:
+                index, active = next(waiting, (-1, None))
+                if active is None:
+                    exhausted = True
+                elif active.conversation.messages:
+                    live[index] = active
+                    ready.append(index)
+                else:
+                    live[index] = active
+                    calls.append(active.reset_call(index, self.make))
+            if not live:
+                return
+            if self.calls.parallel or submit is not None:
+                self.calls.start(calls)
+                calls = []
+            if ready:
+                conversations = [live[index].conversation for index in ready]
+                if submit is not None:
+                    for index, future in zip(ready, submit(conversations), strict=True):
+                        self._replies[index] = future
+                        self.calls.watch(index, future)
+                else:
+                    replies = self.agent.act(conversations)
+                    calls += [live[i].answer(reply, i) for i, reply in zip(ready, replies, strict=True)]
+                ready = []
+            self.calls.start(calls)
+            calls = []
+            # In turn, the agent's next batch holds all episodes; otherwise whichever are ready.
+            for event in self.calls.collect(every_call=not self.calls.parallel and submit is None):
+                what, outcome = event
+                if not isinstance(what, EnvCall):
+                    calls.append(live[what].answer(self._replies.pop(what).result(), what))
+                elif live[what.index].take(what, outcome):
+                    yield what.index, live.pop(what.index)
+                else:
+                    ready.append(what.index)
