@@ -60,10 +60,10 @@ class ActiveEpisode:
     def begin(self, outcome: Outcome) -> bool:
         """Record what `reset_call` returned; whether the episode has ended, which only a fault brings about."""
         if self.env is not None:
-            self.conversation.env = self.env.unwrapped  # type: ignore[assignment]
+            self.conversation.env = self.env.unwrapped
         where = "replay" if self.episode.turns else "reset"
-        if self._is_fault(outcome, where):
-            return True
+        if isinstance(outcome, BaseException):
+            return self._fault(outcome, where)
         try:
             observation, self.info = outcome
             if self.episode.turns:
@@ -126,8 +126,8 @@ class ActiveEpisode:
         if outcome is NO_CALL:
             self._keep_tokens()
             return True
-        if self._is_fault(outcome, "step"):
-            return True
+        if isinstance(outcome, BaseException):
+            return self._fault(outcome, "step")
         turn, episode = self.episode.turns[-1], self.episode
         try:
             observation, reward, terminated, truncated, self.info = outcome
@@ -167,17 +167,17 @@ class ActiveEpisode:
         self._keep_tokens()
         return True
 
-    def _is_fault(self, outcome: Outcome, where: str) -> bool:
-        if not isinstance(outcome, BaseException):
-            return False
-        if not isinstance(outcome, Exception):  # somebody wants the process to end
-            raise outcome
-        return self.fail(where, outcome)
+    def _fault(self, error: BaseException, where: str) -> bool:
+        if not isinstance(error, Exception):  # somebody wants the process to end
+            raise error
+        return self.fail(where, error)
 
     def _observe(self, observation: Any) -> None:
         message = observation_to_message(observation, self.info)
-        image = message["images"][0] if "images" in message else ""
-        self.episode.turns.append(Turn(message["content"], message["role"], "", "stop", image=image))
+        turn = Turn(message["content"], message["role"], "", "stop")
+        if "images" in message:
+            turn.image = message["images"][0]
+        self.episode.turns.append(turn)
         self.conversation.messages.append(message)
 
     def _keep_tokens(self) -> None:

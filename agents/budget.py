@@ -1,8 +1,8 @@
-"""Budget forcing: at the thinking budget a phrase ends the thought, and the policy answers within what is left.
+"""Budget forcing: at the thinking budget a phrase ends the thought, and the policy answers with the tokens left.
 
-The phrase's tokens were not sampled, so they carry mask 0 and are never trained on; the sampled tokens before and
-after them are. ScaleRL (2510.13786) trains so, to keep long thoughts from being cut without an answer; Qwen3
-(2505.09388) stops thoughts so when it is used.
+The phrase's tokens were not sampled, so they carry mask 0 and no loss; the sampled tokens before and after them carry
+loss. ScaleRL (2510.13786) trains with it, so that long thoughts still get an answer; Qwen3 (2505.09388) uses it for
+inference.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ CLOSING = "</think>"
 
 @dataclass(frozen=True, slots=True)
 class ThinkingBudget:
-    """When and with which words a thought is ended.
+    """When a thought ends, and with which phrase.
 
     Args:
-        phrase: a name in `PHRASES`, or the words themselves.
+        phrase: a name in `PHRASES`, or a phrase of your own.
         low, high: the thinking budget of a reply in sampled tokens, drawn uniformly from low to high (ScaleRL draws
             from 10,000 to 12,000).
 
@@ -51,15 +51,16 @@ class ThinkingBudget:
 
     @property
     def text(self) -> str:
+        """The phrase itself."""
         return PHRASES.get(self.phrase, self.phrase)
 
     def budget(self, seed: int, key: str, position: int) -> int:
-        """The budget of the reply that begins at a position of a conversation; the same whatever else is sampled."""
+        """The budget of the reply at a position of a conversation, in tokens; it does not depend on the batch."""
         return stream("thinking budget", seed, key, position).randint(self.low, self.high)
 
-    def applies(self, said: str) -> bool:
-        """Whether the reply so far is still a thought: one that closed it itself is left to finish its answer."""
-        return not (CLOSING in self.text and CLOSING in said)
+    def applies(self, completion: str) -> bool:
+        """Whether the completion so far is still a thought; one that has ended its thought goes on to its answer."""
+        return not (CLOSING in self.text and CLOSING in completion)
 
 
 __getattr__ = renamed_in_module(__name__, {"Interruption": "ThinkingBudget"}, globals())

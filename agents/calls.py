@@ -1,4 +1,4 @@
-"""Many calls at once, each in a thread, at most so many under way: for agents that wait for a server."""
+"""Many calls at once in threads, with a limit: for agents that wait for a server."""
 
 from __future__ import annotations
 
@@ -13,9 +13,12 @@ R = TypeVar("R")
 
 
 class Calls:
-    """Calls a function of each item in daemon threads; the limit holds over all that ask one instance.
+    """Calls a function for each item in daemon threads; the limit holds over all users of one instance.
 
-    The threads end when nothing is left to call. What was cancelled before it began is never called.
+    The threads end when nothing is left to call. A future that is cancelled before its call begins is never called.
+
+    Args:
+        limit: the most calls under way at once.
 
     Raises:
         ValueError: a limit below 1.

@@ -31,7 +31,10 @@ class Message(TypedDict):
 
 def observation_to_message(observation: Any, info: Mapping[str, Any]) -> Message:
     """An observation as a chat message; its role is ``info["role"]``, or the user's."""
-    message: Message = {"role": info.get("role", "user"), "content": text_of(observation)}
+    role = info.get("role", "user")
+    if type(observation) is str:
+        return {"role": role, "content": observation}
+    message: Message = {"role": role, "content": text_of(observation)}
     if url := url_of(observation):
         message["images"] = [url]
     return message

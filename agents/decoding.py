@@ -1,9 +1,8 @@
 """The decoding loop: many prompts in, one sampled continuation each, with any transformers causal model.
 
-Rows advance in lock step, one column a step. Where the model's layers are plain attention, the cache is written in
-place and its prompts are padded on the right: then the prompt needs no mask, and a row's unused columns between
-prompt and continuation are hidden by one bias made beforehand. Other models get the library's cache and padding on
-the left.
+All sequences advance by one token a step. Where the layers of the model are plain attention, the cache is written in
+place and prompts are padded on the right: the prompt then needs no mask, and one bias, made beforehand, hides the
+unused columns between a prompt and its continuation. Other models get the library's cache and padding on the left.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from rlvr.agents.token_agent import Continuation, check_sampling
 
 # Columns a cache has at first beyond the prompt: most replies are short, and it doubles when they are not.
 FIRST_COLUMNS = 64
-# Rows are dropped from the cache, which copies it, once this share of them has finished.
+# Sequences are dropped from the cache, which copies it, once this share of them has finished.
 FINISHED_SHARE = 0.25
 
 
@@ -66,14 +65,15 @@ def sample(
     Args:
         model: a transformers causal language model; afterwards its mode is as it was.
         prompts: B lists of token ids, none empty.
-        limits: of each row, the most tokens to sample, at least 1.
-        noise: of each row, uniform numbers in [0, 1), float64, one for each token up to its limit; unused when
+        limits: of each sequence, the most tokens to sample, at least 1.
+        noise: of each sequence, uniform numbers in [0, 1), float64, one for each token up to its limit; unused when
             greedy.
         end_ids: tokens that end a continuation.
         sampling: how to draw.
 
     Raises:
         ValueError: the model does not use the cache it is given.
+        FloatingPointError: the model's logits are NaN or infinite.
     """
     ends = frozenset(end_ids)
     training = model.training
@@ -83,13 +83,13 @@ def sample(
             tokens, logprobs = _decode(_Batch(model, prompts, max(limits)), limits, noise, ends, sampling)
     finally:
         model.train(training)
-    rows = zip(tokens.tolist(), logprobs.tolist(), limits, strict=True)
-    return [_cut(row_tokens[:limit], row_logprobs, ends) for row_tokens, row_logprobs, limit in rows]
+    sequences = zip(tokens.tolist(), logprobs.tolist(), limits, strict=True)
+    return [_until_end(ids[:limit], scores, ends) for ids, scores, limit in sequences]
 
 
-def _cut(tokens: list[int], logprobs: list[float], ends: frozenset[int]) -> Continuation:
-    """Up to the first end token: a row that has ended goes on until it is dropped."""
-    length = next((place + 1 for place, token in enumerate(tokens) if token in ends), len(tokens))
+def _until_end(tokens: list[int], logprobs: list[float], ends: frozenset[int]) -> Continuation:
+    """Up to the first end token: a sequence that has ended is sampled further until it is dropped."""
+    length = next((index + 1 for index, token in enumerate(tokens) if token in ends), len(tokens))
     return tokens[:length], logprobs[:length]
 
 
@@ -100,17 +100,17 @@ def _decode(
     ends: frozenset[int],
     sampling: Sampling,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token a step for all rows until each has met an end token or its limit: (B, max(limits)) each."""
+    """One token a step for all sequences until each has met an end token or its limit: (B, max(limits)) each."""
     count, longest, device = len(limits), max(limits), batch.device
     stops = torch.tensor(sorted(ends), dtype=torch.long, device=device)
     last = torch.tensor(limits, device=device) - 1
     numbers = np.zeros((count, longest))
-    for row, values in enumerate(noise):
-        numbers[row, : len(values)] = values
+    for index, values in enumerate(noise):
+        numbers[index, : len(values)] = values
     uniform = torch.from_numpy(numbers).to(device)
     tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
     logprobs = torch.zeros(count, longest, device=device)
-    origin = torch.arange(count, device=device)  # which prompt a row of the batch continues
+    origin = torch.arange(count, device=device)  # which prompt a sequence of the batch continues
     finished = torch.zeros(count, dtype=torch.bool, device=device)
     for step in range(longest):
         chosen, scores = sampling.choose(batch.logits, uniform[:, step])
@@ -130,7 +130,7 @@ def _decode(
 
 
 class _Batch:
-    """The rows being sampled: the model's cache, each row's position and mask, and the logits of its next token.
+    """The sequences being sampled: the model's cache, their lengths and masks, and the logits of their next tokens.
 
     Equal prompts, such as those of a group, are run through the model once.
 
@@ -143,34 +143,34 @@ class _Batch:
     def __init__(self, model: Any, prompts: Sequence[Sequence[int]], limit: int) -> None:
         self.model = model
         self.device = model.get_input_embeddings().weight.device
-        rows = {prompt: row for row, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
-        self.lengths = torch.tensor([len(prompt) for prompt in rows], device=self.device)
-        self.columns = max(map(len, rows))
+        unique = {prompt: index for index, prompt in enumerate(dict.fromkeys(map(tuple, prompts)))}
+        self.lengths = torch.tensor([len(prompt) for prompt in unique], device=self.device)
+        self.columns = max(map(len, unique))
         capacity = self.columns + min(limit, FIRST_COLUMNS)
         self.cache: Any
         self.cache, self.in_place = sampling_cache(model.config, capacity)
-        self.places = torch.arange(self.columns + limit, device=self.device)
+        self.positions = torch.arange(self.columns + limit, device=self.device)
         self.mask: torch.Tensor | None = None
         if self.in_place:
-            self._read_prompts([*rows])
+            self._read_prompts([*unique])
         else:
-            self._read_padded_left([*rows])
-        if len(rows) < len(prompts):
-            self.keep(torch.tensor([rows[tuple(prompt)] for prompt in prompts], device=self.device))
+            self._read_padded_left([*unique])
+        if len(unique) < len(prompts):
+            self.keep(torch.tensor([unique[tuple(prompt)] for prompt in prompts], device=self.device))
 
     def step(self, tokens: torch.Tensor) -> None:
-        """Append a token (B,) to each row."""
+        """Append a token (B,) to each sequence."""
         mask = None if self.mask is None else self.mask[..., : self.columns + 1]
         self.logits = self._forward(tokens[:, None], self.lengths[:, None], mask)[:, -1]
         self.columns += 1
         self.lengths = self.lengths + 1
 
-    def keep(self, rows: torch.Tensor) -> None:
-        """Go on with these rows, in this order; a row may be named more than once."""
-        self.cache.reorder_cache(rows)
-        self.logits, self.lengths = self.logits[rows], self.lengths[rows]
+    def keep(self, indices: torch.Tensor) -> None:
+        """Continue with the sequences of these indices, in this order; an index may occur more than once."""
+        self.cache.reorder_cache(indices)
+        self.logits, self.lengths = self.logits[indices], self.lengths[indices]
         if self.mask is not None:
-            self.mask = self.mask[rows]
+            self.mask = self.mask[indices]
 
     def _read_prompts(self, prompts: list[tuple[int, ...]]) -> None:
         """Padded on the right: attention is causal, so the prompt needs no mask; what follows it does."""
@@ -192,7 +192,7 @@ class _Batch:
 
     def _hide_padding(self) -> None:
         """Hide the columns between a prompt's end and the first sampled one, if there are any."""
-        hidden = (self.places >= self.lengths[:, None]) & (self.places < self.columns)
+        hidden = (self.positions >= self.lengths[:, None]) & (self.positions < self.columns)
         if not hidden.any():
             return
         implementation = self.model.config._attn_implementation
@@ -205,18 +205,18 @@ class _Batch:
             self.mask = (~hidden).long()
 
     def _read_padded_left(self, prompts: list[tuple[int, ...]]) -> None:
-        """For layers whose state is not keys by column: every row ends in the last column."""
+        """For layers whose state is not keys by column: every sequence ends in the last column."""
         padding = self.columns - self.lengths[:, None]
-        self.mask = (self.places >= padding).long()
-        positions = (self.places[: self.columns] - padding).clamp(min=0)
+        self.mask = (self.positions >= padding).long()
+        positions = (self.positions[: self.columns] - padding).clamp(min=0)
         ids = self._pad(prompts, left=True)
         self.logits = self._forward(ids, positions, self.mask[:, : self.columns])[:, -1]
 
     def _pad(self, prompts: list[tuple[int, ...]], *, left: bool) -> torch.Tensor:
         """Prompts (B, T), filled up with some token that is never seen."""
         fill = [prompt[:1] * (self.columns - len(prompt)) for prompt in prompts]
-        rows = [[*pad, *prompt] if left else [*prompt, *pad] for prompt, pad in zip(prompts, fill, strict=True)]
-        return torch.tensor(rows, device=self.device)
+        padded = [[*pad, *prompt] if left else [*prompt, *pad] for prompt, pad in zip(prompts, fill, strict=True)]
+        return torch.tensor(padded, device=self.device)
 
     def _forward(
         self,

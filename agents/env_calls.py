@@ -95,7 +95,8 @@ class EnvCalls:
             if events is None:
                 return found
             found += events
-            self._calls -= sum(isinstance(event[0], EnvCall) for event in events)
+            if isinstance(events[0][0], EnvCall):  # those that come together are all calls, or one future
+                self._calls -= len(events)
 
     def close(self) -> None:
         """Let go of the threads; calls under way come to their end unheard."""

@@ -18,7 +18,7 @@ from rlvr.envs.core.json_text import load_json
 
 @dataclass(slots=True)
 class Evaluation:
-    """What a set of episodes amounts to. Invalid verdicts are counted apart and enter no mean.
+    """Means and counts over episodes. Episodes with invalid verdicts are counted apart and enter no mean.
 
     Attributes:
         episodes: how many were played; ``valid`` of them count.
@@ -39,17 +39,21 @@ class Evaluation:
 
     @property
     def success(self) -> float:
+        """Share of the valid episodes that succeeded; 0.0 without one."""
         return self.successes / self.valid if self.valid else 0.0
 
     @property
     def low(self) -> float:
+        """Lower end of the 95 % interval of ``success``."""
         return wilson(self.successes, self.valid)[0]
 
     @property
     def high(self) -> float:
+        """Upper end of the 95 % interval of ``success``."""
         return wilson(self.successes, self.valid)[1]
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, ``success``, ``low`` and ``high`` among them."""
         record = {name: getattr(self, name) for name in self.__slots__}
         return record | {"success": self.success, "low": self.low, "high": self.high}
 
@@ -63,6 +67,7 @@ class Evaluation:
 
 
 def summarise(episodes: Sequence[Episode]) -> Evaluation:
+    """The `Evaluation` of these episodes."""
     valid = [episode for episode in episodes if episode.valid]
     count = max(1, len(valid))
     return Evaluation(
@@ -160,6 +165,11 @@ def read_episodes(path: Path) -> list[Episode]:
 
 
 def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
+    """Write a JSONL file with one episode a line.
+
+    Raises:
+        OSError: the path is a symbolic link or no plain file, or cannot be written.
+    """
     with open_plain(path) as file:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
 

@@ -36,9 +36,10 @@ class InPlaceLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self.length = 0
 
     def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Allocate for states (B, H, n, D) of the first call."""
         self.dtype, self.device = key_states.dtype, key_states.device
-        self.keys = self._room(key_states, self.capacity)
-        self.values = self._room(value_states, self.capacity)
+        self.keys = self._allocate(key_states, self.capacity)
+        self.values = self._allocate(value_states, self.capacity)
         self.is_initialized = True
 
     def update(
@@ -57,34 +58,38 @@ class InPlaceLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return self.keys[:, :, :end], self.values[:, :, :end]
 
     def reorder_cache(self, beam_idx: torch.Tensor) -> None:
-        """Keep these rows of the batch, in this order; a row may be named more than once."""
+        """Keep the sequences of these indices, in this order; an index may occur more than once."""
         self.keys, self.values = self._moved(self.keys, beam_idx), self._moved(self.values, beam_idx)
 
     def get_seq_length(self) -> int:
+        """How many columns are filled."""
         return self.length
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Length and offset of the keys that a mask for so many new columns covers."""
         return self.length + query_length, 0
 
     def get_max_length(self) -> int:
+        """-1: the cache grows without bound."""
         return -1
 
     get_max_cache_shape = get_max_length  # what some trainers' versions of transformers call it
 
     def reset(self) -> None:
+        """Forget all columns."""
         self.length = 0
 
-    def _moved(self, states: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
+    def _moved(self, states: torch.Tensor, indices: torch.Tensor | None = None) -> torch.Tensor:
         """The filled columns in new memory of the present capacity."""
         filled = states[:, :, : self.length]
-        if rows is not None:
-            filled = filled.index_select(0, rows)
-        moved = self._room(filled, self.capacity)
+        if indices is not None:
+            filled = filled.index_select(0, indices)
+        moved = self._allocate(filled, self.capacity)
         moved[:, :, : self.length] = filled
         return moved
 
     @staticmethod
-    def _room(like: torch.Tensor, capacity: int) -> torch.Tensor:
+    def _allocate(like: torch.Tensor, capacity: int) -> torch.Tensor:
         return like.new_empty((*like.shape[:2], capacity, like.shape[3]))
 
 
@@ -122,18 +127,18 @@ def grouped_attention(
     Returns:
         The output (B, n, Hq, D), and no weights.
     """
-    rows, heads, columns, _ = query.shape
+    count, heads, columns, _ = query.shape
     groups = key.shape[1]
     plain = all(extras.get(name) is None for name in ("position_bias", "cache"))
     if columns != 1 or heads == groups or not plain or (attention_mask is not None and attention_mask.shape[1] != 1):
         return sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout=dropout, scaling=scaling, **extras
         )
-    folded = query.reshape(rows, groups, heads // groups, query.shape[-1])
+    folded = query.reshape(count, groups, heads // groups, query.shape[-1])
     out = torch.nn.functional.scaled_dot_product_attention(
         folded, key, value, attn_mask=attention_mask, dropout_p=dropout, scale=scaling
     )
-    return out.reshape(rows, 1, heads, value.shape[-1]), None
+    return out.reshape(count, 1, heads, value.shape[-1]), None
 
 
 AttentionInterface.register(GROUPED, grouped_attention)

@@ -29,7 +29,7 @@ WHOLE = ("json", "llama")
 
 @dataclass(slots=True)
 class Usage:
-    """What was asked of an endpoint so far. Tokens are as the endpoint counts them."""
+    """Calls of an endpoint so far. Tokens are as the endpoint counts them."""
 
     calls: int = 0
     failed: int = 0
@@ -183,15 +183,15 @@ def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> 
     }
     sent: list[dict[str, Any]] = []
     open_calls: list[str] = []  # ids of the calls that the next message answers
-    for place, message in enumerate(messages):
+    for index, message in enumerate(messages):
         role, content, images = message["role"], clean(message["content"]), message.get("images", [])
         if role == "assistant":
-            told = _spoken(content)
-            before, calls = _calls_in(told, names, style) if names else (told, [])
-            answered = place + 1 < len(messages) and messages[place + 1]["role"] == "tool"
-            open_calls = [f"call{place:03d}{number:02d}" for number in range(len(calls))] if answered else []
+            text = _without_thought(content)
+            before, calls = _calls_in(text, names, style) if names else (text, [])
+            answered = index + 1 < len(messages) and messages[index + 1]["role"] == "tool"
+            open_calls = [f"call{index:03d}{number:02d}" for number in range(len(calls))] if answered else []
             if not open_calls:
-                sent.append({"role": role, "content": told})
+                sent.append({"role": role, "content": text})
                 continue
             functions = [{"name": name, "arguments": json.dumps(dict(arguments))} for name, arguments in calls]
             made = [
@@ -205,7 +205,7 @@ def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> 
             sent.append({"role": "tool", "tool_call_id": first, "content": content})
             sent += [{"role": "tool", "tool_call_id": other, "content": "(see the first result)"} for other in others]
             open_calls = []
-            if images:  # what a tool says is text, by the endpoints' rules
+            if images:  # endpoints take text alone in a tool message
                 sent.append({"role": "user", "content": _parts("", images)})
         else:
             sent.append({"role": "user" if role == "tool" else role, "content": _parts(content, images)})
@@ -216,8 +216,8 @@ def _parts(text: str, images: Sequence[str]) -> str | list[dict[str, Any]]:
     """A content: a text alone, or the parts that a text and images (data URLs) are sent as."""
     if not images:
         return text
-    said = [{"type": "text", "text": text}] if text else []
-    return [*said, *({"type": "image_url", "image_url": {"url": url}} for url in images)]
+    first = [{"type": "text", "text": text}] if text else []
+    return [*first, *({"type": "image_url", "image_url": {"url": url}} for url in images)]
 
 
 def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tuple[str, list[Call]]:
@@ -229,7 +229,7 @@ def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tupl
     return text.removesuffix(written).rstrip("\n"), calls
 
 
-def _spoken(text: str) -> str:
+def _without_thought(text: str) -> str:
     """A reply without the thought that was put before it."""
     return text.partition(THOUGHT)[2] if text.startswith(THINK) and THOUGHT in text else text
 

@@ -29,7 +29,7 @@ Turn = tuple[str, str]  # role, content
 
 
 class NoChatTemplate(ValueError):
-    """The tokenizer does not say how to show a conversation."""
+    """The tokenizer has no chat template."""
 
 
 def require_chat_template(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -149,9 +149,9 @@ class Renderer:
         ids = list(self._remembered(tuple(turns[: replies[0]]), True, None, tools))
         mask = [0] * len(ids)
         for reply, following in zip(replies, [*replies[1:], len(turns)], strict=True):
-            said = [*self._encode_plain(clean(turns[reply][1])), self.end_id]
-            ids += said
-            mask += [1] * len(said)
+            completion = [*self._encode_plain(clean(turns[reply][1])), self.end_id]
+            ids += completion
+            mask += [1] * len(completion)
             new = tuple(turns[reply + 1 : following])
             if following < len(turns):
                 context = self._remembered(new, False, self.end_id)
@@ -168,7 +168,7 @@ class Renderer:
     def _new_ids(self, new: tuple[Turn, ...], first: bool, ended: int | None, tools: str = "") -> tuple[int, ...]:
         """Ids for ``new`` messages: the beginning, or what follows a reply that ended with token ``ended``.
 
-        ``tools``, the schemas as JSON, are told at the beginning.
+        ``tools``, the schemas as JSON, go to the template with the first messages.
         """
         new = tuple((role, clean(content)) for role, content in new)
         marks = unused_characters([content for _, content in new])

@@ -13,17 +13,18 @@ from rlvr.envs.core.terminal import printable as printable
 
 
 class ExpertAgent:
-    """Plays what the environment's own ``solve`` says.
+    """Plays the actions of the environment's own ``solve``.
 
     Args:
-        shortcut_share: how often, instead, the first action is the answer without the work that leads to it, where
-            the task has such a thing. Depends on the episode alone.
+        shortcut_share: the share of episodes whose first action is the answer without the work that leads to it, where
+            the task has one (`Task.direct_answer`). It depends on the episode alone.
     """
 
     def __init__(self, shortcut_share: float = 0.0) -> None:
         self.shortcut_share = shortcut_share
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """One reply to each conversation, in order."""
         return [Reply(self._action(conversation)) for conversation in conversations]
 
     def _action(self, conversation: Conversation) -> str:
@@ -44,6 +45,7 @@ class RandomAgent:
         self.seed = seed
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """One reply to each conversation, in order."""
         return [Reply(self._action(conversation)) for conversation in conversations]
 
     def _action(self, conversation: Conversation) -> str:
@@ -52,12 +54,13 @@ class RandomAgent:
 
 
 class ConstantAgent:
-    """Says the same text every time; the empty text is the floor of every benchmark."""
+    """Answers with the same text every time; the empty text is the floor of every benchmark."""
 
     def __init__(self, text: str = "") -> None:
         self.text = text
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """One reply to each conversation, in order."""
         return [Reply(self.text) for _ in conversations]
 
 
@@ -74,6 +77,7 @@ class HumanAgent:
         self.show = show or (lambda role, text: print(printable(f"[{role}] {text}")))
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """One reply to each conversation, in order."""
         return [self._answer(conversation) for conversation in conversations]
 
     def _answer(self, conversation: Conversation) -> Reply:

@@ -1,4 +1,4 @@
-"""A deadline for a chat template, which came with a model and may loop for hours in a few characters."""
+"""A deadline for a chat template, which came with a model and may loop for hours although it has a few characters."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ Result = TypeVar("Result")
 
 
 class TemplateTooLong(ValueError):
-    """A chat template did not come to its end in time."""
+    """A chat template did not finish in time."""
 
 
 def in_time(render: Callable[[], Result], seconds: float | None = None) -> Result:
-    """What ``render`` returns. It runs in this thread, and is interrupted between two instructions of Python.
+    """Call ``render`` in this thread, interrupting it between two Python instructions when its time is up.
 
     Raises:
         TemplateTooLong: it took more than ``seconds``.
     """
-    over = False
+    done = False
     lock = threading.Lock()
     thread = threading.get_ident()
 
     def interrupt() -> None:
         with lock:
-            if not over:
+            if not done:
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TemplateTooLong))
 
     limit = SECONDS if seconds is None else seconds
@@ -39,7 +39,7 @@ def in_time(render: Callable[[], Result], seconds: float | None = None) -> Resul
             return render()
         finally:
             with lock:
-                over = True
+                done = True
             timer.cancel()
     except TemplateTooLong:
-        raise TemplateTooLong(f"the chat template did not come to its end within {limit:g} s") from None
+        raise TemplateTooLong(f"the chat template did not finish within {limit:g} s") from None

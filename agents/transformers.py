@@ -12,6 +12,7 @@ from typing import Any
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.tiny import MISSING_EXTRA
 from rlvr.agents.token_agent import Continuation, Draft, TokenAgent
+from rlvr.envs.core.deprecation import warn_renamed
 
 try:
     from rlvr.agents.decoding import Sampling, sample
@@ -37,7 +38,8 @@ class TransformersAgent(TokenAgent):
         seed: of the sampling noise.
         max_length: the longest sequence of an episode, in tokens; by default what the model's configuration
             names. See `TokenAgent`, also for ``template_options``, ``thinking_budget`` and ``segment``.
-        rows: at most so many conversations are sampled at once; the others wait. None: all of them.
+        max_sequences: the most conversations sampled at once; the others wait. None: all of them.
+        rows: the old name of ``max_sequences``.
 
     Raises:
         ImportError: on import of this module: the extra ``train`` is missing.
@@ -56,16 +58,20 @@ class TransformersAgent(TokenAgent):
         greedy: bool = False,
         seed: int = 0,
         max_length: int | None = None,
+        max_sequences: int | None = None,
         rows: int | None = None,
         template_options: Mapping[str, Any] | None = None,
         thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
     ) -> None:
-        if rows is not None and rows < 1:
-            raise ValueError(f"rows={rows} must be at least 1")
+        if rows is not None:
+            warn_renamed("TransformersAgent(rows=…)", "max_sequences")
+            max_sequences = rows
+        if max_sequences is not None and max_sequences < 1:
+            raise ValueError(f"max_sequences={max_sequences} must be at least 1")
         self.sampling = Sampling(temperature, top_p, top_k, greedy)
         self.model = model
-        self.rows = rows
+        self.max_sequences = max_sequences
         super().__init__(
             tokenizer,
             end_ids=end_tokens(model),
@@ -82,23 +88,23 @@ class TransformersAgent(TokenAgent):
         # Like lengths together, so that little of a batch is padding.
         order = sorted(range(len(drafts)), key=lambda i: -drafts[i].length)
         done: dict[int, Continuation] = {}
-        for start in range(0, len(order), self.rows or len(order)):
-            places = order[start : start + self.rows] if self.rows else order
+        for start in range(0, len(order), self.max_sequences or len(order)):
+            chunk = order[start : start + self.max_sequences] if self.max_sequences else order
             noise = [
                 uniforms(
                     self.seed, drafts[i].conversation.key, drafts[i].length, 0 if self.sampling.greedy else limits[i]
                 )
-                for i in places
+                for i in chunk
             ]
             sampled = sample(
                 self.model,
-                [drafts[i].prompt() for i in places],
-                [limits[i] for i in places],
+                [drafts[i].prompt() for i in chunk],
+                [limits[i] for i in chunk],
                 noise,
                 self.renderer.end_ids,
                 self.sampling,
             )
-            done.update(zip(places, sampled, strict=True))
+            done.update(zip(chunk, sampled, strict=True))
         return [done[i] for i in range(len(drafts))]
 
 

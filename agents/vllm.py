@@ -80,6 +80,7 @@ class LocalEngine:
     def generate(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
     ) -> list[Continuation | str]:
+        """A continuation of each prompt, see `Engine`."""
         outputs = self.llm.generate(
             [{"prompt_token_ids": list(prompt)} for prompt in prompts],
             [self._params(**given) for given in options],
@@ -131,6 +132,7 @@ class ServerEngine:
     def generate(
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
     ) -> list[Continuation | str]:
+        """A continuation of each prompt, or the error of its call, see `Engine`."""
         return self._calls.map(self._one, list(zip(prompts, options, strict=True)))
 
     def close(self) -> None:
@@ -216,7 +218,7 @@ class VLLMAgent(TokenAgent):
         self.engine = engine
         concurrency = getattr(engine, "concurrency", 1)
         self._calls = Calls(concurrency) if concurrency > 1 else None
-        # Everything is said: a server fills in from the model's generation_config what is not.
+        # Every option is given: a server takes those that are missing from the model's generation_config.
         self._options: dict[str, Any] = {
             "temperature": 0.0 if greedy else temperature,
             "top_p": 1.0 if greedy else top_p,
@@ -297,10 +299,10 @@ class VLLMAgent(TokenAgent):
         From the likeliest token alone log-probabilities are 0, and at a low temperature they are not those of greedy
         decoding, where the tokens are the same ones.
         """
-        cut = self._options["top_p"] < 1 or self._options["top_k"] > 0
-        room = PROBED if self.engine.limit is None else max(1, min(PROBED, self.engine.limit - 1))
-        common = {**self._options, "stop_token_ids": [], "max_tokens": room, "seed": 0, "temperature": 0.01}
-        other = {"top_k": 1} if cut else {"temperature": 0.0}
+        truncated = self._options["top_p"] < 1 or self._options["top_k"] > 0
+        count = PROBED if self.engine.limit is None else max(1, min(PROBED, self.engine.limit - 1))
+        common = {**self._options, "stop_token_ids": [], "max_tokens": count, "seed": 0, "temperature": 0.01}
+        other = {"top_k": 1} if truncated else {"temperature": 0.0}
         prompt = [min(self.renderer.end_ids, default=0)]
         sampled = []
         for result in self.engine.generate([prompt, prompt], [common, {**common, **other}]):
@@ -309,8 +311,8 @@ class VLLMAgent(TokenAgent):
             sampled.append(result)
         (cold, cold_logprobs), (likeliest, logprobs) = sampled
         same = next((i for i, pair in enumerate(zip(cold, likeliest, strict=False)) if len({*pair}) > 1), len(cold))
-        told = [(a, b) for a, b in zip(cold_logprobs[:same], logprobs[:same], strict=False) if b < -0.1]
-        raw = min(logprobs) < -1e-2 if cut else bool(told) and all(abs(a - b) < 1e-2 for a, b in told)
+        compared = [(a, b) for a, b in zip(cold_logprobs[:same], logprobs[:same], strict=False) if b < -0.1]
+        raw = min(logprobs) < -1e-2 if truncated else bool(compared) and all(abs(a - b) < 1e-2 for a, b in compared)
         if raw:
             raise ValueError(
                 "this engine records log-probabilities of another distribution than it samples from: start vLLM with "

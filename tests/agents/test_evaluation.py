@@ -12,8 +12,8 @@ from rlvr.agents import (
     Episode,
     ExpertAgent,
     RandomAgent,
-    Request,
     Rollout,
+    RolloutRequest,
     Turn,
     evaluate,
     summarise,
@@ -205,7 +205,7 @@ def test_a_line_that_is_no_episode_is_named(tmp_path, line):
 def test_episodes_are_written_and_read_again(tmp_path):
     path = tmp_path / "episodes.jsonl"
     assert read_episodes(path) == []
-    episodes = Rollout("rlvr/Calculator-v0", ExpertAgent())([Request(seed=0, index=i) for i in range(4)])
+    episodes = Rollout("rlvr/Calculator-v0", ExpertAgent())([RolloutRequest(seed=0, index=i) for i in range(4)])
     episodes[0].turns[0].action = "\ud800 \u2028 \x00 日"
     write_episodes(path, episodes)
     assert read_episodes(path) == episodes

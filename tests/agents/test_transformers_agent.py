@@ -168,7 +168,7 @@ def test_an_episode_does_not_depend_on_its_batch(model, tokenizer):
     together = conversations(10)
     play(agent, together)
     reversed_order = conversations(10)[::-1]
-    play(TransformersAgent(model, tokenizer, max_new_tokens=12, seed=7, rows=3), reversed_order)
+    play(TransformersAgent(model, tokenizer, max_new_tokens=12, seed=7, max_sequences=3), reversed_order)
     for one, other in zip(together, reversed_order[::-1], strict=True):
         assert one.tokens.ids == other.tokens.ids
         assert one.messages == other.messages
@@ -388,7 +388,7 @@ def test_half_precision_stays_near(name, tokenizer):
     [
         ({"max_new_tokens": 0}, "max_new_tokens=0 must be at least 1"),
         ({"max_length": 0}, "max_length=0"),
-        ({"rows": 0}, "rows=0"),
+        ({"max_sequences": 0}, "max_sequences=0"),
         ({"temperature": 0.0}, "use greedy"),
         ({"top_p": 0.0}, "top_p"),
         ({"top_k": 0}, "top_k"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from rlvr.adapters.spec import Session
-from rlvr.agents import ConstantAgent, Request, Rollout
+from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task, Transition
@@ -81,7 +81,7 @@ def by_session(make):
 
 
 def by_rollout(make):
-    (episode,) = Rollout(make, ConstantAgent("x"))([Request(seed=0)])
+    (episode,) = Rollout(make, ConstantAgent("x"))([RolloutRequest(seed=0)])
     return len(episode.turns), episode.valid, episode.reward
 
 
