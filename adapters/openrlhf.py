@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
@@ -29,7 +28,6 @@ from typing import Any
 from rlvr.adapters.spec import TaskSpec
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
-from rlvr.agents import Conversation
 from rlvr.agents.rendering import Renderer
 
 TESTED = ("openrlhf", "0.11.2", "0.12")
@@ -37,22 +35,6 @@ require(*TESTED)
 from openrlhf.utils.agent import AgentExecutorBase  # noqa: E402  # after a clear word about its version
 
 logger = logging.getLogger(__name__)
-
-
-class _SharedRenderer(Renderer):
-    """A renderer for several threads: while a tokenizer encodes plain text in one, no other may ask it."""
-
-    def __init__(self, *args: Any, **options: Any) -> None:
-        self._lock = threading.Lock()
-        super().__init__(*args, **options)
-
-    def render(self, conversation: Conversation) -> list[int]:
-        with self._lock:
-            return super().render(conversation)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        with self._lock:
-            return super().decode(ids)
 
 
 class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
@@ -69,7 +51,7 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
     attempts: int = 2
 
     def __init__(self) -> None:
-        self._renderer: _SharedRenderer | None = None
+        self._renderer: Renderer | None = None
         self._groups: dict[str, list[asyncio.Future[float | None]]] = {}
 
     async def execute(
@@ -128,7 +110,7 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
     ) -> tuple[TokenSession, bool]:
         """The episode, and whether it was cut short."""
         if self._renderer is None:  # there is one tokenizer in a training; a copy, since others may ask theirs
-            self._renderer = _SharedRenderer(deepcopy(tokenizer), template_options=self.template_options)
+            self._renderer = Renderer(deepcopy(tokenizer), template_options=self.template_options)
         try:
             spec = TaskSpec.parse(label)
         except ValueError as error:
