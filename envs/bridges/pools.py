@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable
 from typing import Any
 
-from rlvr.envs.rewards.workers import WorkerPool
+from rlvr.envs.core.verdict import Status, Verdict, wrong
+from rlvr.envs.rewards.workers import WorkerError, WorkerPool, WorkerSpent, WorkerTimeout
 
 MEMORY = 4 << 30  # address space of a worker, in bytes; numpy and matplotlib reserve much of it
 
@@ -32,10 +34,30 @@ def call(module: str, function: str, arguments: list[Any], seconds: float) -> An
     """Run a function of ``rlvr.envs.bridges.<module>`` in a worker, on JSON-like arguments.
 
     Raises:
-        WorkerTimeout: it took longer; the worker was killed.
+        WorkerSpent: it took more processor time or memory; the worker was killed.
+        WorkerTimeout: it waited, or the machine is overloaded.
         WorkerError: it raised, or the foreign package cannot be loaded.
     """
     return pool(module).call(f"rlvr.envs.bridges.{module}:{function}", arguments, seconds)
+
+
+def verdict_on_fault(
+    error: WorkerError, control: Callable[[], object], answer: str | None = None, status: Status = "env_error"
+) -> Verdict:
+    """The verdict where foreign code gave none: ``wrong`` if the action alone made it run out of its limits.
+
+    Args:
+        error: what the call raised.
+        control: the same call without the action, or with the reference for it.
+        status: of a fault that is neither time nor memory.
+    """
+    if isinstance(error, WorkerSpent):
+        try:
+            control()
+        except WorkerError as alone:
+            return Verdict(0.0, "timeout", answer, f"also without the action: {alone}"[:300])
+        return wrong(answer, f"the action cannot be scored: {error}"[:300])
+    return Verdict(0.0, "timeout" if isinstance(error, WorkerTimeout) else status, answer, str(error)[:300])
 
 
 def _after_fork() -> None:

@@ -16,7 +16,7 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.bridges.names import REASONING_GYM
-from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.pools import call, verdict_on_fault
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
@@ -138,20 +138,34 @@ class ReasoningGym(Task[Item]):
             if self.dataset in FORMS and not FORMS[self.dataset].fullmatch(answer):
                 return unparsable("the answer is not written as the question asks for it", answer)
             if self.dataset in THEIRS:
-                right = call(WORKER, "score", [self.dataset, state.level, state.seed, answer], SCORE_SECONDS) >= 1.0
+                right = self._score(state, answer) >= 1.0
             elif self.dataset in INTEGRALS:
                 right = _same_integral(answer, state.answer or "", json.loads(state.facts)["variable"])
             elif self.dataset == "polynomial_multiplication":
                 return grade("math", f"\\boxed{{{_notation(answer)}}}", _notation(state.answer or ""))
             else:
                 right = state.answer is not None and same(answer, state.answer)
-        except WorkerTimeout as error:
-            return Verdict(0.0, "timeout", answer, f"the scorer of {self.dataset} is {error}")
         except WorkerError as error:
-            return Verdict(0.0, "verifier_error", answer, str(error)[:300])
+            return verdict_on_fault(error, lambda: self._reference_alone(state), answer, "verifier_error")
         except ValueError as error:
             return unparsable(str(error)[:200], answer)
         return correct(answer) if right else wrong(answer)
+
+    def _score(self, state: Item, answer: str) -> float:
+        score: float = call(WORKER, "score", [self.dataset, state.level, state.seed, answer], SCORE_SECONDS)
+        return score
+
+    def _reference_alone(self, state: Item) -> None:
+        """Score the reference as an answer, or "0" where there is none.
+
+        Raises:
+            WorkerError: that fails, too.
+        """
+        gold = "0" if state.answer is None else state.answer
+        if self.dataset in INTEGRALS:
+            _same_integral(gold, gold, json.loads(state.facts)["variable"])
+        else:
+            self._score(state, gold)
 
 
 def same(answer: str, gold: str) -> bool:

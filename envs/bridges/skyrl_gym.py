@@ -16,12 +16,12 @@ from fractions import Fraction
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.bridges.names import SKYRL_GYM
-from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.pools import call, verdict_on_fault
 from rlvr.envs.core.tables import DataError, Source, load_rows
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.rewards.workers import WorkerError
 
 WORKER: Final = "skyrl_gym_worker"
 SECONDS: Final = 20.0
@@ -172,16 +172,21 @@ class SkyRLGym(Task[SkyRLState]):
         action_text = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
         actions = (*state.actions, action_text)
         try:
-            played = call(WORKER, "play", [self.env_class, state.question, state.gold, list(actions)], SECONDS)
-        except WorkerTimeout as error:
-            return Transition(state, Verdict(0.0, "timeout", None, f"the scorer is {error}"), True)
+            played = self._play(state, actions)
         except WorkerError as error:
-            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+            control = (*state.actions, self.solve(state))
+            return Transition(state, verdict_on_fault(error, lambda: self._play(state, control)), True)
         after = state._replace(actions=actions, observation=played["text"])
         verdict = self.judge(state.gold, action_text, played["last"]).replace(parts={"its own score": played["score"]})
         if verdict.success or played["done"]:
             return Transition(after, verdict, True)
         return Transition(after, Verdict(0.0, "partial", verdict.answer, "wrong so far", verdict.parts))
+
+    def _play(self, state: SkyRLState, actions: tuple[str, ...]) -> dict[str, Any]:
+        played: dict[str, Any] = call(
+            WORKER, "play", [self.env_class, state.question, state.gold, list(actions)], SECONDS
+        )
+        return played
 
     def judge(self, gold: str, action_text: str, theirs: float) -> Verdict:
         """Their word for it, and ours: every answer that is written must be the one number."""

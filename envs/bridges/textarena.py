@@ -13,13 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.names import TEXTARENA
-from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.pools import call, verdict_on_fault
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
-from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
 
 WORKER: Final = "textarena_worker"
@@ -96,14 +96,20 @@ class TextArena(Task[TextArenaMatch]):
         try:
             game = [self.game, state.level, state.seed, list(actions)]
             played = call(WORKER, "play", [*game, named(state.live, live := Handle(), state.record)], SECONDS)
-        except WorkerTimeout as error:
-            return Transition(state, Verdict(0.0, "timeout", None, f"the game is {error}"), True)
         except WorkerError as error:
-            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+            return Transition(state, verdict_on_fault(error, lambda: self._begin_again(state)), True)
         after = state._replace(actions=actions, text=played["text"], record=played["record"], live=None)
         if not played["done"]:
             return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the game goes on"))
         return Transition(after, self._ended(played), True)
+
+    def _begin_again(self, state: TextArenaMatch) -> None:
+        """Begin the same game without any action of the policy.
+
+        Raises:
+            WorkerError: that fails, too.
+        """
+        call(WORKER, "begin", [self.game, state.level, state.seed, None], SECONDS)
 
     def _ended(self, played: dict[str, Any]) -> Verdict:
         reason, score = " ".join(played["reason"].split())[:500], played["score"]

@@ -19,12 +19,12 @@ from typing import Any, Final, NamedTuple
 import gymnasium as gym
 
 from rlvr.envs.bridges.kept import named
-from rlvr.envs.bridges.pools import call
+from rlvr.envs.bridges.pools import call, verdict_on_fault
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import visible_text
-from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
+from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
 
 WORKER: Final = "verifiers_worker"
@@ -122,10 +122,8 @@ class Verifiers(Task[VerifiersState]):
         try:
             episode = named(state.live, live := Handle(), state.record)
             played = call(WORKER, "play", [*self._named(), state.number, list(actions), episode], SECONDS)
-        except WorkerTimeout as error:
-            return Transition(state, Verdict(0.0, "timeout", None, f"the episode is {error}"), True)
         except WorkerError as error:
-            return Transition(state, Verdict(0.0, "env_error", None, str(error)[:300]), True)
+            return Transition(state, verdict_on_fault(error, lambda: self._begin_again(state)), True)
         after = state._replace(actions=actions, text=played["text"], record=played["record"], live=None)
         if not played["done"]:
             return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the episode goes on"))
@@ -134,6 +132,14 @@ class Verifiers(Task[VerifiersState]):
         reason = f"its own score is {played['score']:g}; ended: {played['stopped']}"
         verdict = correct(reason=reason) if played["score"] >= self.full - 1e-9 else wrong(reason=reason)
         return Transition(after, verdict.replace(parts={"its own score": played["score"], **played["scores"]}), True)
+
+    def _begin_again(self, state: VerifiersState) -> None:
+        """Begin the same episode without any action of the policy.
+
+        Raises:
+            WorkerError: that fails, too.
+        """
+        call(WORKER, "begin", [*self._named(), state.number, None], SECONDS)
 
     def _named(self) -> list[Any]:
         return [self.taskset, self.config, self.most]

@@ -12,11 +12,13 @@ from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.errors import BadOption, BadReference
+from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerSpent, WorkerTimeout
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, extract, visible_text
 
 MAX_CHARS: Final = 100_000
 MAX_DEPTH: Final = 64
+MAX_STEPS: Final = 500_000  # comparisons of a part of the answer with a part of the schema
+MAX_SCHEMA_PARTS: Final = 10_000
 
 _TYPES: Final[dict[str, tuple[type, ...]]] = {
     "object": (dict,), "array": (list,), "string": (str,), "integer": (int,), "number": (int, float),
@@ -33,6 +35,22 @@ class NotJSON(ValueError):
     """The text is not one JSON value; the message says why."""
 
 
+class _Steps:
+    """What a check may still cost."""
+
+    def __init__(self) -> None:
+        self.left = MAX_STEPS
+
+    def take(self, count: int = 1) -> None:
+        """
+        Raises:
+            WorkerSpent: there are none left.
+        """
+        self.left -= count
+        if self.left < 0:
+            raise WorkerSpent(f"over {MAX_STEPS:,} steps of checking")
+
+
 def grade_json(completion: str, reference: Any = None, *, schema: Any = None, strict: bool = True) -> Verdict:
     """Grade a JSON answer.
 
@@ -43,6 +61,10 @@ def grade_json(completion: str, reference: Any = None, *, schema: Any = None, st
         schema: a pydantic model class, any type pydantic knows, or a JSON schema as a dict (types, properties,
             required, additionalProperties, items, enum, const, minimum, maximum, lengths, anyOf).
         strict: no coercion between types: ``"3"`` is no integer.
+
+    Returns:
+        1 for the value, or any that fits. An answer whose check runs out of time or memory is ``wrong`` when the schema
+        can check something else within them, else ``timeout``, which is not valid.
 
     Raises:
         BadReference: neither a reference nor a schema was given.
@@ -59,10 +81,18 @@ def grade_json(completion: str, reference: Any = None, *, schema: Any = None, st
         value = load(text)
     except NotJSON as error:
         return unparsable(str(error), text[:500])
-    fault = _fault(value, text, schema, strict)
+    expected = reference.model_dump(mode="json") if hasattr(reference, "model_dump") else reference
+    try:
+        fault = _fault(value, text, schema, strict)
+    except WorkerTimeout as error:
+        return Verdict(0.0, "timeout", text[:500], str(error)[:300])
+    except WorkerSpent as error:
+        alone = _schema_alone(schema, expected, strict)
+        if alone:
+            return Verdict(0.0, "timeout", text[:500], f"the schema alone: {alone}"[:300])
+        return wrong(text[:500], f"cannot be checked: {error}"[:300])
     if fault:
         return wrong(text[:500], f"the schema does not hold: {fault}"[:300])
-    expected = reference.model_dump(mode="json") if hasattr(reference, "model_dump") else reference
     if expected is not None and not same_json(value, expected):
         return wrong(text[:500], "not the expected value")
     return correct(text[:500])
@@ -172,30 +202,51 @@ def same_json(left: Any, right: Any) -> bool:
 
 
 def _fault(value: Any, text: str, schema: Any, strict: bool) -> str:
-    """Why the schema does not hold; empty when it does."""
+    """Why the schema does not hold; empty when it does.
+
+    Raises:
+        WorkerSpent: to find out takes too much.
+        WorkerTimeout, WorkerError: the machine is at fault.
+    """
     if schema is None:
         return ""
     if isinstance(schema, Mapping):
         check_schema(schema)
-        return schema_fault(value, schema, "the value")
-    from pydantic import TypeAdapter, ValidationError
-    from pydantic.errors import PydanticSchemaGenerationError
+        return schema_fault(value, schema, "the value", _Steps())
+    from rlvr.envs.rewards.pydantic_schema import fault_of
 
+    return fault_of(text, schema, strict)
+
+
+def _schema_alone(schema: Any, expected: Any, strict: bool) -> str:
+    """What keeps the schema from checking the reference, or null where there is none; empty when nothing does."""
     try:
-        adapter: TypeAdapter[Any] = TypeAdapter(schema)
-    except (PydanticSchemaGenerationError, TypeError) as error:
-        raise BadOption(f"pydantic cannot use the schema {schema!r}: {error}"[:300]) from error
-    try:
-        adapter.validate_json(text, strict=strict)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        place = ".".join(map(str, first["loc"])) or "the value"
-        return f"{place}: {first['msg']}"
+        _fault(expected, json.dumps(expected), schema, strict)
+    except (WorkerSpent, WorkerTimeout) as error:
+        return str(error)
     return ""
 
 
 def check_schema(schema: Mapping[str, Any]) -> None:
-    """Raise BadOption for a JSON schema with a keyword or a type that is not checked here, rather than ignore it."""
+    """Raise BadOption for a JSON schema that holds what is not checked here, rather than ignore it, or is too large."""
+    waiting: list[Any] = [schema]
+    for _ in range(MAX_SCHEMA_PARTS):
+        if not waiting:
+            return
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            waiting += _parts(part)
+        else:
+            raise BadOption(f"a part of a JSON schema is an object, this one is {part!r}"[:300])
+    raise BadOption(f"a JSON schema may have {MAX_SCHEMA_PARTS:,} parts, or holds itself")
+
+
+def _parts(schema: Mapping[str, Any]) -> list[Any]:
+    """The schemas that stand directly in one.
+
+    Raises:
+        BadOption: it has a keyword or a type that is not checked here.
+    """
     unknown = set(schema) - _KEYWORDS
     types = schema.get("type", [])
     names = [types] if isinstance(types, str) else list(types)
@@ -204,24 +255,27 @@ def check_schema(schema: Mapping[str, Any]) -> None:
             f"a JSON schema may use {sorted(_KEYWORDS)} and types {sorted(_TYPES)}; this one has {schema!r}"[:500]
         )
     inner = [*schema.get("properties", {}).values(), *schema.get("anyOf", [])]
-    inner += [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)]
-    for branch in inner:
-        check_schema(branch)
+    return inner + [schema[key] for key in ("items", "additionalProperties") if isinstance(schema.get(key), Mapping)]
 
 
-def schema_fault(value: Any, schema: Mapping[str, Any], place: str) -> str:
-    """Why a value does not fit a JSON schema; empty when it does."""
+def schema_fault(value: Any, schema: Mapping[str, Any], path: str, steps: _Steps) -> str:
+    """Why a value does not fit a JSON schema; empty when it does.
+
+    Raises:
+        WorkerSpent: to find out takes too many steps.
+    """
+    steps.take(1 + len(schema.get("enum", ())) + len(path) // 1_000)
     types = schema.get("type")
     names = [types] if isinstance(types, str) else list(types or [])
     if names and not any(_has_type(value, name) for name in names):
-        return f"{place} is not of type {' or '.join(names)}"
+        return f"{path} is not of type {' or '.join(names)}"
     if "const" in schema and not same_json(value, schema["const"]):
-        return f"{place} is not the one value allowed"
+        return f"{path} is not the one value allowed"
     if "enum" in schema and not any(same_json(value, option) for option in schema["enum"]):
-        return f"{place} is not one of the values allowed"
-    if "anyOf" in schema and all(schema_fault(value, branch, place) for branch in schema["anyOf"]):
-        return f"{place} fits none of the alternatives"
-    return _size_fault(value, schema, place) or _inner_fault(value, schema, place)
+        return f"{path} is not one of the values allowed"
+    if "anyOf" in schema and all(schema_fault(value, branch, path, steps) for branch in schema["anyOf"]):
+        return f"{path} fits none of the alternatives"
+    return _size_fault(value, schema, path) or _inner_fault(value, schema, path, steps)
 
 
 def _has_type(value: Any, name: str) -> bool:
@@ -230,32 +284,33 @@ def _has_type(value: Any, name: str) -> bool:
     return isinstance(value, _TYPES[name]) or (name == "integer" and isinstance(value, float) and value.is_integer())
 
 
-def _size_fault(value: Any, schema: Mapping[str, Any], place: str) -> str:
+def _size_fault(value: Any, schema: Mapping[str, Any], path: str) -> str:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     size = len(value) if isinstance(value, (str, list)) else None
     suffix = "Length" if isinstance(value, str) else "Items"
     if number and not schema.get("minimum", value) <= value <= schema.get("maximum", value):
-        return f"{place} is out of range"
+        return f"{path} is out of range"
     if size is not None and not schema.get(f"min{suffix}", 0) <= size <= schema.get(f"max{suffix}", size):
-        return f"{place} has a length out of range"
+        return f"{path} has a length out of range"
     return ""
 
 
-def _inner_fault(value: Any, schema: Mapping[str, Any], place: str) -> str:
+def _inner_fault(value: Any, schema: Mapping[str, Any], path: str, steps: _Steps) -> str:
     if isinstance(value, list) and "items" in schema:
-        faults = (schema_fault(item, schema["items"], f"{place}[{index}]") for index, item in enumerate(value))
+        faults = (schema_fault(item, schema["items"], f"{path}[{index}]", steps) for index, item in enumerate(value))
         return next((fault for fault in faults if fault), "")
     if not isinstance(value, dict):
         return ""
     missing = [key for key in schema.get("required", []) if key not in value]
     if missing:
-        return f"{place} lacks {missing[0]!r}"
+        return f"{path} lacks {missing[0]!r}"
     properties, further = schema.get("properties", {}), schema.get("additionalProperties", True)
     for key, item in value.items():
+        steps.take()
         branch = properties.get(key, further)
         if branch is False:
-            return f"{place} has {key!r}, which is not allowed"
-        fault = schema_fault(item, branch, f"{place}.{key}") if isinstance(branch, Mapping) else ""
+            return f"{path} has {key[:60]!r}, which is not allowed"
+        fault = schema_fault(item, branch, f"{path}.{key[:60]}", steps) if isinstance(branch, Mapping) else ""
         if fault:
             return fault
     return ""
