@@ -157,6 +157,8 @@ class MeetingTimes(ListAnswerTask):
     Levels 1 to 5: two to six people over one to three days.
     """
 
+    clock = True
+
     DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed")
 
     def ask(self, rng: random.Random, level: int) -> Question:

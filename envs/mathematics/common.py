@@ -30,7 +30,7 @@ class NumberList(ListAnswerTask):
     """
 
     def check(self, question: Question, answer: str) -> str | None:
-        numbers = whole_numbers(answer, len(question.answer))
+        numbers = whole_numbers(self.spelled(answer), len(question.answer))
         return None if tuple(numbers) == tuple(question.answer) else "wrong numbers"
 
 

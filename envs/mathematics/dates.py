@@ -174,6 +174,8 @@ class TimeZones(ListAnswerTask):
     Levels 1 to 5: one to five flights, from level 3 on between zones that are quarters of an hour apart.
     """
 
+    clock = True
+
     def ask(self, rng: random.Random, level: int) -> Question:
         step = 60 if level < 3 else 15
         zones = [step * rng.randint(-660 // step, 720 // step) for _ in range(level + 1)]
@@ -284,6 +286,8 @@ class Timetables(NumberList):
 
     Levels 1 to 5: 4 to 8 stations and 10 to 34 trains; at least two trains must be taken, from level 3 on three.
     """
+
+    clock = True
 
     def ask(self, rng: random.Random, level: int) -> Question:
         stations, count, change = "ABCDEFGH"[: 3 + level], 4 + 6 * level, rng.randint(3, 12)

@@ -18,7 +18,31 @@ from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
 _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
 _ROW_END = re.compile(r"\n|;|\\\\")
+_BITS = re.compile(r"[01]+")
+_TIME = re.compile(r"\b([0-2]?[0-9]):([0-5][0-9])\b")
+_NAMES = (
+    *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
+    *(
+        "january",
+        "february",
+        "march",
+        "april",
+        "june",
+        "july",
+        "august",
+        "september",
+        "october",
+        "november",
+        "december",
+    ),
+)
+_SHORT = {name: name[:3] for name in _NAMES}
 MOST = 400
+
+
+def short(word: str) -> str:
+    """A weekday or month by its first three letters; other words, in small letters, as they are."""
+    return _SHORT.get(word, word)
 
 
 def listed(parts: Iterable[object]) -> str:
@@ -28,7 +52,7 @@ def listed(parts: Iterable[object]) -> str:
 
 def _plain(answer: str) -> str:
     text = _WRAPPER.sub(r"\1", answer).strip()
-    return text[1:-1] if len(text) > 1 and text[0] + text[-1] in ("[]", "()") else text
+    return text[1:-1] if len(text) > 1 and text[0] + text[-1] in ("[]", "()", "{}") else text
 
 
 def items(answer: str, count: int | None = None) -> list[str]:
@@ -37,7 +61,7 @@ def items(answer: str, count: int | None = None) -> list[str]:
     Raises:
         ValueError: something else stands there, there are over 400, or there are not ``count``.
     """
-    words = _plain(answer).replace(",", " ").split()
+    words = _plain(answer).replace(",", " ").replace(";", " ").split()
     if not words or len(words) > MOST or not all(_ITEM.fullmatch(word) for word in words):
         raise ValueError("the answer is not a list of words or numbers")
     if count is not None and len(words) != count:
@@ -51,7 +75,10 @@ def board(answer: str, height: int, width: int, symbols: str) -> list[str]:
     Raises:
         ValueError: another height or width, or a symbol that is not one of ``symbols``.
     """
-    lines = _ROW_END.split(_WRAPPER.sub(r"\1", answer))
+    text = _WRAPPER.sub(r"\1", answer)
+    if "|" in text and not set("|-+") & set(symbols):  # drawn with lines between the cells
+        text = text.replace("|", " ").replace("+", " ").replace("-", " ")
+    lines = _ROW_END.split(text)
     rows = ["".join(line.replace(",", " ").split()) for line in lines if line.strip()]
     if [len(row) for row in rows] != [width] * height:
         raise ValueError(f"the answer is not {height} rows of {width} cells")
@@ -65,18 +92,29 @@ class ListAnswerTask(CheckedAnswerTask):
 
     Attributes:
         ordered: whether the order counts.
+        clock: whether parts are the hours and minutes of a time, so that 00 is 0 and 16:05 is 16 and 5.
     """
 
     ordered: ClassVar[bool] = True
+    clock: ClassVar[bool] = False
 
     def direct_answer(self, state: Question) -> str:
         return f"\\boxed{{{listed(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
-        found, gold = items(answer), [str(part).lower() for part in question.answer]
+        gold = [short(str(part).lower()) for part in question.answer]
+        found = [short(part) for part in items(self.spelled(answer))]
+        if self.clock and len(found) == len(gold):
+            found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
+        if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in found):
+            found = ["".join(found)]  # written in groups
         if self.ordered:
             return None if found == gold else "wrong list"
         return None if sorted(found) == sorted(gold) else "wrong list"
+
+    def spelled(self, answer: str) -> str:
+        """An answer whose times of day are two parts, where the question asks for hour and minute."""
+        return _TIME.sub(r"\1 \2", answer) if self.clock else answer
 
 
 class Board(CheckedAnswerTask):

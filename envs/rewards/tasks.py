@@ -17,6 +17,7 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards import guesses
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grader
+from rlvr.envs.rewards.readings import readings
 
 BOXED = "Think step by step. Put the final answer, and nothing else, in \\boxed{}."
 
@@ -128,11 +129,25 @@ class CheckedAnswerTask(QuestionTask):
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)
+        return checked(found.answer, question.text, lambda text: self.check(question, text))
+
+
+def checked(answer: str, question: str, check: Callable[[str], str | None]) -> Verdict:
+    """The verdict of a ``check`` on an answer in any of its ``readings``: right if one of these is.
+
+    A check returns why an answer is wrong, None for a right one, and raises ValueError where it cannot read it.
+    """
+    faults: list[Verdict] = []
+    for text in readings(answer, question):
         try:
-            fault = self.check(question, found.answer)
+            fault = check(text)
         except ValueError as error:
-            return unparsable(str(error)[:200], found.answer)
-        return correct(found.answer) if fault is None else wrong(found.answer, fault)
+            faults.append(unparsable(str(error)[:200], answer))
+            continue
+        if fault is None:
+            return correct(answer)
+        faults.append(wrong(answer, fault))
+    return next((verdict for verdict in faults if verdict.status == "wrong"), faults[0])
 
 
 def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> list[int]:
@@ -146,7 +161,7 @@ def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> l
         raise ValueError(f"the answer has {len(text):,} characters")
     if text[:1] + text[-1:] in ("[]", "()", "{}"):
         text = text[1:-1]
-    words = text.replace(",", " ").split()
+    words = text.replace(",", " ").replace(";", " ").split()
     if not words or not all(word.lstrip("-").isdecimal() and word.isascii() and len(word) <= 13 for word in words):
         raise ValueError("the answer is not a list of whole numbers")
     try:

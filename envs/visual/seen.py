@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.images import require_pillow
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grader
+from rlvr.envs.rewards.tasks import checked
 from rlvr.envs.visual.canvas import Canvas, checked_side
 
 LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."
@@ -129,8 +130,4 @@ class VisualQuestions(Visual[VisualState]):
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)
-        try:
-            fault = self.check(state, found.answer)
-        except ValueError as error:
-            return unparsable(str(error)[:200], found.answer)
-        return correct(found.answer) if fault is None else wrong(found.answer, fault)
+        return checked(found.answer, state.text, lambda text: self.check(state, text))

@@ -1,0 +1,198 @@
+"""A right value in any natural form is paid; a wrong value, a hedge or a part too many in none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rlvr.envs.mathematics.common import NumberList
+from rlvr.envs.mathematics.linear_algebra import Matrix
+from rlvr.envs.rewards.answers import Board, ListAnswerTask
+from rlvr.envs.rewards.readings import LONGEST, plain, readings
+from rlvr.envs.rewards.tasks import Question
+
+Task = NumberList | ListAnswerTask | Board | Matrix
+Form = Callable[[Sequence[Any]], str]
+
+# What may stand around any answer.
+AROUND = [
+    "{}", " {} ", "${}$", "$${}$$", r"\({}\)", r"\[{}\]", "**{}**", "*{}*", "__{}__", "`{}`", "{}.", "`{}`.", "**{}**.",
+    "${}$.", "$**{}**$", "The answer is {}", "The answer is {}.", "The answer is: {}", "the final answer is {}",
+    "Answer: {}", "answer: **{}**", "**Answer: {}**", "The solution is ${}$.", "So the answer is {}.",
+    "Thus, the answer is {}", "Therefore the final answer is `{}`.", "Result: {}", "result = {}",
+    "The correct answer is {}",
+    r"\text{{{}}}", r"\mathrm{{{}}}", r"\mathbf{{{}}}", "```\n{}\n```", "```text\n{}\n```", "My answer is {}.",
+    r"\displaystyle {}", r"\quad {} \quad", "{} ", "The result is {}",
+]  # fmt: skip
+# How a list may be written.
+LISTS: list[Form] = [
+    lambda parts: ", ".join(map(str, parts)),
+    lambda parts: ",".join(map(str, parts)),
+    lambda parts: " ".join(map(str, parts)),
+    lambda parts: "; ".join(map(str, parts)),
+    lambda parts: "\n".join(map(str, parts)),
+    lambda parts: f"[{', '.join(map(str, parts))}]",
+    lambda parts: f"({', '.join(map(str, parts))})",
+    lambda parts: "{" + ", ".join(map(str, parts)) + "}",
+    lambda parts: r"\{" + ", ".join(map(str, parts)) + r"\}",
+    lambda parts: r"\left\{" + ", ".join(map(str, parts)) + r"\right\}",
+    lambda parts: rf"\left({', '.join(map(str, parts))}\right)",
+    lambda parts: rf"\left[ {', '.join(map(str, parts))} \right]",
+    lambda parts: rf"\big({', '.join(map(str, parts))}\big)",
+    lambda parts: r",\ ".join(map(str, parts)),
+    lambda parts: r",\, ".join(map(str, parts)),
+    lambda parts: r" \to ".join(map(str, parts)),
+    lambda parts: r" \rightarrow ".join(map(str, parts)),
+    lambda parts: " -> ".join(map(str, parts)),
+    lambda parts: "→".join(map(str, parts)),
+    lambda parts: f"{', '.join(map(str, parts[:-1]))} and {parts[-1]}",
+    lambda parts: f"{', '.join(map(str, parts[:-1]))}, and {parts[-1]}",
+    lambda parts: rf"\begin{{pmatrix}} {' & '.join(map(str, parts))} \end{{pmatrix}}",
+    lambda parts: r"\begin{bmatrix} " + r" \\ ".join(map(str, parts)) + r" \end{bmatrix}",
+    lambda parts: repr(list(map(str, parts))),
+    lambda parts: ", ".join(f"\\text{{{part}}}" for part in parts),
+    lambda parts: ", ".join(str(part).replace("-", "\u2212") for part in parts),
+]
+# How a grid may be written.
+GRIDS: list[Form] = [
+    lambda rows: "\n".join(" ".join(map(str, row)) for row in rows),
+    lambda rows: "\n".join(", ".join(map(str, row)) for row in rows),
+    lambda rows: "; ".join(" ".join(map(str, row)) for row in rows),
+    lambda rows: r" \\ ".join(" ".join(map(str, row)) for row in rows),
+    lambda rows: r" \\ ".join(" & ".join(map(str, row)) for row in rows).join((r"\begin{pmatrix} ", r" \end{pmatrix}")),
+    lambda rows: r" \\ ".join(" & ".join(map(str, row)) for row in rows).join(
+        (r"\begin{bmatrix} ", r" \\ \end{bmatrix}")
+    ),
+    lambda rows: r" \\ ".join(" & ".join(map(str, row)) for row in rows).join((r"\begin{matrix} ", r" \end{matrix}")),
+    lambda rows: r" \\ ".join(" & ".join(map(str, row)) for row in rows).join(
+        (r"\left[\begin{array}{ccc} ", r" \end{array}\right]")
+    ),
+    lambda rows: r" \\ ".join(" & ".join(map(str, row)) for row in rows).join(
+        (r"\left(\begin{array}{rrr} ", r" \end{array}\right)")
+    ),
+    lambda rows: "[" + ", ".join("[" + ", ".join(map(str, row)) + "]" for row in rows) + "]",
+    lambda rows: "[" + ",\n".join("[" + ", ".join(map(str, row)) + "]" for row in rows) + "]",
+    lambda rows: "((" + "), (".join(", ".join(map(str, row)) for row in rows) + "))",
+    lambda rows: "```\n" + "\n".join(" ".join(map(str, row)) for row in rows) + "\n```",
+]
+
+
+def paid(task: Task, gold: Any, text: str, question: str = "") -> bool:
+    return task.judge(Question(question, gold), f"I worked it out.\n\\boxed{{{text}}}").reward == 1.0
+
+
+def written(form: Form, around: str, value: Sequence[Any]) -> str:
+    return around.format(form(value))
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_any_list_in_any_dress_is_paid(around: str) -> None:
+    for form in LISTS:
+        if ("text{" in around or "math" in around) and ("\\" in form([1, 2]) or "{" in form([1, 2])):
+            continue  # nested braces in \text{...} are no natural answer
+        for task, gold in ((NumberList(), (-53, 31, 23)), (ListAnswerTask(), ("Ann", "knave", "7"))):
+            text = written(form, around, gold)
+            assert paid(task, gold, text), text
+            assert not paid(task, (*gold[:-1], 24), text), text
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_any_grid_in_any_dress_is_paid(around: str) -> None:
+    grid = ((1, 2, 3), (4, 5, 6))
+    for form in GRIDS:
+        text = written(form, around, grid)
+        if "text" in around or "math" in around or ("```" in around and "```" in form(grid)) or "`{" in around:
+            continue  # several lines stand in no one-line markup
+        assert paid(Board(), ("123", "456"), text), text
+        assert paid(Matrix(), grid, text), text
+        assert not paid(Board(), ("123", "457"), text), text
+        assert not paid(Matrix(), ((1, 2, 3), (4, 5, 7)), text), text
+
+
+@given(
+    st.lists(st.integers(-999, 999), min_size=2, max_size=6),
+    st.integers(-999, 999),
+    st.sampled_from(LISTS),
+    st.sampled_from([around for around in AROUND if "text" not in around and "math" not in around]),
+)
+def test_a_right_value_is_paid_in_any_form_and_a_wrong_one_in_none(
+    gold: list[int], other: int, form: Form, around: str
+) -> None:
+    assert paid(NumberList(), tuple(gold), written(form, around, gold))
+    for wrong in ([*gold[:-1], other], [*gold[:-1], gold[-1] + 1], [*gold, other], gold[::-1]):
+        if wrong != gold and len(wrong) > 1:
+            assert not paid(NumberList(), tuple(gold), written(form, around, wrong))
+
+
+@pytest.mark.parametrize(
+    ("task", "gold", "text", "question"),
+    [
+        (NumberList(), (-11, 7), "x = -11, y = 7", "Answer with the whole numbers x, y in this order."),
+        (NumberList(), (-11, 7), "$x = -11$ and y = 7".replace("$", ""), "What are x and y?"),
+        (NumberList(), (-11, 7, 2), "x=-11\ny=7\nz=2", "Answer with x, y, z."),
+        (ListAnswerTask(), ("knight", "knave"), "Ann: knight, Ben: knave", "What are Ann, Ben?"),
+        (ListAnswerTask(), ("knight", "knave"), "Ann is a knight, Ben is a knave".replace(" a ", " "), "Are Ann, Ben?"),
+        (ListAnswerTask(), ("160",), "160 days", "How many days after it?"),
+        (ListAnswerTask(), ("160",), r"160 \text{ days}", "How many days after it?"),
+        (ListAnswerTask(), ("Mon",), "Monday", ""),
+        (ListAnswerTask(), ("10100011",), "1010 0011", ""),
+        (Matrix(), (("1/2", "-3/4"),), r"\begin{pmatrix} \frac{1}{2} & -\frac{3}{4} \end{pmatrix}", ""),
+    ],
+)
+def test_labels_units_and_longer_names(task: Task, gold: Any, text: str, question: str) -> None:
+    from fractions import Fraction
+
+    if isinstance(task, Matrix):
+        gold = tuple(tuple(map(Fraction, row)) for row in gold)
+    assert paid(task, gold, text, question)
+
+
+def test_times_of_day() -> None:
+    class Arrival(ListAnswerTask):
+        clock = True
+
+    for text in ("Mon, 16, 0", "Mon, 16, 00", "Monday, 16:00", "Mon 16:00", "**Mon, 16, 00**"):
+        assert paid(Arrival(), ("Mon", 16, 0), text), text
+    for text in ("Mon, 16, 10", "Mon, 16", "Tue, 16, 00", "Mon, 16, 000", "Mon, 16, 00, 00", "Mon 16:00 or 17:00"):
+        assert not paid(Arrival(), ("Mon", 16, 0), text), text
+
+
+@pytest.mark.parametrize(
+    ("gold", "text", "question"),
+    [
+        ((-11, 7), "y = -11, x = 7", "Answer with x, y in this order."),  # labels that say another thing
+        ((-11, 7), "x = -11, y = 7", "Answer with y, x in this order."),
+        ((-11, 7), "x = -11, y = 7", "Answer with x, y, z."),
+        ((-11, 7), "x = -11, x = 7", "Answer with x, x."),
+        ((5,), "4 or 5", ""), ((5,), "not 5", ""), ((5,), "The answer is not 5", ""), ((5,), "5?", ""),
+        ((5,), "5 and 6", ""), ((5,), "5, 6", ""), ((5,), "maybe 5", ""), ((5,), "5 days", "How many hours?"),
+        ((5,), "at least 5", ""), ((5,), "~ 5 or 6", ""), ((1, 2), "1, 2 or 2, 1", ""), ((1, 2), "{1, 2}, {2, 1}", ""),
+        ((1, 2), r"\frac{1}{2}", ""), ((1, 2), "1, 2, ...", ""), ((3,), "1 + 2", ""), ((12,), "1 2", ""),
+        ((1, 2), "12", ""), ((0, 1), r"\begin{vmatrix} 0 & 1 \end{vmatrix}", ""), ((5,), r"\sqrt{25}", ""),
+        ((5,), "-5", ""), ((5,), "5%", ""), ((1, 2), "[1, 2", ""), ((1, 2), "1, 2)", ""), ((5,), "5!", ""),
+    ],
+)  # fmt: skip
+def test_what_says_something_else_is_not_paid(gold: tuple[int, ...], text: str, question: str) -> None:
+    for around in AROUND[:20]:
+        assert not paid(NumberList(), gold, around.format(text), question), around.format(text)
+
+
+@given(st.text(max_size=300))
+def test_any_text_has_readings_and_the_first_is_itself(text: str) -> None:
+    found = list(readings(text, text))
+    assert found[:1] == ([text] if text else found[:1])
+    assert len(found) <= 4
+
+
+@pytest.mark.parametrize(
+    "unit", ["$", "**", "`", "[", "(1),(", "\\text{", "\\frac{1}{", "a and ", "x = ", "->", "\\\\", ". ", "'"]
+)
+def test_readings_take_time_that_grows_no_faster_than_the_text(unit: str) -> None:
+    """Counted in characters handled: a reading is never longer than its answer by more than half."""
+    text = (unit * LONGEST)[:LONGEST]
+    assert all(len(reading) <= 1.5 * len(text) for reading in readings(text))
+    assert len(plain(text)) <= 1.5 * len(text)
