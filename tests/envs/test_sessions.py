@@ -396,7 +396,7 @@ def vector_values(vector: Any) -> tuple[list[str], list[str]]:
     return list(vector.step([call("draw")] * count)[0]), list(vector.step([call("tell")] * count)[0])
 
 
-@pytest.mark.parametrize("backend", ["sync", "thread", "process"])
+@pytest.mark.parametrize("backend", ["sync", "thread", "asyncio", "process"])
 def test_members_in_a_vector_keep_their_own(backend: str):
     with VectorEnv(SUMS, 4, backend=backend, env_settings={"tools": [Drawing()]}) as vector:
         drawn, told = vector_values(vector)
@@ -536,3 +536,19 @@ def test_an_interpreter_that_was_closed_between_calls_is_a_fault_of_ours():
     with pytest.raises(ToolFault, match="what it held is lost"):
         kit.run(session, python, {"code": "print(2)"}, 10.0)
     kit.close(session)
+
+
+@pytest.mark.parametrize("backend", ["thread", "process"])
+def test_members_that_are_served_keep_their_own(backend: str):
+    pytest.importorskip("starlette")
+    pytest.importorskip("uvicorn")
+    pytest.importorskip("websockets")
+    from rlvr.adapters import connect
+    from rlvr.adapters.serve import Server
+
+    with Server(SUMS, {"tools": [Drawing()]}, backend=backend, limit=4) as server:
+        envs = [connect(server.url) for _ in range(4)]
+        for seed in range(3):
+            check_members(envs, PRIVATE, seed=seed)
+        for env in envs:
+            env.close()
