@@ -23,7 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rlvr.envs.core.verdict import Verdict, unparsable, wrong
+from rlvr.envs.core.verdict import Status, Verdict, unparsable, wrong
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
 from rlvr.envs.sandbox import (
@@ -172,11 +172,16 @@ def grade_code(
                     break
     except SandboxUnavailable:
         raise
-    except SandboxStarved as error:
-        return Verdict(0.0, "timeout", code, str(error)[:300])
     except (SandboxError, BadReference, OSError) as error:
-        return Verdict(0.0, "verifier_error", code, f"{type(error).__name__}: {error}"[:300])
+        return sandbox_fault(error, answer=code)
     return wrong(code, "the program was killed or brought its sandbox down, again and again")
+
+
+def sandbox_fault(error: Exception, status: Status = "verifier_error", answer: str | None = None) -> Verdict:
+    """The invalid verdict for a sandbox that failed: ``timeout`` where the machine was too busy, else ``status``."""
+    if isinstance(error, SandboxStarved):
+        return Verdict(0.0, "timeout", answer, str(error)[:300])
+    return Verdict(0.0, status, answer, f"{type(error).__name__}: {error}"[:300])
 
 
 # --- the program -----------------------------------------------------------------------------------------

@@ -25,7 +25,16 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rlvr.envs.sandbox import plans, probes, wire
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
-from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxDied, SandboxError, SandboxUnavailable, Tier
+from rlvr.envs.sandbox.limits import (
+    Limits,
+    Result,
+    RunStatus,
+    SandboxDied,
+    SandboxError,
+    SandboxStarved,
+    SandboxUnavailable,
+    Tier,
+)
 from rlvr.envs.sandbox.native import NativeBackend
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded, Running
 
@@ -443,15 +452,18 @@ class PseudoTerminal:
         """Wait until keys can be typed.
 
         Raises:
-            SandboxError: something went wrong before.
+            SandboxError: something went wrong before. SandboxStarved: the machine was too busy.
         """
         try:
             self._rest(Channel(self._running, _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0}))
-        except (ProgramEnded, SandboxError):
+        except (ProgramEnded, SandboxError) as error:
             self._running.kill()
-            said = " ".join(self._running.result().stderr.split())
+            if isinstance(error, SandboxStarved):
+                self.close()
+                raise
+            printed = " ".join(self._running.result().stderr.split())
             self.close()
-            raise SandboxError(f"the terminal did not open: {said[-300:] or 'it said nothing'}") from None
+            raise SandboxError(f"the terminal did not open: {printed[-300:] or 'nothing was printed'}") from None
 
     def type(self, keys: Sequence[tuple[bytes, float]], seconds: float) -> Typed:
         """Type keys, each once the one before it has had its effect; returns when the terminal rests, or time is up.

@@ -19,7 +19,7 @@ from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
 from rlvr.envs.agentic.terminal import LEVELS, Sitting, Terminal
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, Workspace, probes
+from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, Workspace, probes, running
 
 pytest.importorskip("pyte")
 KINDS = [(level, kind) for level, row in enumerate(LEVELS, 1) for kind in range(len(row))]
@@ -374,6 +374,16 @@ def test_a_sandbox_that_fails_is_no_zero(monkeypatch):
     monkeypatch.setattr(terminal, "shared", lambda **_: type("Broken", (), {"terminal": fail})())
     task, state = seated(1)
     assert play(task, state, "ls")[1].status == "env_error"
+
+
+@held
+def test_a_machine_too_busy_is_a_timeout(monkeypatch):
+    monkeypatch.setattr(running, "PATIENCE", 0.0)
+    monkeypatch.setattr(running, "patience", lambda: 0.0)
+    monkeypatch.setattr(running, "_FIRST_LOOK", 0.0)
+    task, state = seated(1)
+    verdict = play(task, state, "ls<Enter>")[1]
+    assert (verdict.status, verdict.valid) == ("timeout", False), verdict
 
 
 @held
