@@ -130,9 +130,9 @@ def living(seen: set[tuple[int, str]]) -> int:
 
 
 class Killer:
-    """Kills parts of a sandbox in turns: the keeper's two processes, its zygotes, their programs."""
+    """Kills parts of a sandbox in turns: the supervisor's two processes, its zygotes, their programs."""
 
-    PARTS = ("keeper's guardian", "keeper's worker", "zygote", "program or what it was forked from")
+    PARTS = ("supervisor's guardian", "supervisor's worker", "zygote", "program or what it was forked from")
 
     def __init__(self, box: Sandbox, kills: int) -> None:
         self._box, self._left, self.over = box, kills, threading.Event()
@@ -145,8 +145,8 @@ class Killer:
         while self._left and not self.over.wait(0.15):
             while old and time.monotonic() - old[0][0] > 1.0:
                 self.late = max(self.late, living(old.pop(0)[1]))
-            keeper = self._box.keeper_pid
-            generations = below(keeper, table()) if keeper else []
+            supervisor = self._box.supervisor_pid
+            generations = below(supervisor, table()) if supervisor else []
             if len(generations) < 3:
                 continue
             everything = set().union(*generations)
@@ -158,7 +158,7 @@ class Killer:
                 os.kill(victim, signal.SIGKILL)
                 self.killed[self.PARTS[number]] += 1
                 self._left -= 1
-                if number < 2:  # with its keeper all of this has to go
+                if number < 2:  # with its supervisor all of this has to go
                     old.append((time.monotonic(), everything))
 
 
@@ -176,13 +176,13 @@ def kills(tier: str, count: int, threads: int = 8) -> dict[str, Any]:
                 if verdict.valid and verdict.reward != job[2]:
                     changed.append(f"{verdict.status}: {verdict.reason}")
         works = all(_graded(box, job).reward == job[2] for job in JOBS)
-        if box.keeper_pid:
-            killer.seen |= set().union(*below(box.keeper_pid, table()))
+        if box.supervisor_pid:
+            killer.seen |= set().union(*below(box.supervisor_pid, table()))
     time.sleep(1.0)
     return {
         "kills": sum(killer.killed.values()), **{f"of these, {part}": n for part, n in killer.killed.items()},
         "graded": graded, "valid verdicts changed": len(changed), "verifier_error": excused,
-        "graded rightly afterwards": works, "most processes left 1 s after a keeper was killed": killer.late,
+        "graded rightly afterwards": works, "most processes left 1 s after a supervisor was killed": killer.late,
         "processes seen": len(killer.seen), "of these left 1 s after the end": living(killer.seen),
     }  # fmt: skip
 
@@ -272,8 +272,8 @@ def main() -> None:
         facts[f"{tier}: canaries of other runs"] = canaries(tier, options.canaries)
         if options.before is not None:
             argv = other(options.before, "--scan", tier, "--canaries", str(options.canaries // 10))
-            said = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-            facts[f"{tier}: canaries of other runs, the version before"] = json.loads(said)
+            output = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+            facts[f"{tier}: canaries of other runs, the version before"] = json.loads(output)
         facts[f"{tier}: kills"] = kills(tier, options.kills)
     write_results("isolation", tables, facts, options.out)
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from rlvr.envs.agentic.keys import write_keys
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.code import sandbox_fault
-from rlvr.envs.sandbox import Daemon, Limits, SandboxError, Workspace, shared
+from rlvr.envs.sandbox import Daemon, Limits, SandboxError, TerminalWorkspace, shared
 
 WORDS = "amber birch cedar delta ember fjord grove harbor iris juniper kelp lotus maple north olive pine quartz".split()
 PEOPLE = "Ada Ben Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena".split()
@@ -97,7 +97,7 @@ def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict
 # grading
 
 
-def judged(chore: Chore, workspace: Workspace) -> Verdict:
+def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     """The verdict on what a terminal left."""
     found = workspace.files
     files = {path: content for path, (kind, content, _) in found.items() if kind == "file"}

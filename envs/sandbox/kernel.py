@@ -149,7 +149,7 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
         block = numbers[start : start + _BLOCK]
         code.append((at_least, 0, len(block) + 1, block[0]))
         code.append((at_least, len(block) + 2, 0, block[-1] + 1))
-        code += [(equal, len(block) - place, 0, number) for place, number in enumerate(block)]
+        code += [(equal, len(block) - index, 0, number) for index, number in enumerate(block)]
         code += [(ret, 0, 0, allow), (ret, 0, 0, eperm)]
     code.append((ret, 0, 0, allow))
     return b"".join(struct.pack("HBBI", *row) for row in code)

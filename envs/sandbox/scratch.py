@@ -1,4 +1,4 @@
-"""Folders that somebody hostile may fill: weighed while a run lasts, removed whatever is in them.
+"""Folders that somebody hostile may fill: measured while a run lasts, removed whatever is in them.
 
 Loaded inside the sandbox too: standard library only.
 """
@@ -11,7 +11,7 @@ import stat
 from collections.abc import Collection
 
 
-def weigh(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
+def disk_usage_exceeds(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
     """Whether a folder, with so many bytes besides it, holds more than ``limit``, or more than ``entries`` names."""
     total, seen = besides, 0
     waiting = [folder]
