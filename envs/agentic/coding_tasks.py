@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,7 +28,6 @@ from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS
 from rlvr.envs.rewards.prompts import PROGRAM
 from rlvr.envs.sandbox import Limits, SandboxDied, SandboxError, SandboxUnavailable, probes, shared, wire
 from rlvr.envs.sandbox.running import ProgramEnded
-from rlvr.envs.sandbox.sandbox import TRIES
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests
@@ -267,12 +267,13 @@ def _tried(code: str, exercise: Exercise) -> list[str]:
     Raises:
         SandboxError: the sandbox failed.
     """
-    for number in range(TRIES):
+    started = time.monotonic()
+    for number in itertools.count():
         try:
             return _tried_once(code, exercise)
         except SandboxDied as died:  # somebody else may have killed it
-            if number == TRIES - 1 and not died.may_be_program:
-                raise
+            if not died.try_again(number, late=time.monotonic() - started > TOTAL_SECONDS):
+                break
     return ["the program brought its sandbox down", *["not run"] * (len(exercise.visible) - 1)]
 
 

@@ -16,6 +16,7 @@ that code runs in a second sandbox that holds the expected values but never the 
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 import time
@@ -37,7 +38,7 @@ from rlvr.envs.sandbox import (
     wire,
 )
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
-from rlvr.envs.sandbox.sandbox import TRIES, Channel
+from rlvr.envs.sandbox.sandbox import Channel
 
 MAX_CODE_CHARS: Final = 100_000
 # Possessive, and bounded: a hostile line is read once.
@@ -162,13 +163,11 @@ def grade_code(
     program = prepare(code)
     where, started = sandbox or shared(), time.monotonic()
     try:
-        for number in range(TRIES):
+        for number in itertools.count():
             try:
                 return runner(program, where, options).verdict(code, scoring)
             except SandboxDied as died:
-                if number == TRIES - 1 and not died.may_be_program:
-                    raise
-                if died.may_be_program and time.monotonic() - started > total_seconds:
+                if not died.try_again(number, late=time.monotonic() - started > total_seconds):
                     break
     except SandboxUnavailable:
         raise

@@ -20,10 +20,13 @@ from rlvr.envs.sandbox.channel import readable
 from rlvr.envs.sandbox.idle import pause_soon
 from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, SandboxStarved, Tier
 from rlvr.envs.sandbox.progress import RunProgress, Watched
+from rlvr.envs.sandbox.scratch import below, is_running
 
 PATIENCE = 10.0  # wall time over the program's own, at most; more where many threads want each processor
 
 _HANG_UP = 0.2  # seconds between the closing of a channel and the end of its program
+_CONFIRMED = 60.0  # seconds in which the end of a program that is gone is confirmed, on a machine however busy
+_LOOKS = 5  # at processes that end while they are looked at
 _GRACE = 0.3  # seconds a killed program has until we stop waiting and leave it to the supervisor
 _FIRST_LOOK = 0.03  # seconds after which a program's progress is looked at; most have ended by then
 _OFTEN = (0.05, 0.5)  # seconds between looks, at least and at most
@@ -332,6 +335,9 @@ class Running:
         often = min(max(budget.seconds / 8, _OFTEN[0]), _OFTEN[1])
         self._look_at = now + often * random.uniform(0.5, 1.5)  # nobody can be good just when we look
         if max(budget.spent(now, progress), progress.ran - budget.ran) >= budget.seconds:
+            if late == "killed" and now - budget.started < _CONFIRMED and self._is_gone():
+                budget.seconds += _HANG_UP  # it has ended already: how, its sandbox will tell
+                return
             self._stop(late)
         self._patience = max(self._patience, patience())
         if now - budget.started >= budget.seconds * self._patience:
@@ -343,6 +349,17 @@ class Running:
                 f"the machine was too busy: in {now - budget.started:.1f} s the program could spend only "
                 f"{budget.spent(now, progress):.1f} s of its {budget.seconds:g} s"
             )
+
+    def _is_gone(self) -> bool:
+        """Whether no process of the program is left; False where that cannot be seen."""
+        watched = self._handle.watched()
+        if watched is None:
+            return False
+        for _ in range(_LOOKS):
+            processes, all_seen = below(watched.root, watched.besides)
+            if all_seen:
+                return not any(map(is_running, processes))
+        return False
 
     def _write(self) -> None:
         if self._requests is None:

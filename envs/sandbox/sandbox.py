@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import binascii
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -41,7 +42,6 @@ from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded, Running
 
 T = TypeVar("T")
 DEFAULT_LIMITS = Limits()
-TRIES = 3  # of a program that was killed, and not by us
 _REPLY_BYTES = 1 << 20
 _OPENING_SECONDS = 60.0  # of a terminal with its setup, beside many others on a busy machine
 
@@ -188,15 +188,12 @@ class Sandbox:
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else bytes(stdin)
         with self._turns:
             started = time.monotonic()
-            for number in range(TRIES):
+            for number in itertools.count():
                 try:
                     with self._backend.start(request, data, limits, cancel) as running:
                         return running.wait()
                 except SandboxDied as died:
-                    late = time.monotonic() - started > limits.seconds
-                    if not died.may_be_program and number == TRIES - 1:
-                        raise
-                    if died.may_be_program and late:
+                    if not died.try_again(number, late=time.monotonic() - started > limits.seconds):
                         break
             tier, unsafe = self._backend.tier, self._backend.unsafe
             return Result("killed", None, "", "", round(time.monotonic() - started, 6), 0.0, tier, unsafe)

@@ -45,6 +45,15 @@ def below(root: int, besides: Collection[int] = ()) -> tuple[list[int], bool]:
     return found, all_seen
 
 
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
+
+
 def unnamed(processes: Collection[int]) -> tuple[int, set[int]]:
     """Bytes of files without a name (removed, or never given one) that processes hold open, and which of the processes
     hide what they hold."""

@@ -9,7 +9,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
@@ -153,6 +154,39 @@ def test_program_that_is_killed_from_outside_is_started_again(box: Sandbox) -> N
     code = "import time; time.sleep(1); print('done')"
     result, _ = kill_while(box, lambda box: program_of(box, at_rest), lambda: box.run_python(code, limits=AMPLE))
     assert getattr(result, "stdout", result) == "done\n"
+
+
+def test_program_that_is_killed_while_its_zygote_gets_no_processor(box: Sandbox) -> None:
+    """Its channel is closed at once, its end is told late: it has not hung up."""
+    at_rest = processes_under(supervisor_of(box))
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(grade_code, RIGHT.format(3), ROW, seconds=30.0, sandbox=box)
+        program = program_of(box, at_rest)
+        zygote = int(Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(zygote, signal.SIGSTOP)
+        os.kill(program, signal.SIGKILL)
+        done, _ = wait([coming], timeout=1.5)
+        os.kill(zygote, signal.SIGCONT)
+        assert not done, coming.result()
+        assert coming.result(DEADLINE).reward == 1.0
+
+
+CPU_LIMIT = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\ndef f(x):\n    while True: pass"
+
+
+def test_program_cannot_let_the_kernel_kill_it_before_its_time(box: Sandbox) -> None:
+    verdict = grade_code(CPU_LIMIT, ROW, seconds=5.0, sandbox=box)
+    assert (verdict.status, verdict.valid) == ("wrong", True), verdict
+    shown = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[1] > 0)"
+    assert box.run_python(shown).stdout == "True\n", "the control: to read the limit is allowed"
+    other = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)); print('lowered')"
+    assert box.run_python(other).stdout == "lowered\n"
+    direct = (
+        "import ctypes, struct\nlibc = ctypes.CDLL(None, use_errno=True)\nlow = struct.pack('QQ', 1, 1)\n"
+        "calls = [(302, 0, 0, low, None), (160, 0, low)] if __import__('os').uname().machine == 'x86_64' else "
+        "[(261, 0, 0, low, None), (164, 0, low)]\nprint([libc.syscall(*call) for call in calls])"
+    )
+    assert box.run_python(direct).stdout == "[-1, -1]\n"
 
 
 def test_program_that_kills_itself_is_held_to_account(box: Sandbox) -> None:
