@@ -42,6 +42,13 @@ class Cleaner:
         """Readable when the folder of the run is full, or the cleaner has ended."""
         return self._socket.fileno()
 
+    def is_full(self) -> bool:
+        """Once readable: whether the folder is full; False if the cleaner has ended."""
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK) == _FULL
+        except OSError:  # it has left something unread
+            return False
+
     def watch(self, run: int, limit: int, hides: int = 0) -> None:
         """Measure the folder of a run from now on, and the files without a name that its processes hold open. Called by
         the fork that runs it: the zygote knows no limits. ``hides`` is a process of ours whose files nobody sees."""

@@ -116,7 +116,7 @@ class _Zygote:
         stands still with all that it has started.
 
         Returns:
-            Whether the folder was full, and whether the channel has closed.
+            Whether the folder was full, and whether the channel has closed or the cleaner has ended.
         """
         poll, handle = select.poll(), os.pidfd_open(child)
         watched = [self._channel.fileno(), handle, *([self._cleaner.fileno()] if self._cleaner else [])]
@@ -141,8 +141,9 @@ class _Zygote:
                     closed = got is None
                     if closed:
                         poll.unregister(self._channel)
-                else:  # the cleaner says that the folder is full, or it has ended
-                    full = True
+                else:
+                    full = self._cleaner is not None and self._cleaner.is_full()
+                    closed = not full  # the cleaner was killed: there is no going on without it
                     poll.unregister(watched[2])
                 halted = None
                 kill()
