@@ -151,7 +151,7 @@ def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
 
 def test_program_that_is_killed_from_outside_is_started_again(box: Sandbox) -> None:
     at_rest = processes_under(supervisor_of(box))
-    code = "import time; time.sleep(1); print('done')"
+    code = "import time; time.sleep(4); print('done')"
     result, _ = kill_while(box, lambda box: program_of(box, at_rest), lambda: box.run_python(code, limits=AMPLE))
     assert getattr(result, "stdout", result) == "done\n"
 
