@@ -44,7 +44,7 @@ NEVER_ENDING = {
     "daemon that holds the pipe": "import os, time\nif os.fork() == 0: time.sleep(60)\ntime.sleep(60)",
 }
 FIVE_CHEATS = ("always equal", "expected from frames", "exit in the call", "printed markers", "forged replies")
-PLACES = ("/tmp", "/var/tmp", "/dev/shm")
+FOLDERS = ("/tmp", "/var/tmp", "/dev/shm")
 
 
 def milliseconds(work: Callable[[], Any]) -> float:
@@ -58,7 +58,7 @@ def bare() -> None:
 
 
 def cold(tier: str) -> float:
-    """A new sandbox, its keeper included, to the end of its first program."""
+    """A new sandbox, its supervisor included, to the end of its first program."""
     with contextlib.ExitStack() as stack:
         return milliseconds(lambda: stack.enter_context(Sandbox(tier=tier, parallel=1)).run_python(PROGRAM))
 
@@ -120,10 +120,10 @@ def work(tiers: list[str], rounds: int = 5, count: int = 100) -> Table:
         time.sleep(1.0)
         for _ in range(rounds):
             for tier, box in boxes.items():
-                before = ticks(box.keeper_pid or 0) + time.process_time()
+                before = ticks(box.supervisor_pid or 0) + time.process_time()
                 for _ in range(count):
                     box.run_python(PROGRAM)
-                after = ticks(box.keeper_pid or 0) + time.process_time()
+                after = ticks(box.supervisor_pid or 0) + time.process_time()
                 table.add(tier, (after - before) / count * 1e3)
             before = time.process_time() + sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
             for _ in range(count):
@@ -161,7 +161,7 @@ class Watch:
     """Notes every process that a sandbox has, from outside, to see later which of them still live."""
 
     def __init__(self, box: Sandbox) -> None:
-        self._keeper, self._seen, self._over = box.keeper_pid, set(), threading.Event()
+        self._supervisor, self._seen, self._over = box.supervisor_pid, set(), threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
@@ -173,7 +173,7 @@ class Watch:
                     with contextlib.suppress(OSError):
                         fields = Path(f"/proc/{entry}/stat").read_text().rpartition(")")[2].split()
                         table[int(entry)] = int(fields[1]), fields[19]
-            below, grown = {self._keeper}, True
+            below, grown = {self._supervisor}, True
             while grown:
                 more = below | {pid for pid, (parent, _) in table.items() if parent in below}
                 grown, below = more != below, more
@@ -192,7 +192,7 @@ class Watch:
 
 
 def names() -> set[str]:
-    found = {f"{place}/{name}" for place in PLACES for name in os.listdir(place) if "rlvr" in name}
+    found = {f"{folder}/{name}" for folder in FOLDERS for name in os.listdir(folder) if "rlvr" in name}
     return found | {Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")}
 
 
@@ -238,7 +238,7 @@ def storm(tier: str, count: int, parallel: int) -> dict[str, Any]:
             return name, verdict, took - limit
 
         with ThreadPoolExecutor(parallel) as pool:
-            list(pool.map(lambda _: box.run_python("1"), range(parallel * 2)))  # all places warm
+            list(pool.map(lambda _: box.run_python("1"), range(parallel * 2)))  # all warm
             watch = Watch(box)
             started = time.perf_counter()
             for name, verdict, over in pool.map(one, range(count)):

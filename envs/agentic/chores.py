@@ -16,7 +16,8 @@ from typing import NamedTuple
 
 from rlvr.envs.agentic.keys import write_keys
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.sandbox import Daemon, Limits, SandboxError, Workspace, shared
+from rlvr.envs.rewards.code import sandbox_fault
+from rlvr.envs.sandbox import Daemon, Limits, SandboxError, TerminalWorkspace, shared
 
 WORDS = "amber birch cedar delta ember fjord grove harbor iris juniper kelp lotus maple north olive pine quartz".split()
 PEOPLE = "Ada Ben Cleo Dan Eve Finn Gus Hana Ivo June Kai Lena".split()
@@ -96,7 +97,7 @@ def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict
 # grading
 
 
-def judged(chore: Chore, workspace: Workspace) -> Verdict:
+def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     """The verdict on what a terminal left."""
     found = workspace.files
     files = {path: content for path, (kind, content, _) in found.items() if kind == "file"}
@@ -154,7 +155,7 @@ def _tried(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
     try:
         result = shared().run_python(code, files={given: content}, limits=TRIED)
     except SandboxError as error:
-        return Verdict(0.0, "verifier_error", reason=f"the sandbox: {error}"[:300])
+        return sandbox_fault(error)
     if result.stdout.split() != [printed]:
         return wrong(reason=f"{path} does not print what it should for another {given}")
     return correct(reason="the script is mended")
@@ -173,7 +174,7 @@ def _asked(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
         try:
             result = shared().run_shell(command, files=kept, limits=TRIED, env=VARIABLES)
         except SandboxError as error:
-            return Verdict(0.0, "verifier_error", reason=f"the sandbox: {error}"[:300])
+            return sandbox_fault(error)
         if result.stdout.encode() != answer:
             return wrong(reason=f"git {question} of {chore.repository} does not say what it should")
     return correct(reason="the repository is as it was asked")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import time
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
@@ -22,7 +23,7 @@ from rlvr.envs.agentic.programs import Family
 from rlvr.envs.agentic.programs_advanced import LEVELS
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
-from rlvr.envs.rewards.code import MAX_CODE_CHARS, defines, extract_code, grade_code
+from rlvr.envs.rewards.code import MAX_CODE_CHARS, defines, extract_code, grade_code, sandbox_fault
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS
 from rlvr.envs.rewards.prompts import PROGRAM
 from rlvr.envs.sandbox import Limits, SandboxDied, SandboxError, SandboxUnavailable, probes, shared, wire
@@ -110,8 +111,7 @@ class _CodingTask(Task[CodingState]):
         except SandboxUnavailable:
             raise
         except (SandboxError, OSError) as error:
-            verdict = Verdict(0.0, "verifier_error", reason=f"{type(error).__name__}: {error}"[:300])
-            return Transition(state, verdict, terminated=True)
+            return Transition(state, sandbox_fault(error), terminated=True)
         if not any(outcomes):
             return Transition(state, _decided(code, exercise), terminated=True)
         passed = f"{outcomes.count('')} of {len(outcomes)} visible tests pass"
@@ -267,6 +267,17 @@ def _tried(code: str, exercise: Exercise) -> list[str]:
     Raises:
         SandboxError: the sandbox failed.
     """
+    started = time.monotonic()
+    for number in itertools.count():
+        try:
+            return _tried_once(code, exercise)
+        except SandboxDied as died:  # somebody else may have killed it
+            if not died.try_again(number, late=time.monotonic() - started > TOTAL_SECONDS):
+                break
+    return ["the program brought its sandbox down", *["not run"] * (len(exercise.visible) - 1)]
+
+
+def _tried_once(code: str, exercise: Exercise) -> list[str]:
     outcomes: list[str] = []
     try:
         with shared().channel("calls", code, Limits(seconds=TOTAL_SECONDS)) as channel:
@@ -280,10 +291,6 @@ def _tried(code: str, exercise: Exercise) -> list[str]:
     except (ProgramEnded, wire.NotPlain) as ended:
         late = getattr(ended, "reason", "") == "time_limit"
         outcomes.append("took too long" if late else "the program ended, or spoke out of turn")
-    except SandboxDied as died:
-        if not died.may_be_program:
-            raise
-        outcomes.append("the program brought its sandbox down")
     return outcomes + ["not run"] * (len(exercise.visible) - len(outcomes))
 
 

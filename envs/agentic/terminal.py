@@ -28,6 +28,7 @@ from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
+from rlvr.envs.rewards.code import sandbox_fault
 from rlvr.envs.rewards.extraction import spoken_text
 from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxStarved, SandboxUnavailable, probes, shared
 from rlvr.envs.sandbox.running import ProgramEnded
@@ -176,7 +177,7 @@ class Terminal(Task[Sitting]):
         except SandboxStarved as starved:
             return Transition(state, LATE.replace(reason=str(starved)[:300]), terminated=True)
         except (SandboxError, OSError) as error:
-            return Transition(state, Verdict(0.0, "env_error", reason=f"the sandbox: {error}"[:300]), terminated=True)
+            return Transition(state, sandbox_fault(error, "env_error"), terminated=True)
         typed = (*state.typed, text)
         return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_SEATS.give(seat)), PRESSED)
 

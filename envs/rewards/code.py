@@ -16,6 +16,7 @@ that code runs in a second sandbox that holds the expected values but never the 
 
 from __future__ import annotations
 
+import itertools
 import re
 import textwrap
 import time
@@ -23,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
-from rlvr.envs.core.verdict import Verdict, unparsable, wrong
+from rlvr.envs.core.verdict import Status, Verdict, unparsable, wrong
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
 from rlvr.envs.sandbox import (
@@ -37,7 +38,7 @@ from rlvr.envs.sandbox import (
     wire,
 )
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
-from rlvr.envs.sandbox.sandbox import TRIES, Channel
+from rlvr.envs.sandbox.sandbox import Channel
 
 MAX_CODE_CHARS: Final = 100_000
 # Possessive, and bounded: a hostile line is read once.
@@ -162,21 +163,24 @@ def grade_code(
     program = prepare(code)
     where, started = sandbox or shared(), time.monotonic()
     try:
-        for number in range(TRIES):
+        for number in itertools.count():
             try:
                 return runner(program, where, options).verdict(code, scoring)
             except SandboxDied as died:
-                if number == TRIES - 1 and not died.may_be_program:
-                    raise
-                if died.may_be_program and time.monotonic() - started > total_seconds:
+                if not died.try_again(number, late=time.monotonic() - started > total_seconds):
                     break
     except SandboxUnavailable:
         raise
-    except SandboxStarved as error:
-        return Verdict(0.0, "timeout", code, str(error)[:300])
     except (SandboxError, BadReference, OSError) as error:
-        return Verdict(0.0, "verifier_error", code, f"{type(error).__name__}: {error}"[:300])
+        return sandbox_fault(error, answer=code)
     return wrong(code, "the program was killed or brought its sandbox down, again and again")
+
+
+def sandbox_fault(error: Exception, status: Status = "verifier_error", answer: str | None = None) -> Verdict:
+    """The invalid verdict for a sandbox that failed: ``timeout`` where the machine was too busy, else ``status``."""
+    if isinstance(error, SandboxStarved):
+        return Verdict(0.0, "timeout", answer, str(error)[:300])
+    return Verdict(0.0, status, answer, f"{type(error).__name__}: {error}"[:300])
 
 
 # --- the program -----------------------------------------------------------------------------------------

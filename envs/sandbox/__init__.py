@@ -1,5 +1,6 @@
 """Running what a model wrote: one interface, four tiers, and a refusal where none of them holds."""
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.sandbox.limits import (
     Limits,
     Result,
@@ -10,7 +11,7 @@ from rlvr.envs.sandbox.limits import (
     Tier,
 )
 from rlvr.envs.sandbox.probes import Report, TierReport, doctor, probe
-from rlvr.envs.sandbox.sandbox import Daemon, PseudoTerminal, Sandbox, Session, Typed, Workspace, shared
+from rlvr.envs.sandbox.sandbox import Daemon, PseudoTerminal, Sandbox, SandboxSession, TerminalWorkspace, Typed, shared
 
 __all__ = [
     "Daemon",
@@ -21,14 +22,16 @@ __all__ = [
     "Sandbox",
     "SandboxDied",
     "SandboxError",
+    "SandboxSession",
     "SandboxStarved",
     "SandboxUnavailable",
-    "Session",
+    "TerminalWorkspace",
     "Tier",
     "TierReport",
     "Typed",
-    "Workspace",
     "doctor",
     "probe",
     "shared",
 ]
+
+__getattr__ = renamed_in_module(__name__, {"Session": "SandboxSession", "Workspace": "TerminalWorkspace"}, globals())

@@ -16,7 +16,7 @@ from types import CodeType
 
 _PACKAGE = "rlvr.envs.sandbox"
 _INSIDE = ("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "cleaner", "zygote", "container")
-_KEEPER = ("kernel", "scratch", "channel", "cgroups", "keeper")
+_SUPERVISOR = ("kernel", "scratch", "channel", "cgroups", "supervisor")
 
 # Reads a bundle (from descriptor 4, or framed from standard input) and starts one of its modules.
 _LOAD = """
@@ -36,7 +36,7 @@ def load(text):
 BOOT_FROM_DESCRIPTOR = f"""{_LOAD}
 import os
 module = load(os.pread(4, 1 << 24, 0))
-if sys.argv[1] == "keeper":
+if sys.argv[1] == "supervisor":
     module.main(3)
 sys.modules["rlvr.envs.sandbox.zygote"].serve(3, json.loads(sys.argv[2]))
 """
@@ -79,6 +79,6 @@ def inside() -> bytes:
 
 
 @cache
-def keeper() -> bytes:
-    """What the keeper runs."""
-    return _packed(_KEEPER)
+def supervisor() -> bytes:
+    """What the supervisor runs."""
+    return _packed(_SUPERVISOR)

@@ -1,7 +1,7 @@
 """A limit on memory and processes over a whole sandbox, a share of the processors, and a count of what it got of them,
 where a cgroup can be made; both versions, always optional.
 
-Standard library only: it runs in the keeper.
+Standard library only: it runs in the supervisor.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What the user's process, the keeper and the zygotes say to each other. Standard library only.
+"""What the user's process, the supervisor and the zygotes say to each other. Standard library only.
 
-The keeper is sent length-prefixed JSON with open descriptors beside it. A zygote is sent orders of one byte: programs
-are forked from its memory, so nothing that a run is about may ever enter it. What a run is about lies in an unnamed
-file, whose descriptor comes with the order and which the fork alone reads.
+The supervisor is sent length-prefixed JSON with open descriptors beside it. A zygote is sent orders of one byte:
+programs are forked from its memory, so nothing that a run is about may ever enter it. What a run is about lies in an
+unnamed file, whose descriptor comes with the order and which the fork alone reads.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The process beside a T2 zygote that weighs the folder of a run, and empties it: it alone sees what is in there.
+"""The process beside a T2 zygote that measures the folder of a run, and empties it: it alone sees what is in there.
 
 Programs are forked from the zygote and could read in its memory what it has seen of the runs before them, names of
 files too. No program is ever forked from this process. Loaded inside the sandbox: standard library only.
@@ -42,8 +42,15 @@ class Cleaner:
         """Readable when the folder of the run is full, or the cleaner has ended."""
         return self._socket.fileno()
 
+    def is_full(self) -> bool:
+        """Once readable: whether the folder is full; False if the cleaner has ended."""
+        try:
+            return self._socket.recv(1, socket.MSG_PEEK) == _FULL
+        except OSError:  # it has left something unread
+            return False
+
     def watch(self, run: int, limit: int, hides: int = 0) -> None:
-        """Weigh the folder of a run from now on, and the files without a name that its processes hold open. Called by
+        """Measure the folder of a run from now on, and the files without a name that its processes hold open. Called by
         the fork that runs it: the zygote knows no limits. ``hides`` is a process of ours whose files nobody sees."""
         self._socket.sendall(_ORDER.pack(_WATCH, run, limit, hides))
 
@@ -59,8 +66,8 @@ class Cleaner:
                 os._exit(1)
 
 
-class _Weigher:
-    """Weighs a run: its folder, and the files without a name that its processes hold open.
+class _DiskUsage:
+    """The disk usage of a run: its folder, and the files without a name that its processes hold open.
 
     A process that hides what it holds makes the run full. What our own hidden process starts is hidden too until it has
     become another program; that takes a moment, the more so on a busy machine.
@@ -74,17 +81,21 @@ class _Weigher:
         unnamed, hiding = scratch.unnamed(processes)
         started = {pid for pid in hiding if self.hides and scratch.parent_of(pid) in (self.hides, 0)}
         self._in_a_row = self._in_a_row + 1 if started else 0
-        return hiding > started or self._in_a_row > _HIDDEN_LOOKS or scratch.weigh(folder, limit, besides=unnamed)
+        return (
+            hiding > started
+            or self._in_a_row > _HIDDEN_LOOKS
+            or scratch.disk_usage_exceeds(folder, limit, besides=unnamed)
+        )
 
 
 def _serve(channel: socket.socket, folder: str, zygote: int) -> NoReturn:
-    watched, limit, weigher = None, 0, _Weigher(zygote)
+    watched, limit, usage = None, 0, _DiskUsage(zygote)
     poll, pause = select.poll(), None
     poll.register(channel, select.POLLIN)
     while True:
         if not poll.poll(pause):
             pause = _LOOK
-            if watched is not None and weigher.is_full(watched, limit):
+            if watched is not None and usage.is_full(watched, limit):
                 watched, pause = None, None
                 channel.sendall(_FULL)
             continue
@@ -94,7 +105,7 @@ def _serve(channel: socket.socket, folder: str, zygote: int) -> NoReturn:
         what, run, most, who = _ORDER.unpack(data)
         home = f"{folder}/run{run}"
         if what == _WATCH:
-            watched, limit, weigher.hides, pause = home, most, who, _FIRST_LOOK
+            watched, limit, usage.hides, pause = home, most, who, _FIRST_LOOK
         elif what == _CLEAN:
             watched, pause = None, None
             scratch.remove_tree(home)

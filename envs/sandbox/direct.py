@@ -26,7 +26,7 @@ _ENGINE_FAILED = (125, 126, 127)  # docker's and podman's own exit codes: the pr
 
 @dataclass(slots=True)
 class _Process:
-    """A started command: a ``Handle``."""
+    """A started command: a ``ProgramHandle``."""
 
     process: subprocess.Popen[bytes]
     tier: Tier
@@ -97,7 +97,7 @@ class _DirectBackend:
 
     tier: Tier
     unsafe = False
-    keeper_pid: int | None = None
+    supervisor_pid: int | None = None
 
     def _command(self, limits: Limits) -> tuple[list[str], tuple[str, str] | None]:
         raise NotImplementedError

@@ -71,7 +71,7 @@ _WRITERS: dict[str, tuple[int | None, int | None]] = {
 
 _BLOCK = 12
 _ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-_CLONE, _PRLIMIT64, _IOCTL, _FCNTL = (56, 220), (302, 261), (16, 29), (72, 25)
+_CLONE, _PRLIMIT64, _IOCTL, _FCNTL, _SETRLIMIT = (56, 220), (302, 261), (16, 29), (72, 25), (160, 164)
 # These "do not exist": programs have another way. clone3 hides its flags behind a pointer, for one. The files of
 # memfd_create are memory that no limit counts. A timer of timer_create may wake what we have halted (SIGCONT).
 _ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "timer_create": (222, 107)}
@@ -125,7 +125,7 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
         names.update({} if own_uid else _OWNERS)
     load, equal, at_least, any_bit, ret = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, eperm, enosys = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
-    number_at, arch_at, arg0_low, arg1_low = 0, 4, 16, 24
+    number_at, arch_at, arg0_low, arg1_low, arg2_low = 0, 4, 16, 24, 32
     numbers = sorted(n[column] or 0 for n in names.values() if n[column] is not None)
     code = [(load, 0, 0, arch_at), (equal, 1, 0, audit), (ret, 0, 0, kill), (load, 0, 0, number_at)]
     if column == 0:  # the x32 numbers are a second way into every call
@@ -134,8 +134,12 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
         code += [(equal, 0, 1, absent[column]), (ret, 0, 0, enosys)]
     code += [(equal, 0, 4, _CLONE[column]), (load, 0, 0, arg0_low), (any_bit, 0, 1, CLONE_NEW_ANY),
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
-    # prlimit on somebody else needs no more than an equal uid.
-    code += [(equal, 0, 4, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 1, 0, 0), (ret, 0, 0, eperm),
+    # prlimit on somebody else needs no more than an equal uid. The kernel kills who is over a processor limit: with a
+    # lower one a program could let itself be killed, as if by somebody else. To read the limit is allowed.
+    code += [(equal, 0, 10, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 0, 6, 0), (load, 0, 0, arg1_low),
+             (equal, 0, 5, 0), (load, 0, 0, arg2_low), (equal, 0, 2, 0), (load, 0, 0, arg2_low + 4),
+             (equal, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
+    code += [(equal, 0, 4, _SETRLIMIT[column]), (load, 0, 0, arg0_low), (equal, 0, 1, 0), (ret, 0, 0, eperm),
              (ret, 0, 0, allow)]  # fmt: skip
     # TIOCSTI and TIOCLINUX type into the terminal that started us.
     code += [(equal, 0, 5, _IOCTL[column]), (load, 0, 0, arg1_low), (equal, 1, 0, 0x5412), (equal, 0, 1, 0x541C),
@@ -149,7 +153,7 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
         block = numbers[start : start + _BLOCK]
         code.append((at_least, 0, len(block) + 1, block[0]))
         code.append((at_least, len(block) + 2, 0, block[-1] + 1))
-        code += [(equal, len(block) - place, 0, number) for place, number in enumerate(block)]
+        code += [(equal, len(block) - index, 0, number) for index, number in enumerate(block)]
         code += [(ret, 0, 0, allow), (ret, 0, 0, eperm)]
     code.append((ret, 0, 0, allow))
     return b"".join(struct.pack("HBBI", *row) for row in code)

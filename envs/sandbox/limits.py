@@ -25,6 +25,19 @@ class SandboxDied(SandboxError):
         super().__init__(message)
         self.may_be_program = may_be_program
 
+    def try_again(self, number: int, *, late: bool) -> bool:
+        """Whether the program is started again after ``number`` tries before this one. Where it may have killed itself,
+        it is held to account after eight, or once its time is over: kills from outside seldom hit one so often.
+
+        Raises:
+            SandboxDied: this one, after three tries that were not the program's doing.
+        """
+        if self.may_be_program:
+            return number < 7 and not late
+        if number >= 2:
+            raise self
+        return True
+
 
 class SandboxStarved(SandboxError):
     """The machine was too busy to give the program its time: nothing is known about the program."""

@@ -1,4 +1,4 @@
-"""Tiers T3 and T2 from the user's side: one keeper, and two pools of warm zygotes that run one program at a time.
+"""Tiers T3 and T2 from the user's side: one supervisor, and two pools of warm zygotes that run one program at a time.
 
 A zygote that runs tests of a data set (a referee) never runs a program they judge, nor the other way round.
 """
@@ -31,7 +31,7 @@ from rlvr.envs.sandbox.channel import (
     send,
 )
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
-from rlvr.envs.sandbox.plans import Plan
+from rlvr.envs.sandbox.plans import SandboxPlan
 from rlvr.envs.sandbox.progress import Watched, group_of
 from rlvr.envs.sandbox.running import Ended, Running
 from rlvr.envs.sandbox.scratch import below
@@ -39,7 +39,7 @@ from rlvr.envs.sandbox.scratch import below
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
 _RENEWED_AFTER = 500  # runs: nothing that a fault of ours might leave in a zygote stays for longer
-_KEEPERS = 5  # how many are started for one sandbox when each is killed before it has started it
+_SUPERVISORS = 5  # how many are started for one sandbox when each is killed before it has started it
 _CHANNELS = ("requests", "replies")
 
 
@@ -69,17 +69,17 @@ def _is_open(channel: socket.socket) -> bool:
         return False
 
 
-class KeeperGone(SandboxError):
-    """The keeper has been killed, and all programs with it."""
+class SupervisorGone(SandboxError):
+    """The supervisor has been killed, and all programs with it."""
 
 
-class Keeper:
-    """The user's end of the keeper process. Thread-safe; one request at a time."""
+class Supervisor:
+    """The user's end of the supervisor process. Thread-safe; one request at a time."""
 
     def __init__(self) -> None:
         mine, theirs = socket.socketpair()
-        code = memory_file(bundle.keeper())
-        argv = [sys.executable, "-I", "-S", "-B", "-c", _KEEPER_BOOT, str(theirs.fileno()), str(code)]
+        code = memory_file(bundle.supervisor())
+        argv = [sys.executable, "-I", "-S", "-B", "-c", _SUPERVISOR_BOOT, str(theirs.fileno()), str(code)]
         try:
             self._process = subprocess.Popen(
                 argv, env={"PATH": "/usr/bin:/bin"}, cwd="/", stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
@@ -103,22 +103,22 @@ class Keeper:
         """Send one request.
 
         Raises:
-            SandboxError: the keeper refuses. KeeperGone: it has been killed.
+            SandboxError: the supervisor refuses. SupervisorGone: it has been killed.
         """
         with self._lock:
             try:
                 send(self._channel, message, fds)
                 answer = receive(self._channel)
             except OSError as error:
-                raise KeeperGone(f"the sandbox keeper is gone: {error}") from error
+                raise SupervisorGone(f"the sandbox supervisor is gone: {error}") from error
         if answer is None:
-            raise KeeperGone("the sandbox keeper is gone")
+            raise SupervisorGone("the sandbox supervisor is gone")
         if "error" in answer[0]:
             raise SandboxError(f"the sandbox could not be started: {answer[0]['error']}")
         return int(answer[0]["pid"])
 
     def close(self) -> None:
-        """Returns when everything that the keeper started has ended."""
+        """Returns when everything that the supervisor started has ended."""
         with contextlib.suppress(OSError):
             self._channel.shutdown(socket.SHUT_WR)
             while readable(self._channel.fileno(), 10.0) and self._channel.recv(4096):
@@ -131,14 +131,14 @@ class Keeper:
             self._process.wait()
 
 
-# The keeper expects its socket and its code at 3 and 4.
-_KEEPER_BOOT = (
+# The supervisor expects its socket and its code at 3 and 4.
+_SUPERVISOR_BOOT = (
     "import os,sys\n"
     "a,b=os.dup(int(sys.argv[1])),os.dup(int(sys.argv[2]))\n"
     "a,b=os.dup2(a,103),os.dup2(b,104)\n"
     "os.dup2(a,3,inheritable=False);os.dup2(b,4,inheritable=False)\n"
     "os.closerange(5,1024)\n"
-    "sys.argv[1]='keeper'\n" + bundle.BOOT_FROM_DESCRIPTOR
+    "sys.argv[1]='supervisor'\n" + bundle.BOOT_FROM_DESCRIPTOR
 )
 
 
@@ -146,19 +146,19 @@ class Zygote:
     """One warm sandbox. Used by one run at a time.
 
     Args:
-        keeper: starts and ends it.
+        supervisor: starts and ends it.
         plan: what it is.
         pool: what it may run: ``programs``, or the ``tests`` that judge them.
     """
 
-    def __init__(self, keeper: Keeper, plan: Plan, pool: str) -> None:
-        self.keeper, self.tier, self.pool, self.runs = keeper, plan.tier, pool, 0
+    def __init__(self, supervisor: Supervisor, plan: SandboxPlan, pool: str) -> None:
+        self.supervisor, self.tier, self.pool, self.runs = supervisor, plan.tier, pool, 0
         self.pid, self.clean = -1, True
         mine, theirs = socket.socketpair()
         read, write = os.pipe()
         code = memory_file(bundle.inside())
         try:
-            self.pid = keeper.ask({"op": "spawn", **plan.message()}, [theirs.fileno(), write, code])
+            self.pid = supervisor.ask({"op": "spawn", **plan.message()}, [theirs.fileno(), write, code])
         except SandboxError:
             mine.close()
             os.close(read)
@@ -186,8 +186,8 @@ class Zygote:
             answer = None
         self.channel.settimeout(None)
         if answer is None:
-            said = os.read(errors, 4096) if readable(errors, 0.5) else b""
-            text = said.decode("utf-8", "replace").strip() or f"no answer for {_READY_SECONDS:.0f} s"
+            printed = os.read(errors, 4096) if readable(errors, 0.5) else b""
+            text = printed.decode("utf-8", "replace").strip() or f"no answer for {_READY_SECONDS:.0f} s"
             raise SandboxError(f"a {self.tier} sandbox could not be started: {text[-500:]}")
 
     def wait_until_ended(self) -> bool:
@@ -215,12 +215,12 @@ class Zygote:
         """Returns when nothing of the sandbox is left."""
         self.channel.close()
         with contextlib.suppress(SandboxError):
-            self.keeper.ask({"op": "end", "pid": self.pid})
+            self.supervisor.ask({"op": "end", "pid": self.pid})
 
 
 @dataclass(slots=True)
 class _Use:
-    """One use of a zygote: a ``Handle``."""
+    """One use of a zygote: a ``ProgramHandle``."""
 
     zygote: Zygote
     pool: NativeBackend
@@ -251,6 +251,8 @@ class _Use:
         fields, self.zygote.clean = got[0]["ended"], got[0]["clean"]
         self._ended = Ended(-9, error=fields["error"]) if "error" in fields else Ended(**fields)
         if self._ended.code == -9 and not self._explained(self._ended):
+            if not self.zygote.supervisor.alive:  # it took the program with it, before the zygote
+                raise self._death()
             raise SandboxDied("the program was killed from outside", may_be_program=self.tier == "T2")
         return self._ended
 
@@ -261,14 +263,14 @@ class _Use:
         return self._out_of_memory()
 
     def _out_of_memory(self) -> bool:
-        with contextlib.suppress(KeeperGone):
-            return bool(self.zygote.keeper.ask({"op": "blame", "pid": self.zygote.pid}))
+        with contextlib.suppress(SupervisorGone):
+            return bool(self.zygote.supervisor.ask({"op": "blame", "pid": self.zygote.pid}))
         return False
 
     def _death(self) -> SandboxError:
         """Why the zygote is gone."""
-        if not self.zygote.keeper.alive:
-            return KeeperGone("the sandbox keeper was killed while the program ran")
+        if not self.zygote.supervisor.alive:
+            return SupervisorGone("the sandbox supervisor was killed while the program ran")
         if self._out_of_memory():
             return SandboxDied("the program used up the memory of its sandbox", may_be_program=True)
         signals = self.tier == "T2" and kernel.landlock_version() < 6  # then it may signal its zygote
@@ -311,13 +313,13 @@ class NativeBackend:
 
     unsafe = False
 
-    def __init__(self, plan: Plan, idle: int) -> None:
+    def __init__(self, plan: SandboxPlan, idle: int) -> None:
         self.tier: Tier = plan.tier
         self._plan, self._idle_limit = plan, idle
         self._lock = threading.Lock()
         self._idle: dict[str, list[Zygote]] = {"programs": [], "tests": []}
-        self._keeper: Keeper | None = None
-        self._dead: list[threading.Thread] = []  # each waits for the end of a keeper
+        self._supervisor: Supervisor | None = None
+        self._dead: list[threading.Thread] = []  # each waits for the end of a supervisor
         self._owner = os.getpid()
         self._closed = False
 
@@ -359,38 +361,38 @@ class NativeBackend:
             if self._closed:
                 raise SandboxError("this sandbox is closed")
             if self._owner != os.getpid():  # after a fork the sockets belong to the other process
-                self._idle, self._keeper, self._owner = {name: [] for name in self._idle}, None, os.getpid()
+                self._idle, self._supervisor, self._owner = {name: [] for name in self._idle}, None, os.getpid()
             self._bury()
             if self._idle[pool]:
                 return self._idle[pool].pop()
         return self._new(pool)
 
     def _new(self, pool: str) -> Zygote:
-        for _ in range(_KEEPERS):
+        for _ in range(_SUPERVISORS):
             with self._lock:
                 if self._closed:
                     raise SandboxError("this sandbox is closed")
                 self._bury()
-                if self._keeper is None:
-                    self._keeper = Keeper()
-                keeper = self._keeper
+                if self._supervisor is None:
+                    self._supervisor = Supervisor()
+                supervisor = self._supervisor
             try:
-                return Zygote(keeper, self._plan.with_uid(), pool)
+                return Zygote(supervisor, self._plan.with_uid(), pool)
             except SandboxError:
-                if keeper.alive:
+                if supervisor.alive:
                     raise
-        raise KeeperGone(f"{_KEEPERS} keepers of the sandbox were killed, one after the other")
+        raise SupervisorGone(f"{_SUPERVISORS} supervisors of the sandbox were killed, one after the other")
 
     def _bury(self) -> None:
-        """Forget a keeper that was killed, with its zygotes: the next run gets new ones. Holding the lock."""
-        dead = self._keeper
+        """Forget a supervisor that was killed, with its zygotes: the next run gets new ones. Holding the lock."""
+        dead = self._supervisor
         if dead is None or dead.alive:
             return
         for zygotes in self._idle.values():
             for zygote in zygotes:
                 zygote.channel.close()
             zygotes.clear()
-        self._keeper = None
+        self._supervisor = None
         self._dead = [thread for thread in self._dead if thread.is_alive()]
         self._dead.append(threading.Thread(target=dead.close, name="rlvr-sandbox-bury", daemon=True))
         self._dead[-1].start()
@@ -399,7 +401,7 @@ class NativeBackend:
         """Keep a zygote for the next run; or end it, and start another in the background if its time was up."""
         renewed = False
         with self._lock:
-            healthy = healthy and zygote.keeper is self._keeper
+            healthy = healthy and zygote.supervisor is self._supervisor
             if healthy and not self._closed and len(self._idle[zygote.pool]) < self._idle_limit:
                 if zygote.runs < _RENEWED_AFTER:
                     self._idle[zygote.pool].append(zygote)
@@ -424,9 +426,9 @@ class NativeBackend:
         threading.Thread(target=wait, name="rlvr-sandbox-reclaim", daemon=True).start()
 
     @property
-    def keeper_pid(self) -> int | None:
-        keeper = self._keeper
-        return None if keeper is None else keeper.pid
+    def supervisor_pid(self) -> int | None:
+        supervisor = self._supervisor
+        return None if supervisor is None else supervisor.pid
 
     def close(self) -> None:
         """End every zygote; returns when nothing is left."""
@@ -434,12 +436,12 @@ class NativeBackend:
             self._closed = True
             idle = [zygote for zygotes in self._idle.values() for zygote in zygotes]
             self._idle = {name: [] for name in self._idle}
-            keeper, self._keeper = self._keeper, None
+            supervisor, self._supervisor = self._supervisor, None
         if self._owner != os.getpid():
             return
         for zygote in idle:
             zygote.channel.close()
-        if keeper is not None:
-            keeper.close()
+        if supervisor is not None:
+            supervisor.close()
         for thread in self._dead:
             thread.join(15)

@@ -17,8 +17,8 @@ from functools import cache
 from typing import Any
 
 from rlvr.envs.sandbox import bundle, cgroups, kernel
-from rlvr.envs.sandbox.keeper import CONFIG, first_closed_folder
 from rlvr.envs.sandbox.limits import Tier
+from rlvr.envs.sandbox.supervisor import CONFIG, first_closed_folder
 
 _DEVICES = tuple(f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom"))
 _CLOSED = ("--remount-ro", "/", "--chdir", "/")
@@ -37,8 +37,8 @@ class Missing(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Everything the keeper needs to start one sandbox."""
+class SandboxPlan:
+    """Everything the supervisor needs to start one sandbox."""
 
     tier: Tier
     argv: tuple[str, ...]
@@ -47,23 +47,23 @@ class Plan:
     config: dict[str, Any]
     cgroup: tuple[str, ...]
     total_memory_mb: int
-    rooms_in: str | None = None
+    workdirs_in: str | None = None
     uid: int | None = None
 
-    def with_uid(self) -> Plan:
+    def with_uid(self) -> SandboxPlan:
         """The plan of one more sandbox, with a uid of its own where there are any."""
         return replace(self, uid=unused_uid()) if self.drop_uid else self
 
     def message(self) -> dict[str, Any]:
-        """What is sent to the keeper."""
+        """What is sent to the supervisor."""
         return {
             "tier": self.tier, "argv": self.argv, "uid": self.uid, "uncover": self.uncover, "config": self.config,
-            "rooms_in": self.rooms_in,
+            "workdirs_in": self.workdirs_in,
             "cgroup": self.cgroup, "total_memory_mb": self.total_memory_mb, "total_processes": 512,
         }  # fmt: skip
 
 
-def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals: bool = False) -> Plan:
+def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals: bool = False) -> SandboxPlan:
     """The plan of a native tier; with ``terminals``, programs find the devices of a terminal.
 
     Raises:
@@ -91,11 +91,11 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
         binds.update(zip(packages, config["packages"], strict=True))
         config["processes"] = terminals and _can_mount_processes()
         processes = ("--proc", "/proc") if config["processes"] else ()
-        return Plan(tier="T3", argv=(*_bubblewrap(binds, terminals), *processes, *_CLOSED, *command), **shared)
+        return SandboxPlan(tier="T3", argv=(*_bubblewrap(binds, terminals), *processes, *_CLOSED, *command), **shared)
     _require_landlock(drop)
     devices = [*_DEVICES, *([kernel.TERMINAL] if terminals else [])]
     config.update(readable=[*_SYSTEM, *readable, *packages], devices=devices)
-    return Plan(tier="T2", argv=command, rooms_in=_scratch_parent(drop), **shared)
+    return SandboxPlan(tier="T2", argv=command, workdirs_in=_scratch_parent(drop), **shared)
 
 
 def _scratch_parent(drop: bool) -> str:
@@ -135,7 +135,7 @@ def _bubblewrap(binds: dict[str, str], terminals: bool = False) -> list[str]:
     binary = shutil.which("bwrap") or shutil.which("bwrap", path="/usr/bin:/usr/local/bin:/bin")
     if binary is None:
         raise Missing("T3 needs bubblewrap (`bwrap`)", "apt-get install bubblewrap (dnf, pacman: the same name)")
-    # Not --new-session: the keeper has a session without a terminal already, and the filter refuses TIOCSTI.
+    # Not --new-session: the supervisor has a session without a terminal already, and the filter refuses TIOCSTI.
     argv = [
         os.path.realpath(binary), "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent",
         "--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--info-fd", "5",

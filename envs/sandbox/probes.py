@@ -232,9 +232,9 @@ def _attack(tier: Tier, backend: NativeBackend | ContainerBackend) -> TierReport
         again = _run(backend, "import os; print(os.listdir('.'))", b"", limits)
     lines = result.stdout.splitlines()
     if not result.ok or not lines or not lines[-1].startswith("checks "):
-        said = (result.stderr.strip().splitlines() or ["nothing"])[-1]
+        printed = (result.stderr.strip().splitlines() or ["nothing"])[-1]
         return TierReport(
-            tier, False, (), f"the probe ended with {result.status} and said: {said[:300]}", _REMEDY[tier]
+            tier, False, (), f"the probe ended with {result.status} and printed: {printed[:300]}", _REMEDY[tier]
         )
     held = tuple(lines[:-1])
     missed = int(lines[-1].removeprefix("checks ")) - len(held)

@@ -53,7 +53,7 @@ class _Seen(NamedTuple):
 
 
 @dataclass(slots=True)
-class Progress:
+class RunProgress:
     """What a program got of the machine; ``look`` brings it up to date. All figures are seconds since its start.
 
     Attributes:

@@ -19,12 +19,15 @@ from typing import Protocol
 from rlvr.envs.sandbox.channel import readable
 from rlvr.envs.sandbox.idle import pause_soon
 from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, SandboxStarved, Tier
-from rlvr.envs.sandbox.progress import Progress, Watched
+from rlvr.envs.sandbox.progress import RunProgress, Watched
+from rlvr.envs.sandbox.scratch import below, is_running
 
 PATIENCE = 10.0  # wall time over the program's own, at most; more where many threads want each processor
 
 _HANG_UP = 0.2  # seconds between the closing of a channel and the end of its program
-_GRACE = 0.3  # seconds a killed program has until we stop waiting and leave it to the keeper
+_CONFIRMED = 60.0  # seconds in which the end of a program that is gone is confirmed, on a machine however busy
+_LOOKS = 5  # at processes that end while they are looked at
+_GRACE = 0.3  # seconds a killed program has until we stop waiting and leave it to the supervisor
 _FIRST_LOOK = 0.03  # seconds after which a program's progress is looked at; most have ended by then
 _OFTEN = (0.05, 0.5)  # seconds between looks, at least and at most
 
@@ -40,7 +43,7 @@ class Ended:
     error: str | None = None
 
 
-class Handle(Protocol):
+class ProgramHandle(Protocol):
     """What runs the program: a zygote, a container, a local process."""
 
     @property
@@ -80,7 +83,7 @@ class ProgramEnded(Exception):
 
 
 class OutOfTurn(ProgramEnded):
-    """It said what nobody had asked, or not what was asked: whatever else it said counts for nothing."""
+    """It wrote what was not asked for, or an answer to another question: its other answers do not count either."""
 
 
 class _Stream:
@@ -124,7 +127,7 @@ class Budget:
     held: float = 0.0
     ran: float = 0.0
 
-    def spent(self, now: float, progress: Progress | None) -> float:
+    def spent(self, now: float, progress: RunProgress | None) -> float:
         """Seconds of the program's own that have passed."""
         return now - self.started - (0.0 if progress is None else progress.held - self.held)
 
@@ -154,7 +157,12 @@ class Running:
     """
 
     def __init__(
-        self, handle: Handle, fds: dict[str, int], limits: Limits, cancel: int | None = None, reply_bytes: int = 1 << 20
+        self,
+        handle: ProgramHandle,
+        fds: dict[str, int],
+        limits: Limits,
+        cancel: int | None = None,
+        reply_bytes: int = 1 << 20,
     ) -> None:
         self._handle, self._limits, self._cancel = handle, limits, cancel
         self._out = _Stream(fds["stdout"], limits.output_bytes)
@@ -165,7 +173,7 @@ class Running:
             os.set_blocking(self._requests, False)
         self._outgoing = b""
         self._started = time.monotonic()
-        self._progress: Progress | None = None
+        self._progress: RunProgress | None = None
         self._look_at, self._patience = self._started + _FIRST_LOOK, PATIENCE
         self._lock, self._asked, self._paused = threading.Lock(), 0, False
         self._ended: Ended | None = None
@@ -249,7 +257,7 @@ class Running:
                 self._handle.resume()
 
     def hang_up(self, seconds: float) -> bool:
-        """Close the channel and wait for the end; True if nothing more was said on it."""
+        """Close the channel and wait for the end; True if nothing more was written to it."""
         if self._requests is not None:
             os.close(self._requests)
             self._requests = None
@@ -321,12 +329,15 @@ class Running:
             SandboxStarved: it has not, and cannot be waited for any longer.
         """
         if self._progress is None:
-            self._progress = Progress(self._handle.watched(), self._started)
+            self._progress = RunProgress(self._handle.watched(), self._started)
         progress, now = self._progress, time.monotonic()
         progress.look(now)
         often = min(max(budget.seconds / 8, _OFTEN[0]), _OFTEN[1])
         self._look_at = now + often * random.uniform(0.5, 1.5)  # nobody can be good just when we look
         if max(budget.spent(now, progress), progress.ran - budget.ran) >= budget.seconds:
+            if late == "killed" and now - budget.started < _CONFIRMED and self._is_gone():
+                budget.seconds += _HANG_UP  # it has ended already: how, its sandbox will tell
+                return
             self._stop(late)
         self._patience = max(self._patience, patience())
         if now - budget.started >= budget.seconds * self._patience:
@@ -338,6 +349,17 @@ class Running:
                 f"the machine was too busy: in {now - budget.started:.1f} s the program could spend only "
                 f"{budget.spent(now, progress):.1f} s of its {budget.seconds:g} s"
             )
+
+    def _is_gone(self) -> bool:
+        """Whether no process of the program is left; False where that cannot be seen."""
+        watched = self._handle.watched()
+        if watched is None:
+            return False
+        for _ in range(_LOOKS):
+            processes, all_seen = below(watched.root, watched.besides)
+            if all_seen:
+                return not any(map(is_running, processes))
+        return False
 
     def _write(self) -> None:
         if self._requests is None:
@@ -395,8 +417,8 @@ class Running:
     def result(self, seconds: float | None = None) -> Result:
         ended = self._ended or Ended(-9)
         if ended.error is not None:
-            said = " ".join(self._err.take().split())
-            raise SandboxError(ended.error + (f": {said[-300:]}" if said else ""))
+            printed = " ".join(self._err.take().split())
+            raise SandboxError(ended.error + (f": {printed[-300:]}" if printed else ""))
         status = self._status
         if status is None and ended.disk:
             status = "disk_limit"

@@ -13,6 +13,7 @@ import asyncio
 import atexit
 import binascii
 import contextlib
+import itertools
 import json
 import os
 import secrets
@@ -23,27 +24,36 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.sandbox import plans, probes, wire
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
-from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxDied, SandboxError, SandboxUnavailable, Tier
+from rlvr.envs.sandbox.limits import (
+    Limits,
+    Result,
+    RunStatus,
+    SandboxDied,
+    SandboxError,
+    SandboxStarved,
+    SandboxUnavailable,
+    Tier,
+)
 from rlvr.envs.sandbox.native import NativeBackend
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded, Running
 
 T = TypeVar("T")
 DEFAULT_LIMITS = Limits()
-TRIES = 3  # of a program that was killed, and not by us
 _REPLY_BYTES = 1 << 20
 _OPENING_SECONDS = 60.0  # of a terminal with its setup, beside many others on a busy machine
 
 
-class Backend(Protocol):
+class SandboxBackend(Protocol):
     """What a tier has to offer."""
 
     tier: Tier
     unsafe: bool
 
     @property
-    def keeper_pid(self) -> int | None: ...
+    def supervisor_pid(self) -> int | None: ...
 
     def start(self, request: dict[str, Any], stdin: bytes, limits: Limits, cancel: int | None) -> Running: ...
 
@@ -99,9 +109,15 @@ class Sandbox:
         return self._backend.tier
 
     @property
-    def keeper_pid(self) -> int | None:
+    def supervisor_pid(self) -> int | None:
         """The process above all processes of this sandbox, for those who watch it; None before the first program."""
-        return self._backend.keeper_pid
+        return self._backend.supervisor_pid
+
+    @property
+    def keeper_pid(self) -> int | None:
+        """The old name of ``supervisor_pid``."""
+        warn_renamed("Sandbox.keeper_pid", "Sandbox.supervisor_pid")
+        return self.supervisor_pid
 
     # --- one program ---
 
@@ -126,8 +142,8 @@ class Sandbox:
             env: variables besides PATH, HOME, TMPDIR and LANG; nothing of our own environment is passed on.
 
         Raises:
-            SandboxError: the sandbox failed (never: the program failed); so it is when the sandbox's keeper was killed
-                while the program ran. The next run gets a new one.
+            SandboxError: the sandbox failed, or its supervisor was killed while the program ran; never because of what
+                the program did. The next run gets a new supervisor.
             ValueError: a file's path leaves the folder.
         """
         return self._run("script", code, stdin, files, limits, None, argv, env)
@@ -172,15 +188,12 @@ class Sandbox:
         data = stdin.encode("utf-8", "surrogatepass") if isinstance(stdin, str) else bytes(stdin)
         with self._turns:
             started = time.monotonic()
-            for number in range(TRIES):
+            for number in itertools.count():
                 try:
                     with self._backend.start(request, data, limits, cancel) as running:
                         return running.wait()
                 except SandboxDied as died:
-                    late = time.monotonic() - started > limits.seconds
-                    if not died.may_be_program and number == TRIES - 1:
-                        raise
-                    if died.may_be_program and late:
+                    if not died.try_again(number, late=time.monotonic() - started > limits.seconds):
                         break
             tier, unsafe = self._backend.tier, self._backend.unsafe
             return Result("killed", None, "", "", round(time.monotonic() - started, 6), 0.0, tier, unsafe)
@@ -200,7 +213,9 @@ class Sandbox:
 
     # --- programs with a channel ---
 
-    def session(self, limits: Limits = DEFAULT_LIMITS, files: Mapping[str, str | bytes] | None = None) -> Session:
+    def session(
+        self, limits: Limits = DEFAULT_LIMITS, files: Mapping[str, str | bytes] | None = None
+    ) -> SandboxSession:
         """A Python interpreter that keeps its names between calls. ``limits.seconds`` is the deadline of each call.
 
         A session holds a sandbox of its own, beyond ``parallel``, until it is closed.
@@ -208,7 +223,7 @@ class Sandbox:
         # The processor limit is of the whole process: the session's, not the call's. Each call has its wall clock.
         request = _request("session", "", limits, files=files)
         request["seconds"] = 86_400
-        return Session(self._backend.start(request, b"", limits, None), limits)
+        return SandboxSession(self._backend.start(request, b"", limits, None), limits)
 
     def terminal(
         self,
@@ -339,7 +354,7 @@ class Channel:
         return self._running.hang_up(1.0)
 
 
-class Session:
+class SandboxSession:
     """A persistent interpreter. Not for several threads at once. Use as a context manager, or ``close`` it."""
 
     def __init__(self, running: Running, limits: Limits) -> None:
@@ -388,7 +403,7 @@ class Session:
         """End the interpreter."""
         self._running.close()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> SandboxSession:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -420,7 +435,7 @@ class Typed(NamedTuple):
     spent: float = 0.0
 
 
-class Workspace(NamedTuple):
+class TerminalWorkspace(NamedTuple):
     """What a terminal left: ``files`` by path as (kind, content or target, permissions), content None where it is too
     much; ``daemons`` by name as exit code, or None if it still ran."""
 
@@ -443,15 +458,18 @@ class PseudoTerminal:
         """Wait until keys can be typed.
 
         Raises:
-            SandboxError: something went wrong before.
+            SandboxError: something went wrong before. SandboxStarved: the machine was too busy.
         """
         try:
             self._rest(Channel(self._running, _OPENING_SECONDS).ask({"keys": [], "seconds": 0.0}))
-        except (ProgramEnded, SandboxError):
+        except (ProgramEnded, SandboxError) as error:
             self._running.kill()
-            said = " ".join(self._running.result().stderr.split())
+            if isinstance(error, SandboxStarved):
+                self.close()
+                raise
+            printed = " ".join(self._running.result().stderr.split())
             self.close()
-            raise SandboxError(f"the terminal did not open: {said[-300:] or 'it said nothing'}") from None
+            raise SandboxError(f"the terminal did not open: {printed[-300:] or 'nothing was printed'}") from None
 
     def type(self, keys: Sequence[tuple[bytes, float]], seconds: float) -> Typed:
         """Type keys, each once the one before it has had its effect; returns when the terminal rests, or time is up.
@@ -478,7 +496,7 @@ class PseudoTerminal:
         """
         return int(self._ask({"mark": True}, self._limits.seconds)["mark"])
 
-    def copy(self) -> Workspace:
+    def copy(self) -> TerminalWorkspace:
         """End all that runs, and read the workspace.
 
         Raises:
@@ -489,7 +507,7 @@ class PseudoTerminal:
             path: (kind, binascii.a2b_base64(content) if kind == "file" and content is not None else content, mode)
             for path, (kind, content, mode) in answer["files"].items()
         }
-        return Workspace(files, answer["daemons"])
+        return TerminalWorkspace(files, answer["daemons"])
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
@@ -540,7 +558,7 @@ def _request(
 
 def _backend(
     tier: str, packages: tuple[str, ...], memory_mb: int, terminals: bool, image: str, parallel: int, unsafe_local: bool
-) -> Backend:
+) -> SandboxBackend:
     if unsafe_local:
         if tier != "auto":
             raise ValueError(f"unsafe_local runs without a sandbox; it cannot be asked for with tier={tier!r}")

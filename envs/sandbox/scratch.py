@@ -1,4 +1,4 @@
-"""Folders that somebody hostile may fill: weighed while a run lasts, removed whatever is in them.
+"""Folders that somebody hostile may fill: measured while a run lasts, removed whatever is in them.
 
 Loaded inside the sandbox too: standard library only.
 """
@@ -11,7 +11,7 @@ import stat
 from collections.abc import Collection
 
 
-def weigh(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
+def disk_usage_exceeds(folder: str, limit: int, entries: int = 16384, besides: int = 0) -> bool:
     """Whether a folder, with so many bytes besides it, holds more than ``limit``, or more than ``entries`` names."""
     total, seen = besides, 0
     waiting = [folder]
@@ -43,6 +43,15 @@ def below(root: int, besides: Collection[int] = ()) -> tuple[list[int], bool]:
         except (FileNotFoundError, ProcessLookupError):
             all_seen = False
     return found, all_seen
+
+
+def is_running(pid: int) -> bool:
+    """Whether a process is there and has not ended."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] not in "ZX"
+    except (OSError, IndexError):
+        return False
 
 
 def unnamed(processes: Collection[int]) -> tuple[int, set[int]]:

@@ -288,26 +288,26 @@ class _Terminal:
         return found or None
 
     def _awaits_keys(self, processes: list[tuple[int, str, str]]) -> bool:
-        """Whether a program of the foreground waits for keys; True as well where that cannot be told."""
+        """Whether a program of the foreground waits for keys; True as well where that cannot be known."""
         try:
-            group = os.tcgetpgrp(self._master)  # the slave tells only those of its own session
+            group = os.tcgetpgrp(self._master)  # the slave knows only those of its own session
         except OSError:
             return True
-        told = False
+        known = False
         for pid, _, _ in processes:
             with contextlib.suppress(OSError, ValueError):
                 if os.getpgid(pid) != group:
                     continue
                 with open(f"/proc/{pid}/syscall") as file:
                     call, first, *_ = file.read().split()
-                told = True
+                known = True
                 number = int(call)
                 if number in _READS:
                     if _is_terminal(pid, int(first, 16)):
                         return True
                 elif number in _WAITS and any(_is_terminal(pid, fd) for fd in range(3)):
                     return True
-        return not told
+        return not known
 
     # --- the workspace ---
 
@@ -320,16 +320,16 @@ class _Terminal:
         for process in (self._shell, *self._daemons.values()):
             process.kill()
             process.wait()
-        found, room = {}, MOST_COPIED
+        found, bytes_left = {}, MOST_COPIED
         for short, path, kept in self._entries():
             if stat.S_ISLNK(kept.st_mode):
                 found[short] = ["link", os.readlink(path), 0]
             elif stat.S_ISREG(kept.st_mode):
                 data = None
-                if kept.st_size <= min(room, MOST_BYTES):
+                if kept.st_size <= min(bytes_left, MOST_BYTES):
                     os.chmod(path, 0o600)
                     data = _content(path)
-                    room -= len(data)
+                    bytes_left -= len(data)
                 text = None if data is None else binascii.b2a_base64(data, newline=False).decode()
                 found[short] = ["file", text, kept.st_mode & 0o7777]
         return {"files": found, "daemons": ended}
@@ -338,7 +338,7 @@ class _Terminal:
         """A checksum of the workspace as it is now: names, permissions, links, and the contents of texts. Left out are
         the contents of what is no text (archives and git's index hold times) and the notes that programs keep for
         themselves, hidden files at the top."""
-        mark, room = 0, MOST_COPIED
+        mark, bytes_left = 0, MOST_COPIED
         for short, path, kept in self._entries():
             if short.startswith(".") and "/" not in short:
                 continue
@@ -346,9 +346,9 @@ class _Terminal:
             with contextlib.suppress(OSError):
                 if stat.S_ISLNK(kept.st_mode):
                     mark = zlib.crc32(os.fsencode(os.readlink(path)), mark)
-                elif stat.S_ISREG(kept.st_mode) and kept.st_size <= min(room, MOST_BYTES):
+                elif stat.S_ISREG(kept.st_mode) and kept.st_size <= min(bytes_left, MOST_BYTES):
                     data = _content(path)
-                    room -= len(data)
+                    bytes_left -= len(data)
                     mark = mark if b"\0" in data else zlib.crc32(data, mark)
         return mark
 

@@ -116,7 +116,7 @@ class _Zygote:
         stands still with all that it has started.
 
         Returns:
-            Whether the folder was full, and whether the channel has closed.
+            Whether the folder was full, and whether the channel has closed or the cleaner has ended.
         """
         poll, handle = select.poll(), os.pidfd_open(child)
         watched = [self._channel.fileno(), handle, *([self._cleaner.fileno()] if self._cleaner else [])]
@@ -141,8 +141,9 @@ class _Zygote:
                     closed = got is None
                     if closed:
                         poll.unregister(self._channel)
-                else:  # the cleaner says that the folder is full, or it has ended
-                    full = True
+                else:
+                    full = self._cleaner is not None and self._cleaner.is_full()
+                    closed = not full  # the cleaner was killed: there is no going on without it
                     poll.unregister(watched[2])
                 halted = None
                 kill()
@@ -178,7 +179,7 @@ class _Zygote:
         _, code, usage = os.wait4(first, 0)  # process 1 of its namespace: all others have ended before this returns
         return _ended(code, usage)
 
-    def _make_room(self, home: str, disk_mb: int) -> None:
+    def _make_folders(self, home: str, disk_mb: int) -> None:
         """Mount and IPC namespaces of the run's own, with fresh folders; then no capability any more."""
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
         size = f"size={disk_mb}m,nr_inodes=16384,mode=1777"
@@ -230,18 +231,18 @@ class _Zygote:
     # --- both ---
 
     def _become_program(self, fds: dict[str, int], home: str, leads: bool) -> NoReturn:
-        said, status = fds["stderr"], fds["status"]
+        printed, status = fds["stderr"], fds["status"]
         try:
             request = read_request(fds.pop("request"))
             if self._cleaner is not None:
                 # What holds a terminal hides its files, from the programs of the terminal.
                 hides = os.getpid() if request["mode"] == "terminal" else 0
                 self._cleaner.watch(self._runs, int(request["disk_mb"]) << 20, hides)
-            _place({_SLOTS[name]: fd for name, fd in fds.items()})
-            said, status = 2, _STATUS
+            _move_descriptors({_SLOTS[name]: fd for name, fd in fds.items()})
+            printed, status = 2, _STATUS
             limits = self._limits(request)
             if self._namespaces:
-                self._make_room(home, request["disk_mb"])
+                self._make_folders(home, request["disk_mb"])
             if request["mode"] == "terminal":
                 request["pty"] = kernel.open_terminal()  # the sandbox's own on T3; elsewhere before it is out of reach
             if not self._namespaces:
@@ -252,7 +253,7 @@ class _Zygote:
             kernel.no_new_privileges()
             kernel.install_seccomp(self._filter)
         except BaseException as error:
-            os.write(said, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
+            os.write(printed, f"{type(error).__name__}: {error}".encode("utf-8", "replace"))
             os.write(status, b"x")
             os._exit(1)
         os.close(_STATUS)
@@ -270,7 +271,7 @@ class _Zygote:
         ]  # fmt: skip
 
 
-def _place(slots: dict[int, int]) -> None:
+def _move_descriptors(slots: dict[int, int]) -> None:
     """Put descriptors where the program expects them, and close everything else."""
     moved = {slot: os.dup2(fd, 100 + slot, inheritable=False) for slot, fd in slots.items()}
     for slot in range(3, _STATUS):

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 from rlvr.envs.rewards.arithmetic import evaluate
 from rlvr.envs.rewards.endpoint import Endpoint
 from rlvr.envs.sandbox import Limits, SandboxError, SandboxStarved, shared
-from rlvr.envs.sandbox.sandbox import Session as Interpreter
+from rlvr.envs.sandbox.sandbox import SandboxSession as Interpreter
 from rlvr.envs.tools.search import DenseIndex, Document, Index
 from rlvr.envs.tools.sql import FileConnection, guard, written
 from rlvr.envs.tools.sql import query as select

@@ -14,7 +14,7 @@ from rlvr.envs.agentic import coding_tasks, mutations
 from rlvr.envs.agentic.coding_tasks import CodeRepair, CodeTests, CodingState, exercise_of
 from rlvr.envs.agentic.program_inputs import MAKERS
 from rlvr.envs.agentic.programs_advanced import LEVELS
-from rlvr.envs.sandbox import SandboxUnavailable, probes
+from rlvr.envs.sandbox import SandboxDied, SandboxUnavailable, probes, running
 
 FAMILIES = [(level, place) for level, row in enumerate(LEVELS, 1) for place in range(len(row))]
 BOTH = ("rlvr/CodeTests-v0", "rlvr/CodeRepair-v0")
@@ -202,3 +202,29 @@ def test_both_refuse_where_nothing_keeps_a_program_in(monkeypatch):
     for task in (CodeTests, CodeRepair):
         with pytest.raises(SandboxUnavailable, match="no sandbox tier"):
             task()
+
+
+@held
+def test_a_machine_too_busy_is_a_timeout(monkeypatch):
+    monkeypatch.setattr(running, "PATIENCE", 0.0)
+    monkeypatch.setattr(running, "patience", lambda: 0.0)
+    state = drawn(1, 0, 0)
+    entry = exercise_of(state).entry
+    waits = fenced(f"import time\ntime.sleep(0.5)\ndef {entry}(*_): return 0")
+    verdict = CodeTests().apply(state, waits).verdict
+    assert (verdict.status, verdict.valid) == ("timeout", False), verdict
+
+
+@held
+def test_a_program_that_somebody_else_kills_is_tried_again(monkeypatch):
+    state, real = drawn(1, 0, 0), coding_tasks._tried_once
+    died = iter([True, True, False])
+
+    def tried_once(*arguments):
+        if next(died):
+            raise SandboxDied("killed", may_be_program=True)
+        return real(*arguments)
+
+    monkeypatch.setattr(coding_tasks, "_tried_once", tried_once)
+    task = CodeTests()
+    assert task.apply(state, task.solve(state)).verdict.reward == 1.0

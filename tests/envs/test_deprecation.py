@@ -83,3 +83,10 @@ def test_a_verdict_is_changed_by_replace():
     verdict = correct("4")
     with pytest.warns(DeprecationWarning, match="replace"):
         assert verdict.but(reward=0.5) == verdict.replace(reward=0.5)
+
+
+def test_the_sandbox_gives_its_classes_under_their_old_names():
+    sandbox = importlib.import_module("rlvr.envs.sandbox")
+    for old, new in (("Session", "SandboxSession"), ("Workspace", "TerminalWorkspace")):
+        with pytest.warns(DeprecationWarning, match=new):
+            assert getattr(sandbox, old) is getattr(sandbox, new)

@@ -19,7 +19,7 @@ from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
 from rlvr.envs.agentic.terminal import LEVELS, Sitting, Terminal
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, Workspace, probes
+from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, TerminalWorkspace, probes, running
 
 pytest.importorskip("pyte")
 KINDS = [(level, kind) for level, row in enumerate(LEVELS, 1) for kind in range(len(row))]
@@ -124,7 +124,7 @@ def test_a_chore_is_not_done_before_it_begins(level, kind):
         assert chore == LEVELS[level - 1][kind](random.Random(seed))
         assert len(chore.actions) + 1 <= terminal.TURNS
         files = {path: ("file", content, 0o644) for path, content in chore.files.items()}
-        untouched = Workspace(files, {daemon.name: None for daemon in chore.daemons})
+        untouched = TerminalWorkspace(files, {daemon.name: None for daemon in chore.daemons})
         assert chores.judged(chore, untouched).reward == 0.0 or chore.script or chore.modes
 
 
@@ -374,6 +374,16 @@ def test_a_sandbox_that_fails_is_no_zero(monkeypatch):
     monkeypatch.setattr(terminal, "shared", lambda **_: type("Broken", (), {"terminal": fail})())
     task, state = seated(1)
     assert play(task, state, "ls")[1].status == "env_error"
+
+
+@held
+def test_a_machine_too_busy_is_a_timeout(monkeypatch):
+    monkeypatch.setattr(running, "PATIENCE", 0.0)
+    monkeypatch.setattr(running, "patience", lambda: 0.0)
+    monkeypatch.setattr(running, "_FIRST_LOOK", 0.0)
+    task, state = seated(1)
+    verdict = play(task, state, "ls<Enter>")[1]
+    assert (verdict.status, verdict.valid) == ("timeout", False), verdict
 
 
 @held

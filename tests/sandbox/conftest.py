@@ -47,15 +47,15 @@ def processes_under(root: int) -> set[int]:
     return found
 
 
-def worker_of(keeper: int) -> int:
-    """The one of a keeper's two processes that starts the others."""
-    (worker,) = children_of(keeper)
+def worker_of(supervisor: int) -> int:
+    """The one of a supervisor's two processes that starts the others."""
+    (worker,) = children_of(supervisor)
     return worker
 
 
-def keeper_of(sandbox: Sandbox) -> int:
-    assert sandbox.keeper_pid is not None
-    return sandbox.keeper_pid
+def supervisor_of(sandbox: Sandbox) -> int:
+    assert sandbox.supervisor_pid is not None
+    return sandbox.supervisor_pid
 
 
 @pytest.fixture(scope="session", params=NATIVE)

@@ -274,7 +274,7 @@ def test_a_hanging_grade_does_not_touch_a_hundred_others(sandbox: Sandbox) -> No
     assert [verdict.reward for verdict in good] == [1.0] * 100
 
 
-def test_judged_rows_from_more_threads_than_places(sandbox: Sandbox) -> None:
+def test_judged_rows_from_more_threads_than_turns(sandbox: Sandbox) -> None:
     with ThreadPoolExecutor(16) as pool:
         pairs = [(HUMANEVAL["canonical_solution"], 1.0), ("    return r\n", 0.0)] * 16
         got = list(pool.map(lambda pair: grade_code(pair[0], HUMANEVAL, sandbox=sandbox).reward, pairs))

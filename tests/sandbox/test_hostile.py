@@ -12,7 +12,7 @@ from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox
 from rlvr.envs.sandbox.running import PATIENCE
 
-from .conftest import keeper_of, processes_under
+from .conftest import processes_under, supervisor_of
 from .hostile import CALL, CHEATS, ESCAPES, JUDGED, PROGRAMS, ROW, SOLUTION, TELLTALES
 
 pytestmark = pytest.mark.sandbox
@@ -22,8 +22,8 @@ SLACK = 1.5  # for a loaded machine, above the half second that a run may take t
 
 def planted(folder: Path) -> set[str]:
     """What programs have put where everybody may write, and what the sandbox itself keeps there."""
-    places = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev", "/", str(folder))
-    names = {f"{place}/{name}" for place in places if os.path.isdir(place) for name in os.listdir(place)}
+    folders = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev", "/", str(folder))
+    names = {f"{where}/{name}" for where in folders if os.path.isdir(where) for name in os.listdir(where)}
     return {name for name in names if "rlvr-planted" in name or "rlvr-note" in name}
 
 
@@ -41,15 +41,15 @@ def segments() -> list[str]:
 def at_rest(sandbox: Sandbox) -> int:
     """How many processes the sandbox has when nothing runs: those of its warm zygotes."""
     assert grade_code(SOLUTION, JUDGED, sandbox=sandbox).reward == 1.0
-    return len(processes_under(keeper_of(sandbox)))
+    return len(processes_under(supervisor_of(sandbox)))
 
 
 def nothing_left(sandbox: Sandbox, at_rest: int, folder: Path) -> None:
     for _ in range(100):  # a zygote that was given up ends in the background
-        if len(processes_under(keeper_of(sandbox))) <= at_rest:
+        if len(processes_under(supervisor_of(sandbox))) <= at_rest:
             break
         time.sleep(0.02)
-    assert len(processes_under(keeper_of(sandbox))) <= at_rest, "a process survived"
+    assert len(processes_under(supervisor_of(sandbox))) <= at_rest, "a process survived"
     assert planted(folder) == set(), "a file was left behind"
 
 
@@ -89,6 +89,6 @@ def test_no_way_out(name: str, sandbox: Sandbox, host: tuple[Path, Path], at_res
     for _ in range(2):  # the second run looks for notes of the first
         result = sandbox.run_python(code + CALL, limits=Limits(seconds=SECONDS))
         assert result.seconds - result.held_seconds < SECONDS + 0.5 + SLACK
-        told = result.stdout + result.stderr
-        assert [word for word in TELLTALES if word in told] == []
+        output = result.stdout + result.stderr
+        assert [word for word in TELLTALES if word in output] == []
     nothing_left(sandbox, at_rest, host[1])

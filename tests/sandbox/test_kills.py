@@ -9,7 +9,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +18,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 
-from .conftest import alive, children_of, keeper_of, processes_under, worker_of
+from .conftest import alive, children_of, processes_under, supervisor_of, worker_of
 
 pytestmark = pytest.mark.sandbox
 ROW = {"entry_point": "f", "tests": [{"args": [2], "expected": 4}, {"args": [3], "expected": 6}]}
@@ -51,7 +52,7 @@ def program_of(box: Sandbox, at_rest: set[int]) -> int:
     found: list[int] = []
 
     def started() -> bool:
-        new = processes_under(keeper_of(box)) - at_rest
+        new = processes_under(supervisor_of(box)) - at_rest
         found[:] = [pid for pid in new if not children_of(pid) and new == {pid}]
         return bool(found)
 
@@ -59,46 +60,48 @@ def program_of(box: Sandbox, at_rest: set[int]) -> int:
     return found[0]
 
 
-KEEPER = {"guardian": lambda box: keeper_of(box), "worker": lambda box: worker_of(keeper_of(box))}
+SUPERVISOR = {"guardian": lambda box: supervisor_of(box), "worker": lambda box: worker_of(supervisor_of(box))}
 
 
 def kill_while(box: Sandbox, victim: Callable[[Sandbox], int], work: Callable[[], object]) -> tuple[object, set[int]]:
     """Kill a process once a program runs. What came of the work (or its error), and all processes there were."""
-    at_rest = processes_under(keeper_of(box))
+    at_rest = processes_under(supervisor_of(box))
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(work)
         program_of(box, at_rest)
-        old = processes_under(keeper_of(box)) | {keeper_of(box)}
+        old = processes_under(supervisor_of(box)) | {supervisor_of(box)}
         os.kill(victim(box), signal.SIGKILL)
         error = coming.exception(DEADLINE)
         return (coming.result() if error is None else error), old
 
 
-@pytest.mark.parametrize("part", KEEPER)
-def test_keeper_that_is_killed_under_programs(part: str, box: Sandbox) -> None:
-    verdict, old = kill_while(box, KEEPER[part], lambda: grade_code(RIGHT.format(5), ROW, seconds=30.0, sandbox=box))
+@pytest.mark.parametrize("part", SUPERVISOR)
+def test_supervisor_that_is_killed_under_programs(part: str, box: Sandbox) -> None:
+    verdict, old = kill_while(
+        box, SUPERVISOR[part], lambda: grade_code(RIGHT.format(5), ROW, seconds=30.0, sandbox=box)
+    )
     assert isinstance(verdict, Verdict)
     assert verdict.status == "verifier_error"
-    assert "keeper" in verdict.reason
+    assert "supervisor" in verdict.reason
     assert grade_code(RIGHT.format(0), ROW, seconds=30.0, sandbox=box).reward == 1.0
     assert grade_code("def f(x): return x", ROW, seconds=30.0, sandbox=box).status == "wrong"
     wait_until(lambda: not any(alive(pid) for pid in old))
 
 
-@pytest.mark.parametrize("part", KEEPER)
-def test_run_raises_when_the_keeper_is_killed(part: str, box: Sandbox) -> None:
-    error, old = kill_while(box, KEEPER[part], lambda: box.run_python("import time; time.sleep(5)", limits=AMPLE))
+@pytest.mark.parametrize("part", SUPERVISOR)
+def test_run_raises_when_the_supervisor_is_killed(part: str, box: Sandbox) -> None:
+    error, old = kill_while(box, SUPERVISOR[part], lambda: box.run_python("import time; time.sleep(5)", limits=AMPLE))
     assert isinstance(error, SandboxError)
-    assert "keeper" in str(error)
+    assert "supervisor" in str(error)
     assert box.run_python("print(1)").stdout == "1\n"
     wait_until(lambda: not any(alive(pid) for pid in old))
 
 
-@pytest.mark.parametrize("part", KEEPER)
-def test_session_raises_when_the_keeper_is_killed(part: str, box: Sandbox) -> None:
+@pytest.mark.parametrize("part", SUPERVISOR)
+def test_session_raises_when_the_supervisor_is_killed(part: str, box: Sandbox) -> None:
     with box.session(AMPLE) as session:
         assert session.run("x = 1").ok
-        os.kill(KEEPER[part](box), signal.SIGKILL)
+        os.kill(SUPERVISOR[part](box), signal.SIGKILL)
         with pytest.raises(SandboxError):
             session.run("import time; time.sleep(5); x")
         assert not session.alive
@@ -106,23 +109,23 @@ def test_session_raises_when_the_keeper_is_killed(part: str, box: Sandbox) -> No
         assert session.run("2").stdout == "2\n"
 
 
-@pytest.mark.parametrize("part", KEEPER)
-def test_keeper_that_is_killed_at_rest_is_replaced(part: str, box: Sandbox) -> None:
+@pytest.mark.parametrize("part", SUPERVISOR)
+def test_supervisor_that_is_killed_at_rest_is_replaced(part: str, box: Sandbox) -> None:
     for _ in range(3):
-        before = keeper_of(box)
-        os.kill(KEEPER[part](box), signal.SIGKILL)
+        before = supervisor_of(box)
+        os.kill(SUPERVISOR[part](box), signal.SIGKILL)
         wait_until(lambda before=before: not alive(before))
         assert box.run_python("print(1)").stdout == "1\n"
-        assert keeper_of(box) != before
+        assert supervisor_of(box) != before
 
 
 def test_closing_after_a_kill_leaves_nothing(tier: str) -> None:
-    for part in KEEPER.values():
+    for part in SUPERVISOR.values():
         before = {name for name in os.listdir("/tmp") if name.startswith("rlvr-sandbox")}
         box = Sandbox(tier=tier)
         session = box.session()
         session.run("import subprocess; subprocess.Popen(['sleep', '600']); open('x', 'w').write('x')")
-        old = processes_under(keeper_of(box)) | {keeper_of(box)}
+        old = processes_under(supervisor_of(box)) | {supervisor_of(box)}
         os.kill(part(box), signal.SIGKILL)
         session.close()
         box.close()
@@ -133,13 +136,13 @@ def test_closing_after_a_kill_leaves_nothing(tier: str) -> None:
 def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
     """At rest, and under a program: that one is started again."""
     for _ in range(3):
-        for pid in processes_under(worker_of(keeper_of(box))):
+        for pid in processes_under(worker_of(supervisor_of(box))):
             with contextlib.suppress(ProcessLookupError):  # it may have ended with the one before
                 os.kill(pid, signal.SIGKILL)
         assert box.run_python("print(1)").stdout == "1\n"
 
     def zygote(box: Sandbox) -> int:
-        return children_of(worker_of(keeper_of(box))).pop()
+        return children_of(worker_of(supervisor_of(box))).pop()
 
     verdict, _ = kill_while(box, zygote, lambda: grade_code(RIGHT.format(0.5), ROW, seconds=30.0, sandbox=box))
     assert isinstance(verdict, Verdict)
@@ -147,10 +150,43 @@ def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
 
 
 def test_program_that_is_killed_from_outside_is_started_again(box: Sandbox) -> None:
-    at_rest = processes_under(keeper_of(box))
-    code = "import time; time.sleep(1); print('done')"
+    at_rest = processes_under(supervisor_of(box))
+    code = "import time; time.sleep(4); print('done')"
     result, _ = kill_while(box, lambda box: program_of(box, at_rest), lambda: box.run_python(code, limits=AMPLE))
     assert getattr(result, "stdout", result) == "done\n"
+
+
+def test_program_that_is_killed_while_its_zygote_gets_no_processor(box: Sandbox) -> None:
+    """Its channel is closed at once, its end is told late: it has not hung up."""
+    at_rest = processes_under(supervisor_of(box))
+    with ThreadPoolExecutor(1) as pool:
+        coming = pool.submit(grade_code, RIGHT.format(3), ROW, seconds=30.0, sandbox=box)
+        program = program_of(box, at_rest)
+        zygote = int(Path(f"/proc/{program}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(zygote, signal.SIGSTOP)
+        os.kill(program, signal.SIGKILL)
+        done, _ = wait([coming], timeout=1.5)
+        os.kill(zygote, signal.SIGCONT)
+        assert not done, coming.result()
+        assert coming.result(DEADLINE).reward == 1.0
+
+
+CPU_LIMIT = "import resource\nresource.setrlimit(resource.RLIMIT_CPU, (1, 1))\ndef f(x):\n    while True: pass"
+
+
+def test_program_cannot_let_the_kernel_kill_it_before_its_time(box: Sandbox) -> None:
+    verdict = grade_code(CPU_LIMIT, ROW, seconds=5.0, sandbox=box)
+    assert (verdict.status, verdict.valid) == ("wrong", True), verdict
+    shown = "import resource; print(resource.getrlimit(resource.RLIMIT_CPU)[1] > 0)"
+    assert box.run_python(shown).stdout == "True\n", "the control: to read the limit is allowed"
+    other = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (9, 9)); print('lowered')"
+    assert box.run_python(other).stdout == "lowered\n"
+    direct = (
+        "import ctypes, struct\nlibc = ctypes.CDLL(None, use_errno=True)\nlow = struct.pack('QQ', 1, 1)\n"
+        "calls = [(302, 0, 0, low, None), (160, 0, low)] if __import__('os').uname().machine == 'x86_64' else "
+        "[(261, 0, 0, low, None), (164, 0, low)]\nprint([libc.syscall(*call) for call in calls])"
+    )
+    assert box.run_python(direct).stdout == "[-1, -1]\n"
 
 
 def test_program_that_kills_itself_is_held_to_account(box: Sandbox) -> None:
@@ -175,9 +211,9 @@ def test_storm_of_kills_changes_no_verdict(tier: str) -> None:
         def kill() -> int:
             kills = 0
             while not over.wait(0.1) and kills < 30:
-                if (keeper := box.keeper_pid) is None:  # one was killed, and the next is not there yet
+                if (supervisor := box.supervisor_pid) is None:  # one was killed, and the next is not there yet
                     continue
-                there = sorted(processes_under(keeper) | {keeper})
+                there = sorted(processes_under(supervisor) | {supervisor})
                 seen.update(there)
                 try:
                     os.kill(dice.choice(there), signal.SIGKILL)
@@ -194,5 +230,5 @@ def test_storm_of_kills_changes_no_verdict(tier: str) -> None:
         changed = [(job[2], verdict) for job, verdict in verdicts if verdict.valid and verdict.reward != job[2]]
         assert changed == []
         assert grade_code(RIGHT.format(0), JUDGED, seconds=30.0, sandbox=box).reward == 1.0
-        seen |= processes_under(keeper_of(box)) | {keeper_of(box)}
+        seen |= processes_under(supervisor_of(box)) | {supervisor_of(box)}
     wait_until(lambda: not any(alive(pid) for pid in seen))

@@ -15,7 +15,7 @@ from rlvr.envs.rewards.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, native
 from rlvr.envs.sandbox.running import Running
 
-from .conftest import keeper_of, processes_under, worker_of
+from .conftest import processes_under, supervisor_of, worker_of
 from .scan import PREFIX, REPORT, SCANNER, Canaries, plant
 
 pytestmark = pytest.mark.sandbox
@@ -72,8 +72,8 @@ def test_scanner_finds_earlier_calls_of_its_own_session(single: Sandbox) -> None
     new = Canaries()
     with single.session(AMPLE) as session:
         session.run(f"x = {new('an earlier call')!r}\ndel x")
-        told = session.run(f"{REPORT}")
-        assert set(told.stdout.split()[2:]) == set(new.made)
+        output = session.run(f"{REPORT}")
+        assert set(output.stdout.split()[2:]) == set(new.made)
 
 
 # --- nothing of others is there --------------------------------------------------------------------------------
@@ -134,7 +134,7 @@ def test_interpreters_are_renewed(tier: str, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(native, "_RENEWED_AFTER", 3)
     with Sandbox(tier=tier, parallel=1) as box:
         assert box.run_python("1").ok
-        worker = worker_of(keeper_of(box))
+        worker = worker_of(supervisor_of(box))
         first = processes_under(worker)
         until = time.monotonic() + 60
         while first & processes_under(worker) and time.monotonic() < until:

@@ -18,7 +18,7 @@ from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 from rlvr.envs.sandbox.probes import probe_tier
 from rlvr.envs.sandbox.running import PATIENCE
 
-from .conftest import alive, keeper_of, processes_under
+from .conftest import alive, processes_under, supervisor_of
 from .hostile import JUDGED, PROGRAMS, ROW, SOLUTION
 
 pytestmark = pytest.mark.sandbox
@@ -227,7 +227,7 @@ def test_cancelling_ends_the_program(tier: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box:
         asyncio.run(cancelled(box))
         started = time.monotonic()
-        assert box.run_python("print(1)").ok  # there is one place only: it must be free
+        assert box.run_python("print(1)").ok  # there is one turn only: it must be free
         assert time.monotonic() - started < 5.0
 
 
@@ -237,11 +237,11 @@ def test_closing_leaves_nothing(tier: str) -> None:
     session = box.session()
     session.run("import subprocess; subprocess.Popen(['sleep', '60']); open('x', 'w').write('x')")
     box.run_python("print(1)")
-    keeper = keeper_of(box)
-    below = processes_under(keeper)
+    supervisor = supervisor_of(box)
+    below = processes_under(supervisor)
     assert below
     box.close()
-    assert not [pid for pid in (*below, keeper) if os.path.exists(f"/proc/{pid}")]
+    assert not [pid for pid in (*below, supervisor) if os.path.exists(f"/proc/{pid}")]
     assert {name for name in set(os.listdir("/tmp")) - before if name.startswith("rlvr-sandbox")} == set()
     with pytest.raises(SandboxError, match="closed"):
         box.run_python("print(1)")
@@ -256,21 +256,21 @@ box.run_python("1")
 run = lambda: box.run_python("import os, time; os.fork(); time.sleep(60)", limits=Limits(seconds=60))
 threading.Thread(target=run, daemon=True).start()
 import time; time.sleep(0.5)
-print(box.keeper_pid, flush=True)
+print(box.supervisor_pid, flush=True)
 time.sleep(60)
 """
     user = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert user.stdout is not None
-    keeper = int(user.stdout.readline())
-    below = processes_under(keeper)
+    supervisor = int(user.stdout.readline())
+    below = processes_under(supervisor)
     assert len(below) >= 3
     user.send_signal(signal.SIGKILL)
     user.wait()
     until = time.monotonic() + 10
-    left: list[int] = [keeper]
+    left: list[int] = [supervisor]
     while left and time.monotonic() < until:
         time.sleep(0.05)
-        left = [pid for pid in (*below, keeper) if alive(pid)]
+        left = [pid for pid in (*below, supervisor) if alive(pid)]
     assert left == []
 
 

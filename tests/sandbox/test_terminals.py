@@ -12,7 +12,7 @@ import pytest
 
 from rlvr.envs.sandbox import Daemon, Limits, PseudoTerminal, Sandbox, SandboxError
 
-from .conftest import keeper_of, processes_under
+from .conftest import processes_under, supervisor_of
 from .hostile import CALL, ESCAPES, TELLTALES
 
 pytestmark = pytest.mark.sandbox
@@ -82,15 +82,15 @@ def test_much_output_is_cut_and_too_much_waits(desk: Sandbox) -> None:
 def test_closing_it_ends_all_that_was_started(desk: Sandbox, tier: str) -> None:
     with desk.terminal(LIMITS):
         pass
-    before = len(processes_under(keeper_of(desk)))
+    before = len(processes_under(supervisor_of(desk)))
     with desk.terminal(LIMITS) as shell:
         typed(shell, "(trap '' HUP TERM INT; sleep 300) &", "nohup sleep 300 &", "setsid sleep 300 &")
-        assert len(processes_under(keeper_of(desk))) > before
+        assert len(processes_under(supervisor_of(desk))) > before
     for _ in range(200):  # a sandbox that is not kept ends in the background
-        if len(processes_under(keeper_of(desk))) <= before:
+        if len(processes_under(supervisor_of(desk))) <= before:
             break
         time.sleep(0.02)
-    assert len(processes_under(keeper_of(desk))) <= before
+    assert len(processes_under(supervisor_of(desk))) <= before
 
 
 # The pseudo-terminal, and the devices that come with it, as a way out.
@@ -157,9 +157,9 @@ if libc.umount2(b'/proc', 2) == 0: print('gr' + 'anted')
 def test_the_terminal_is_no_way_out(name: str, desk: Sandbox, host: tuple[Path, Path]) -> None:
     code = ATTACKS[name].replace("@PARENT@", str(os.getpid()))
     with desk.terminal(LIMITS, {"run.py": f"{code}\nprint('got to ' + 'the end')"}) as shell:
-        told = typed(shell, "python3 run.py")
-        assert "granted" not in told
-        assert "got to the end" in told
+        output = typed(shell, "python3 run.py")
+        assert "granted" not in output
+        assert "got to the end" in output
         assert "=3=" in typed(shell, "echo =$((1 + 2))=")
 
 
@@ -170,7 +170,7 @@ def test_no_way_out_beside_a_terminal(name: str, desk: Sandbox, host: tuple[Path
         code = code.replace(word, str(value))
     for _ in range(2):  # the second run looks for notes of the first
         result = desk.run_python(code + CALL, limits=Limits(seconds=1.0))
-        told = result.stdout + result.stderr
-        assert [word for word in TELLTALES if word in told] == []
+        output = result.stdout + result.stderr
+        assert [word for word in TELLTALES if word in output] == []
     assert host[0].read_text() == "SECRET-file"
     assert [path.name for path in host[1].iterdir()] == ["canary"]

@@ -1,4 +1,4 @@
-"""The keeper: a small process that starts sandboxes, outlives none of them, and leaves nothing behind.
+"""The supervisor: a small process that starts sandboxes, outlives none of them, and leaves nothing behind.
 
 One for each user process. It is started with an empty environment in a session of its own, is the subreaper of
 all it starts (so that "ended" means reaped), and kills everything when its socket closes, which the kernel
@@ -38,11 +38,11 @@ def main(fd: int) -> NoReturn:
     os.close(held)
     os.close(notes)
     kernel.become_subreaper()
-    keeper = _Keeper(socket.socket(fileno=fd), alive, noted)
+    supervisor = _Supervisor(socket.socket(fileno=fd), alive, noted)
     try:
-        keeper.serve()
+        supervisor.serve()
     finally:
-        keeper.end_all()
+        supervisor.end_all()
         os._exit(0)
 
 
@@ -65,8 +65,8 @@ def _guard(worker: int, notes: int) -> NoReturn:
 class _Sandbox:
     """One running zygote and what must go with it."""
 
-    def __init__(self, pid: int, info: int, room: str | None, group: cgroups.Group | None) -> None:
-        self.pid, self.info, self.room, self.group = pid, info, room, group
+    def __init__(self, pid: int, info: int, workdir: str | None, group: cgroups.Group | None) -> None:
+        self.pid, self.info, self.workdir, self.group = pid, info, workdir, group
         self._killed_for_memory = 0
 
     def ran_out_of_memory(self) -> bool:
@@ -76,7 +76,7 @@ class _Sandbox:
         return self._killed_for_memory > before
 
     def end(self, others: set[int]) -> None:
-        """Kill it and all that it started; ``others`` are the keeper's children that are not to be touched."""
+        """Kill it and all that it started; ``others`` are the supervisor's children that are not to be touched."""
         first = _first_process(self.info, self.pid)
         os.close(self.info)
         if first is not None:  # process 1 of the namespace: when it has ended, all in it have
@@ -89,15 +89,15 @@ class _Sandbox:
         _sweep(others)
         if self.group is not None:
             self.group.remove()
-        if self.room is not None:
-            scratch.remove_tree(self.room)
+        if self.workdir is not None:
+            scratch.remove_tree(self.workdir)
 
 
-class _Keeper:
+class _Supervisor:
     def __init__(self, channel: socket.socket, guardian: int, notes: int) -> None:
         self._channel, self._guardian, self._notes = channel, guardian, notes
         self._sandboxes: dict[int, _Sandbox] = {}
-        self._rooms: str | None = None
+        self._workdirs: str | None = None
         self._made = 0
 
     def serve(self) -> None:
@@ -158,27 +158,27 @@ class _Keeper:
             _, sandbox = self._sandboxes.popitem()
             with contextlib.suppress(OSError):
                 sandbox.end(set(self._sandboxes))
-        if self._rooms is not None:
-            scratch.remove_tree(self._rooms)
+        if self._workdirs is not None:
+            scratch.remove_tree(self._workdirs)
 
-    def _room(self, parent: str, uid: int | None) -> str:
-        """A new folder for one sandbox, passable for its uid, in a folder of this keeper's own."""
-        if self._rooms is None:
-            self._rooms = f"{parent}/rlvr-sandbox-{os.urandom(8).hex()}"
-            self._note("folder", self._rooms)
-            os.mkdir(self._rooms, 0o711)
+    def _new_workdir(self, parent: str, uid: int | None) -> str:
+        """A new folder for one sandbox, passable for its uid, in a folder of this supervisor's own."""
+        if self._workdirs is None:
+            self._workdirs = f"{parent}/rlvr-sandbox-{os.urandom(8).hex()}"
+            self._note("folder", self._workdirs)
+            os.mkdir(self._workdirs, 0o711)
         self._made += 1
-        room = f"{self._rooms}/{self._made}"
-        os.mkdir(room, 0o700)
+        workdir = f"{self._workdirs}/{self._made}"
+        os.mkdir(workdir, 0o700)
         if uid is not None:
-            os.chown(room, uid, uid)
-        return room
+            os.chown(workdir, uid, uid)
+        return workdir
 
     def _spawn(self, plan: dict[str, Any], fds: list[int]) -> int:
         control, errors, code = fds
         info_read, info_write = os.pipe()
-        room = self._room(plan["rooms_in"], plan["uid"]) if plan["rooms_in"] else None
-        config = json.dumps({**plan["config"], "scratch": room})
+        workdir = self._new_workdir(plan["workdirs_in"], plan["uid"]) if plan["workdirs_in"] else None
+        config = json.dumps({**plan["config"], "scratch": workdir})
         plan["argv"] = [config if part == CONFIG else part for part in plan["argv"]]
         group = cgroups.create(plan["cgroup"], plan["total_memory_mb"], plan["total_processes"])
         for folder in group.folders if group is not None else ():
@@ -187,7 +187,7 @@ class _Keeper:
         if pid == 0:
             _become_sandbox(plan, [control, code, info_write, errors], group)
         os.close(info_write)
-        self._sandboxes[pid] = _Sandbox(pid, info_read, room, group)
+        self._sandboxes[pid] = _Sandbox(pid, info_read, workdir, group)
         return pid
 
 
