@@ -15,6 +15,7 @@ from hashlib import blake2b
 from math import isqrt
 from operator import index as whole
 from random import Random
+from struct import unpack
 from typing import Any, Final
 
 # Raised by whoever changes which tasks a seed gives or which split a content is in, for all environments at once;
@@ -26,91 +27,98 @@ _TENTH = int(HELD_OUT * 2**128)
 _TEST, _VALIDATION = _TENTH.to_bytes(16, "big"), (2 * _TENTH).to_bytes(16, "big")
 
 LISTED: Final = 64  # of no more numbers than this a shuffle is kept as a list
-HASHED: Final = 384  # bits of a key's hash that are drawn from before the rest of it seeds a Mersenne Twister
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _STATE: Final = "keyed"  # stands where random.Random's states have a number
+_END: Final = 1 << 512
 _MASK_53: Final = (1 << 53) - 1
 
 
 class KeyedRandom(Random):
     """A ``random.Random`` whose first draws are a hash of its key, so that making one costs no seeding.
 
-    BLAKE2b (RFC 7693) turns the key into 512 bits. Draws take the lowest bits first, until ``HASHED`` are used or too
-    few are left for a draw; then the 128 highest seed the Mersenne Twister, which draws faster and is four times as
-    slow to begin. Most tasks need a few dozen draws. Every method of ``random.Random`` works; ``seed`` makes it one.
+    BLAKE2b (RFC 7693) turns the key into 512 bits, which draws take from the lowest up. When too few are left for a
+    draw, a hash of the 512 seeds a Mersenne Twister, which draws faster and is five times as slow to begin: most tasks
+    need a few dozen draws. Every method of ``random.Random`` works; after ``seed`` it draws what that one draws.
 
     Args:
         key: whatever bytes; equal keys give equal draws on every machine.
     """
 
+    __slots__ = ("_bits", "_hash")
     gauss_next: float | None = None  # Random sets it when it is made
 
     def __init__(self, key: bytes = b"") -> None:
-        self._bits = int.from_bytes(blake2b(key).digest(), "little")
-        self._left = HASHED
+        self._hash = hashed = blake2b(key).digest()
+        self._bits = int.from_bytes(hashed, "little") | _END  # one bit more, so that 0 means that they are used up
 
-    def _seeded(self) -> KeyedRandom:
+    def _seeded(self) -> Random:
         """Itself, drawing from the Mersenne Twister from here on."""
         if type(self) is not _Mersenne:
-            self.__class__ = _Mersenne
-            super(Random, self).seed(self._bits >> self._left)  # random.Random's would forget gauss_next
-            self._bits = self._left = 0
+            self.__class__, self._bits = _Mersenne, 0  # 0 for a method that shuffle or sample had looked up before
+            seed = int.from_bytes(blake2b(self._hash, digest_size=16).digest(), "little")
+            super(Random, self).seed(seed)  # Random.seed would forget gauss_next
         return self
 
     def random(self) -> float:
-        left = self._left - 53
-        if left < 0:
-            return self._seeded().random()
         bits = self._bits
-        self._bits, self._left = bits >> 53, left
+        rest = bits >> 53
+        if not rest:
+            return self._seeded().random()
+        self._bits = rest
         return (bits & _MASK_53) * 2**-53
 
     def getrandbits(self, k: int, /) -> int:
-        k = whole(k)
-        left = self._left - k
-        if k < 0 or left < 0:
-            return self._seeded().getrandbits(k) if k >= 0 else super().getrandbits(k)
         bits = self._bits
-        self._bits, self._left = bits >> k, left
+        rest = bits >> (k := whole(k))  # a negative number is refused as Random refuses it, by a ValueError
+        if not rest:
+            return self._seeded().getrandbits(k)
+        self._bits = rest
         return bits & ((1 << k) - 1)
 
     def _randbelow(self, n: int) -> int:
-        """What random.Random does with ``getrandbits``, in one call."""
+        """What Random does with ``getrandbits``, in one call."""
+        bits = self._bits
         k = n.bit_length()
         mask = (1 << k) - 1
-        bits, left = self._bits, self._left
-        while left >= k:
+        while rest := bits >> k:
             found = bits & mask
-            bits >>= k
-            left -= k
             if found < n:
-                self._bits, self._left = bits, left
+                self._bits = rest
                 return found
-        self._bits, self._left = bits, left
-        return self._seeded()._randbelow(n)
+            bits = rest
+        return self._seeded()._randbelow(n)  # type: ignore[attr-defined,no-any-return]
 
     def randint(self, a: int, b: int) -> int:
-        if type(a) is int is type(b) and a <= b:  # what randrange would find out
-            return a + self._randbelow(b - a + 1)
-        return super().randint(a, b)
+        """What Random does with ``randrange``, in one call."""
+        n = b - a + 1
+        if type(n) is not int or n < 1:
+            return super().randint(a, b)
+        bits = self._bits
+        k = n.bit_length()
+        mask = (1 << k) - 1
+        while rest := bits >> k:
+            found = bits & mask
+            if found < n:
+                self._bits = rest
+                return a + found
+            bits = rest
+        return self._seeded().randint(a, b)
 
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Draw what ``random.Random(a)`` draws from here on."""
-        self.__class__ = _Mersenne
-        self._bits = self._left = 0
+        self.__class__, self._bits = _Mersenne, 0
         Random.seed(self, a, version)
 
     def getstate(self) -> tuple[Any, ...]:
-        return _STATE, (self._bits, self._left), self.gauss_next
+        return _STATE, (self._hash, self._bits), self.gauss_next
 
     def setstate(self, state: tuple[Any, ...]) -> None:
         if state[0] == _STATE:
-            _, (self._bits, self._left), self.gauss_next = state
+            _, (self._hash, self._bits), self.gauss_next = state
             self.__class__ = KeyedRandom
         else:
             Random.setstate(self, state)
-            self._bits = self._left = 0
-            self.__class__ = _Mersenne
+            self.__class__, self._bits = _Mersenne, 0
 
     def __reduce__(self) -> tuple[Any, ...]:
         return KeyedRandom, (), self.getstate()
@@ -119,7 +127,8 @@ class KeyedRandom(Random):
 class _Mersenne(KeyedRandom):
     """A stream that has used up its hash: random.Random's own methods, without a Python function in between."""
 
-    random = Random.random
+    __slots__ = ()
+    random = Random.random  # type: ignore[assignment]
     getrandbits = Random.getrandbits  # type: ignore[attr-defined]
     randint = Random.randint  # type: ignore[attr-defined]
     _randbelow = Random._randbelow  # type: ignore[attr-defined]
@@ -145,7 +154,7 @@ def split_of(content: str) -> str:
 
 
 def _bucket(content: str) -> bytes:
-    return blake2b(b"split " + content.encode("utf-8", "surrogatepass")).digest()
+    return blake2b(content.encode("utf-8", "surrogatepass")).digest()
 
 
 def divide(contents: Sequence[str]) -> dict[str, str]:
@@ -206,9 +215,8 @@ def shuffled_index(position: int, size: int, *key: object) -> int:
     keys = _round_keys(*key)
     while True:
         right, left = divmod(position, a)
-        for one, other in keys:
-            left = (left + _mixed(right + one)) % a
-            right = (right + _mixed(left + other)) % b
+        for offset, factor in keys:  # after each round the halves change places, and with them a and b
+            left, right, a, b = right, (left + ((right + offset) * factor % 2**64 >> 32)) % a, b, a
         position = right * a + left
         if position < size:
             return position
@@ -223,14 +231,6 @@ def _short_order(size: int, *key: object) -> list[int]:
 
 @lru_cache(256)
 def _round_keys(*key: object) -> tuple[tuple[int, int], ...]:
-    """Eight keys of 64 bits, two for each double round."""
-    hashed = blake2b(repr(key).encode()).digest()
-    keys = [int.from_bytes(hashed[i : i + 8], "little") for i in range(0, 64, 8)]
-    return tuple(zip(keys[::2], keys[1::2], strict=True))
-
-
-def _mixed(number: int) -> int:
-    """The finaliser of SplitMix64 (Steele, Lea and Flood, 2014)."""
-    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
-    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
-    return number ^ (number >> 31)
+    """An offset and an odd factor for each of eight rounds, whose function is multiply-shift hashing."""
+    numbers = unpack("<8Q", blake2b(repr(key).encode()).digest())
+    return tuple((number, number | 1) for number in numbers)
