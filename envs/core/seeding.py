@@ -128,11 +128,11 @@ class _Mersenne(KeyedRandom):
     """A stream that has used up its hash: random.Random's own methods, without a Python function in between."""
 
     __slots__ = ()
-    random = Random.random  # type: ignore[assignment]
-    getrandbits = Random.getrandbits  # type: ignore[attr-defined]
-    randint = Random.randint  # type: ignore[attr-defined]
-    _randbelow = Random._randbelow  # type: ignore[attr-defined]
-    getstate = Random.getstate  # type: ignore[attr-defined]
+    random = Random.random
+    getrandbits = Random.getrandbits
+    randint = Random.randint
+    _randbelow = Random._randbelow
+    getstate = Random.getstate
 
 
 def digest(*key: object) -> int:

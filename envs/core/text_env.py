@@ -28,7 +28,7 @@ from rlvr.envs.core.verdict import INVALID
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 RESET_OPTIONS = ("index", "split", "level")
-IDENTITY = ("env_id", "split", "level", "seed", "index")  # what ``info`` names a task by
+PROGRESS = ("turn", "role")  # what ``info`` holds at first beside what names the task
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
 
 
@@ -136,9 +136,8 @@ class TextEnv(gym.Env[Any, str]):
         if index is None or size is None:
             index = self._next_index if index is None else index
             self._next_index = index + 1
-            if size is not None:  # every row once in an order of the seed's own, then every row in another order
-                epoch, position = divmod(index, size)
-                index = shuffled_index(position, size, self.name, "order", self._seed, epoch)
+            if size is not None:
+                index = self._shuffled(self._seed, index, size)
         self._state = state = self._draw(split, level, self._seed, index)
         self._limit = self.max_turns or task.turns(level)
         self._turn, self._over = 0, False
@@ -279,7 +278,7 @@ class TextEnv(gym.Env[Any, str]):
         state = self.task.detached(self._current(over=True))
         generator = self._generator.bit_generator.state if self._generator is not None else None
         return Snapshot(
-            identity={name: self._info[name] for name in IDENTITY},
+            identity={name: value for name, value in self._info.items() if name not in PROGRESS},
             state=state,
             turn=self._turn,
             limit=self._limit,
@@ -345,6 +344,11 @@ class TextEnv(gym.Env[Any, str]):
             if (split_of(content(state)) if divided is None else divided[content(state)]) == split:
                 return state
         raise ValueError(f"{self.name} has no task of level {level} in split {split!r}; use split=None")
+
+    def _shuffled(self, seed: int, index: int, size: int) -> int:
+        """Every row once, in an order of the seed's own, then every row again in another order."""
+        epoch, position = divmod(index, size)
+        return shuffled_index(position, size, self.name, "order", seed, epoch)
 
     def _small_space(self, level: int) -> dict[str, str] | None:
         if level not in self._divided:

@@ -15,7 +15,7 @@ from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.faults import ctrl_c, end_if_forked, is_fault
 
-TOGETHER = 0.001  # seconds: collecting costs more than a short command, so what is done within them comes at once
+TOGETHER = 0.001  # seconds
 Job = tuple[int, Command]
 Done = tuple[int, Outcome]
 Columns = tuple[
@@ -56,16 +56,21 @@ class Inline:
 
     def collect(self, timeout: float | None) -> list[Done]:
         """The results that are ready, waiting at most ``timeout`` seconds for the first."""
-        until = time.monotonic() + TOGETHER
+        return self._collected(0.0)
+
+    def collect_many(self) -> list[Done]:
+        """``collect`` for who waits for all of them: what is done within a millisecond, for each call has a cost."""
+        return self._collected(TOGETHER)
+
+    def _collected(self, seconds: float) -> list[Done]:
+        until = time.monotonic() + seconds
         with ctrl_c():
-            while self._waiting:
+            while self._waiting and not (self._done and time.monotonic() >= until):
                 index, command = self._waiting[0]
                 outcome = self._slots[index].run(command)
                 self._waiting.popleft()
                 self._next_call(index)
                 self._done.append((index, outcome))  # not a local: Ctrl-C in the next command must not lose it
-                if time.monotonic() >= until:
-                    break
         done, self._done = self._done, []
         return done
 
