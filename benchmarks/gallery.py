@@ -2,7 +2,7 @@
 
     python benchmarks/gallery.py [--out docs/gallery] [--family visual]
 
-Writes one page for each family (or for one) and an index, from the registry; scores come from
+Writes one page for each family (or for one), an index and envs/summaries.json, from the registry; scores come from
 benchmarks/results/cards.json. Data sets are shown with the made-up rows of tests/data, in the official columns; the
 first image of an environment that shows any goes to docs/images/visual. The README's table of families gets the new
 counts. `make docs` calls it; tests/test_cards.py compares the ids of the pages with those that are registered.
@@ -32,7 +32,7 @@ os.environ["RLVR_PLUGINS"] = "0"
 
 import rlvr  # noqa: E402  (the two settings above are read when it is imported)
 from rlvr.envs import TextEnv  # noqa: E402
-from rlvr.envs.cards import Card, card  # noqa: E402
+from rlvr.envs.cards import Card, card, store_summaries  # noqa: E402
 from rlvr.envs.core.images import text_of, write_png  # noqa: E402
 from rlvr.envs.tools import KITS, MCP, Call, Fetch, Functions, Search, SQLite, Workspace, write_call  # noqa: E402
 from rlvr.envs.tools.search import Document  # noqa: E402
@@ -321,6 +321,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gallery")
     parser.add_argument("--family", default="", help="write this family's page alone, and the index")
     options = parser.parse_args()
+    store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(BRIDGES))
     options.out.mkdir(parents=True, exist_ok=True)
     measured = json.loads(RESULTS.read_text())["cards"] if RESULTS.exists() else {}
     pages: dict[str, list[str]] = {}

@@ -20,7 +20,8 @@ from rlvr.envs import (
     visual,
     worlds,
 )
-from rlvr.envs.core.registry import list_envs, register, register_template
+from rlvr.envs.core.registry import hook, list_envs, register, register_template
+from rlvr.envs.core.seeding import TASKS_VERSION
 from rlvr.envs.core.text_env import Snapshot, TextEnv, replay
 from rlvr.envs.core.verdict import Verdict
 
@@ -39,6 +40,8 @@ FAMILIES = (
     bridges,
 )
 
+hook("tools", "rlvr.envs.tools.with_tools:WithTools")
+hook("vector", "rlvr.envs.vector:make_vector")
 register_template("rlvr/Mixture-v0", "rlvr.envs.curriculum.mixture:MixtureEnv")
 
-__all__ = ["FAMILIES", "Snapshot", "TextEnv", "Verdict", "list_envs", "register", "replay"]
+__all__ = ["FAMILIES", "TASKS_VERSION", "Snapshot", "TextEnv", "Verdict", "list_envs", "register", "replay"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import random
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import gymnasium as gym
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 
 import rlvr
 from rlvr.cli import main
-from rlvr.envs.cards import card, measure
+from rlvr.envs import cards
+from rlvr.envs.cards import card, measure, summary, summary_from_docstring
 from rlvr.envs.rewards import guesses
 
 ROOT = Path(__file__).parents[1]
@@ -51,6 +54,33 @@ def test_what_has_no_card_is_an_error_that_says_so():
         card("rlvr/Nothing-v0")
     with pytest.raises(ValueError, match="no card"):
         card("CartPole-v1")
+
+
+def test_stored_sentences_are_those_of_the_docstrings():
+    stored = json.loads(cards.SUMMARIES.read_text(encoding="utf-8"))
+    now = {env_id: [gym.spec(env_id).kwargs["task"], summary_from_docstring(env_id)] for env_id in OWN}
+    assert stored == now, "python benchmarks/gallery.py writes them anew"
+
+
+def test_an_id_of_another_task_or_unknown_to_the_file_has_the_sentence_of_its_own_task():
+    tasks = {"rlvr/TestSentence-v0": "Countdown", "rlvr/Wordle-v0": "Countdown"}
+    before = gym.registry["rlvr/Wordle-v0"]
+    try:
+        del gym.registry["rlvr/Wordle-v0"]
+        for env_id in tasks:
+            rlvr.register(env_id, "rlvr.envs.puzzles.countdown:Countdown")
+            assert summary(env_id) == summary("rlvr/Countdown-v0")
+    finally:
+        gym.registry["rlvr/Wordle-v0"] = before
+        del gym.registry["rlvr/TestSentence-v0"]
+
+
+def test_listing_with_sentences_imports_no_environment():
+    code = "import sys; from rlvr.cli import main; main(['envs', '-l']); print(*sys.modules, file=sys.stderr)"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert len(ended.stdout.splitlines()) == len(rlvr.list_envs())
+    tasks = {gym.spec(env_id).kwargs["task"].partition(":")[0] for env_id in OWN}
+    assert not tasks & set(ended.stderr.split())
 
 
 def test_the_command_prints_cards(capsys):

@@ -15,6 +15,7 @@ from pydantic import Field as Bounds
 
 from rlvr.envs.agentic import names, sites
 from rlvr.envs.agentic.sites import FormField, Link, Page, RefusedError, Site, SiteServer
+from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool, write_call
 
@@ -239,7 +240,7 @@ class Browser(ToolTask[Visit]):
         return LEVELS[level - 1].calls
 
     def content(self, state: Session[Visit]) -> str:
-        return f"{state.world.goal} {state.world.steps}"
+        return f"{state.world.goal} {nameless(state.world.steps)}"
 
     def ask(self, world: Visit) -> str:
         return f"The visitor of {site_of(world).title} says: {world.goal}\n\n{view(world)}"

@@ -26,6 +26,7 @@ from rlvr.envs.agentic import chores_files, chores_git, chores_live
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
 from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
+from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.code import sandbox_fault
@@ -143,7 +144,7 @@ class Terminal(Task[Sitting]):
 
     def content(self, state: Sitting) -> str:
         chore = _chore(state)
-        return f"{chore.text} {zlib.crc32(repr((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
+        return f"{chore.text} {zlib.crc32(nameless((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
 
     def observe(self, state: Sitting) -> str:
         seen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"

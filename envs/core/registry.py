@@ -2,14 +2,45 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 
 NAMESPACE = "rlvr"
 ENTRY_POINT = "rlvr.envs.core.text_env:TextEnv"
-VECTOR_ENTRY_POINT = "rlvr.envs.vector:make_vector"
+VECTOR_ENTRY_POINT = "rlvr.envs.core.registry:make_vector"
 TEMPLATES: set[str] = set()  # ids that cannot be made without arguments, such as a mixture's parts: not listed
+# What other rooms add, as "module:name", so that this one names none of them; see ``hook``.
+_hooks: dict[str, str] = {}
+
+
+def hook(name: str, address: str) -> None:
+    """Let the core use what another room has, by its "module:name"; it is imported when it is first needed.
+
+    ``vector`` is called by ``gym.make_vec``; ``tools`` is called with a task and the arguments of ``TextEnv(tools=…)``
+    and returns a task.
+    """
+    _hooks[name] = address
+
+
+def hooked(name: str) -> Callable[..., Any]:
+    """What was hooked in under a name.
+
+    Raises:
+        LookupError: nothing was.
+    """
+    if name not in _hooks:
+        raise LookupError(f"nothing is hooked in as {name!r}: import rlvr.envs, or call registry.hook")
+    module, _, attribute = _hooks[name].partition(":")
+    found: Callable[..., Any] = getattr(importlib.import_module(module), attribute)
+    return found
+
+
+def make_vector(*args: Any, **settings: Any) -> Any:
+    """The vector entry point of every id."""
+    return hooked("vector")(*args, **settings)
 
 
 def register(env_id: str, task: str, **settings: Any) -> None:

@@ -7,13 +7,132 @@ content, so two seeds, or two levels, cannot put one task on both sides.
 
 from __future__ import annotations
 
-import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import fields, is_dataclass
+from enum import Enum
+from functools import lru_cache
 from hashlib import blake2b
+from math import isqrt
+from operator import index as whole
+from random import Random
+from struct import unpack
+from typing import Any, Final
 
+# Raised by whoever changes which tasks a seed gives or which split a content is in, for all environments at once;
+# a change of one environment raises the number in its id instead. `rlvr.envs.TASKS_VERSION` is this.
+TASKS_VERSION: Final = 2
 SPLITS = ("train", "validation", "test")
 HELD_OUT = 0.1  # the share of tasks in each of validation and test
 _TENTH = int(HELD_OUT * 2**128)
+_TEST, _VALIDATION = _TENTH.to_bytes(16, "big"), (2 * _TENTH).to_bytes(16, "big")
+
+LISTED: Final = 64  # of no more numbers than this a shuffle is kept as a list
+_PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_STATE: Final = "keyed"  # stands where random.Random's states have a number
+_END: Final = 1 << 512
+_MASK_53: Final = (1 << 53) - 1
+
+
+class KeyedRandom(Random):
+    """A ``random.Random`` whose first draws are a hash of its key, so that making one costs no seeding.
+
+    BLAKE2b (RFC 7693) turns the key into 512 bits, which draws take from the lowest up. When too few are left for a
+    draw, a hash of the 512 seeds a Mersenne Twister, which draws faster and is five times as slow to begin: most tasks
+    need a few dozen draws. Every method of ``random.Random`` works; after ``seed`` it draws what that one draws.
+
+    Args:
+        key: whatever bytes; equal keys give equal draws on every machine.
+    """
+
+    __slots__ = ("_bits", "_hash")
+    gauss_next: float | None = None  # Random sets it when it is made
+
+    def __init__(self, key: bytes = b"") -> None:
+        self._hash = hashed = blake2b(key).digest()
+        self._bits = int.from_bytes(hashed, "little") | _END  # one bit more, so that 0 means that they are used up
+
+    def _seeded(self) -> Random:
+        """Itself, drawing from the Mersenne Twister from here on."""
+        if type(self) is not _Mersenne:
+            self.__class__, self._bits = _Mersenne, 0  # 0 for a method that shuffle or sample had looked up before
+            seed = int.from_bytes(blake2b(self._hash, digest_size=16).digest(), "little")
+            super(Random, self).seed(seed)  # Random.seed would forget gauss_next
+        return self
+
+    def random(self) -> float:
+        bits = self._bits
+        rest = bits >> 53
+        if not rest:
+            return self._seeded().random()
+        self._bits = rest
+        return (bits & _MASK_53) * 2**-53
+
+    def getrandbits(self, k: int, /) -> int:
+        bits = self._bits
+        rest = bits >> (k := whole(k))  # a negative number is refused as Random refuses it, by a ValueError
+        if not rest:
+            return self._seeded().getrandbits(k)
+        self._bits = rest
+        return bits & ((1 << k) - 1)
+
+    def _randbelow(self, n: int) -> int:
+        """What Random does with ``getrandbits``, in one call."""
+        bits = self._bits
+        k = n.bit_length()
+        mask = (1 << k) - 1
+        while rest := bits >> k:
+            found = bits & mask
+            if found < n:
+                self._bits = rest
+                return found
+            bits = rest
+        return self._seeded()._randbelow(n)  # type: ignore[attr-defined,no-any-return]
+
+    def randint(self, a: int, b: int) -> int:
+        """What Random does with ``randrange``, in one call."""
+        n = b - a + 1
+        if type(n) is not int or n < 1:
+            return super().randint(a, b)
+        bits = self._bits
+        k = n.bit_length()
+        mask = (1 << k) - 1
+        while rest := bits >> k:
+            found = bits & mask
+            if found < n:
+                self._bits = rest
+                return a + found
+            bits = rest
+        return self._seeded().randint(a, b)
+
+    def seed(self, a: Any = None, version: int = 2) -> None:
+        """Draw what ``random.Random(a)`` draws from here on."""
+        self.__class__, self._bits = _Mersenne, 0
+        Random.seed(self, a, version)
+
+    def getstate(self) -> tuple[Any, ...]:
+        return _STATE, (self._hash, self._bits), self.gauss_next
+
+    def setstate(self, state: tuple[Any, ...]) -> None:
+        if state[0] == _STATE:
+            _, (self._hash, self._bits), self.gauss_next = state
+            self.__class__ = KeyedRandom
+        else:
+            Random.setstate(self, state)
+            self.__class__, self._bits = _Mersenne, 0
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return KeyedRandom, (), self.getstate()
+
+
+class _Mersenne(KeyedRandom):
+    """A stream that has used up its hash: random.Random's own methods, without a Python function in between."""
+
+    __slots__ = ()
+    random = Random.random
+    getrandbits = Random.getrandbits
+    randint = Random.randint
+    _randbelow = Random._randbelow
+    getstate = Random.getstate
 
 
 def digest(*key: object) -> int:
@@ -21,17 +140,21 @@ def digest(*key: object) -> int:
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=16).digest(), "big")
 
 
-def stream(*key: object) -> random.Random:
+def stream(*key: object) -> Random:
     """A random generator of its own for this key (plain strings and numbers)."""
-    return random.Random(digest(*key))
+    return KeyedRandom(repr(key).encode())
 
 
 def split_of(content: str) -> str:
     """The split that a task of this content belongs to: 80 % train, 10 % validation, 10 % test."""
-    bucket = digest("split", content)
-    if bucket < _TENTH:
-        return "test"
-    return "validation" if bucket < 2 * _TENTH else "train"
+    bucket = _bucket(content)
+    if bucket >= _VALIDATION:
+        return "train"
+    return "validation" if bucket >= _TEST else "test"
+
+
+def _bucket(content: str) -> bytes:
+    return blake2b(content.encode("utf-8", "surrogatepass")).digest()
 
 
 def divide(contents: Sequence[str]) -> dict[str, str]:
@@ -40,10 +163,74 @@ def divide(contents: Sequence[str]) -> dict[str, str]:
     Raises:
         ValueError: fewer than three tasks cannot fill three splits.
     """
-    ranked = sorted(set(contents), key=lambda content: digest("split", content))
+    ranked = sorted(set(contents), key=_bucket)
     if len(ranked) < 3:
         raise ValueError(f"{len(ranked)} tasks cannot be divided into {', '.join(SPLITS)}; use split=None")
     held_out = max(1, round(HELD_OUT * len(ranked)))
     names = ["test"] * held_out + ["validation"] * held_out
     names += ["train"] * (len(ranked) - len(names))
     return dict(zip(ranked, names, strict=True))
+
+
+def nameless(value: Any) -> str:
+    """``repr`` of plain values without the names of classes and their fields: for contents, which decide the split.
+
+    A rename must not move tasks between splits.
+
+    >>> nameless((Fraction(1, 2), Point(row=1, column=2)))
+    '(Fraction(1, 2), (1, 2))'
+    """
+    if type(value) in _PLAIN:
+        return repr(value)
+    if isinstance(value, Enum):
+        return nameless(value.value)
+    if is_dataclass(value) and not isinstance(value, type):
+        value = tuple(getattr(value, field.name) for field in fields(value))
+    if isinstance(value, tuple | list):
+        return f"({', '.join(map(nameless, value))})"
+    if isinstance(value, Set):
+        return f"{{{', '.join(sorted(map(nameless, value)))}}}"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{nameless(key)}: {nameless(each)}' for key, each in value.items())}}}"
+    return repr(value)
+
+
+def shuffled_index(position: int, size: int, *key: object) -> int:
+    """What stands at a position of a shuffle of ``range(size)``; each key has an order of its own.
+
+    Takes as long for a million as for a thousand: the order is computed and never stored. A Feistel network on pairs of
+    numbers below a and b, a * b just over ``size``, whose few results beyond the end go through it again (Black and
+    Rogaway, "Ciphers with Arbitrary Finite Domains", 2002, section 5). Too few numbers for its rounds to mix are
+    shuffled as a list.
+
+    Raises:
+        IndexError: the position is not in the range.
+    """
+    if not 0 <= position < size:
+        raise IndexError(f"position {position} is not in 0 to {size - 1}")
+    if size <= LISTED:
+        return _short_order(size, *key)[position]
+    a = isqrt(size - 1) + 1
+    b = -(-size // a)
+    keys = _round_keys(*key)
+    while True:
+        right, left = divmod(position, a)
+        for offset, factor in keys:  # after each round the halves change places, and with them a and b
+            left, right, a, b = right, (left + ((right + offset) * factor % 2**64 >> 32)) % a, b, a
+        position = right * a + left
+        if position < size:
+            return position
+
+
+@lru_cache(256)
+def _short_order(size: int, *key: object) -> list[int]:
+    order = list(range(size))
+    stream(*key).shuffle(order)
+    return order
+
+
+@lru_cache(256)
+def _round_keys(*key: object) -> tuple[tuple[int, int], ...]:
+    """An offset and an odd factor for each of eight rounds, whose function is multiply-shift hashing."""
+    numbers = unpack("<8Q", blake2b(repr(key).encode()).digest())
+    return tuple((number, number | 1) for number in numbers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import operator
@@ -14,11 +13,14 @@ from typing import Any, SupportsFloat
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import seeding
 
 from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.deprecation import warn_renamed
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.images import Image, observation_space
-from rlvr.envs.core.seeding import digest, divide, split_of, stream
+from rlvr.envs.core.registry import hooked
+from rlvr.envs.core.seeding import KeyedRandom, divide, shuffled_index, split_of, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
@@ -26,6 +28,7 @@ from rlvr.envs.core.verdict import INVALID
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 RESET_OPTIONS = ("index", "split", "level")
+PROGRESS = ("turn", "role")  # what ``info`` holds at first beside what names the task
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
 
 
@@ -63,8 +66,8 @@ class TextEnv(gym.Env[Any, str]):
         task: a task, or "module:Class" and, in ``settings``, what to build it with.
         split: train, validation or test; None draws from everything.
         level: difficulty, from 1.
-        tools: what the policy may call before it answers: names from ``rlvr.envs.tools.KITS``, or a mapping of the
-            arguments of ``rlvr.envs.tools.WithTools``. The tasks are the same as without.
+        tools: what the policy may call before it answers: names of kits, or a mapping of the
+            arguments of what is hooked in as "tools" (``WithTools``). The tasks are the same as without.
 
     Raises:
         rlvr.envs.core.code_rule.CodeRefused: the settings come from a config or a row, and name code.
@@ -90,7 +93,7 @@ class TextEnv(gym.Env[Any, str]):
             raise ValueError(f"max_turns must be a whole number from 1, got {max_turns!r}")
         self.task = _resolve(task, split, settings)
         if tools:
-            self.task = _with_tools(self.task, tools)
+            self.task = hooked("tools")(self.task, **(tools if isinstance(tools, Mapping) else {"tools": tools}))
         self.name = self.task.name
         self.split = self._checked_split(split)
         self.level = self._checked_level(level)
@@ -103,50 +106,56 @@ class TextEnv(gym.Env[Any, str]):
                 raise ValueError(f"{self.name} has no images: its render_mode is 'ansi' or None")
         self.observation_space = observation_space(self.task.image_shape)
         self.action_space = Text()
+        self._generator: np.random.Generator | None = None
         self._seed: int | None = None
         self._next_index = 0
         self._over = True
         self._state: Any = None
-        self._identity: dict[str, Any] = {}
         self._info: dict[str, Any] = {}
         self._transcript: list[str] = []
-        self._orders: dict[int, list[int]] = {}
+        self._stream_of: tuple[Any, ...] = ()  # split, level and seed of the last stream, and how its key began
+        self._stream_key = ""
         self._divided: dict[int, dict[str, str] | None] = {}
         self._spawned = False  # whether the task is another environment's as well
 
     # reset and step
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        options = self._checked_options(options)
+        options = self._checked_options(options) if options else {}
         if seed is not None:
-            super().reset(seed=seed)
-            self._seed, self._next_index = operator.index(seed), 0
+            seed = operator.index(seed)
+            if seed < 0:
+                raise gym.error.Error(f"seed must be a whole number from 0, got {seed}")
+            self._generator, self._np_random_seed = None, seed
+            self._seed, self._next_index = seed, 0
         elif self._seed is None:
             self._seed = secrets.randbits(32)
+        task = self.task
         split, level = options.get("split", self.split), options.get("level", self.level)
-        index = options.get("index")
-        if index is None or self.task.size is None:
+        index, size = options.get("index"), task.size
+        if index is None or size is None:
             index = self._next_index if index is None else index
             self._next_index = index + 1
-            if self.task.size is not None:
-                index = self._shuffled(self._seed, index, self.task.size)
-        self._state = self._draw(split, level, self._seed, index)
-        self._limit = self.max_turns or self.task.turns(level)
+            if size is not None:
+                index = self._shuffled(self._seed, index, size)
+        self._state = state = self._draw(split, level, self._seed, index)
+        self._limit = self.max_turns or task.turns(level)
         self._turn, self._over = 0, False
-        self._identity = {
+        info = {
             "env_id": self.spec.id if self.spec else self.name,
             "split": split,
             "level": level,
             "seed": self._seed,
             "index": index,
+            "turn": 0,
+            "role": "user",
         }
-        self._info = {**self._identity, "turn": 0, "role": "user", "verdict": None}
-        observation = self.task.observe(self._state)
-        info = {**self._identity, "turn": 0, "role": "user"}
-        if self.task.system:
-            info["system"] = self.task.system
-        if self.task.tools:
-            info["tools"] = self.task.tools
+        self._info = info.copy()
+        observation = task.observe(state)
+        if task.system:
+            info["system"] = task.system
+        if task.tools:
+            info["tools"] = task.tools
         if self.render_mode:
             self._transcript = [observation]
         return self.shown(observation) if self._shows else observation, info
@@ -167,7 +176,7 @@ class TextEnv(gym.Env[Any, str]):
             self._over = truncated = True
             verdict = self.task.out_of_turns(state, turn)
         self._state, self._turn = state, turn
-        info = self._info.copy()  # all keys are there already: twice as fast as building it
+        info = self._info.copy()  # twice as fast as building it
         info["turn"], info["role"], info["verdict"] = turn, role, verdict
         if self._over:
             info["success"] = verdict.status == "correct"
@@ -207,6 +216,19 @@ class TextEnv(gym.Env[Any, str]):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _spawned=False)  # the task was copied with it
+
+    # Gymnasium's generator, which no task of ours reads
+
+    @property
+    def _np_random(self) -> np.random.Generator | None:  # type: ignore[override]
+        """Made when it is first asked for: a reset that made it would take four times as long."""
+        if self._generator is None and self._np_random_seed is not None:
+            self._generator, _ = seeding.np_random(self._np_random_seed)
+        return self._generator
+
+    @_np_random.setter
+    def _np_random(self, generator: np.random.Generator | None) -> None:
+        self._generator = generator
 
     # who could act, and how many tasks there are
 
@@ -253,10 +275,11 @@ class TextEnv(gym.Env[Any, str]):
 
         What runs behind the state, an interpreter of a tool say, stays with this environment.
         """
-        generator = self._np_random.bit_generator.state if self._np_random is not None else None
+        state = self.task.detached(self._current(over=True))
+        generator = self._generator.bit_generator.state if self._generator is not None else None
         return Snapshot(
-            identity=dict(self._identity),
-            state=self.task.detached(self._current(over=True)),
+            identity={name: value for name, value in self._info.items() if name not in PROGRESS},
+            state=state,
             turn=self._turn,
             limit=self._limit,
             over=self._over,
@@ -271,14 +294,13 @@ class TextEnv(gym.Env[Any, str]):
 
         Live tools are made again by the next step: their calls are made again, and must give what they gave.
         """
-        self._identity = dict(state.identity)
-        self._info = {**self._identity, "turn": 0, "role": "user", "verdict": None}
+        self._info = {**state.identity, "turn": 0, "role": "user"}
         self._state = self.task.detached(state.state)
         self._turn, self._limit = state.turn, state.limit
         self._over, self._next_index = state.over, state.next_index
         self._transcript = list(state.transcript)
         self._seed = state.identity["seed"]
-        self._np_random = None  # made anew, with any seed, by the first to ask for it
+        self._generator, self._np_random_seed = None, None
         if state.generator is not None:
             self.np_random.bit_generator.state = state.generator
         self._np_random_seed = state.generator_seed
@@ -305,28 +327,28 @@ class TextEnv(gym.Env[Any, str]):
     # drawing a task
 
     def _draw(self, split: str | None, level: int, seed: int, index: int) -> Any:
-        if self.task.size is not None:
-            return self.task.row(index, stream(self.name, "row", seed, index))
-        rng = stream(self.name, split, level, seed, index)
+        task = self.task
+        if task.size is not None:
+            return task.row(index, stream(self.name, "row", seed, index))
+        if (split, level, seed) != self._stream_of:
+            self._stream_of = (split, level, seed)
+            self._stream_key = repr((self.name, split, level, seed))[:-1]
+        # What stream(name, split, level, seed, index) is, with the part of its key that stays the same kept.
+        rng = KeyedRandom(f"{self._stream_key}, {index})".encode())
         if split is None:
-            return self.task.start(rng, level)
-        divided = self._small_space(level)
+            return task.start(rng, level)
+        divided = self._divided[level] if level in self._divided else self._small_space(level)
+        start, content = task.start, task.content
         for _ in range(DRAWS):
-            state = self.task.start(rng, level)
-            content = self.task.content(state)
-            if (divided[content] if divided else split_of(content)) == split:
+            state = start(rng, level)
+            if (split_of(content(state)) if divided is None else divided[content(state)]) == split:
                 return state
         raise ValueError(f"{self.name} has no task of level {level} in split {split!r}; use split=None")
 
     def _shuffled(self, seed: int, index: int, size: int) -> int:
         """Every row once, in an order of the seed's own, then every row again in another order."""
         epoch, position = divmod(index, size)
-        key = digest(seed, epoch)
-        if key not in self._orders:
-            order = list(range(size))
-            stream(self.name, "order", seed, epoch).shuffle(order)
-            self._orders = {key: order}
-        return self._orders[key][position]
+        return shuffled_index(position, size, self.name, "order", seed, epoch)
 
     def _small_space(self, level: int) -> dict[str, str] | None:
         if level not in self._divided:
@@ -356,9 +378,7 @@ class TextEnv(gym.Env[Any, str]):
         options = dict(options or {})
         for key in options:
             if key not in RESET_OPTIONS:
-                near = difflib.get_close_matches(str(key), RESET_OPTIONS, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(RESET_OPTIONS)}"
-                raise ValueError(f"reset has no option {key!r}{hint}")
+                raise ValueError(f"reset has no option {key!r}{did_you_mean(key, RESET_OPTIONS)}")
         if "split" in options:
             self._checked_split(options["split"])
             if self.task.size is not None and options["split"] != self.split:
@@ -412,18 +432,9 @@ def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any])
     return task
 
 
-def _with_tools(task: Task[Any], tools: Sequence[Any] | Mapping[str, Any]) -> Task[Any]:
-    arguments = tools if isinstance(tools, Mapping) else {"tools": tools}
-    wrap = importlib.import_module("rlvr.envs.tools.with_tools").WithTools  # by name: the core knows no other room
-    wrapped: Task[Any] = wrap(task, **arguments)
-    return wrapped
-
-
 def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
     known = [] if build.__init__ is object.__init__ else list(inspect.signature(build).parameters)
     known = [name for name in known if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
     for name in settings:
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; it has {', '.join(known)}"
-            raise TypeError(f"{build.__name__} has no setting {name!r}{hint}")
+            raise TypeError(f"{build.__name__} has no setting {name!r}{did_you_mean(name, known, 'it has')}")

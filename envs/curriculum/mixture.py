@@ -157,8 +157,7 @@ class MixtureEnv(TextEnv):
             "part_level": part.level_at(info["level"]),
             "part_index": self._row(part.env, info["seed"], info["index"]),
         }
-        self._identity |= there
-        self._info = {**self._identity, "turn": 0, "role": "user", "verdict": None}
+        self._info |= there
         info |= there
         for name in ("system", "tools"):
             if value := getattr(part.env.task, name):

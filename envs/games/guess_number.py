@@ -43,9 +43,9 @@ class GuessNumber(Task[GuessNumberState]):
 
     def start(self, rng: random.Random, level: int) -> GuessNumberState:
         width, largest = LEVELS[level - 1]
-        first = rng.randint(1, largest - width + 1)
-        last = first + width - 1
-        return GuessNumberState(rng.randint(first, last), first, last, first, last, "")
+        start, offset = divmod(rng.randint(0, (largest - width + 1) * width - 1), width)  # one draw for both
+        first, last = start + 1, start + width
+        return tuple.__new__(GuessNumberState, (first + offset, first, last, first, last, ""))
 
     def turns(self, level: int) -> int:
         return LEVELS[level - 1][0].bit_length()
@@ -99,5 +99,7 @@ def read_guess(action: str) -> int | None:
         action = action[start + 7 : end] if end >= 0 else ""
     if not action.isdecimal():
         action = action.strip()
+        if not action.isdecimal():
+            return None
     # Ten digits are more than any level needs; isdecimal alone would let other scripts' digits through.
-    return int(action) if action.isdecimal() and action.isascii() and len(action) <= 10 else None
+    return int(action) if len(action) <= 10 and action.isascii() else None

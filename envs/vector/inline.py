@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
@@ -14,6 +15,7 @@ from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.faults import ctrl_c, end_if_forked, is_fault
 
+TOGETHER = 0.001  # seconds
 Job = tuple[int, Command]
 Done = tuple[int, Outcome]
 Columns = tuple[
@@ -44,6 +46,7 @@ class Inline:
     def __init__(self, slots: list[EnvSlot]) -> None:
         self._slots = slots
         self._waiting: deque[Job] = deque()
+        self._done: list[Done] = []
         self._calls: list[Callable[[Any], Any]] = [self._restart(index) for index in range(len(slots))]
         self._restarting: set[int] = set(range(len(slots)))
 
@@ -53,14 +56,23 @@ class Inline:
 
     def collect(self, timeout: float | None) -> list[Done]:
         """The results that are ready, waiting at most ``timeout`` seconds for the first."""
-        if not self._waiting:
-            return []
-        index, command = self._waiting[0]
+        return self._collected(0.0)
+
+    def collect_many(self) -> list[Done]:
+        """``collect`` for who waits for all of them: what is done within a millisecond, for each call has a cost."""
+        return self._collected(TOGETHER)
+
+    def _collected(self, seconds: float) -> list[Done]:
+        until = time.monotonic() + seconds
         with ctrl_c():
-            outcome = self._slots[index].run(command)
-        self._waiting.popleft()
-        self._next_call(index)
-        return [(index, outcome)]
+            while self._waiting and not (self._done and time.monotonic() >= until):
+                index, command = self._waiting[0]
+                outcome = self._slots[index].run(command)
+                self._waiting.popleft()
+                self._next_call(index)
+                self._done.append((index, outcome))  # not a local: Ctrl-C in the next command must not lose it
+        done, self._done = self._done, []
+        return done
 
     def close(self) -> None:
         """Close every environment."""

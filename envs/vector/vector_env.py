@@ -291,7 +291,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             self._rounds.update(dict.fromkeys(indices))
         waiting = list(indices)  # what is done never comes undone: each is looked at once
         try:
-            self._wait(lambda: self._all_done(waiting), None)
+            self._wait(lambda: self._all_done(waiting), None, many=True)
         except BaseException:  # such as Ctrl-C: they are still there to be received
             with self._lock:
                 self._in_flight.update(indices)
@@ -313,7 +313,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             backend.submit(list(zip(indices, commands, strict=True)))
             self._in_flight.update(indices)
 
-    def _wait(self, enough: Callable[[], bool], timeout: float | None) -> None:
+    def _wait(self, enough: Callable[[], bool], timeout: float | None, many: bool = False) -> None:
         """Take in what is done until it is enough, or the time is up."""
         until = math.inf if timeout is None else time.monotonic() + timeout
         while True:
@@ -329,7 +329,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 self._collecting = True
             done: list[Done] = []
             try:
-                done = backend.collect(left)
+                done = backend.collect_many() if many and isinstance(backend, Inline) else backend.collect(left)
             finally:
                 with self._arrived:
                     self._collecting = False

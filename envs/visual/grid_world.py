@@ -7,6 +7,7 @@ from collections import deque
 from itertools import pairwise
 from typing import NamedTuple
 
+from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.action import read_action
@@ -88,7 +89,7 @@ class VisualGridWorld(Visual[Walk]):
                 return Walk(room, room)
 
     def content(self, state: Walk) -> str:
-        return repr(tuple(state.first))
+        return nameless(state.first)
 
     def observe(self, state: Walk) -> str:
         return f"{state.message} Your move?" if state.message else "The game begins. Your move?"

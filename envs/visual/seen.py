@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.images import require_pillow
+from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import extract
@@ -101,7 +102,7 @@ class VisualQuestions(Visual[VisualState]):
         return self.ask(rng, level)
 
     def content(self, state: VisualState) -> str:
-        return f"{state.text}\n{state.scene!r}"
+        return f"{state.text}\n{nameless(state.scene)}"
 
     def observe(self, state: VisualState) -> str:
         return state.text

@@ -10,6 +10,7 @@ import random
 from hashlib import blake2b
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
+from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.worlds.commands import Command, Grammar, read_command
@@ -86,7 +87,7 @@ class WorldGame(Task[WorldState[T]]):
 
     def start(self, rng: random.Random, level: int) -> WorldState[T]:
         now = self.begin(rng, level)
-        return WorldState(level, blake2b(repr(now).encode(), digest_size=16).hexdigest(), now)
+        return WorldState(level, blake2b(nameless(now).encode(), digest_size=16).hexdigest(), now)
 
     def turns(self, level: int) -> int:
         return self.limits[level - 1]

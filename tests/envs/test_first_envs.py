@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from rlvr.envs import TextEnv
+from rlvr.envs.core.terminal import printable
 from rlvr.envs.games.guess_number import LEVELS, GuessNumber, read_guess
 from rlvr.envs.mathematics.calculator import Calculator, read_call, use_calculator
 from rlvr.envs.mathematics.gsm8k import GSM8K
@@ -301,7 +302,8 @@ class Guessing(RuleBasedStateMachine):
     def the_transcript_is_what_was_said(self):
         if hasattr(self, "env"):
             said = [text for pair in zip(self.seen, [*self.actions, None], strict=True) for text in pair][:-1]
-            assert self.env.render() == "\n".join(f"{'> ' if i % 2 else ''}{text}" for i, text in enumerate(said))
+            whole = "\n".join(f"{'> ' if i % 2 else ''}{text}" for i, text in enumerate(said))
+            assert self.env.render() == printable(whole)
 
 
 Guessing.TestCase.settings = settings(max_examples=40, stateful_step_count=25)

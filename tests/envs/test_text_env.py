@@ -9,6 +9,7 @@ from typing import NamedTuple
 import gymnasium as gym
 import numpy as np
 import pytest
+from gymnasium.utils import seeding
 
 import rlvr
 from rlvr.envs import TextEnv
@@ -213,3 +214,91 @@ def test_an_unseeded_environment_still_names_the_seed_that_replays_it():
     observation, info = env.reset()
     assert TextEnv(Walking()).reset(seed=info["seed"], options={"index": info["index"]})[0] == observation
     assert TextEnv(Walking()).reset()[1]["seed"] != info["seed"]
+
+
+# Gymnasium's generator, made on demand
+
+
+def test_the_generator_is_made_when_asked_for_and_seeded_as_gymnasium_seeds_it():
+    env = TextEnv(Walking())
+    for seed in (0, 7, 2**70):
+        env.reset(seed=seed)
+        assert env.np_random_seed == seed
+        assert env.np_random.random(3).tolist() == seeding.np_random(seed)[0].random(3).tolist()
+    ahead = seeding.np_random(2**70)[0].random(5)
+    env.reset()
+    assert env.np_random.random() == ahead[3], "a reset without a seed goes on with the generator"
+    env.reset(seed=2**70)
+    assert env.np_random.random() == ahead[0], "and one with the same seed begins it again"
+
+
+def test_a_generator_of_ones_own_is_kept_and_its_seed_is_unknown():
+    env = TextEnv(Walking())
+    env.reset(seed=3)
+    env.np_random = np.random.default_rng(5)
+    assert env.np_random_seed == -1
+    assert env.np_random.random() == np.random.default_rng(5).random()
+    env.reset(seed=4)
+    assert env.np_random_seed == 4
+    assert env.np_random.random() == seeding.np_random(4)[0].random()
+
+
+def test_an_unseeded_environment_draws_a_seed_for_its_generator():
+    env, other = TextEnv(Walking()), TextEnv(Walking())
+    assert env.np_random_seed >= 0
+    assert env.np_random_seed == env.np_random_seed
+    assert env.np_random.random() == seeding.np_random(env.np_random_seed)[0].random()
+    assert env.np_random_seed != other.np_random_seed
+
+
+@pytest.mark.parametrize("asked", ["before", "after", "never"])
+def test_a_snapshot_restores_the_generator_whenever_it_is_made(asked):
+    env = TextEnv(Walking())
+    env.reset(seed=11)
+    if asked == "before":
+        env.np_random.random(4)
+    snapshot = pickle.loads(pickle.dumps(env.get_state()))
+    if asked == "after":
+        env.np_random.random(4)
+    twin = TextEnv(Walking())
+    twin.reset(seed=12)
+    twin.np_random.random()
+    twin.set_state(snapshot)
+    fresh = TextEnv(Walking())
+    fresh.reset(seed=11)
+    fresh.np_random.random(4 if asked == "before" else 0)
+    assert twin.np_random_seed == 11
+    assert twin.np_random.random() == fresh.np_random.random()
+
+
+@pytest.mark.parametrize("seed", [-1, 1.5, "3"])
+def test_a_seed_that_gymnasium_refuses_is_refused_and_changes_nothing(seed):
+    env = TextEnv(Walking())
+    env.reset(seed=5)
+    before = pickle.dumps(env.get_state())
+    with pytest.raises((gym.error.Error, TypeError)):
+        env.reset(seed=seed)
+    assert pickle.dumps(env.get_state()) == before
+
+
+def test_resets_make_no_generator_of_numpy(monkeypatch):
+    env = TextEnv(Walking())
+    monkeypatch.setattr(np.random, "PCG64", None)
+    for seed in range(3):
+        env.reset(seed=seed)
+        env.step("go")
+
+
+# a table of any size
+
+
+class Long(Colours):
+    size = 10**9
+
+
+def test_a_table_of_any_length_is_reset_without_reading_its_order():
+    env = TextEnv(Long())
+    rows = [env.reset(seed=seed)[1]["index"] for seed in range(1_000)]
+    assert len(set(rows)) == 1_000
+    assert sum(rows) / 1_000 == pytest.approx(5e8, rel=0.1)
+    assert rows_of(TextEnv(Long()), 3, seed=8) == rows_of(env, 3, seed=8)
