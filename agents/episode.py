@@ -81,6 +81,8 @@ class Episode:
         verdict: the final verdict; None before the end, and not ``valid`` when the fault was ours.
         final_observation: what the environment returned after the last action.
         partial_completion: the completion in which the episode was paused, if it was; a rollout continues from it.
+        training: what a learner made of it, plain JSON: shaped reward, advantage and weight of each token, or why it
+            was dropped.
     """
 
     env_id: str
@@ -100,6 +102,7 @@ class Episode:
     terminated: bool = False
     truncated: bool = False
     partial_completion: TokenSequence = field(default_factory=TokenSequence)
+    training: dict[str, Any] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:

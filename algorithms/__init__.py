@@ -10,14 +10,27 @@ import importlib
 from typing import Any
 
 _EXPORTS = {
-    "presets": ("PRESETS", "Correction", "Preset"),
-    "losses": ("merge_stats", "policy_loss"),
-    "advantages": ("RoleBaselines", "compute_advantages", "critic_targets"),
-    "losses.aggregation": ("Denominators", "MissingInput", "count_denominators"),
+    "presets": ("PRESETS", "Preset"),
+    "registry": ("ALGORITHMS",),
+    "losses.corrections": ("Correction",),
+    "losses.inputs": ("LossInputs",),
+    "entries": ("MissingInput",),
+    "losses.policy": ("policy_loss",),
+    "losses.stats": ("merge_stats",),
+    "advantages": (
+        "ADVANTAGES",
+        "Advantage",
+        "AdvantageInputs",
+        "RoleBaselines",
+        "compute_advantages",
+        "critic_targets",
+    ),
+    "losses.clip_rules": ("CLIP_RULES", "ClipRule"),
+    "losses.aggregation": ("Denominators", "count_denominators"),
     "losses.values": ("ValueHead", "value_loss"),
-    "losses.preference": ("all_pairs", "best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
-    "losses.likelihood": ("nll_loss", "verifree_loss", "with_feedback"),
-    "data.selection": ("PassRates", "fill_batch", "keep_rows", "partly_solved", "teaches", "truncated_rows"),
+    "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
+    "losses.likelihood": ("nll_loss", "verifree_loss"),
+    "data.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 # Besides these, `named` has one function per preset: grpo_loss, gspo_loss, ...

@@ -1,11 +1,33 @@
-"""The one place that says what to do when torch is missing."""
+"""torch, imported when it is first used: the registries that describe the algorithms can be read without it."""
 
-try:
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
     import torch as torch
-except ModuleNotFoundError as error:  # pragma: no cover - exercised in a subprocess without torch
-    if error.name != "torch":
-        raise
-    raise ModuleNotFoundError(
-        'this part of rlvr.algorithms computes with torch, which is not installed: pip install "rlvr[train]"',
-        name="torch",
-    ) from None
+    from torch import Tensor as Tensor
+else:
+
+    class _Torch:
+        """Stands for the module; says what to install where it is missing."""
+
+        _module: Any = None
+
+        def __getattr__(self, name: str) -> Any:
+            if _Torch._module is None:
+                try:
+                    _Torch._module = importlib.import_module("torch")
+                except ModuleNotFoundError as error:
+                    if error.name != "torch":
+                        raise
+                    raise ModuleNotFoundError(
+                        "this part of rlvr.algorithms computes with torch, which is not installed: "
+                        'pip install "rlvr[train]"',
+                        name="torch",
+                    ) from None
+            return getattr(_Torch._module, name)
+
+    torch = _Torch()
+    Tensor = "torch.Tensor"

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_type_hints
+from typing import Any, ClassVar, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from rlvr.algorithms.objectives import OBJECTIVES
-from rlvr.algorithms.presets import FILTERS, PRESETS, Preset
+from rlvr.algorithms.names import hint
+from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, renamed_choices, renamed_filters
+from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
+from rlvr.envs.core.deprecation import warn_renamed
 
 
 class ConfigError(ValueError):
@@ -22,6 +23,20 @@ class Section(BaseModel):
     """Closed and frozen; the text under a field is its help."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    OLD_FIELDS: ClassVar[dict[str, str]] = {}  # names of the version before, which warn
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        renamed = {}
+        for name, value in values.items():
+            new = cls.OLD_FIELDS.get(name, name)
+            if new != name:
+                warn_renamed(f"the config's field {name!r}", repr(new))
+            renamed[new] = value
+        return renamed
 
 
 class EnvSection(Section):
@@ -69,6 +84,8 @@ class ModelSection(Section):
 
 
 class SamplingSection(Section):
+    OLD_FIELDS: ClassVar[dict[str, str]] = {"interruption": "thinking_phrase"}
+
     max_new_tokens: int = Field(64, ge=1)
     """Tokens a turn may take."""
     max_length: int = Field(512, ge=2)
@@ -79,8 +96,8 @@ class SamplingSection(Section):
     """Sampled tokens after which a reply is interrupted and has the rest of max_new_tokens to answer; 0 never does."""
     thinking_spread: int = Field(0, ge=0)
     """The budget of a reply is drawn from this many tokens fewer up to thinking_budget."""
-    interruption: str = "scalerl"
-    """What interrupts: scalerl, qwen3, or the words themselves. Its tokens are not trained on."""
+    thinking_phrase: str = "scalerl"
+    """What ends a thought at its budget: scalerl, qwen3, or the words themselves. Its tokens are not trained on."""
     segment: int = Field(0, ge=0)
     """partial_rollouts: sampled tokens of a reply that a step waits for; it goes on in the next. 0 waits for all."""
 
@@ -88,11 +105,13 @@ class SamplingSection(Section):
 class WarmStartSection(Section):
     """Supervised steps on demonstrations by the environment's expert, before any reward is seen."""
 
+    OLD_FIELDS: ClassVar[dict[str, str]] = {"shortcut_share": "direct_answer_share"}
+
     steps: int = Field(0, ge=0)
     """Steps on the expert's own demonstrations."""
     mixed_steps: int = Field(0, ge=0)
     """Steps after those in which some demonstrations jump to the answer without the work that leads to it."""
-    shortcut_share: float = Field(0.7, ge=0, le=1)
+    direct_answer_share: float = Field(0.7, ge=0, le=1)
     """How many of the mixed demonstrations do."""
     batch_size: int = Field(64, ge=1)
     """Demonstrations a step."""
@@ -166,14 +185,14 @@ class SelectionSection(Section):
 
 
 class CreditSection(Section):
-    """What some advantages are computed from, see rlvr.algorithms.train.credit."""
+    """What some advantages are computed from, see rlvr.algorithms.advantages."""
 
     budgets: tuple[int, ...] = ()
     """brpo: increasing thinking budgets in sampled tokens; [] takes the quarters of max_new_tokens."""
     budget_prior: Literal["uniform", "linear", "base"] = "uniform"
     """brpo: how likely each budget is."""
     answers: int = Field(2, ge=1)
-    """brpo: answers to a thought at each budget; the words of sampling.interruption ask for them."""
+    """brpo: answers to a thought at each budget; the words of sampling.thinking_phrase ask for them."""
     answer_tokens: int = Field(16, ge=1)
     """brpo: tokens an answer may take."""
     teacher: str = ""
@@ -237,9 +256,8 @@ class TrainConfig(Section):
     @field_validator("algorithm")
     @classmethod
     def _known(cls, name: str) -> str:
-        if name not in PRESETS and name not in OBJECTIVES:
-            near = difflib.get_close_matches(name, [*PRESETS, *OBJECTIVES], 1)
-            raise ValueError(f"no algorithm {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""))
+        if name not in ALGORITHMS:
+            raise ValueError(f"no algorithm {name!r}{hint(name, ALGORITHMS)}")
         return name
 
     @model_validator(mode="after")
@@ -263,7 +281,7 @@ class TrainConfig(Section):
         return self
 
     def _check_teacher(self) -> None:
-        if self.preset().advantage != "teacher" or self.credit.teacher:
+        if not self.preset().estimator.teacher or self.credit.teacher:
             return
         if not self.warm_start.mixed_steps or self.model.lora_rank:
             raise ValueError(
@@ -273,11 +291,9 @@ class TrainConfig(Section):
 
     def preset(self) -> Preset:
         """The algorithm with its overrides; of an objective that is none, what its log-probabilities need."""
-        name = self.algorithm
-        base = (
-            PRESETS[name] if name in PRESETS else PRESETS["reinforce"].but(name=name, filters=OBJECTIVES[name].filters)
-        )
-        return base.but(**_typed(self.overrides))
+        algorithm = ALGORITHMS[self.algorithm]
+        base = algorithm if isinstance(algorithm, Preset) else algorithm.as_preset(PRESETS["reinforce"])
+        return base.replace(**_typed(renamed_choices(self.overrides, base.advantage)))
 
     def filters(self) -> tuple[str, ...]:
         """The filters that apply: those of the selection section, or else the algorithm's.
@@ -286,19 +302,19 @@ class TrainConfig(Section):
             ValueError: there is no such filter.
         """
         preset = self.preset()
-        chosen = preset.filters if self.selection.filters is None else self.selection.filters
+        chosen = preset.filters if self.selection.filters is None else renamed_filters(self.selection.filters)
         if "partial_rollouts" in chosen and self.sampling.segment:
             if {"dynamic_sampling", "active_sampling"} & {*chosen}:
                 raise ValueError("partial_rollouts cannot wait for refills: leave out dynamic and active sampling")
             if self.sampling.thinking_budget:
                 raise ValueError("sampling.segment and sampling.thinking_budget do not go together: choose one")
-        if "keep_short" in chosen and preset.k is None:
-            raise ValueError("keep_short keeps the k shortest rows of a group: set overrides.k")
+        if "keep_short" in chosen and preset.group_keep is None:
+            raise ValueError("keep_short keeps the shortest sequences of a group: set overrides.group_keep")
         for name in chosen:
             if name not in FILTERS:
-                near = difflib.get_close_matches(name, FILTERS, 1)
-                hint = f"; did you mean {near[0]!r}?" if near else ""
-                raise ValueError(f"selection.filters: no filter {name!r}{hint} There are {', '.join(FILTERS)}")
+                raise ValueError(
+                    f"selection.filters: no filter {name!r}{hint(name, FILTERS)} ; there are {', '.join(FILTERS)}"
+                )
         return chosen
 
 
@@ -308,9 +324,8 @@ def _typed(overrides: dict[str, Any]) -> dict[str, Any]:
     for name, value in overrides.items():
         known = _choices()
         if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; choices: {', '.join(known)}"
-            raise ValueError(f"overrides.{name}: a preset has no such choice{hint}")
+            near = hint(name, known) or f"; choices: {', '.join(known)}"
+            raise ValueError(f"overrides.{name}: a preset has no such choice{near}")
         try:
             typed[name] = known[name].validate_python(value)
         except ValidationError as error:
@@ -386,5 +401,4 @@ def _explain_one(detail: dict[str, Any]) -> str:
 
 
 def no_such_field(where: str, owner: type[BaseModel]) -> str:
-    near = difflib.get_close_matches(where.rpartition(".")[2], owner.model_fields, 1)
-    return f"{where}: there is no such field" + (f"; did you mean {near[0]!r}?" if near else "")
+    return f"{where}: there is no such field{hint(where.rpartition('.')[2], owner.model_fields)}"

@@ -1,6 +1,6 @@
-"""What can be named as an algorithm although it is no policy loss: likelihoods of chosen rows, and preferences.
+"""Algorithms that are no policy loss: the likelihood of chosen sequences, and preferences between them.
 
-A table, like the presets: which rows or pairs are made of the collected episodes, and which loss acts on them. The
+A table, like the presets: which sequences or pairs are made of the episodes of a step, and which loss acts on them. The
 functions are in rlvr.algorithms.train.methods, so that reading the table needs no torch.
 """
 
@@ -10,42 +10,52 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from rlvr.algorithms.presets import Preset
+
 
 @dataclass(frozen=True)
 class Objective:
-    """One row: ``method`` names how rows are made, ``loss`` how they are learned from.
+    """One algorithm.
 
-    method    imitate_expert, imitate_correct, imitate_best, pairs, verifree
-    loss      nll, dpo, ln_dpo, simpo, verifree
-    filters   what the trainer does to the data, as in a preset
+    formula    the loss in one line
+    learns_from  what of a step's episodes
+    method     how these are made: imitate_expert, imitate_correct, imitate_best, pairs, verifree
+    loss       how they are learned from: nll, dpo, ln_dpo, simpo, verifree
+    reference  whether the loss compares with the policy that training began with
+    filters    what the trainer does to the data, as in a preset
     """
 
+    name: str
+    formula: str
+    learns_from: str
     method: str
     loss: str
+    reference: bool = False
     filters: tuple[str, ...] = ()
     arxiv: str = ""
-    note: str = ""
 
-    @property
-    def reference(self) -> bool:
-        """Whether the loss compares with the policy that training began with."""
-        return self.loss in ("dpo", "ln_dpo")
+    def as_preset(self, base: Preset) -> Preset:
+        """What the learner needs for log-probabilities: a preset of this name, which has no say in the loss."""
+        return base.replace(name=self.name, filters=self.filters)
 
 
-OBJECTIVES: Mapping[str, Objective] = MappingProxyType(
-    {
-        "sft": Objective("imitate_expert", "nll", note="demonstrations of the environment's expert"),
-        "rft": Objective(
-            "imitate_correct", "nll", ("keep_correct",), "2308.01825", "expert iteration: each distinct success once"
-        ),
-        "best_of_n": Objective(
-            "imitate_best", "nll", (), "2304.06767", "the best, then shortest, row of each group with a success"
-        ),
-        "online_dpo": Objective("pairs", "dpo", (), "2402.04792", "the best and the worst row of each group"),
-        "online_ln_dpo": Objective("pairs", "ln_dpo", (), "2411.15124", "the same, per token"),
-        "online_simpo": Objective("pairs", "simpo", (), "2405.14734", "the same, without a reference"),
-        "verifree": Objective(
-            "verifree", "verifree", (), "2505.21493", "rewarded by the policy's own probability of the right answer"
-        ),
-    }
-)
+_OBJECTIVES = (
+    Objective("sft", "-log pi(y), token mean", "the expert's demonstrations of the step's tasks", "imitate_expert",
+              "nll", arxiv="maximum likelihood"),
+    Objective("rft", "-log pi(y), token mean", "each distinct success once (expert iteration)", "imitate_correct",
+              "nll", filters=("keep_correct",), arxiv="2308.01825"),
+    Objective("best_of_n", "-log pi(y), token mean",
+              "the best, then shortest, sequence of each group that has a success", "imitate_best", "nll",
+              arxiv="2304.06767"),
+    Objective("online_dpo", "-log sigmoid(beta (d_w - d_l)), d = sum_t(new - ref)",
+              "the best and the worst sequence of each group", "pairs", "dpo", True, arxiv="2402.04792"),
+    Objective("online_ln_dpo", "-log sigmoid(beta (d_w - d_l)), d = mean_t(new - ref), beta 5",
+              "the best and the worst sequence of each group", "pairs", "ln_dpo", True, arxiv="2411.15124"),
+    Objective("online_simpo", "-log sigmoid(beta (mean_w - mean_l) - gamma), no ref",
+              "the best and the worst sequence of each group", "pairs", "simpo", arxiv="2405.14734"),
+    Objective("verifree", "-A log pi(z) - R log pi(y*), R = pi(y* | x, z)",
+              "the policy's own probability of the right answer after its thought; no verifier", "verifree", "verifree",
+              arxiv="2505.21493"),
+)  # fmt: skip
+
+OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.name: one for one in _OBJECTIVES})

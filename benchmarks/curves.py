@@ -45,17 +45,17 @@ TASKS: dict[str, dict[str, Any]] = {
     "Calculator": {
         "env": {"id": "rlvr/Calculator-v0", "system": False},
         "sampling": {"max_new_tokens": 24, "max_length": 128},
-        "warm_start": {"steps": 200, "mixed_steps": 20, "shortcut_share": 0.65},
+        "warm_start": {"steps": 200, "mixed_steps": 20, "direct_answer_share": 0.65},
     },
     "WordProblems": {
         "env": {"id": "rlvr/WordProblems-v0", "system": False},
         "sampling": {"max_new_tokens": 40, "max_length": 128},
-        "warm_start": {"steps": 600, "batch_size": 32, "mixed_steps": 15, "shortcut_share": 0.6},
+        "warm_start": {"steps": 600, "batch_size": 32, "mixed_steps": 15, "direct_answer_share": 0.6},
     },
 }
 # Where an algorithm does not learn: the one change that shows why, measured with the same seeds beside the figure.
 CHANGED: dict[tuple[str, str], dict[str, Any]] = {
-    ("Calculator", "gfpo"): {"overrides": {"k": 7}},
+    ("Calculator", "gfpo"): {"overrides": {"group_keep": 7}},
     ("WordProblems", "scalerl"): {"sampling": {"thinking_budget": 30, "thinking_spread": 4}},
     ("WordProblems", "brpo"): {"credit": {"budgets": [12, 20, 32]}},
 }

@@ -1,11 +1,9 @@
 """Advantages: how much better than expected a sequence or a token was."""
 
-from rlvr.algorithms.advantages.estimators import (
-    ESTIMATORS,
-    RoleBaselines,
+from rlvr.algorithms.advantages.base import Advantage, Played, Sources
+from rlvr.algorithms.advantages.distillation import teacher_advantages
+from rlvr.algorithms.advantages.group_baselines import (
     batch_std,
-    compute_advantages,
-    critic_targets,
     gfpo,
     gfpo_keep,
     group_mean,
@@ -14,22 +12,31 @@ from rlvr.algorithms.advantages.estimators import (
     opo,
     passk,
     passk_max,
-    raw,
-    reinforce_pp,
-    reinforce_pp_baseline,
     rloo,
     scalerl,
-    seed_grpo,
-    semantic_entropy,
-    teacher_advantages,
 )
+from rlvr.algorithms.advantages.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.monte_carlo import brpo, budget_probs, split_steps, vine
+from rlvr.algorithms.advantages.registry import ADVANTAGES, compute_advantages, critic_targets
+from rlvr.algorithms.advantages.roles import RoleBaselines
+from rlvr.algorithms.advantages.semantic import seed_grpo, semantic_entropy
+from rlvr.algorithms.advantages.token_returns import gae, raw, reinforce_pp, reinforce_pp_baseline, return_to_go, whiten
+from rlvr.algorithms.advantages.turn_returns import Turns, process_supervision, rebn, turn_gae
 
 __all__ = [
-    "ESTIMATORS",
+    "ADVANTAGES",
+    "Advantage",
+    "AdvantageInputs",
+    "Played",
     "RoleBaselines",
+    "Sources",
+    "Turns",
     "batch_std",
+    "brpo",
+    "budget_probs",
     "compute_advantages",
     "critic_targets",
+    "gae",
     "gfpo",
     "gfpo_keep",
     "group_mean",
@@ -38,12 +45,19 @@ __all__ = [
     "opo",
     "passk",
     "passk_max",
+    "process_supervision",
     "raw",
+    "rebn",
     "reinforce_pp",
     "reinforce_pp_baseline",
+    "return_to_go",
     "rloo",
     "scalerl",
     "seed_grpo",
     "semantic_entropy",
+    "split_steps",
     "teacher_advantages",
+    "turn_gae",
+    "vine",
+    "whiten",
 ]

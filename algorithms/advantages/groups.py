@@ -5,20 +5,19 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms._torch import Tensor, torch
 
-Tensor = torch.Tensor
-GUARD = 1e-6  # added to a standard deviation
+EPS = 1e-6  # added to a standard deviation
 
 
 def as_rewards(rewards: Any) -> Tensor:
     """[B] floats; ValueError for another shape or for NaN and infinity."""
     out = as_floats(rewards)
     if out.dim() != 1:
-        raise ValueError(f"rewards have shape {tuple(out.shape)}, expected one per row: [B]")
+        raise ValueError(f"rewards have shape {tuple(out.shape)}, expected one per sequence: [B]")
     if not out.isfinite().all():
-        place = int((~out.isfinite()).nonzero()[0])
-        raise ValueError(f"rewards[{place}] is not finite: leave the row out, do not score it")
+        index = int((~out.isfinite()).nonzero()[0])
+        raise ValueError(f"rewards[{index}] is not finite: leave the sequence out, do not score it")
     return out
 
 
@@ -38,7 +37,9 @@ class Groups:
     def __init__(self, rewards: Tensor, group: Any, *, what: str = "group") -> None:
         group = torch.as_tensor(group, device=rewards.device)
         if group.shape != rewards.shape:
-            raise ValueError(f"{what} has shape {tuple(group.shape)}, rewards {tuple(rewards.shape)}: one id per row")
+            raise ValueError(
+                f"{what} has shape {tuple(group.shape)}, rewards {tuple(rewards.shape)}: one id per sequence"
+            )
         if group.is_floating_point():
             raise ValueError(f"{what} must be integer ids, not {group.dtype}")
         self.rewards = rewards
@@ -56,24 +57,25 @@ class Groups:
         start = self.rewards.new_zeros(self.n)
         return start.scatter_reduce(0, self.index, self.rewards, reduce=how, include_self=False)
 
-    def of(self, per_group: Tensor) -> Tensor:
+    def broadcast(self, per_group: Tensor) -> Tensor:
         """[n groups] -> [B]."""
         return per_group[self.index]
 
     def centred(self) -> Tensor:
         """[B] reward minus the group's mean; exactly 0 in a group without spread."""
-        return torch.where(self.of(self.live), self.rewards - self.of(self.mean), 0)
+        return torch.where(self.broadcast(self.live), self.rewards - self.broadcast(self.mean), 0)
 
     def std(self, *, sample: bool = True) -> Tensor:
         """[n groups] standard deviation, with Bessel's correction if sample; 0 without spread."""
+        # s_g^2 = sum_(i in g) (R_i - mean_g)^2 / (|g| - 1), or / |g| for the population
         square = self.sum(self.centred().square())
         return (square / (self.size - int(sample)).clamp(min=1)).sqrt()
 
     def warn_of_ones(self) -> None:
-        """One warning if some group has a single row."""
+        """One warning if some group has a single sequence."""
         ones = int((self.size == 1).sum())
         if ones:
             warnings.warn(
-                f"{ones} of {self.n} groups have one row: nothing to compare it with, its advantage is 0",
+                f"{ones} of {self.n} groups have one sequence: nothing to compare it with, its advantage is 0",
                 stacklevel=3,
             )

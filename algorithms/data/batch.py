@@ -1,87 +1,133 @@
-"""From episodes to tensors: rows, padded micro-batches of like length, and the log-probabilities that go with them."""
+"""From token sequences to tensors: padded once for a whole batch, then picked and trimmed into micro-batches."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.sampling import token_budget_batches
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.losses.inputs import LossInputs
 
 
-@dataclass(slots=True)
-class Rows:
-    """Token sequences with what the loss needs of each; B rows.
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Sequences, padded on the right.
 
-    Attributes:
-        sequences: ids, mask and sampler log-probabilities of each row.
-        advantages: [B].
-        group: [B]; rows of one group answer one task.
-        old: for each row, the learner's log-probabilities [T] from before the update, where they were computed.
-        ref: the same of the reference policy.
+    ids      [B, T] token ids
+    mask     [B, T] bool, True on tokens that the policy sampled
+    lengths  of each sequence, padding left out
     """
 
-    sequences: list[TokenSequence]
-    advantages: torch.Tensor
-    group: torch.Tensor
-    old: list[torch.Tensor] | None = None
-    ref: list[torch.Tensor] | None = None
+    ids: Tensor
+    mask: Tensor
+    lengths: tuple[int, ...]
 
     def __len__(self) -> int:
-        return len(self.sequences)
+        return len(self.lengths)
 
-    def take(self, places: Sequence[int]) -> Rows:
-        return Rows(
-            sequences=[self.sequences[i] for i in places],
-            advantages=self.advantages[list(places)],
-            group=self.group[list(places)],
-            old=[self.old[i] for i in places] if self.old is not None else None,
-            ref=[self.ref[i] for i in places] if self.ref is not None else None,
+    def pick(self, indices: Sequence[int]) -> Padded:
+        """The sequences with these indices, trimmed to the longest of them."""
+        lengths = tuple(self.lengths[index] for index in indices)
+        width = max(lengths)
+        chosen = torch.as_tensor(indices, device=self.ids.device)
+        return Padded(self.ids[chosen, :width], self.mask[chosen, :width], lengths)
+
+    def to(self, device: Any) -> Padded:
+        """On another device."""
+        return Padded(self.ids.to(device), self.mask.to(device), self.lengths)
+
+    def micro_batches(self, budget: int, indices: Sequence[int] | None = None) -> Iterator[tuple[list[int], Padded]]:
+        """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices."""
+        every = list(range(len(self))) if indices is None else list(indices)
+        for chunk in token_budget_batches([self.lengths[index] for index in every], budget):
+            chosen = [every[place] for place in chunk]
+            yield chosen, self.pick(chosen)
+
+
+def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
+    """All sequences as one `Padded` on the CPU."""
+    lengths = tuple(map(len, sequences))
+    ids = torch.full((len(sequences), max(lengths)), pad_id)
+    mask = torch.zeros(ids.shape, dtype=torch.bool)
+    for index, sequence in enumerate(sequences):
+        ids[index, : lengths[index]] = torch.tensor(sequence.ids)
+        mask[index, : lengths[index]] = torch.tensor(sequence.mask, dtype=torch.bool)
+    return Padded(ids, mask, lengths)
+
+
+def behaviour_logprobs(sequences: Sequence[TokenSequence]) -> Tensor:
+    """[B, T] log-probs under which the tokens were sampled, 0 elsewhere."""
+    columns = torch.zeros(len(sequences), max(map(len, sequences)))
+    for index, sequence in enumerate(sequences):
+        columns[index, : len(sequence)] = torch.tensor(sequence.logprobs)
+    return columns
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingBatch:
+    """What a policy loss learns from: the sequences, padded once, and the entries of the loss.
+
+    padded   ids, mask and lengths
+    inputs   the whole batch's `LossInputs`; its advantages are None until they are computed
+    traces   a dict for each sequence that collects what `rlvr explain` shows; empty where nobody asked
+    """
+
+    padded: Padded
+    inputs: LossInputs
+    traces: tuple[dict[str, Any], ...] = field(default=())
+
+    @classmethod
+    def of(cls, sequences: Sequence[TokenSequence], group: Sequence[int], max_length: int, pad_id: int = 0) -> Any:
+        """The batch of these sequences, without advantages."""
+        padded = pad(sequences, pad_id)
+        inputs = LossInputs(
+            mask=padded.mask,
+            behaviour_logprobs=behaviour_logprobs(sequences),
+            group=torch.tensor(list(group)),
+            max_length=max_length,
         )
+        return cls(padded, inputs)
 
-    def minibatches(self, count: int) -> list[Rows]:
+    def __len__(self) -> int:
+        return len(self.padded)
+
+    def having(self, **entries: Any) -> TrainingBatch:
+        """The same with other entries of the loss."""
+        mask = entries.get("mask")
+        padded = self.padded if mask is None else replace(self.padded, mask=mask)
+        return replace(self, padded=padded, inputs=replace(self.inputs, **entries))
+
+    def pick(self, indices: Sequence[int]) -> TrainingBatch:
+        """The sequences with these indices, trimmed to the longest of them."""
+        padded = self.padded.pick(indices)
+        inputs = self.inputs.pick(torch.as_tensor(indices), padded.ids.shape[1])
+        return TrainingBatch(padded, inputs, tuple(self.traces[index] for index in indices) if self.traces else ())
+
+    def minibatches(self, count: int) -> list[TrainingBatch]:
         """Cut into ``count`` parts of nearly equal size, no group in two of them."""
-        ids = list(dict.fromkeys(self.group.tolist()))
-        part = {group: place * count // len(ids) for place, group in enumerate(ids)}
-        places: list[list[int]] = [[] for _ in range(count)]
-        for row, group in enumerate(self.group.tolist()):
-            places[part[group]].append(row)
-        return [self.take(rows) for rows in places if rows]
+        if count == 1:
+            return [self]
+        assert self.inputs.group is not None  # for the type checker: `of` sets it
+        groups = self.inputs.group.tolist()
+        ids = list(dict.fromkeys(groups))
+        part = {group: index * count // len(ids) for index, group in enumerate(ids)}
+        members: list[list[int]] = [[] for _ in range(count)]
+        for index, group in enumerate(groups):
+            members[part[group]].append(index)
+        return [self.pick(indices) for indices in members if indices]
 
+    def micro_batches(self, budget: int, indices: Sequence[int]) -> Iterator[TrainingBatch]:
+        """These sequences, in micro-batches of at most ``budget`` padded tokens."""
+        for chosen, _ in self.padded.micro_batches(budget, indices):
+            yield self.pick(chosen)
 
-@dataclass(slots=True)
-class Padded:
-    """A micro-batch: ids and loss mask [B, T], right-padded; ``places`` are its rows' places in the batch."""
+    def traced(self, traces: tuple[dict[str, Any], ...]) -> TrainingBatch:
+        """The same, which notes in these dicts what becomes of each sequence."""
+        return replace(self, traces=traces)
 
-    places: list[int]
-    ids: torch.Tensor
-    mask: torch.Tensor
-
-
-def pad(sequences: Sequence[TokenSequence], places: list[int], pad_id: int, device: torch.device) -> Padded:
-    """Right-pad the named rows to the longest of them."""
-    longest = max(len(sequences[i]) for i in places)
-    ids = torch.full((len(places), longest), pad_id)
-    mask = torch.zeros(len(places), longest, dtype=torch.bool)
-    for row, i in enumerate(places):
-        length = len(sequences[i])
-        ids[row, :length] = torch.tensor(sequences[i].ids)
-        mask[row, :length] = torch.tensor(sequences[i].mask, dtype=torch.bool)
-    return Padded(places, ids.to(device), mask.to(device))
-
-
-def micro_batches(
-    sequences: Sequence[TokenSequence], budget: int, pad_id: int, device: torch.device
-) -> Iterator[Padded]:
-    """All rows, sorted by length, as many at once as fit ``budget`` padded tokens."""
-    for places in token_budget_batches([len(sequence) for sequence in sequences], budget):
-        yield pad(sequences, places, pad_id, device)
-
-
-def stack(columns: Sequence[torch.Tensor], width: int, device: torch.device) -> torch.Tensor:
-    """Rows [T_i] as one tensor [B, width], 0 where a row is shorter."""
-    stacked = torch.zeros(len(columns), width, dtype=columns[0].dtype)
-    for row, column in enumerate(columns):
-        stacked[row, : len(column)] = column
-    return stacked.to(device)
+    def to(self, device: Any) -> TrainingBatch:
+        """On another device."""
+        return replace(self, padded=self.padded.to(device), inputs=self.inputs.to(device))

@@ -1,4 +1,4 @@
-"""Collecting the episodes of a step: drawing tasks, refilling groups that teach nothing, shaping rewards, masking rows.
+"""Collecting the episodes of a step: drawing tasks, refilling groups, shaping rewards, masking sequences.
 
 Which of these happen is the preset's ``filters``, or the config's. All of them are functions of (seed, step, episodes),
 and what they remember is plain state for the checkpoint, so a run that goes on draws what it would have drawn.
@@ -13,8 +13,8 @@ curriculum              tasks are drawn in proportion to 1 - pass rate, unless t
 soft_overlong           a punishment is added to the reward of replies that come near their limit, before group means
 length_reward           Kimi's reward of length is added to the reward, in the second part of training
 overlong_filter         episodes with a reply cut at its limit lose their tokens; their reward stays in the group mean
-interruptions           done by the agent, if `sampling.thinking_budget` is set
-keep_short              only the k shortest rows of a group are kept (GFPO), before its mean
+thinking_budget         done by the agent, if `sampling.thinking_budget` is set
+keep_short              only the shortest sequences of a group are kept (GFPO), before its mean
 keep_correct            done by the algorithm `rft`
 partial_rollouts        replies that take more than `sampling.segment` tokens go on in the next step, with the policy of
                         then; a group is learned from when all of it is over
@@ -28,10 +28,10 @@ from typing import Any
 
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages.estimators import gfpo_keep
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages.group_baselines import gfpo_keep
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.data.selection import fill_batch, partly_solved, teaches
+from rlvr.algorithms.data.selection import fill_batch, has_reward_variance, mixed_outcome
 from rlvr.algorithms.data.tasks import TaskOrder, build_pool
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
 
@@ -47,6 +47,7 @@ class Collected:
         episodes: the valid ones of the groups that were kept.
         rewards: of each of these, with what shaping added.
         masked: whether it loses its tokens; its reward counts all the same.
+        traced: whether each episode notes in `Episode.training` what becomes of its tokens.
         stats: what the filters did, plain numbers.
     """
 
@@ -55,6 +56,7 @@ class Collected:
     rewards: list[float]
     masked: list[bool]
     stats: dict[str, float] = field(default_factory=dict)
+    traced: bool = False
 
 
 @dataclass(slots=True)
@@ -89,15 +91,16 @@ class Collector:
     def notes(self) -> list[str]:
         """What a person should know of filters that do nothing here."""
         without = []
-        if "interruptions" in self.filters and not self.config.sampling.thinking_budget:
-            without.append("interruptions (set sampling.thinking_budget)")
+        if "thinking_budget" in self.filters and not self.config.sampling.thinking_budget:
+            without.append("thinking_budget (set sampling.thinking_budget)")
         if "no_positive_resampling" in self.filters and self.pool.order.size is None:
             without.append("no_positive_resampling (tasks made without end never return)")
         if "partial_rollouts" in self.filters and not self.config.sampling.segment:
             without.append("partial_rollouts (set sampling.segment)")
         return [f"filters of {self.config.algorithm} without effect in this run: {', '.join(without)}"] * bool(without)
 
-    def __call__(self, step: int) -> Collected:
+    def __call__(self, step: int, *, traced: bool = False) -> Collected:
+        """Play a step; with ``traced``, note in every episode why it was dropped, or its shaped reward."""
         played: list[Episode] = []
         numbered = 0
 
@@ -114,18 +117,22 @@ class Collector:
             rounds = settings.max_rounds
             filled = fill_batch(draw, want, self._keeps, over_sampling=settings.over_sampling, max_rounds=rounds)
             groups = filled.groups
+            for group in filled.left_over:
+                _note(group.episodes, dropped="left over: the batch was full")
             stats |= {"groups_drawn": filled.drawn, "groups_left_over": len(filled.left_over), "rounds": filled.rounds}
         else:
             groups = draw(want)
         collected = self._shaped(step, groups, played)
+        collected.traced = traced
         if "keep_short" in self.filters:
-            _keep(collected, _short(collected, self.config.preset().k or 1))
+            _keep(collected, _short(collected, self.config.preset().group_keep or 1), "keep_short: too long")
         if "zero_gradient" in self.filters and collected.episodes:
             groups_before = {episode.group for episode in collected.episodes}
-            _keep(collected, teaches(collected.rewards, [episode.group for episode in collected.episodes]))
+            varied = has_reward_variance(collected.rewards, [episode.group for episode in collected.episodes])
+            _keep(collected, varied, "zero_gradient: all rewards of its group are equal")
             stats["groups_dropped"] = len(groups_before - {episode.group for episode in collected.episodes})
         kept = len({episode.group for episode in collected.episodes})
-        collected.stats |= stats | {"groups_kept": kept, "rows_masked": sum(collected.masked)}
+        collected.stats |= stats | {"groups_kept": kept, "sequences_masked": sum(collected.masked)}
         if "partial_rollouts" in self.filters:
             collected.stats["groups_paused"] = len(self.paused_groups)
         collected.stats |= self.pool.stats()
@@ -137,14 +144,14 @@ class Collector:
         With partial rollouts the groups that others wait for are played on, and those come back that are whole.
         """
         members = self.config.group_size
-        new = [_Group(self.pool.draw(group=first + place, salt=f"step {step}"), []) for place in range(count)]
+        new = [_Group(self.pool.draw(group=first + number, salt=f"step {step}"), []) for number in range(count)]
         paused = [
-            (group, place) for group in self.paused_groups for place, e in enumerate(group.episodes) if not e.done
+            (group, member) for group in self.paused_groups for member, e in enumerate(group.episodes) if not e.done
         ]
         asked = [replace(group.request, sample=sample) for group in new for sample in range(members)]
-        played = self.rollout([*(group.episodes[place] for group, place in paused), *asked])
-        for (group, place), episode in zip(paused, played, strict=False):
-            group.episodes[place] = episode
+        played = self.rollout([*(group.episodes[member] for group, member in paused), *asked])
+        for (group, member), episode in zip(paused, played, strict=False):
+            group.episodes[member] = episode
         for number, group in enumerate(new):
             start = len(paused) + number * members
             group.episodes = played[start : start + members]
@@ -160,12 +167,17 @@ class Collector:
     def _keeps(self, group: _Group) -> bool:
         """Whether dynamic or active sampling keeps a group."""
         episodes = group.usable
-        if not episodes:
-            return False
         ids = [0] * len(episodes)
-        if "dynamic_sampling" in self.filters and not partly_solved([float(e.success) for e in episodes], ids)[0]:
-            return False
-        return "active_sampling" not in self.filters or bool(teaches([e.reward for e in episodes], ids)[0])
+        reason = ""
+        if not episodes:
+            reason = "no episode of its group is valid"
+        elif "dynamic_sampling" in self.filters and not mixed_outcome([float(e.success) for e in episodes], ids)[0]:
+            reason = "dynamic_sampling: all of its group succeeded, or none"
+        elif "active_sampling" in self.filters and not has_reward_variance([e.reward for e in episodes], ids)[0]:
+            reason = "active_sampling: all rewards of its group are equal"
+        if reason:
+            _note(group.episodes, dropped=reason)
+        return not reason
 
     # rewards
 
@@ -178,8 +190,16 @@ class Collector:
             added += sum(extra)
             out.episodes += episodes
             out.rewards += [episode.reward + more for episode, more in zip(episodes, extra, strict=True)]
+            for episode in group.episodes:
+                if not episode.valid:
+                    _note([episode], dropped="the fault was not the policy's")
+                elif not episode.tokens.sampled:
+                    _note([episode], dropped="it has no sampled token")
             filtered = "overlong_filter" in self.filters
-            out.masked += [filtered and episode.hit_token_limit for episode in episodes]
+            masked = [filtered and episode.hit_token_limit for episode in episodes]
+            for episode, more, off in zip(episodes, extra, masked, strict=True):
+                _note([episode], shaped_reward=episode.reward + more, **({"masked": "overlong_filter"} if off else {}))
+            out.masked += masked
         if any(name in self.filters for name in ("soft_overlong", "length_reward")):
             out.stats["shaping"] = added / max(1, len(out.episodes))
         return out
@@ -190,33 +210,34 @@ class Collector:
         settings, limit = self.config.selection, self.config.sampling.max_new_tokens
         if "soft_overlong" in self.filters:
             buffer = settings.overlong_buffer or max(1, limit // 5)  # DAPO: 4,096 of 20,480
-            for place, episode in enumerate(episodes):
-                extra[place] += soft_overlong(longest_reply(episode), max_length=limit, buffer=buffer)
+            for index, episode in enumerate(episodes):
+                extra[index] += soft_overlong(longest_completion(episode), max_length=limit, buffer=buffer)
         if "length_reward" in self.filters and episodes and 2 * step >= self.config.steps:
             lengths = [episode.tokens.sampled for episode in episodes]
-            for place, value in enumerate(kimi_length(lengths, [episode.success for episode in episodes])):
-                extra[place] += settings.length_weight * value
+            for index, value in enumerate(kimi_length(lengths, [episode.success for episode in episodes])):
+                extra[index] += settings.length_weight * value
         return extra
 
     # state
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """For a checkpoint, plain."""
         paused = [
             {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
         ]
-        return {"pool": self.pool.state(), "paused_groups": paused}
+        return {"pool": self.pool.state_dict(), "paused_groups": paused}
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.pool.restore(state["pool"])
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with these tasks and these paused groups."""
+        self.pool.load_state_dict(state["pool"])
         self.paused_groups = [
             _Group(RolloutRequest(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
             for group in state["paused_groups"]
         ]
 
 
-def longest_reply(episode: Episode) -> int:
-    """Sampled tokens of the longest reply: the limit is one of replies, not of episodes."""
+def longest_completion(episode: Episode) -> int:
+    """Sampled tokens of the longest completion: the limit is one of completions, not of episodes."""
     start, longest = 0, 0
     for turn in episode.turns:
         longest = max(longest, sum(episode.tokens.mask[start : turn.end]))
@@ -224,14 +245,20 @@ def longest_reply(episode: Episode) -> int:
     return longest
 
 
-def _short(collected: Collected, k: int) -> torch.Tensor:
+def _short(collected: Collected, k: int) -> Tensor:
     groups = [episode.group for episode in collected.episodes]
     lengths = torch.tensor([float(episode.tokens.sampled) for episode in collected.episodes])
     return gfpo_keep(collected.rewards, groups, lengths, k)
 
 
-def _keep(collected: Collected, keep: torch.Tensor) -> None:
-    """Only these rows; the denominators shrink with them."""
+def _note(episodes: Sequence[Episode], **entries: Any) -> None:
+    for episode in episodes:
+        episode.training |= entries
+
+
+def _keep(collected: Collected, keep: Tensor, reason: str) -> None:
+    """Only these sequences; the denominators shrink with them."""
+    _note([e for e, kept in zip(collected.episodes, keep.tolist(), strict=True) if not kept], dropped=reason)
     for name in ("episodes", "rewards", "masked"):
         column = getattr(collected, name)
         setattr(collected, name, [item for item, kept in zip(column, keep.tolist(), strict=True) if kept])

@@ -15,25 +15,25 @@ Curriculum = LevelController | EasyToHard | RateSampler
 
 
 class TaskOrder:
-    """Which task comes at which place: every row of a table in a shuffle, again and again; or an endless stream."""
+    """Which task has which index: every row of a table in a shuffle, again and again; or an endless stream."""
 
     def __init__(self, env: Any, purpose: str, seed: int) -> None:
         self.size: int | None = getattr(env, "size", None)
         self.seed = digest(purpose, seed) % 2**32
         self._epoch, self._order = -1, list[int]()
 
-    def request(self, place: int, **member: Any) -> RolloutRequest:
+    def request(self, index: int, **member: Any) -> RolloutRequest:
         if self.size is None:
-            return RolloutRequest(seed=self.seed, index=place, **member)
+            return RolloutRequest(seed=self.seed, index=index, **member)
         if not self.size:
             raise ConfigError("the data set has no rows")
-        epoch, place = divmod(place, self.size)
+        epoch, index = divmod(index, self.size)
         if epoch != self._epoch:
             self._epoch, self._order = epoch, list(range(self.size))
             rng: random.Random = stream("task order", self.seed, epoch)
             rng.shuffle(self._order)
         member["salt"] += f", epoch {epoch}"  # a step may hold the end of one and the beginning of the next
-        return RolloutRequest(seed=self.seed, index=self._order[place], **member)
+        return RolloutRequest(seed=self.seed, index=self._order[index], **member)
 
 
 class TaskPool:
@@ -43,7 +43,7 @@ class TaskPool:
     more often it is solved. Tasks made without end never return: a curriculum draws their level.
 
     Attributes:
-        place: how many tasks were drawn, retired ones too.
+        drawn: how many tasks were drawn, retired ones too.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class TaskPool:
         self.order, self.level = order, level
         self.curriculum = curriculum
         self.retirement = retirement if order.size is not None else None
-        self.place = 0
+        self.drawn = 0
         self.rates = PassRates()
 
     def draw(self, **member: Any) -> RolloutRequest:
@@ -65,26 +65,26 @@ class TaskPool:
         if self.curriculum is not None:
             return self._chosen(self.curriculum, member)
         for _ in range(self.order.size or 1):
-            request = self.order.request(self.place, **member)
-            self.place += 1
+            request = self.order.request(self.drawn, **member)
+            self.drawn += 1
             if self.retirement is None or self.key(request) not in self.retirement:
                 return request
         return request  # every task is retired: better to go on with them than to stop
 
     def _chosen(self, curriculum: Curriculum, member: dict[str, Any]) -> RolloutRequest:
-        place, self.place = self.place, self.place + 1
+        index, self.drawn = self.drawn, self.drawn + 1
         if self.order.size is None:
-            return RolloutRequest(seed=self.order.seed, index=place, level=curriculum.draw(), **member)
+            return RolloutRequest(seed=self.order.seed, index=index, level=curriculum.draw(), **member)
         if isinstance(curriculum, RateSampler) and not curriculum.open:
-            return self.order.request(place, **member)
-        member["salt"] += f", draw {place}"
+            return self.order.request(index, **member)
+        member["salt"] += f", draw {index}"
         return RolloutRequest(seed=self.order.seed, index=curriculum.draw(), **member)
 
-    def level_at(self, place: int) -> int | None:
+    def level_at(self, index: int) -> int | None:
         """For demonstrations: the levels in turn, where a curriculum will draw them; None is the environment's own."""
         if self.curriculum is None or self.order.size is not None or self.level == 1:
             return None
-        return 1 + place % self.level
+        return 1 + index % self.level
 
     def key(self, request: RolloutRequest) -> int:
         """What a task is known by: its row, or its level."""
@@ -108,17 +108,18 @@ class TaskPool:
             stats["difficulty"] = self.curriculum.difficulty
         return stats
 
-    def state(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, Any]:
         """For a checkpoint, plain."""
         return {
-            "place": self.place,
+            "drawn": self.drawn,
             "rates": self.rates.state(),
             "retirement": None if self.retirement is None else self.retirement.state_dict(),
             "curriculum": None if self.curriculum is None else self.curriculum.state_dict(),
         }
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.place, self.rates = state["place"], PassRates.restore(state["rates"])
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on drawing from there."""
+        self.drawn, self.rates = state["drawn"], PassRates.restore(state["rates"])
         if self.retirement is not None:
             self.retirement.load_state_dict(state["retirement"])
         if self.curriculum is not None:

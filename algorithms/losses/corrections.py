@@ -1,76 +1,199 @@
-"""Weights for the gap between the sampler and the trainer: rho = old / sampler, always detached.
+"""Weights for the gap between the behaviour policy and the trainer: rho = old / behaviour, always detached.
 
 An inference engine does not compute the log-probabilities that the trainer computes, even with the same weights; an
-asynchronous one has older weights as well. These weights multiply the policy term of a token (or of a row); the KL term
-is not touched. Tokens and rows that get weight zero *stay in the denominators* (Prime, OlmoRL, TRL); verl edits the
-mask, so there the denominator shrinks. A ratio that is already new / sampler needs none of this (`Preset` refuses it).
+asynchronous one has older weights as well. These weights multiply the policy term of a token (or of a sequence); the KL
+term is not touched. Tokens and sequences that get weight zero *stay in the denominators* (Prime, OlmoRL, TRL); verl
+edits the mask, so there the denominator shrinks. A ratio that is already new / behaviour needs none of this (`Preset`
+refuses it).
 
-Sources: truncated importance sampling, Yao et al. 2025; IcePop, 2510.18855; the row mask of DeepSeek-V3.2, 2512.02556.
-Beware: verl's `token_k1` thresholds bound the inverse ratio, sampler / old.
+Sources: truncated importance sampling, Yao et al. 2025; IcePop, 2510.18855; the sequence mask of DeepSeek-V3.2,
+2512.02556. Beware: verl's `token_k1` thresholds bound the inverse ratio, behaviour / old.
 """
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from types import MappingProxyType
 
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.losses.aggregation import MissingInput, Rows
-from rlvr.algorithms.presets import Correction
-
-Tensor = torch.Tensor
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.entries import MissingInput
+from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.names import one_of
 
 
 @dataclass(frozen=True)
-class Gap:
+class CorrectionInputs:
     """Log-probabilities of one batch, [B, T], detached and 0 at masked tokens, and the advantages."""
 
     old: Tensor | None
-    sampler: Tensor
+    behaviour: Tensor
     new: Tensor
     advantages: Tensor
 
+    @property
+    def log_rho(self) -> Tensor:
+        """[B, T] log old / behaviour."""
+        if self.old is None:
+            raise MissingInput("corrections by old / behaviour need 'old_logprobs' in the batch")
+        return self.old - self.behaviour
 
-def correction_weights(corrections: tuple[Correction, ...], gap: Gap, rows: Rows) -> Tensor:
-    """[B, T] product of the corrections' weights; see `Correction` for each formula."""
-    weight = torch.ones_like(gap.new)
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class CorrectionRule:
+    """One correction: what it is called, its formula, and the weight of every token.
+
+    weight      (inputs, sequences, (low, high)) -> [B, T]
+    needs       entries of `LossInputs` that it reads
+    per_token   whether tokens of one sequence can weigh differently
+    reweights   whether it multiplies by rho; two such corrections would apply it twice
+    """
+
+    name: str
+    formula: str
+    weight: Callable[[CorrectionInputs, SequenceIndex, Bounds], Tensor]
+    needs: tuple[str, ...] = ("old_logprobs", "behaviour_logprobs")
+    per_token: bool = False
+    reweights: bool = True
+
+
+def _tis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_t = min(rho_t, high)                                        [B, T]  TIS, Yao et al. 2025
+    return x.log_rho.exp().clamp(max=bounds[1])
+
+
+def _icepop(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_t = rho_t 1[low <= rho_t <= high]                           [B, T]  IcePop, 2510.18855
+    rho = x.log_rho.exp()
+    return torch.where((rho >= bounds[0]) & (rho <= bounds[1]), rho, 0)
+
+
+def _seq_tis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_i = min(prod_t rho_t, high)                                 [R]  sequence-level TIS, Yao et al. 2025
+    return sequences.broadcast(sequences.sum(x.log_rho).exp().clamp(max=bounds[1]))
+
+
+def _seq_mis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_i = p_i 1[low <= p_i <= high], p_i = prod_t rho_t           [R]  masked importance sampling, 2510.18855
+    product = sequences.sum(x.log_rho).exp()
+    return sequences.broadcast(torch.where((product >= bounds[0]) & (product <= bounds[1]), product, 0))
+
+
+def _geo_mask(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_i = 1[low <= exp(mean_t log rho_t) <= high]                 [R]  geometric mask, Yao et al. 2025
+    mean = sequences.mean(x.log_rho).exp()
+    return sequences.broadcast(((mean >= bounds[0]) & (mean <= bounds[1])).to(x.new.dtype))
+
+
+def _off_policy_mask(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
+    # w_t = 0 where A_t < 0 and mean_t(behaviour - new) > high, else 1   [B, T]  DeepSeek-V3.2, 2512.02556
+    stale = sequences.mean(x.behaviour - x.new) > bounds[1]
+    return (~((x.advantages < 0) & sequences.broadcast(stale))).to(x.new.dtype)
+
+
+CORRECTIONS = MappingProxyType(
+    {
+        rule.name: rule
+        for rule in (
+            CorrectionRule("tis", "min(rho_t, high)", _tis, per_token=True),
+            CorrectionRule("seq_tis", "min(prod rho, high)", _seq_tis),
+            CorrectionRule("icepop", "rho_t where low <= rho_t <= high, else 0", _icepop, per_token=True),
+            CorrectionRule("seq_mis", "prod rho where it lies in [low, high], else 0", _seq_mis),
+            CorrectionRule("geo_mask", "1 where exp(mean log rho) lies in [low, high]", _geo_mask, reweights=False),
+            CorrectionRule(
+                "off_policy_mask",
+                "0 where A < 0 and mean(behaviour - new) > high",
+                _off_policy_mask,
+                needs=("behaviour_logprobs",),
+                reweights=False,
+            ),
+        )
+    }
+)
+
+
+@dataclass(frozen=True)
+class Correction:
+    """A choice of a preset: one of `CORRECTIONS` with its bounds.
+
+    kind             weight of a token                                   made by
+    tis              min(rho_t, high)                                    tis(2.0)
+    seq_tis          min(prod rho, high)                                 seq_tis(2.0)
+    icepop           rho_t where low <= rho_t <= high, else 0            icepop(0.5, 5.0)
+    seq_mis          prod rho where it lies in [low, high], else 0       seq_mis(0.5, 2.0)
+    geo_mask         1 where exp(mean log rho) lies in [low, high]       geo_mask(0.95, 1.05)
+    off_policy_mask  0 where A < 0 and mean(behaviour - new) > high      off_policy_mask(0.2)
+    """
+
+    kind: str
+    low: float = 0.0
+    high: float = math.inf
+
+    def __post_init__(self) -> None:
+        one_of("correction", self.kind, CORRECTIONS)
+        if not self.low <= self.high:
+            raise ValueError(f"correction {self.kind!r}: low={self.low} is above high={self.high}")
+
+    @property
+    def rule(self) -> CorrectionRule:
+        """The object that says how the weight is computed."""
+        return CORRECTIONS[self.kind]
+
+    def __str__(self) -> str:
+        bounds = f"[{self.low:g}, {self.high:g}]" if self.low else f"{self.high:g}"
+        return f"{self.kind} {bounds}"
+
+
+def tis(cap: float = 2.0) -> Correction:
+    """Truncated importance sampling per token: min(rho_t, cap)."""
+    return Correction("tis", high=cap)
+
+
+def seq_tis(cap: float = 2.0) -> Correction:
+    """Truncated importance sampling per sequence: min(prod_t rho_t, cap)."""
+    return Correction("seq_tis", high=cap)
+
+
+def icepop(low: float = 0.5, high: float = 5.0) -> Correction:
+    """Masked importance sampling per token (IcePop, 2510.18855)."""
+    return Correction("icepop", low, high)
+
+
+def seq_mis(low: float = 0.5, high: float = 2.0) -> Correction:
+    """Masked importance sampling per sequence."""
+    return Correction("seq_mis", low, high)
+
+
+def geo_mask(low: float = 0.95, high: float = 1.05) -> Correction:
+    """Keep a sequence only if the geometric mean of its rho_t lies in [low, high]."""
+    return Correction("geo_mask", low, high)
+
+
+def off_policy_mask(delta: float = 0.2) -> Correction:
+    """Drop a sequence that was a failure and has drifted too far (DeepSeek-V3.2)."""
+    return Correction("off_policy_mask", high=delta)
+
+
+def correction_weights(
+    corrections: tuple[Correction, ...], inputs: CorrectionInputs, sequences: SequenceIndex
+) -> Tensor:
+    """[B, T] product of the corrections' weights; `CORRECTIONS` has each formula."""
+    weight = torch.ones_like(inputs.new)
     for correction in corrections:
-        if correction.kind in ("tis", "icepop"):
-            weight = weight * _token_weight(correction, _log_rho(gap))
-        elif correction.kind == "off_policy_mask":
-            stale = rows.mean(gap.sampler - gap.new) > correction.high
-            weight = weight * (~((gap.advantages < 0) & rows.expand(stale))).to(weight.dtype)
-        else:
-            weight = weight * rows.expand(_row_weight(correction, _log_rho(gap), rows))
+        weight = weight * correction.rule.weight(inputs, sequences, (correction.low, correction.high))
     return weight
 
 
-def row_correction_weights(corrections: tuple[Correction, ...], gap: Gap, rows: Rows) -> Tensor:
-    """[R] product of the corrections' weights for a loss per row (whose corrections are all per row)."""
-    # A row's weight is the same on all of its tokens, so the mean reads it off.
-    return rows.mean(correction_weights(corrections, gap, rows))
-
-
-def _log_rho(gap: Gap) -> Tensor:
-    if gap.old is None:
-        raise MissingInput("corrections by old / sampler need 'old' in the batch")
-    return gap.old - gap.sampler
-
-
-def _token_weight(correction: Correction, log_rho: Tensor) -> Tensor:
-    rho = log_rho.exp()
-    if correction.kind == "tis":
-        return rho.clamp(max=correction.high)
-    return torch.where((rho >= correction.low) & (rho <= correction.high), rho, 0)
-
-
-def _row_weight(correction: Correction, log_rho: Tensor, rows: Rows) -> Tensor:
-    if correction.kind == "geo_mask":
-        mean = rows.mean(log_rho).exp()
-        return ((mean >= correction.low) & (mean <= correction.high)).to(log_rho.dtype)
-    product = rows.sum(log_rho).exp()
-    if correction.kind == "seq_tis":
-        return product.clamp(max=correction.high)
-    return torch.where((product >= correction.low) & (product <= correction.high), product, 0)
+def sequence_correction_weights(
+    corrections: tuple[Correction, ...], inputs: CorrectionInputs, sequences: SequenceIndex
+) -> Tensor:
+    """[R] product of the corrections' weights for a loss per sequence (whose corrections are all per sequence)."""
+    # A sequence's weight is the same on all of its tokens, so the mean reads it off.
+    return sequences.mean(correction_weights(corrections, inputs, sequences))
 
 
 def effective_sample_size(log_weight: Tensor, mask: Tensor) -> Tensor:
@@ -83,16 +206,3 @@ def effective_sample_size(log_weight: Tensor, mask: Tensor) -> Tensor:
     w = torch.where(mask, (w - torch.where(top.isfinite(), top, 0)).exp(), 0)
     n = mask.sum()
     return torch.where(n > 0, w.sum().square() / (n * w.square().sum()).clamp(min=1e-30), 1.0)
-
-
-def staleness_keep(version: Tensor, current: int, max_staleness: int) -> Tensor:
-    """[B] bool: rows sampled by a policy at most `max_staleness` versions old.
-
-    version [B] (or [B, T] for rows sampled across weight updates: the oldest token decides). Trainers use 4 (TRL,
-    SkyRL, Tinker) to 8 (prime-rl, open-instruct). ValueError for a version from the future.
-    """
-    version = torch.as_tensor(version)
-    oldest = version if version.dim() == 1 else version.amin(1)
-    if (version > current).any():
-        raise ValueError(f"a row claims version {int(version.max())}, but the trainer is at {current}")
-    return current - oldest <= max_staleness

@@ -1,4 +1,4 @@
-"""KL(policy || reference) from the log-probabilities of sampled tokens: three estimators and the place they belong to.
+"""KL(policy || reference) from the log-probabilities of sampled tokens: three estimators, and where each belongs.
 
 With d = new - ref on tokens drawn from the policy:
 
@@ -20,9 +20,9 @@ gradient where it matters; nothing is clamped here.
 
 from __future__ import annotations
 
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms._torch import Tensor, torch
 
-Tensor = torch.Tensor
+ESTIMATORS = ("none", "k1", "k2", "k3", "k3_unbiased")
 
 
 def kl_estimate(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3") -> Tensor:
@@ -32,10 +32,13 @@ def kl_estimate(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3") -
     """
     d = torch.where(mask, new - ref, 0)
     if estimator == "k1":
+        # k1_t = d_t = new_t - ref_t                                   [B, T]  Schulman 2020
         return d
     if estimator == "k2":
+        # k2_t = d_t^2 / 2                                             [B, T]  Schulman 2020
         return d.square() / 2
     if estimator == "k3":
+        # k3_t = exp(-d_t) - 1 + d_t                                   [B, T]  Schulman 2020; GRPO, 2402.03300 eq. 4
         return torch.expm1(-d) + d
     raise ValueError(f"unknown KL estimator {estimator!r}; allowed: k1, k2, k3")
 
@@ -52,6 +55,7 @@ def kl_loss(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3", log_r
         return kl_estimate(new, ref, mask, estimator)
     if log_ratio is None:
         raise ValueError("k3_unbiased needs log_ratio = new - old")
+    # r_t k3_t, r_t = exp(new_t - old_t) with its gradient             [B, T]  DeepSeek-V3.2, 2512.02556
     return torch.exp(torch.where(mask, log_ratio, 0)) * kl_estimate(new, ref, mask, "k3")
 
 
@@ -60,4 +64,5 @@ def reward_kl(old: Tensor, ref: Tensor, mask: Tensor, coef: float, clamp_min: fl
     k1 = kl_estimate(old.detach(), ref.detach(), mask, "k1")
     if clamp_min is not None:
         k1 = k1.clamp(min=clamp_min)
+    # R_t <- -c k1_t                                                   [B, T]  RLHF's PPO; REINFORCE++, 2501.03262
     return -coef * k1

@@ -1,74 +1,74 @@
-"""Losses that raise a likelihood: SFT, RFT and best-of-n (NLL on selected rows), VeriFree, policies under feedback."""
+"""Losses that raise a likelihood: SFT, RFT and best-of-n (NLL on selected sequences), VeriFree."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages.estimators import rloo
-from rlvr.algorithms.losses.aggregation import Denominators, Rows, aggregate, as_mask, count_denominators, rows_of
-
-Tensor = torch.Tensor
-Batch = Mapping[str, Any]
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages.group_baselines import rloo
+from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
+from rlvr.algorithms.losses.inputs import LossInputs, SequenceIndex, as_mask, sequences_of
 
 
 def nll_loss(
-    new: Tensor, batch: Batch, denominators: Denominators | None = None, *, aggregation: str = "token_mean"
+    new: Tensor,
+    batch: LossInputs | Mapping[str, Any],
+    denominators: Denominators | None = None,
+    *,
+    aggregation: str = "token_mean",
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """-log pi of the trained tokens (`mask` [B, T]), averaged over all of them (SFT, distillation).
 
-    On rows that a verifier accepted this is rejection fine-tuning (2308.01825), which equals REINFORCE with A =
-    1[correct]; on the best of n it is best-of-n distillation; on one's own rows it is self-distillation. Choose rows
-    with rlvr.algorithms.data.selection, and *remove* the others: empty rows would still count in per-row aggregations.
+    On sequences that a verifier accepted this is rejection fine-tuning (2308.01825), which equals REINFORCE with A =
+    1[correct]; on the best of n it is best-of-n distillation; on one's own samples it is self-distillation. Choose them
+    with rlvr.algorithms.data.selection, and *remove* the others: empty ones would still count in per-sequence means.
     """
-    mask = as_mask(batch["mask"], new.device)
-    rows, new = rows_of(batch, mask), _checked("new", new, mask)
+    batch = LossInputs.of(batch)
+    mask = as_mask(batch.mask, new.device)
+    sequences, new = sequences_of(batch, mask), _checked("new", new, mask)
     if denominators is None:
-        denominators = count_denominators({**batch, "mask": mask})
+        denominators = count_denominators(replace(batch, mask=mask))
     if denominators.n_tokens <= 0:
         raise ValueError("no token is trained on: the batch is empty")
-    loss = aggregate(-new, rows, aggregation, denominators)
+    # l_t = -log pi(y_t), mean over trained tokens                    [B, T]  maximum likelihood
+    loss = aggregate(-new, sequences, aggregation, denominators)
     with torch.no_grad():
-        mean = rows.sum(-new).sum() / mask.sum().clamp(min=1)
-    return loss, {"loss": loss.detach(), "nll_mean": mean, "n_tokens": mask.sum(), "n_rows": torch.tensor(rows.n)}
+        mean = sequences.sum(-new).sum() / mask.sum().clamp(min=1)
+    return loss, {
+        "loss": loss.detach(),
+        "nll_mean": mean,
+        "n_tokens": mask.sum(),
+        "n_sequences": torch.tensor(sequences.n),
+    }
 
 
 def verifree_loss(
-    new: Tensor, thought: Any, answer: Any, group: Any, *, n_rows: int | None = None
+    new: Tensor, thought: Any, answer: Any, group: Any, *, n_sequences: int | None = None
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """VeriFree (2505.21493): the reward is the policy's own probability of the reference answer, no verifier.
 
-    loss of a row = -A sum_t log pi(z_t) - R log pi(y*),   R = sg(pi(y* | x, z)),   A = leave-one-out of R in the group
+    loss of a sequence = -A sum_t log pi(z_t) - R log pi(y*), R = sg(pi(y* | x, z)), A = leave-one-out of R in the group
 
-    new [B, T] over sampled thought and appended reference answer; thought, answer [B, T] bool masks; mean over rows, no
-    length norm. The border between thought and answer must be made of fixed token ids, or the answer's tokenisation
-    depends on the thought. n_rows: rows of the whole batch when this is a micro-batch (all rows of a group together).
+    new [B, T] over sampled thought and appended reference answer; thought, answer [B, T] bool masks; mean over B,
+    no length norm. The border between thought and answer must be made of fixed token ids, or the answer's tokenisation
+    depends on the thought. n_sequences: those of the whole batch when this is a micro-batch (a group's all together).
     """
     thought, answer = as_mask(thought, new.device), as_mask(answer, new.device)
     if (thought & answer).any():
         raise ValueError("thought and answer overlap: a token is either sampled or given")
     if not answer.any(1).all():
-        raise ValueError("a row has no reference answer: its probability is not defined")
+        raise ValueError("a sequence has no reference answer: its probability is not defined")
     new = _checked("new", new, thought | answer)
-    log_answer = Rows(answer).sum(new)
+    log_answer = SequenceIndex(answer).sum(new)
     reward = log_answer.detach().exp()
     advantages = rloo(reward, group)
-    loss = -advantages * Rows(thought).sum(new) - reward * log_answer
-    loss = loss.sum() / (len(new) if n_rows is None else n_rows)
+    # l_i = -A_i sum_t log pi(z_t) - R_i log pi(y*), R = sg(pi(y* | x, z))   [B]  VeriFree, 2505.21493
+    loss = -advantages * SequenceIndex(thought).sum(new) - reward * log_answer
+    loss = loss.sum() / (len(new) if n_sequences is None else n_sequences)
     stats = {"loss": loss.detach(), "reward_mean": reward.mean(), "answer_nll_mean": -log_answer.detach().mean()}
-    return loss, stats | {"n_rows": torch.tensor(len(new)), "n_tokens": (thought | answer).sum()}
-
-
-def with_feedback(prompt: str, feedback: str, *, label: str = "Feedback") -> str:
-    """The prompt of a feedback-conditional policy (2509.22638); train on the answer that earned the feedback.
-
-    Offline: condition on the feedback that was given. Bootstrapping: sample under *positive* feedback, collect a fresh
-    critique of the sample, and train on (prompt, critique) -> sample. At test time: condition on positive feedback.
-    """
-    if not feedback.strip():
-        raise ValueError("feedback is empty: there is nothing to condition on")
-    return f"{prompt.rstrip()}\n\n{label}: {feedback.strip()}\n"
+    return loss, stats | {"n_sequences": torch.tensor(len(new)), "n_tokens": (thought | answer).sum()}
 
 
 def _checked(name: str, new: Tensor, mask: Tensor) -> Tensor:

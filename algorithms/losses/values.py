@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.losses.aggregation import Denominators, as_mask
-
-Tensor = torch.Tensor
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.losses.aggregation import Denominators
+from rlvr.algorithms.losses.inputs import as_mask
 
 
 class ValueHead(torch.nn.Module):
@@ -56,6 +55,7 @@ def value_loss(
     n = int(mask.sum()) if denominators is None else denominators.n_tokens
     if n <= 0:
         raise ValueError("no token has a value target: skip the update of the critic")
+    # l_t = max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2) / 2   [B, T]  PPO's reference code, 1707.06347
     square = (new - target).square()
     clipped = torch.zeros_like(mask)
     if clip is not None:

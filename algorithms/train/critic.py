@@ -11,16 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages.estimators import critic_targets
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages.registry import critic_targets
 from rlvr.algorithms.config import CriticSection
 from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.values import ValueHead, value_loss
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser
-
-Tensor = torch.Tensor
 
 
 class Critic(torch.nn.Module):
@@ -49,23 +48,28 @@ class Critic(torch.nn.Module):
 
     @torch.no_grad()
     def features(self, learner: Learner, sequences: Sequence[TokenSequence]) -> tuple[Tensor, Tensor]:
-        """Hidden states before each token, [B, T, H], and after the last of each row, [B, H], on the CPU.
+        """Hidden states before each token, [B, T, H], and after the last of each sequence, [B, H], on the CPU.
 
         The state before token t is what the policy predicts token t from: the output at position t - 1. Before the
         first token there is none, and zeros stand there; a prompt's first token is never trained on.
         """
         model: Any = learner.model
         core = model.get_base_model() if hasattr(model, "get_base_model") else model
-        longest = max(map(len, sequences))
-        before = torch.zeros(len(sequences), longest, core.config.get_text_config().hidden_size)
+        padded = learner.pad(sequences)
+        before = torch.zeros(*padded.ids.shape, core.config.get_text_config().hidden_size)
         last = torch.zeros(len(sequences), before.shape[2])
-        for micro in learner.micro_batches(sequences):
+        for indices, micro in learner.micro_batches(padded):
             hidden = core.base_model(input_ids=micro.ids, use_cache=False).last_hidden_state.float().cpu()
-            for row, place in enumerate(micro.places):
-                length = len(sequences[place])
-                before[place, 1:length] = hidden[row, : length - 1]
-                last[place] = hidden[row, length - 1]
+            for line, (index, length) in enumerate(zip(indices, micro.lengths, strict=True)):
+                before[index, 1:length] = hidden[line, : length - 1]
+                last[index] = hidden[line, length - 1]
         return before, last
+
+    @torch.no_grad()
+    def state_values(self, learner: Learner, sequences: Sequence[TokenSequence]) -> tuple[Tensor, Tensor, Tensor]:
+        """Features [B, T, H], values [B, T] before each token, and [B] after the last of each sequence."""
+        features, last = self.features(learner, sequences)
+        return features, self(features), self(last)
 
     def learn(self, rewards: Tensor, preset: Preset, batch: dict[str, Any]) -> dict[str, float]:
         """Move the values toward what was earned: passes of the clipped value loss over one batch; the last's stats.
@@ -78,7 +82,7 @@ class Critic(torch.nn.Module):
             return {}
         features, old, aim = batch["features"][where], batch["values"][where][None], targets[where][None]
         everywhere = torch.ones_like(aim, dtype=torch.bool)
-        denominators = count_denominators({"mask": everywhere})
+        denominators = count_denominators(LossInputs(mask=everywhere))
         stats: dict[str, Any] = {}
         for _ in range(self.settings.epochs):
             values = self(features)[None]
@@ -91,12 +95,13 @@ class Critic(torch.nn.Module):
     def tensors(self) -> dict[str, Tensor]:
         """Weights and the optimiser's state, for a checkpoint."""
         weights = {f"weights.{name}": value for name, value in self.state_dict().items()}
-        return weights | {f"optimiser.{name}": value for name, value in self.optimiser.state()[0].items()}
+        return weights | {f"optimiser.{name}": value for name, value in self.optimiser.tensors().items()}
 
-    def restore(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+    def load_tensors(self, tensors: dict[str, Tensor], counters: dict[str, Any]) -> None:
+        """Go on from what `tensors` and the optimiser's `state_dict` gave."""
         part = {
             kind: {name.removeprefix(kind): value for name, value in tensors.items() if name.startswith(kind)}
             for kind in ("weights.", "optimiser.")
         }
         self.load_state_dict(part["weights."])
-        self.optimiser.load(part["optimiser."], counters)
+        self.optimiser.load_state_dict(counters, part["optimiser."])

@@ -1,18 +1,22 @@
-"""Learner: owns the model, the optimiser and the numerics of an update; knows no task and no name of an algorithm."""
+"""Learner: owns the model and the numerics of an update; knows no task and no name of an algorithm."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.sampling import SequenceScores, score_sequences, sequence_logprobs
-from rlvr.algorithms._torch import torch
-from rlvr.algorithms.data.batch import Padded, Rows, micro_batches, pad, stack
+from rlvr.agents.sampling import score_sequences, sequence_logprobs
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
-from rlvr.algorithms.losses.policy import merge_stats, policy_loss
+from rlvr.algorithms.losses.inputs import LossInputs
+from rlvr.algorithms.losses.policy import policy_loss
+from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.presets import Preset
+from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_update
 from rlvr.algorithms.train.optimiser import Optimiser
 
 
@@ -25,7 +29,7 @@ class Learner:
     Args:
         model: a Hugging Face causal language model.
         preset: the algorithm.
-        pad_id: a token id to fill rows with.
+        pad_id: a token id to fill sequences with.
         temperature: of sampling; log-probabilities are taken at it.
         max_length: the generation budget in tokens, Dr. GRPO's constant.
         epochs, minibatches: passes over each batch, and optimiser steps a pass.
@@ -55,7 +59,7 @@ class Learner:
         self.micro_batch_tokens = micro_batch_tokens
         self.device = next(model.parameters()).device
         self.needs_reference = reference or preset.kl_coef > 0
-        self.reference: list[torch.Tensor] | None = None
+        self.reference: list[Tensor] | None = None
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""
@@ -82,116 +86,124 @@ class Learner:
 
     # log-probabilities
 
-    def logprobs(self, sequences: Sequence[TokenSequence], model: Any = None) -> list[torch.Tensor]:
-        """The policy's log-probabilities of every row's sampled tokens, [T] each, 0 elsewhere, without gradient.
+    def pad(self, sequences: Sequence[TokenSequence]) -> Padded:
+        """All sequences as one `Padded` on the CPU."""
+        return pad(sequences, self.pad_id)
+
+    def logprobs(self, sequences: Sequence[TokenSequence] | Padded, model: Any = None) -> Tensor:
+        """[B, T] the policy's log-probabilities of the sampled tokens, 0 elsewhere, on the CPU, without gradient.
 
         With ``model`` those of another one, such as a teacher, at the same temperature.
         """
-        columns: list[Any] = [None] * len(sequences)
+        padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
+        columns = torch.zeros(padded.ids.shape)
         with torch.no_grad():
-            for micro in self.micro_batches(sequences):
-                logprobs = sequence_logprobs(model or self.model, micro.ids, micro.mask, self.temperature).cpu()
-                for row, place in enumerate(micro.places):
-                    columns[place] = logprobs[row, : len(sequences[place])].clone()
+            for indices, micro in self.micro_batches(padded):
+                logprobs = sequence_logprobs(model or self.model, micro.ids, micro.mask, self.temperature)
+                columns[indices, : micro.ids.shape[1]] = logprobs.cpu()
         return columns
 
-    def reference_logprobs(self, sequences: Sequence[TokenSequence]) -> list[torch.Tensor]:
-        """The same of the reference policy."""
+    def reference_logprobs(self, sequences: Sequence[TokenSequence] | Padded) -> Tensor:
+        """[B, T] the same of the reference policy.
+
+        Raises:
+            RuntimeError: there is none.
+        """
         with self._as_reference():
             return self.logprobs(sequences)
 
-    def micro_batches(self, sequences: Sequence[TokenSequence]) -> Iterator[Padded]:
-        """All rows, padded, as many at once as `micro_batch_tokens` allows."""
-        return micro_batches(sequences, self.micro_batch_tokens, self.pad_id, self.device)
+    def micro_batches(self, padded: Padded) -> Iterator[tuple[list[int], Padded]]:
+        """All sequences on the learner's device, as many at once as `micro_batch_tokens` allows, with their indices."""
+        for indices, micro in padded.micro_batches(self.micro_batch_tokens):
+            yield indices, micro.to(self.device)
 
     # reinforcement learning
 
-    def update(self, rows: Rows, optimiser: Optimiser) -> dict[str, float]:
-        """All optimiser steps on one batch of rows; their merged stats.
+    def update(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
+        """All optimiser steps on one batch; their merged stats.
 
         ``old`` is the policy before the first step. With a single step it equals the policy itself, so the second
         forward pass that would say so is spared.
         """
-        if self.epochs * self.minibatches > 1 and "old" in self.preset.needs and rows.old is None:
-            rows.old = self.logprobs(rows.sequences)
-        if "ref" in self.preset.needs and rows.ref is None:
-            rows.ref = self.reference_logprobs(rows.sequences)
+        needs = self.preset.needs
+        if self.epochs * self.minibatches > 1 and "old_logprobs" in needs and batch.inputs.old_logprobs is None:
+            batch = batch.having(old_logprobs=self.logprobs(batch.padded))
+        if "ref_logprobs" in needs and batch.inputs.ref_logprobs is None:
+            batch = batch.having(ref_logprobs=self.reference_logprobs(batch.padded))
         parts = [
             self._step(minibatch, optimiser)
             for _ in range(self.epochs)
-            for minibatch in rows.minibatches(self.minibatches)
+            for minibatch in batch.minibatches(self.minibatches)
         ]
         return merge_steps(parts)
 
-    def _step(self, rows: Rows, optimiser: Optimiser) -> dict[str, float]:
-        denominators = self.count(rows)
-        live = self._live(rows)
-        stats: dict[str, float] = {"live_rows": float(len(live))}
+    def _step(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
+        denominators = self.count(batch)
+        live = self._live(batch)
+        stats: dict[str, float] = {"live_sequences": float(len(live))}
+        note_no_gradient(batch, live)
         parts = []
-        for micro in self.micro_batches([rows.sequences[i] for i in live]):
-            micro.places = [live[i] for i in micro.places]
-            scores = self._scores(micro)
-            if not scores.logprobs.isfinite().all():
+        for micro in batch.micro_batches(self.micro_batch_tokens, live):
+            logprobs, inputs = self._loss_inputs(micro.to(self.device))
+            if not logprobs.isfinite().all():
                 return stats | optimiser.refuse()
-            batch = self._loss_batch(rows, micro, scores)
             try:
-                loss, part = policy_loss(scores.logprobs, batch, self.preset, denominators)
+                loss, part = policy_loss(logprobs, inputs, self.preset, denominators)
             except FloatingPointError:  # an unbounded ratio has overflowed
                 return stats | optimiser.refuse()
+            if micro.traces:
+                logprobs.retain_grad()
             loss.backward()
+            note_update(micro, logprobs, inputs, denominators)
             parts.append(part)
-        if not parts:  # no row has anything to teach: a step on momentum alone would be noise
+        if not parts:  # no sequence has a gradient: a step on momentum alone would be noise
             return stats | {"loss": 0.0, "grad_norm": 0.0, "refused": 0.0, "lr": optimiser.lr(optimiser.steps)}
         return stats | merge_stats(parts) | optimiser.step()
 
-    def _scores(self, micro: Padded) -> SequenceScores:
+    def count(self, batch: TrainingBatch) -> Denominators:
+        """The denominators of a whole batch, counted before it is cut."""
+        return count_denominators(batch.inputs)
+
+    def _live(self, batch: TrainingBatch) -> list[int]:
+        """Sequences with a gradient. One of advantage zero has none, unless something else in the loss acts on it."""
+        live = batch.padded.mask.any(1)
+        if not self.preset.acts_without_advantage:
+            advantages = batch.inputs.need("advantages", "the learner") != 0
+            live = live & (advantages if advantages.dim() == 1 else advantages.any(1))
+        indices: list[int] = live.nonzero()[:, 0].tolist()
+        return indices
+
+    def _loss_inputs(self, micro: TrainingBatch) -> tuple[Tensor, LossInputs]:
+        """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
-        return score_sequences(self.model, micro.ids, micro.mask, self.temperature, entropy=wanted)
-
-    def count(self, rows: Rows) -> Denominators:
-        """The denominators of the whole batch, counted before it is cut."""
-        whole = pad(rows.sequences, list(range(len(rows))), self.pad_id, torch.device("cpu"))
-        return count_denominators({"mask": whole.mask, "group": rows.group, "max_length": self.max_length})
-
-    def _live(self, rows: Rows) -> list[int]:
-        """Rows with a gradient. One of advantage zero has none, unless something else in the loss acts on it."""
-        p = self.preset
-        if p.sampler_penalty or p.entropy_coef or p.clip == "square" or "ref" in p.needs:
-            return [i for i in range(len(rows)) if rows.sequences[i].sampled]
-        advantages = rows.advantages
-        acts = (advantages != 0) if advantages.dim() == 1 else (advantages != 0).any(dim=1)
-        return [i for i in range(len(rows)) if acts[i] and rows.sequences[i].sampled]
-
-    def _loss_batch(self, rows: Rows, micro: Padded, scores: SequenceScores) -> dict[str, Any]:
-        width, places = micro.ids.shape[1], micro.places
-        advantages = rows.advantages[places]
-        sampler = [torch.tensor(rows.sequences[i].logprobs) for i in places]
-        batch = {
-            "mask": micro.mask,
-            "advantages": (advantages if advantages.dim() == 1 else advantages[:, :width]).to(self.device),
-            "group": rows.group[places].to(self.device),
-            "max_length": self.max_length,
-            "sampler": stack(sampler, width, self.device),
-            "old": scores.logprobs.detach(),
-            "entropy": scores.entropy,
-        }
-        for name, columns in (("old", rows.old), ("ref", rows.ref)):
-            if columns is not None:
-                batch[name] = stack([columns[i] for i in places], width, self.device)
-        return batch
+        padded = micro.padded
+        scores = score_sequences(self.model, padded.ids, padded.mask, self.temperature, entropy=wanted)
+        inputs = replace(micro.inputs, entropy=scores.entropy)
+        if inputs.old_logprobs is None:
+            inputs = replace(inputs, old_logprobs=scores.logprobs.detach())
+        return scores.logprobs, inputs
 
     # imitation
 
-    def imitate(self, sequences: Sequence[TokenSequence], optimiser: Optimiser) -> dict[str, float]:
-        """One supervised step: the mean negative log-likelihood of all masked tokens of the batch."""
-        tokens = sum(sequence.sampled for sequence in sequences)
+    def imitate(
+        self, sequences: Sequence[TokenSequence], optimiser: Optimiser, traces: Sequence[dict[str, Any]] = ()
+    ) -> dict[str, float]:
+        """One supervised step: the mean negative log-likelihood of all masked tokens of the batch.
+
+        Raises:
+            ValueError: there is no token to learn from.
+        """
+        padded = self.pad(sequences)
+        tokens = int(padded.mask.sum())
         if tokens == 0:
             raise ValueError("the demonstrations have no token to learn from")
         total = 0.0
-        for micro in self.micro_batches(sequences):
+        for indices, micro in self.micro_batches(padded):
             logprobs = sequence_logprobs(self.model, micro.ids, micro.mask)
+            # L = -sum_t log pi(y_t) / N over the whole batch             [B, T]  maximum likelihood
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
             loss.backward()
+            note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
             total += float(loss.detach())
         return {"loss": total, "tokens": float(tokens)} | optimiser.step()
 

@@ -1,4 +1,4 @@
-"""How a step's episodes become an update: by a policy loss, by the likelihood of chosen rows, or by pairs.
+"""How a step's episodes become an update: by a policy loss, by the likelihood of chosen sequences, or by pairs.
 
 A method is built once a run. The trainer knows no more of it than `Method`.
 """
@@ -7,22 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
+from rlvr.agents.budget import PHRASES
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.sampling import sequence_logprobs
 from rlvr.agents.transformers import TransformersAgent
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages.base import Sources
+from rlvr.algorithms.advantages.roles import RoleBaselines
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.data.batch import pad, stack
+from rlvr.algorithms.data.batch import Padded
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.selection import best_of_n, keep_correct
+from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.likelihood import verifree_loss
-from rlvr.algorithms.losses.policy import merge_stats
 from rlvr.algorithms.losses.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
-from rlvr.algorithms.objectives import OBJECTIVES
+from rlvr.algorithms.losses.stats import merge_stats
+from rlvr.algorithms.objectives import Objective
+from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.stateful import Stateful, Stateless
 from rlvr.algorithms.train.credit import Credit
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.learner import Learner, merge_steps
@@ -33,16 +40,11 @@ PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_
 Metrics = dict[str, Any]
 
 
-class Method(Protocol):
+class Method(Stateful, Protocol):
     """Learns from the episodes of a step."""
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
         """Change the policy; what there is to log."""
-
-    def state(self) -> dict[str, Any]:
-        """What it remembers, plain, for a checkpoint."""
-
-    def restore(self, state: dict[str, Any]) -> None: ...
 
 
 @dataclass
@@ -53,68 +55,65 @@ class PolicyGradient:
     credit: Credit
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        rows, stats = self.credit.rows(collected)
-        denominators = self.learner.count(rows)
-        counts = {"tokens": denominators.n_tokens, "rows": denominators.n_rows, "prompts": denominators.n_prompts}
+        """Gather, compute the advantages, take the optimiser's steps."""
+        batch, stats = self.credit.batch(collected)
+        n = self.learner.count(batch)
+        counts = {"tokens": n.n_tokens, "sequences": n.n_sequences, "prompts": n.n_prompts}
         metrics: Metrics = {**stats, "denominators": {**counts, "aggregation": self.learner.preset.aggregation}}
-        return metrics | self.learner.update(rows, optimiser)
+        return metrics | self.learner.update(batch, optimiser)
 
-    def state(self) -> dict[str, Any]:
-        return self.credit.state()
+    def state_dict(self) -> dict[str, Any]:
+        """What the advantages remember."""
+        return self.credit.state_dict()
 
-    def restore(self, state: dict[str, Any]) -> None:
-        self.credit.restore(state)
-
-
-@dataclass
-class _Stateless:
-    def state(self) -> dict[str, Any]:
-        return {}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """There is nothing to restore."""
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Remember this instead."""
+        self.credit.load_state_dict(state)
 
 
 @dataclass
-class Likelihood(_Stateless):
-    """-log pi of the rows that a rule chooses, mean over their tokens; nothing where it chooses none.
+class Likelihood(Stateless):
+    """-log pi of the sequences that a rule chooses, mean over their tokens; nothing where it chooses none.
 
     Args:
-        choose: which of the collected rows, [B] bool.
+        choose: which of the collected sequences, [B] bool.
     """
 
     learner: Learner
-    choose: Callable[[Collected], torch.Tensor]
+    choose: Callable[[Collected], Tensor]
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        places = self.choose(collected).nonzero()[:, 0].tolist()
-        sequences = [collected.episodes[place].tokens for place in places]
-        metrics: Metrics = {"denominators": {"tokens": sum(s.sampled for s in sequences), "rows": len(sequences)}}
+        """Nothing where no sequence is chosen."""
+        indices = self.choose(collected).nonzero()[:, 0].tolist()
+        chosen = [collected.episodes[index] for index in indices]
+        sequences = [episode.tokens for episode in chosen]
+        traces = [episode.training for episode in chosen] if collected.traced else []
+        metrics: Metrics = {"denominators": {"tokens": sum(s.sampled for s in sequences), "sequences": len(sequences)}}
         if not sequences:
             return metrics
         steps = []
         cuts = self.learner.minibatches
         for _ in range(self.learner.epochs):
-            parts = [sequences[part::cuts] for part in range(cuts)]
-            steps += [self.learner.imitate(part, optimiser) for part in parts if part]
+            parts = [(sequences[part::cuts], traces[part::cuts]) for part in range(cuts)]
+            steps += [self.learner.imitate(part, optimiser, noted) for part, noted in parts if part]
         return metrics | merge_steps(steps)
 
 
-def correct_rows(collected: Collected) -> torch.Tensor:
+def correct_sequences(collected: Collected) -> Tensor:
     """Successes, each distinct one of a task once (RFT, 2308.01825)."""
     texts = [(episode.group, tuple(episode.tokens.ids)) for episode in collected.episodes]
     return keep_correct([float(episode.success) for episode in collected.episodes], texts)
 
 
-def best_rows(collected: Collected) -> torch.Tensor:
-    """The best row of each group, the shortest among equals, if it succeeded: of failures the shortest would win."""
+def best_sequences(collected: Collected) -> Tensor:
+    """The best of each group, the shortest among equals, if it succeeded: of failures the shortest would win."""
     groups = [episode.group for episode in collected.episodes]
     best = best_of_n(collected.rewards, groups, [episode.tokens.sampled for episode in collected.episodes])
     return best & torch.tensor([episode.success for episode in collected.episodes])
 
 
 @dataclass
-class Imitation(_Stateless):
+class Imitation(Stateless):
     """Supervised fine-tuning on the expert's demonstrations of the tasks that were played."""
 
     learner: Learner
@@ -132,55 +131,53 @@ class Imitation(_Stateless):
 
 
 @dataclass
-class Preferences(_Stateless):
-    """A preference loss on the best and the worst row of each group; groups without spread give no pair."""
+class Preferences(Stateless):
+    """A preference loss on the best and the worst sequence of each group; groups without spread give no pair."""
 
     learner: Learner
-    loss: str
+    objective: Objective
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
         pairs = best_worst_pairs(collected.rewards, [episode.group for episode in collected.episodes])
-        rows = sorted({place for pair in pairs.tolist() for place in pair})
+        members = sorted({index for pair in pairs.tolist() for index in pair})
         metrics: Metrics = {"denominators": {"pairs": len(pairs)}}
-        if not rows:
+        if not members:
             return metrics
-        place_of = {row: place for place, row in enumerate(rows)}
-        pairs = torch.tensor([[place_of[i] for i in pair] for pair in pairs.tolist()])
-        sequences = [collected.episodes[row].tokens for row in rows]
-        reference = self.learner.reference_logprobs(sequences) if self.loss != "simpo" else None
+        index_of = {member: index for index, member in enumerate(members)}
+        pairs = torch.tensor([[index_of[i] for i in pair] for pair in pairs.tolist()])
+        padded = self.learner.pad([collected.episodes[member].tokens for member in members])
+        reference = self.learner.reference_logprobs(padded) if self.objective.reference else None
         steps = []
         for _ in range(self.learner.epochs):
-            parts = [self._part(sequences, reference, chunk, len(pairs)) for chunk in self._chunks(sequences, pairs)]
+            parts = [self._part(padded, reference, chunk, len(pairs)) for chunk in self._chunks(padded, pairs)]
             steps.append(merge_stats(parts) | optimiser.step())
         return metrics | merge_steps(steps)
 
-    def _chunks(self, sequences: Sequence[TokenSequence], pairs: torch.Tensor) -> Sequence[torch.Tensor]:
+    def _chunks(self, padded: Padded, pairs: Tensor) -> Sequence[Tensor]:
         """As many pairs at once as fit the micro-batch's tokens."""
-        longest = max(map(len, sequences))
-        chunks: Sequence[torch.Tensor] = pairs.split(max(1, self.learner.micro_batch_tokens // (2 * longest)))
+        longest = max(padded.lengths)
+        chunks: Sequence[Tensor] = pairs.split(max(1, self.learner.micro_batch_tokens // (2 * longest)))
         return chunks
 
-    def _part(
-        self, sequences: Sequence[TokenSequence], reference: Any, pairs: torch.Tensor, total: int
-    ) -> dict[str, Any]:
-        learner, flat = self.learner, pairs.flatten().tolist()
-        whole = pad(sequences, flat, learner.pad_id, learner.device)
-        new = sequence_logprobs(learner.model, whole.ids, whole.mask, learner.temperature)
-        batch: dict[str, Any] = {"mask": whole.mask, "pairs": torch.arange(len(flat)).reshape(-1, 2)}
-        if reference is not None:
-            batch["ref"] = stack([reference[row] for row in flat], whole.ids.shape[1], learner.device)
+    def _part(self, padded: Padded, reference: Tensor | None, pairs: Tensor, total: int) -> dict[str, Any]:
+        learner, members = self.learner, pairs.flatten().tolist()
+        part = padded.pick(members).to(learner.device)
+        new = sequence_logprobs(learner.model, part.ids, part.mask, learner.temperature)
+        ref = None if reference is None else reference[members, : part.ids.shape[1]].to(learner.device)
+        entries = LossInputs(mask=part.mask, ref_logprobs=ref)
         stats: dict[str, Any]
-        loss, stats = PAIR_LOSSES[self.loss](new, batch, n_pairs=total)
+        indices = torch.arange(len(members)).reshape(-1, 2)
+        loss, stats = PAIR_LOSSES[self.objective.loss](new, entries, indices, n_pairs=total)
         loss.backward()
         return stats
 
 
 @dataclass
-class VeriFree(_Stateless):
+class VeriFree(Stateless):
     """VeriFree (2505.21493): the thought is rewarded by the probability of the right answer after it; no verifier.
 
     The thought is what an episode sampled before its answer, the reference answer the environment's
-    `direct_answer`. The answer begins with the tokens of ``border``, the same in every row, as the paper asks.
+    `direct_answer`. The answer begins with the tokens of ``border``, the same in every sequence, as the paper asks.
     """
 
     learner: Learner
@@ -190,28 +187,28 @@ class VeriFree(_Stateless):
     answers: dict[tuple[Any, ...], list[int]] = field(default_factory=dict)
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
-        made = [(self._row(episode), episode.group) for episode in collected.episodes]
-        kept = [(row, group) for row, group in made if row is not None]
+        """One step on thoughts and reference answers; nothing where no thought reaches its answer."""
+        made = [(self._thought_and_answer(episode), episode.group) for episode in collected.episodes]
+        kept = [(one, group) for one, group in made if one is not None]
         if not kept:
-            return {"denominators": {"rows": 0}}
+            return {"denominators": {"sequences": 0}}
         parts = []
-        for group in dict.fromkeys(group for _, group in kept):  # leave-one-out needs a group's rows together
-            parts.append(self._part([row for row, of in kept if of == group], len(kept)))
-        return {"denominators": {"rows": len(kept)}} | merge_stats(parts) | optimiser.step()
+        for group in dict.fromkeys(group for _, group in kept):  # leave-one-out needs a group's sequences together
+            parts.append(self._part([one for one, of in kept if of == group], len(kept)))
+        return {"denominators": {"sequences": len(kept)}} | merge_stats(parts) | optimiser.step()
 
-    def _part(self, rows: Sequence[tuple[TokenSequence, int]], total: int) -> dict[str, Any]:
+    def _part(self, members: Sequence[tuple[TokenSequence, int]], total: int) -> dict[str, Any]:
         learner = self.learner
-        sequences = [sequence for sequence, _ in rows]
-        whole = pad(sequences, list(range(len(rows))), learner.pad_id, learner.device)
+        whole = learner.pad([sequence for sequence, _ in members]).to(learner.device)
         positions = torch.arange(whole.ids.shape[1], device=learner.device)
-        begin = torch.tensor([begin for _, begin in rows], device=learner.device)[:, None]
+        begin = torch.tensor([begin for _, begin in members], device=learner.device)[:, None]
         new = sequence_logprobs(learner.model, whole.ids, whole.mask, learner.temperature)
         thought, answer = whole.mask & (positions < begin), whole.mask & (positions >= begin)
-        loss, stats = verifree_loss(new, thought, answer, [0] * len(rows), n_rows=total)
+        loss, stats = verifree_loss(new, thought, answer, [0] * len(members), n_sequences=total)
         loss.backward()
         return stats
 
-    def _row(self, episode: Episode) -> tuple[TokenSequence, int] | None:
+    def _thought_and_answer(self, episode: Episode) -> tuple[TokenSequence, int] | None:
         """Thought and reference answer in one sequence, and where the answer begins; None without a border."""
         tokens = episode.tokens
         border = self.renderer.tokenizer.encode(self.border, add_special_tokens=False)
@@ -222,10 +219,10 @@ class VeriFree(_Stateless):
         )
         if begin is None:
             return None
-        row = tokens.piece(0, begin)
+        whole = tokens.piece(0, begin)
         answer = self._answer(episode)
-        row.append_sampled(answer, [0.0] * len(answer))
-        return row, begin
+        whole.append_sampled(answer, [0.0] * len(answer))
+        return whole, begin
 
     def _answer(self, episode: Episode) -> list[int]:
         """The reference answer's tokens, with the end token."""
@@ -260,14 +257,37 @@ def build_method(
         env: an environment of the kind that is played.
         demonstrate: the expert's demonstrations of tasks, as tokens.
     """
-    objective = OBJECTIVES.get(config.algorithm)
-    if objective is None:
-        return PolicyGradient(learner, Credit(config, learner, player, env, critic))
+    algorithm = ALGORITHMS[config.algorithm]
+    if not isinstance(algorithm, Objective):
+        return PolicyGradient(learner, Credit(learner, sources_of(config, learner, player, env, critic), critic))
     builders: dict[str, Callable[[], Method]] = {
         "imitate_expert": lambda: Imitation(learner, demonstrate),
-        "imitate_correct": lambda: Likelihood(learner, correct_rows),
-        "imitate_best": lambda: Likelihood(learner, best_rows),
-        "pairs": lambda: Preferences(learner, objective.loss),
+        "imitate_correct": lambda: Likelihood(learner, correct_sequences),
+        "imitate_best": lambda: Likelihood(learner, best_sequences),
+        "pairs": lambda: Preferences(learner, algorithm),
         "verifree": lambda: VeriFree(learner, player.renderer, env),
     }
-    return builders[objective.method]()
+    return builders[algorithm.method]()
+
+
+def sources_of(
+    config: TrainConfig, learner: Learner, player: TransformersAgent, env: Any, critic: Critic | None
+) -> Sources:
+    """What the advantages of a run may ask for beside its episodes."""
+    renderer, phrase = player.renderer, config.sampling.thinking_phrase
+    return Sources(
+        scorer=learner,
+        player=player,
+        env=env,
+        decode=renderer.decode,
+        encode=lambda text: list(renderer.tokenizer.encode(text, add_special_tokens=False)),
+        state_values=None if critic is None else partial(critic.state_values, learner),
+        role_baselines=RoleBaselines(),
+        continuations=learner.preset.continuations or 1,
+        budgets=config.credit.budgets,
+        budget_prior=config.credit.budget_prior,
+        answers=config.credit.answers,
+        phrase=PHRASES.get(phrase, phrase),
+        max_new_tokens=config.sampling.max_new_tokens,
+        batch_size=config.env.batch_size,
+    )

@@ -1,4 +1,5 @@
-"""AdamW with its schedule, gradient clipping, and a guard: a gradient that is not finite changes nothing."""
+"""AdamW with its schedule, float32 master weights, gradient clipping, and a guard: a gradient that is not finite
+changes nothing."""
 
 from __future__ import annotations
 
@@ -6,13 +7,18 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms._torch import Tensor, torch
 
 PATIENCE = 5  # refused steps in a row before giving up
+MASTER = "master"
 
 
 class Optimiser:
     """One phase of training.
+
+    AdamW works on float32: a parameter in half precision has a float32 master copy, which takes the update and is
+    rounded into the parameter. Without it bfloat16, with its 8 bits of mantissa, loses every update that is smaller
+    than 1/256 of the weight, which at a learning rate of 1e-6 is nearly all of them.
 
     Args:
         parameters: what is trained.
@@ -33,15 +39,18 @@ class Optimiser:
         max_grad_norm: float = 1.0,
     ) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
+        self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
         self.lr = lr
         self.max_grad_norm = max_grad_norm
-        self.adamw = torch.optim.AdamW(self.parameters, lr=lr(0), betas=betas, weight_decay=weight_decay)
+        self.adamw = torch.optim.AdamW(self.masters, lr=lr(0), betas=betas, weight_decay=weight_decay)
         self.steps = 0
         self.refused = 0
 
     def step(self) -> dict[str, float]:
-        """Apply the gradients that stand in the parameters, and clear them."""
-        norm = float(torch.nn.utils.clip_grad_norm_(self.parameters, self.max_grad_norm))
+        """Apply the gradients that stand in the parameters, and clear them; norm, rate and whether it was refused."""
+        for parameter, master in self._copied():
+            master.grad = None if parameter.grad is None else parameter.grad.float()
+        norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm))
         if not math.isfinite(norm):
             return self.refuse()
         rate = self.lr(self.steps)
@@ -49,8 +58,12 @@ class Optimiser:
         self.refused = 0
         for group in self.adamw.param_groups:
             group["lr"] = rate
+        # m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - lr (m^ / (sqrt(v^) + eps) + decay w): 1711.05101
         self.adamw.step()
-        self.adamw.zero_grad(set_to_none=True)
+        with torch.no_grad():
+            for parameter, master in self._copied():
+                parameter.copy_(master)
+        self._clear()
         return {"grad_norm": norm, "lr": rate, "refused": 0.0}
 
     def refuse(self) -> dict[str, float]:
@@ -58,7 +71,7 @@ class Optimiser:
         rate = self.lr(self.steps)
         self.steps += 1
         self.refused += 1
-        self.adamw.zero_grad(set_to_none=True)
+        self._clear()
         if self.refused >= PATIENCE:
             raise FloatingPointError(
                 f"{PATIENCE} losses or gradients in a row were not finite, and no weight was changed by them: "
@@ -66,20 +79,56 @@ class Optimiser:
             )
         return {"grad_norm": 0.0, "lr": rate, "refused": 1.0}
 
-    def state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
-        """AdamW's tensors by name, and the counters."""
-        tensors: dict[str, torch.Tensor] = {}
-        for place, slots in self.adamw.state_dict()["state"].items():
-            tensors |= {f"{place}.{name}": torch.as_tensor(value) for name, value in slots.items()}
-        return tensors, {"steps": self.steps, "refused": self.refused}
+    def _copied(self) -> list[tuple[torch.nn.Parameter, torch.nn.Parameter]]:
+        """Parameters that have a master copy, with it."""
+        pairs = zip(self.parameters, self.masters, strict=True)
+        return [(parameter, master) for parameter, master in pairs if parameter is not master]
 
-    def load(self, tensors: dict[str, torch.Tensor], counters: dict[str, Any]) -> None:
-        state: dict[int, dict[str, torch.Tensor]] = {}
+    def _clear(self) -> None:
+        for parameter in (*self.parameters, *self.masters):
+            parameter.grad = None
+
+    def tensors(self) -> dict[str, Tensor]:
+        """AdamW's tensors and the master copies, by name, float32."""
+        tensors: dict[str, Tensor] = {}
+        for index, slots in self.adamw.state_dict()["state"].items():
+            tensors |= {f"{index}.{name}": torch.as_tensor(value) for name, value in slots.items()}
+        for index, (parameter, master) in enumerate(zip(self.parameters, self.masters, strict=True)):
+            if parameter is not master:
+                tensors[f"{index}.{MASTER}"] = master.detach()
+        return tensors
+
+    def state_dict(self) -> dict[str, Any]:
+        """The counters, plain; `tensors` has the rest."""
+        return {"steps": self.steps, "refused": self.refused}
+
+    def load_state_dict(self, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Go on from what `state_dict` and `tensors` gave; the parameters' own values are not touched.
+
+        Raises:
+            ValueError: a master copy is missing: the checkpoint is of a run in another dtype.
+        """
+        state: dict[int, dict[str, Tensor]] = {}
+        masters: dict[int, Tensor] = {}
         for key, value in tensors.items():
-            place, name = key.split(".", 1)
-            state.setdefault(int(place), {})[name] = value
+            number, name = key.split(".", 1)
+            if name == MASTER:
+                masters[int(number)] = value
+            else:
+                state.setdefault(int(number), {})[name] = value
+        for index, (parameter, master) in enumerate(zip(self.parameters, self.masters, strict=True)):
+            if parameter is master:
+                continue
+            if index not in masters:
+                raise ValueError("the checkpoint has no float32 master weights: it is of a run in another dtype")
+            with torch.no_grad():
+                master.copy_(masters[index])
         self.adamw.load_state_dict({**self.adamw.state_dict(), "state": state})
         self.steps, self.refused = counters["steps"], counters["refused"]
+
+
+def _master(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
+    return torch.nn.Parameter(parameter.detach().float().clone())
 
 
 def schedule(lr: float, warmup: int, total: int, decay: bool) -> Callable[[int], float]:

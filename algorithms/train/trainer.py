@@ -22,13 +22,14 @@ from rlvr.agents.scripted import ExpertAgent
 from rlvr.agents.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.advantages.estimators import compute_advantages
+from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collector
 from rlvr.algorithms.data.tasks import TaskOrder
-from rlvr.algorithms.losses.aggregation import MissingInput
-from rlvr.algorithms.objectives import OBJECTIVES
+from rlvr.algorithms.entries import MissingInput
+from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.presets import Preset
+from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import (
     Checkpoint,
     latest_checkpoint,
@@ -37,7 +38,7 @@ from rlvr.algorithms.runs.checkpoints import (
     step_name,
 )
 from rlvr.algorithms.runs.run_folder import RunFolder
-from rlvr.algorithms.train.credit import GATHER
+from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
@@ -47,7 +48,7 @@ from rlvr.envs.core.files import make_folder, require_plain, write_whole
 
 
 class Callback(Protocol):
-    """Who is told how a run goes; the live display is one."""
+    """Receives the log of each step; the live display is one."""
 
     def phase(self, name: str, steps: int) -> None:
         """A phase of so many steps begins."""
@@ -101,7 +102,7 @@ class Trainer:
         self.agent = self._agent(greedy=False, training=True)
         self.renderer = self.agent.renderer
         self.rollout = self._rollout(self.agent, config.env.split)
-        objective = OBJECTIVES.get(config.algorithm)
+        algorithm = ALGORITHMS[config.algorithm]
         self.learner = Learner(
             self.model,
             config.preset(),
@@ -111,7 +112,7 @@ class Trainer:
             epochs=config.learner.epochs,
             minibatches=config.learner.minibatches,
             micro_batch_tokens=config.learner.micro_batch_tokens,
-            reference=objective is not None and objective.reference,
+            reference=isinstance(algorithm, Objective) and algorithm.reference,
         )
         if self.renderer.rewrites_history:
             self.callback.say(self.renderer.explanation)
@@ -125,7 +126,7 @@ class Trainer:
         if self.learner.preset.critic:
             hidden = self.model.config.get_text_config().hidden_size
             self.critic = Critic(hidden, config.critic, config.seed)
-        player = self._agent(greedy=False, answers=self.learner.preset.advantage == "brpo")
+        player = self._agent(greedy=False, answers=self.learner.preset.estimator.forces_answers)
         self.method = build_method(config, self.learner, player, env, self.critic, self._demonstrations)
         for note in self.collector.notes():
             self.callback.say(note)
@@ -133,10 +134,10 @@ class Trainer:
     def _agent(self, *, greedy: bool, answers: bool = False, training: bool = False) -> TransformersAgent:
         """The policy as it plays; with ``answers``, as it answers to thoughts that are cut at budgets (BRPO)."""
         sampling = self.config.sampling
-        interruption = None
+        budget = None
         if sampling.thinking_budget and not answers:
             low = sampling.thinking_budget - sampling.thinking_spread
-            interruption = ThinkingBudget(sampling.interruption, low, sampling.thinking_budget)
+            budget = ThinkingBudget(sampling.thinking_phrase, low, sampling.thinking_budget)
         return TransformersAgent(
             self.model,
             self.tokenizer,
@@ -146,7 +147,7 @@ class Trainer:
             greedy=greedy,
             seed=self.config.seed,
             template_options=self.config.model.template_options,
-            thinking_budget=interruption,
+            thinking_budget=budget,
             segment=(sampling.segment or None) if training and "partial_rollouts" in self.config.filters() else None,
         )
 
@@ -205,11 +206,10 @@ class Trainer:
             self._load_weights(load_checkpoint(self.folder.checkpoints / step_name(0)).model)
         self._begin_reinforcement()
         self._load_weights(checkpoint.model)
-        self.optimiser.load(checkpoint.optimiser, checkpoint.counters["optimiser"])
-        self.collector.restore(checkpoint.counters["collector"])
-        self.method.restore(checkpoint.counters["method"])
+        self.optimiser.load_state_dict(checkpoint.counters["optimiser"], checkpoint.optimiser)
+        load_state_dicts(self._parts(), checkpoint.counters)
         if self.critic is not None:
-            self.critic.restore(checkpoint.critic, checkpoint.counters["critic"])
+            self.critic.load_tensors(checkpoint.critic, checkpoint.counters["critic"])
         self.evaluations = checkpoint.counters["evaluations"]
         self.step = checkpoint.step
         self.folder.keep_until(self.step)
@@ -245,7 +245,8 @@ class Trainer:
 
     @property
     def needs_teacher(self) -> bool:
-        return self.learner.preset.advantage == "teacher"
+        """Whether a teacher's log-probabilities are the aim."""
+        return self.learner.preset.estimator.teacher
 
     def _begin_reinforcement(self) -> None:
         settings = self.config.learner
@@ -253,7 +254,7 @@ class Trainer:
         if self.needs_teacher and isinstance(self.method, PolicyGradient):
             model = self.config.model
             name = self.config.credit.teacher or self.folder.teacher
-            self.method.credit.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
+            self.method.credit.sources.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
         total = self.config.steps * settings.epochs * settings.minibatches
         self.optimiser = Optimiser(
             self.model.parameters(),
@@ -265,7 +266,8 @@ class Trainer:
 
     def _train_step(self) -> None:
         clock = Clock()
-        collected = self.collector(self.step)
+        kept = (self.step + 1) % self.config.episodes_every == 0
+        collected = self.collector(self.step, traced=kept)
         episodes, seconds = collected.played, clock.seconds()
         metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}
         metrics = {**collected.stats, **metrics}
@@ -273,7 +275,7 @@ class Trainer:
         record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
         sampled = sum(episode.tokens.sampled for episode in episodes)
         self._log(record, clock, collect_seconds=seconds, tokens_per_second=sampled / max(seconds, 1e-9))
-        if self.step % self.config.episodes_every == 0:
+        if kept:
             self.folder.write_episodes(f"train-{self.step:06d}", episodes)
 
     def _after_step(self) -> None:
@@ -306,20 +308,22 @@ class Trainer:
             self.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
         self._log(record, clock)
 
+    def _parts(self) -> dict[str, Stateful | None]:
+        """What remembers something beside the weights."""
+        return {"collector": self.collector, "method": self.method}
+
     def _save(self) -> None:
-        tensors, counters = self.optimiser.state()
         save_checkpoint(
             self.folder.checkpoints,
             Checkpoint(
                 step=self.step,
                 model={name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad},
-                optimiser=tensors,
+                optimiser=self.optimiser.tensors(),
                 counters={
-                    "optimiser": counters,
+                    "optimiser": self.optimiser.state_dict(),
                     "evaluations": self.evaluations,
-                    "collector": self.collector.state(),
-                    "method": self.method.state(),
-                    "critic": self.critic.optimiser.state()[1] if self.critic is not None else {},
+                    "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
+                    **state_dicts(self._parts()),
                 },
                 critic=self.critic.tensors() if self.critic is not None else {},
             ),
@@ -417,17 +421,17 @@ def check_inputs(preset: Preset, group_size: int) -> None:
     """Try the preset's advantages on made-up rewards.
 
     Raises:
-        ConfigError: they need something that is not gathered (`rlvr.algorithms.train.credit`), or a larger group.
+        ConfigError: they need something that is not gathered (`Advantage.gather`), or a larger group.
     """
     mask = torch.ones(group_size, 1, dtype=torch.bool)
     zeros = torch.zeros(group_size, 1)
-    batch = {"mask": mask, "max_length": 1, "old": zeros, "ref": zeros}
+    batch = {"mask": mask, "old_logprobs": zeros, "ref_logprobs": zeros}
     rewards = [float(sample % 2) for sample in range(group_size)]
     try:
         with warnings.catch_warnings(action="ignore"):
             compute_advantages(rewards, [0] * group_size, preset, batch)
     except MissingInput as error:
-        if preset.advantage not in GATHER:
+        if not preset.estimator.gather:
             raise ConfigError(f"{error}; this trainer does not collect it") from error
     except ValueError as error:
         raise ConfigError(f"{preset.name} does not go with group_size {group_size}: {error}") from error

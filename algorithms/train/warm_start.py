@@ -33,7 +33,7 @@ class Phase:
 def phases(settings: WarmStartSection) -> tuple[Phase, Phase]:
     return (
         Phase("expert", settings.steps, settings.lr, 0.0),
-        Phase("mixed", settings.mixed_steps, settings.mixed_lr, settings.shortcut_share),
+        Phase("mixed", settings.mixed_steps, settings.mixed_lr, settings.direct_answer_share),
     )
 
 

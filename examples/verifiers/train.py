@@ -33,7 +33,7 @@ from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser
 
 ENV = "rlvr/Calculator-v0"
-PRESET = PRESETS["grpo"].but(kl_coef=0.0)
+PRESET = PRESETS["grpo"].replace(kl_coef=0.0)
 RENDERER = {"name": "custom", "import_path": "rlvr.adapters.renderers.AppendingRenderer"}
 TURN_TOKENS, LONGEST = 24, 256
 KEY_VARIABLE = "RLVR_GENERATE_KEY"

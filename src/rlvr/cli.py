@@ -1,4 +1,4 @@
-"""The ``rlvr`` command: envs, card, play, eval, serve, train, audit, new, doctor, algorithms."""
+"""The ``rlvr`` command: envs, card, play, eval, serve, train, audit, new, doctor, algorithms, explain."""
 
 from __future__ import annotations
 
@@ -204,9 +204,17 @@ def doctor(options: argparse.Namespace, rest: list[str]) -> int:
 
 def algorithms(options: argparse.Namespace, rest: list[str]) -> int:
     """The table of algorithms."""
-    from rlvr.algorithms.presets import table
+    from rlvr.algorithms.registry import table
 
     print(table())
+    return 0
+
+
+def explain(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print the way of one training episode from its verdict to the gradient."""
+    from rlvr.algorithms.runs.explain import explain as describe
+
+    print(describe(options.run, options.episode))
     return 0
 
 
@@ -440,6 +448,11 @@ def _parser() -> argparse.ArgumentParser:
 
     commands.add_parser("doctor", help="say which sandbox holds on this machine").set_defaults(command=doctor)
     commands.add_parser("algorithms", help="list the algorithms").set_defaults(command=algorithms)
+
+    explaining = commands.add_parser("explain", help="from an episode's verdict to its gradient, with the numbers")
+    explaining.add_argument("run", type=Path, help="folder of a run")
+    explaining.add_argument("episode", help="train-000010:3, a number in the last training file, or a key")
+    explaining.set_defaults(command=explain)
 
     training = commands.add_parser(
         "train", help="train a policy; `rlvr train --help` explains each field", add_help=False, allow_abbrev=False

@@ -39,9 +39,9 @@ def make(kind: str, seed: int = 0, dtype: torch.dtype = torch.float64) -> dict:
         advantages = normal(1.0)
     batch = {
         "new": old + normal(spread),
-        "old": old,
-        "sampler": old + normal(1.5 if kind in ("extreme", "far_sampler") else 0.05),
-        "ref": old + normal(0.4),
+        "old_logprobs": old,
+        "behaviour_logprobs": old + normal(1.5 if kind in ("extreme", "far_sampler") else 0.05),
+        "ref_logprobs": old + normal(0.4),
     }
     garbage = torch.tensor([float("nan"), float("inf"), -float("inf"), 1e4], dtype=torch.float64)
     for key, column in batch.items():
@@ -66,11 +66,12 @@ def as_lists(batch: dict) -> dict:
     }
 
 
-def take(batch: dict, rows: torch.Tensor | list[int]) -> dict:
+def take(batch: dict, rows: torch.Tensor | list[int], leaf: bool = True) -> dict:
     """Some rows, with a leaf of their own."""
     rows = torch.as_tensor(rows)
     out = {k: v[rows] if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
-    out["new"] = out["new"].detach().clone().requires_grad_()
+    if leaf:
+        out["new"] = out["new"].detach().clone().requires_grad_()
     return out
 
 
@@ -85,4 +86,4 @@ def pack(batch: dict, lines: int = 2) -> tuple[dict, torch.Tensor]:
         out[key] = value.detach().reshape(lines, -1) if whole else value
     out["new"] = out["new"].clone().requires_grad_()
     row_id = torch.where(out["mask"], row_id, -1)  # what stands at masked places is not read
-    return out | {"row_id": row_id}, order.reshape(lines, -1)
+    return out | {"sequence_id": row_id}, order.reshape(lines, -1)

@@ -15,50 +15,50 @@ ROWS = {
     "reinforce": ("log_prob", None, {}, "row_sum", None, ()),
     "reinforce_baseline": ("log_prob", None, {}, "row_sum", None, ()),
     "rloo": ("log_prob", None, {}, "row_sum", None, ()),
-    "rloo_trl": ("ppo_product", "old", P2, "rows", None, ()),
-    "loop": ("ppo", "old", P2, "tokens", None, ()),
-    "reinforce_pp": ("ppo", "old", P2, "tokens", None, ()),
-    "reinforce_pp_baseline": ("ppo", "old", P2, "tokens", ("k2", 0.01), ()),
-    "ppo": ("ppo", "old", P2, "tokens", None, ()),
-    "grpo": ("ppo", "old", P2, "row_mean", ("k3", 0.04), ()),
-    "dr_grpo": ("ppo", "old", P2, "constant", None, ()),
-    "dapo": ("ppo", "old", {"low": 0.2, "high": 0.28}, "tokens", None, ()),
-    "dapo_prompt_mean": ("ppo", "old", {"low": 0.2, "high": 0.28}, "prompts", None, ()),
-    "lite_ppo": ("ppo", "old", P2, "tokens", None, ()),
-    "cispo": ("cap", "old", {"cap": 5.0}, "tokens", None, ()),
-    "scalerl": ("cap", "sampler", {"cap": 5.0}, "prompts", None, ()),
-    "prime": ("band", "sampler", {"min": 0.125, "max": 8.0}, "tokens", None, ()),
-    "dppo": ("tv", "sampler", P2, "tokens", ("sampler", 1e-3), ()),
-    "importance_sampling": ("ratio", "sampler", {}, "sum", None, ()),
-    "seq_is": ("cap_product", "sampler", {"cap": 5.0}, "row_sum", None, ()),
-    "topr": ("topr", "sampler", {}, "rows", None, ()),
-    "gspo": ("ppo_geometric", "old", GSPO, "rows", None, ()),
-    "gspo_token": ("gspo_token", "old", GSPO, "row_mean", None, ()),
-    "gmpo": ("gmpo", "old", {"bound": 0.4}, "rows", None, ()),
-    "sapo": ("sapo", "old", {"up": 1.0, "down": 1.05}, "row_mean", None, ()),
-    "kimi": ("kimi", "old", {"tau": 0.1}, "rows", None, ()),
-    "intellect2": ("ppo", "old", {"low": 0.2, "high": 0.2, "dual": 4.0}, "tokens", ("k3", 0.001), ()),
-    "olmorl": ("ppo", "old", {"low": 0.2, "high": 0.272}, "tokens", None, (("tis", 2.0),)),
-    "tis": ("ppo", "old", P2, "tokens", None, (("tis", 2.0),)),
-    "seq_tis": ("ppo", "old", P2, "tokens", None, (("seq_tis", 2.0),)),
-    "icepop": ("ppo", "old", P2, "tokens", None, (("icepop", 0.5, 5.0),)),
-    "seq_mis": ("ppo", "old", P2, "tokens", None, (("seq_mis", 0.5, 2.0),)),
-    "geo_mask_tis": ("ppo", "old", P2, "tokens", None, (("geo", 0.95, 1.05), ("tis", 2.0))),
-    "grpo_offpolicy_mask": ("ppo", "old", P2, "row_mean", None, (("off_policy", 0.2),)),
-    "grpo_unbiased_kl": ("ppo", "old", P2, "row_mean", ("r k3", 0.04), ()),
-    "maxrl": ("ratio", "sampler", {}, "tokens", None, ()),
-    "gem_rebn": ("ppo", "old", P2, "constant", None, ()),
-    "gem_ppo": ("ppo", "old", P2, "constant", None, ()),
-    "spiral": ("ppo", "old", P2, "constant", None, ()),
-    "vineppo": ("ppo", "old", P2, "tokens", ("k3", 1e-4), ()),
-    "brpo": ("ppo", "old", P2, "constant", None, ()),
-    "seed_grpo": ("ppo", "old", P2, "row_mean", None, ()),
-    "gfpo": ("ppo", "old", P2, "row_mean", None, ()),
-    "passk": ("ppo", "old", P2, "row_mean", None, ()),
-    "passk_max": ("ppo", "old", P2, "row_mean", None, ()),
-    "grpo_process": ("ppo", "old", P2, "row_mean", None, ()),
+    "rloo_trl": ("ppo_product", "old_logprobs", P2, "rows", None, ()),
+    "loop": ("ppo", "old_logprobs", P2, "tokens", None, ()),
+    "reinforce_pp": ("ppo", "old_logprobs", P2, "tokens", None, ()),
+    "reinforce_pp_baseline": ("ppo", "old_logprobs", P2, "tokens", ("k2", 0.01), ()),
+    "ppo": ("ppo", "old_logprobs", P2, "tokens", None, ()),
+    "grpo": ("ppo", "old_logprobs", P2, "row_mean", ("k3", 0.04), ()),
+    "dr_grpo": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "dapo": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.28}, "tokens", None, ()),
+    "dapo_prompt_mean": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.28}, "prompts", None, ()),
+    "lite_ppo": ("ppo", "old_logprobs", P2, "tokens", None, ()),
+    "cispo": ("cap", "old_logprobs", {"cap": 5.0}, "tokens", None, ()),
+    "scalerl": ("cap", "behaviour_logprobs", {"cap": 5.0}, "prompts", None, ()),
+    "prime": ("band", "behaviour_logprobs", {"min": 0.125, "max": 8.0}, "tokens", None, ()),
+    "dppo": ("tv", "behaviour_logprobs", P2, "tokens", ("behaviour_logprobs", 1e-3), ()),
+    "importance_sampling": ("ratio", "behaviour_logprobs", {}, "sum", None, ()),
+    "seq_is": ("cap_product", "behaviour_logprobs", {"cap": 5.0}, "row_sum", None, ()),
+    "topr": ("topr", "behaviour_logprobs", {}, "rows", None, ()),
+    "gspo": ("ppo_geometric", "old_logprobs", GSPO, "rows", None, ()),
+    "gspo_token": ("gspo_token", "old_logprobs", GSPO, "row_mean", None, ()),
+    "gmpo": ("gmpo", "old_logprobs", {"bound": 0.4}, "rows", None, ()),
+    "sapo": ("sapo", "old_logprobs", {"up": 1.0, "down": 1.05}, "row_mean", None, ()),
+    "kimi": ("kimi", "old_logprobs", {"tau": 0.1}, "rows", None, ()),
+    "intellect2": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.2, "dual": 4.0}, "tokens", ("k3", 0.001), ()),
+    "olmorl": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.272}, "tokens", None, (("tis", 2.0),)),
+    "tis": ("ppo", "old_logprobs", P2, "tokens", None, (("tis", 2.0),)),
+    "seq_tis": ("ppo", "old_logprobs", P2, "tokens", None, (("seq_tis", 2.0),)),
+    "icepop": ("ppo", "old_logprobs", P2, "tokens", None, (("icepop", 0.5, 5.0),)),
+    "seq_mis": ("ppo", "old_logprobs", P2, "tokens", None, (("seq_mis", 0.5, 2.0),)),
+    "geo_mask_tis": ("ppo", "old_logprobs", P2, "tokens", None, (("geo", 0.95, 1.05), ("tis", 2.0))),
+    "grpo_offpolicy_mask": ("ppo", "old_logprobs", P2, "row_mean", None, (("off_policy", 0.2),)),
+    "grpo_unbiased_kl": ("ppo", "old_logprobs", P2, "row_mean", ("r k3", 0.04), ()),
+    "maxrl": ("ratio", "behaviour_logprobs", {}, "tokens", None, ()),
+    "gem_rebn": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "gem_ppo": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "spiral": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "vineppo": ("ppo", "old_logprobs", P2, "tokens", ("k3", 1e-4), ()),
+    "brpo": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "seed_grpo": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
+    "gfpo": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
+    "passk": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
+    "passk_max": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
+    "grpo_process": ("ppo", "old_logprobs", P2, "row_mean", None, ()),
     "opo": ("log_prob", None, {}, "row_sum", None, ()),
-    "on_policy_distillation": ("ratio", "sampler", {}, "tokens", None, ()),
+    "on_policy_distillation": ("ratio", "behaviour_logprobs", {}, "tokens", None, ()),
 }
 LIVE_ROWS_ONLY = {"gfpo"}  # a row without trained tokens leaves B
 ROW_RULES = {"ppo_product", "ppo_geometric", "gmpo", "kimi", "topr"}
@@ -138,7 +138,7 @@ def regulariser(kl, new, old, sampler, ref):
     if kl is None:
         return 0.0, 0.0
     kind, coef = kl
-    if kind == "sampler":
+    if kind == "behaviour_logprobs":
         return coef * (new - sampler) ** 2, 2 * coef * (new - sampler)
     d = new - ref
     k3, slope = math.exp(-d) - 1 + d, 1 - math.exp(-d)
@@ -152,7 +152,7 @@ def regulariser(kl, new, old, sampler, ref):
 
 def correction(corrections, t, tokens, i, b, a):
     """Product of the weights of token t of row i."""
-    rho = [math.exp(b["old"][i][s] - b["sampler"][i][s]) for s in tokens]
+    rho = [math.exp(b["old_logprobs"][i][s] - b["behaviour_logprobs"][i][s]) for s in tokens]
     w = 1.0
     for kind, *bounds in corrections:
         product = math.prod(rho)
@@ -168,7 +168,7 @@ def correction(corrections, t, tokens, i, b, a):
         elif kind == "geo":
             w *= 1.0 if bounds[0] <= product ** (1 / len(rho)) <= bounds[1] else 0.0
         elif kind == "off_policy":
-            drift = sum(b["sampler"][i][s] - b["new"][i][s] for s in tokens) / len(tokens)
+            drift = sum(b["behaviour_logprobs"][i][s] - b["new"][i][s] for s in tokens) / len(tokens)
             w *= 0.0 if a < 0 and drift > bounds[0] else 1.0
     return w
 
@@ -219,7 +219,9 @@ def loss_and_gradient(name, b):
         for t in tokens:
             w = correction(corrections, t, tokens, i, b, a[t]) if corrections else 1.0
             value, slope = token_rule(rule, p, new[t], against[t], a[t], row)
-            extra, extra_slope = regulariser(kl, new[t], b["old"][i][t], b["sampler"][i][t], b["ref"][i][t])
+            extra, extra_slope = regulariser(
+                kl, new[t], b["old_logprobs"][i][t], b["behaviour_logprobs"][i][t], b["ref_logprobs"][i][t]
+            )
             loss += (w * value + extra) / d
             gradient[i][t] += (w * slope + extra_slope) / d
     return loss, gradient

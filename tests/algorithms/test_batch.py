@@ -1,4 +1,4 @@
-"""Rows, micro-batches and minibatches: every row once, every token in its place, no group in two parts."""
+"""Micro-batches and minibatches: every sequence once, every token where it was, no group in two parts."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.algorithms.data.batch import Rows, micro_batches, pad, stack
+from rlvr.algorithms.data.batch import TrainingBatch, pad
 
-CPU = torch.device("cpu")
 sequences = st.lists(
     st.integers(1, 12).flatmap(
         lambda length: st.builds(
@@ -25,54 +24,57 @@ sequences = st.lists(
 
 
 @given(sequences, st.integers(1, 60))
-def test_micro_batches_hold_every_row_once_within_the_budget(rows: list[TokenSequence], budget: int):
+def test_micro_batches_hold_every_sequence_once_within_the_budget(chosen: list[TokenSequence], budget: int):
     seen = []
-    for micro in micro_batches(rows, budget, 0, CPU):
-        seen += micro.places
+    for indices, micro in pad(chosen).micro_batches(budget):
+        seen += indices
         assert micro.ids.shape == micro.mask.shape
-        assert micro.ids.numel() <= budget or len(micro.places) == 1
-        assert micro.ids.shape[1] == max(len(rows[i]) for i in micro.places), "padded further than the longest"
-        for line, i in enumerate(micro.places):
-            length = len(rows[i])
-            assert micro.ids[line].tolist() == rows[i].ids + [0] * (micro.ids.shape[1] - length)
-            assert micro.mask[line].tolist() == [bool(m) for m in rows[i].mask] + [False] * (
-                micro.ids.shape[1] - length
-            )
-    assert sorted(seen) == list(range(len(rows)))
+        assert micro.ids.numel() <= budget or len(indices) == 1
+        assert micro.ids.shape[1] == max(len(chosen[i]) for i in indices), "padded further than the longest"
+        for line, i in enumerate(indices):
+            length = len(chosen[i])
+            rest = micro.ids.shape[1] - length
+            assert micro.ids[line].tolist() == chosen[i].ids + [0] * rest
+            assert micro.mask[line].tolist() == [bool(m) for m in chosen[i].mask] + [False] * rest
+    assert sorted(seen) == list(range(len(chosen)))
+
+
+def batch_of(chosen: list[TokenSequence], group: list[int]) -> TrainingBatch:
+    return TrainingBatch.of(chosen, group, max_length=9)
+
+
+def test_advantages_are_none_until_they_are_computed():
+    assert batch_of([TokenSequence([1], [1], [0.0])], [0]).inputs.advantages is None
 
 
 @given(st.lists(st.integers(0, 6), min_size=1, max_size=20), st.integers(1, 8))
-def test_minibatches_split_no_group_and_lose_no_row(group: list[int], count: int):
-    rows = Rows(
-        [TokenSequence([i], [1], [0.0]) for i in range(len(group))],
-        torch.arange(len(group)).float(),
-        torch.tensor(group),
-        old=[torch.tensor([float(i)]) for i in range(len(group))],
-        ref=[torch.tensor([10.0 + i]) for i in range(len(group))],
-    )
-    parts = rows.minibatches(count)
+def test_minibatches_split_no_group_and_lose_no_sequence(group: list[int], count: int):
+    each = torch.arange(len(group)).float()
+    whole = batch_of([TokenSequence([i], [1], [0.0]) for i in range(len(group))], group)
+    whole = whole.having(advantages=each, old_logprobs=each[:, None], ref_logprobs=10 + each[:, None])
+    parts = whole.minibatches(count)
     assert len(parts) == min(count, len(set(group))), "as many as there can be"
     where: dict[int, int] = {}
     seen = []
     for number, part in enumerate(parts):
+        x = part.inputs
         for line in range(len(part)):
-            place = part.sequences[line].ids[0]
-            seen.append(place)
-            assert where.setdefault(int(part.group[line]), number) == number
-            assert int(part.group[line]) == group[place]
-            assert float(part.advantages[line]) == place
-            assert (float(part.old[line]), float(part.ref[line])) == (place, 10.0 + place)
+            index = int(part.padded.ids[line, 0])
+            seen.append(index)
+            assert where.setdefault(int(x.group[line]), number) == number
+            assert int(x.group[line]) == group[index]
+            assert float(x.advantages[line]) == index
+            assert (float(x.old_logprobs[line]), float(x.ref_logprobs[line])) == (index, 10.0 + index)
     assert sorted(seen) == list(range(len(group)))
-    sizes = [len(set(part.group.tolist())) for part in parts]
+    sizes = [len(set(part.inputs.group.tolist())) for part in parts]
     assert max(sizes) - min(sizes) <= 1, "parts of nearly equal size"
 
 
 @given(sequences)
-def test_padding_names_places_and_stacking_undoes_nothing(rows: list[TokenSequence]):
-    chosen = list(range(len(rows)))[::2]
-    padded = pad(rows, chosen, 0, CPU)
-    columns = stack([torch.tensor(rows[i].logprobs) for i in chosen], padded.ids.shape[1], CPU)
-    assert columns.shape == padded.ids.shape
-    for line, i in enumerate(chosen):
-        assert columns[line, : len(rows[i])].tolist() == rows[i].logprobs
-        assert not columns[line, len(rows[i]) :].any()
+def test_picking_trims_every_entry_alike(chosen: list[TokenSequence]):
+    indices = list(range(len(chosen)))[::2]
+    part = batch_of(chosen, [0] * len(chosen)).pick(indices)
+    assert part.inputs.behaviour_logprobs.shape == part.padded.ids.shape == part.inputs.mask.shape
+    for line, i in enumerate(indices):
+        assert part.inputs.behaviour_logprobs[line, : len(chosen[i])].tolist() == chosen[i].logprobs
+        assert not part.inputs.behaviour_logprobs[line, len(chosen[i]) :].any()

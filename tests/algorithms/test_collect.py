@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.data.collect import Collector, longest_reply
+from rlvr.algorithms.data.collect import Collector, longest_completion
 from rlvr.algorithms.data.tasks import TaskOrder, TaskPool
 from rlvr.envs import Verdict
 from rlvr.envs.curriculum.controllers import RateSampler
@@ -72,7 +72,7 @@ def test_without_filters_every_task_is_played_once_and_kept():
     first, second = collect(0), collect(1)
     assert [r.index for r in rollout.asked] == [i for i in range(6) for _ in range(4)]
     assert [e.group for e in second.episodes] == [g for g in range(3) for _ in range(4)]
-    assert first.stats == {"groups_kept": 3, "rows_masked": 0}
+    assert first.stats == {"groups_kept": 3, "sequences_masked": 0}
     assert {r.salt for r in rollout.asked} == {"step 0", "step 1"}
 
 
@@ -121,7 +121,7 @@ def test_overlong_rows_are_masked_and_still_counted():
     collect, _ = collector(lambda index, sample: (sample > 1, LIMIT, sample == 0), ["overlong_filter"])
     got = collect(0)
     assert got.masked == [True, False, False, False] * 3
-    assert got.stats["rows_masked"] == 3
+    assert got.stats["sequences_masked"] == 3
     assert got.rewards == [0.0, 0.0, 1.0, 1.0] * 3
 
 
@@ -187,7 +187,7 @@ def test_a_run_that_goes_on_draws_what_it_would_have_drawn(steps: int, filters: 
     for step in range(steps):
         whole(step)
     resumed, _ = collector(rule, filters, size=11)
-    resumed.restore(json.loads(json.dumps(whole.state())))
+    resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
     for step in range(steps, steps + 2):
         assert [e.key for e in resumed(step).played] == [e.key for e in whole(step).played]
 
@@ -226,21 +226,21 @@ def test_groups_wait_for_their_members_over_steps_and_checkpoints():
         assert all(episode.done for episode in got.played)
         assert [e.group for e in got.episodes] == sorted(e.group for e in got.episodes)
         fresh = made()
-        fresh.restore(json.loads(json.dumps(resumed.state())))
+        fresh.load_state_dict(json.loads(json.dumps(resumed.state_dict())))
         assert [e.to_dict() for e in fresh(step).played] == [e.to_dict() for e in got.played]
         resumed = fresh
     assert seen == [(0, 3), (0, 6), (12, 6), (12, 6), (12, 6)]
 
 
-def test_the_longest_reply_counts_sampled_tokens_only():
+def test_the_longest_completion_counts_sampled_tokens_only():
     episode = Episode("env", "key", 0)
     episode.tokens = TokenSequence(list(range(9)), [0, 1, 1, 0, 1, 0, 1, 1, 0], [0.0] * 9)
     episode.turns = [Turn("", "user", "", "stop", end=3), Turn("", "tool", "", "stop", end=9)]
-    assert longest_reply(episode) == 3
+    assert longest_completion(episode) == 3
 
 
 def test_filters_without_effect_are_named():
-    collect, _ = collector(some, ["interruptions", "no_positive_resampling", "partial_rollouts"])
+    collect, _ = collector(some, ["thinking_budget", "no_positive_resampling", "partial_rollouts"])
     assert all(word in collect.notes()[0] for word in ("thinking_budget", "never return", "segment"))
     assert collector(some)[0].notes() == []
 

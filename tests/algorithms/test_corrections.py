@@ -7,9 +7,18 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.losses.aggregation import Rows
-from rlvr.algorithms.losses.corrections import Gap, correction_weights, effective_sample_size, staleness_keep
-from rlvr.algorithms.presets import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
+from rlvr.algorithms.losses.corrections import (
+    CorrectionInputs,
+    correction_weights,
+    effective_sample_size,
+    geo_mask,
+    icepop,
+    off_policy_mask,
+    seq_mis,
+    seq_tis,
+    tis,
+)
+from rlvr.algorithms.losses.inputs import SequenceIndex
 
 RHO = torch.tensor([[4.0, 0.25, 1.5, 99.0], [0.2, 1.0, 1.0, 99.0]])  # products 1.5 and 0.2
 MASK = torch.tensor([[True, True, True, False]] * 2)
@@ -18,8 +27,8 @@ MASK = torch.tensor([[True, True, True, False]] * 2)
 def weights(*corrections, new: torch.Tensor | None = None, advantages: float = 1.0) -> list[list[float]]:
     old = torch.where(MASK, RHO.log(), 0)
     zeros = torch.zeros(2, 4)
-    gap = Gap(old, zeros, old if new is None else new, torch.full((2, 4), advantages) * MASK)
-    return correction_weights(corrections, gap, Rows(MASK))[:, :3].tolist()
+    gap = CorrectionInputs(old, zeros, old if new is None else new, torch.full((2, 4), advantages) * MASK)
+    return correction_weights(corrections, gap, SequenceIndex(MASK))[:, :3].tolist()
 
 
 def near(rows: list[list[float]]) -> list:
@@ -60,18 +69,10 @@ def test_effective_sample_size():
     assert effective_sample_size(w, torch.zeros_like(mask)).item() == 1.0
 
 
-def test_staleness():
-    assert staleness_keep(torch.tensor([10, 6, 5]), current=10, max_staleness=4).tolist() == [True, True, False]
-    rows_of_segments = torch.tensor([[9, 9, 10], [5, 9, 10]])
-    assert staleness_keep(rows_of_segments, current=10, max_staleness=4).tolist() == [True, False]
-    with pytest.raises(ValueError, match="version 11, but the trainer is at 10"):
-        staleness_keep(torch.tensor([11]), current=10, max_staleness=4)
-
-
 def test_huge_mismatch_is_no_nan():
     old = torch.full((1, 4), 300.0)
-    gap = Gap(old, torch.zeros(1, 4), old, torch.ones(1, 4))
-    rows = Rows(torch.ones(1, 4, dtype=torch.bool))
+    gap = CorrectionInputs(old, torch.zeros(1, 4), old, torch.ones(1, 4))
+    rows = SequenceIndex(torch.ones(1, 4, dtype=torch.bool))
     for correction, expected in ((tis(), 2.0), (seq_tis(), 2.0), (icepop(), 0.0), (seq_mis(), 0.0), (geo_mask(), 0.0)):
         given = correction_weights((correction,), gap, rows)
         assert given.tolist() == [[expected] * 4]

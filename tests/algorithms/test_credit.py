@@ -8,17 +8,13 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.advantages import compute_advantages
+from rlvr.algorithms.advantages.base import Played
+from rlvr.algorithms.advantages.gather import earned_per_token, shaped_turn_rewards, token_turns, turns
+from rlvr.algorithms.advantages.monte_carlo import budget_answers, reply_steps, sampled_position, vine_steps
+from rlvr.algorithms.advantages.semantic import answer_clusters
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.credit import (
-    GATHER,
-    answer_clusters,
-    reply_steps,
-    sampled_position,
-    shaped_turn_rewards,
-    token_turns,
-)
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
@@ -94,39 +90,45 @@ def collected(trainer: Trainer) -> Collected:
     return Collected(played, played, [episode.reward for episode in played], [False] * len(played))
 
 
-@pytest.mark.parametrize("name", [n for n, p in PRESETS.items() if p.advantage in GATHER and p.advantage != "teacher"])
+GATHERED = [name for name, p in PRESETS.items() if p.estimator.gather and not p.estimator.teacher]
+
+
+def gathered(trainer: Trainer, got: Collected, gather) -> dict:
+    return gather(Played(got.episodes, got.rewards), trainer.method.credit.sources)
+
+
+@pytest.mark.parametrize("name", GATHERED)
 def test_what_a_preset_needs_is_gathered(trainer, name: str):
-    one = trainer(name, overrides={"k": 2} if name == "vineppo" else {}, credit={"budgets": [2, 5, 9]})
+    one = trainer(name, overrides={"continuations": 2} if name == "vineppo" else {}, credit={"budgets": [2, 5, 9]})
     got = collected(one)
-    rows, _ = one.method.credit.rows(got)
-    assert len(rows) == len(got.episodes)
-    assert rows.advantages.isfinite().all()
-    if rows.advantages.dim() == 2:
-        mask = torch.zeros_like(rows.advantages, dtype=torch.bool)
-        for place, sequence in enumerate(rows.sequences):
-            mask[place, : len(sequence)] = torch.tensor(sequence.mask, dtype=torch.bool)
-        assert (rows.advantages[~mask] == 0).all()
+    batch, _ = one.method.credit.batch(got)
+    assert len(batch) == len(got.episodes)
+    advantages = batch.inputs.advantages
+    assert advantages.isfinite().all()
+    assert (advantages.dim() == 2) <= (one.learner.preset.estimator.per_token or one.learner.preset.whiten)
+    if advantages.dim() == 2:
+        assert (advantages[~batch.inputs.mask] == 0).all()
 
 
 def test_vine_values_are_those_of_forks(trainer):
     """With one continuation a state, each step's value is what that very continuation earned."""
-    one = trainer("vineppo", overrides={"k": 1})
+    one = trainer("vineppo", overrides={"continuations": 1})
     got = collected(one)
-    batch = one.method.credit._vine(got)
+    batch = gathered(one, got, vine_steps)
     first = {episode.group: [] for episode in got.episodes}
     for episode, values in zip(got.episodes, batch["step_values"].tolist(), strict=True):
         first[episode.group].append(values[0])
     assert all(len(set(values)) == 1 for values in first.values())  # one first state a task
     assert 0 < batch["continuations"] <= sum(max(row) + 1 for row in batch["step"].tolist())
-    again = one.method.credit._vine(got)
+    again = gathered(one, got, vine_steps)
     assert torch.equal(batch["step_values"], again["step_values"])
 
 
 def test_a_thought_shorter_than_a_budget_scores_its_own_reward(trainer):
     one = trainer("brpo", credit={"budgets": [3, 500]})
     got = collected(one)
-    got.rewards = [place + 2.0 for place in range(len(got.rewards))]
-    batch = one.method.credit._budgets(got)
+    got.rewards = [index + 2.0 for index in range(len(got.rewards))]
+    batch = gathered(one, got, budget_answers)
     assert batch["budget_scores"][:, 1].tolist() == got.rewards
     assert batch["budget_slice"].max() == 1
     spent = [sum(e.tokens.mask[: t + 1]) for e in got.episodes[:1] for t in range(len(e.tokens))]
@@ -135,7 +137,7 @@ def test_a_thought_shorter_than_a_budget_scores_its_own_reward(trainer):
 
 def test_token_rewards_add_up_and_stand_where_turns_end(trainer):
     got = Collected([], [TWO_TURNS], [2.0], [False])
-    batch = trainer("reinforce").method.credit._token_rewards(got)
+    batch = gathered(trainer("reinforce"), got, earned_per_token)
     assert batch["token_rewards"].tolist() == [[0, 0, 0, 0.25, 0, 0, 1.75]]
 
 
@@ -144,18 +146,18 @@ def test_masked_rows_count_without_tokens(trainer):
     got = collected(one)
     got.rewards = [float(i % 2) for i in range(len(got.rewards))]
     got.masked = [i == 0 for i in range(len(got.masked))]
-    rows, _ = one.method.credit.rows(got)
-    assert rows.sequences[0].sampled == 0
+    batch, _ = one.method.credit.batch(got)
+    assert not batch.inputs.mask[0].any()
     assert got.episodes[0].tokens.sampled > 0  # the episode itself is as it was
-    assert rows.advantages[0] < 0
-    assert one.learner.count(rows).n_rows == len(rows)
+    assert batch.inputs.advantages[0] < 0
+    assert one.learner.count(batch).n_sequences == len(batch)
 
 
 def test_gfpo_leaves_rows_out(trainer):
-    one = trainer("gfpo", overrides={"k": 2})
+    one = trainer("gfpo", overrides={"group_keep": 2})
     got = one.collector(0)
-    rows, _ = one.method.credit.rows(got)
-    assert len(rows) == 2 * one.config.prompts
+    batch, _ = one.method.credit.batch(got)
+    assert len(batch) == 2 * one.config.prompts
     for group in range(one.config.prompts):
         played = sorted(e.tokens.sampled for e in got.played if e.group == group)
         assert sorted(e.tokens.sampled for e in got.episodes if e.group == group) == played[:2]
@@ -165,20 +167,20 @@ def test_roles_remember(trainer):
     one = trainer("spiral")
     got = collected(one)
     got.rewards = [1.0] * len(got.rewards)
-    first, _ = one.method.credit.rows(got)
-    state = one.method.state()
+    first, _ = one.method.credit.batch(got)
+    state = one.method.state_dict()
     other = trainer("spiral", out=str(one.folder.path) + "-other")
-    other.method.restore(state)
-    ours, theirs = one.method.credit.rows(got)[0], other.method.credit.rows(got)[0]
+    other.method.load_state_dict(state)
+    ours, theirs = one.method.credit.batch(got)[0].inputs, other.method.credit.batch(got)[0].inputs
     assert torch.equal(ours.advantages, theirs.advantages)
-    assert ours.advantages.mean() < first.advantages.mean()
+    assert ours.advantages.mean() < first.inputs.advantages.mean()
 
 
 def test_an_episode_is_credited_as_the_definition_says(trainer):
     """Turn returns by hand: ReBN of two turns with gamma 0.9."""
     one = trainer("gem_rebn")
     got = Collected([], [TWO_TURNS, made([4, 7], [0, 0, 1, 1, 0, 1, 1], [0.0, 0.0])], [1.25, 0.0], [False, False])
-    batch = one.method.credit._turns(got)
+    batch = gathered(one, got, turns)
     mask = torch.tensor([TWO_TURNS.tokens.mask] * 2, dtype=torch.bool)
     advantages = compute_advantages([1.25, 0.0], [0, 0], PRESETS["gem_rebn"], {**batch, "mask": mask})
     returns = torch.tensor([0.25 + 0.9 * 1.0, 1.0, 0.0, 0.0])

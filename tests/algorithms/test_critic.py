@@ -56,7 +56,7 @@ def batch_of(critic: Critic, learner: Learner) -> dict:
 
 def test_the_first_advantages_are_the_returns_and_values_learn_them():
     critic, learner = made(lr=1e-2, epochs=1)
-    preset = PRESETS["ppo"].but(whiten=False, value_clip=None)
+    preset = PRESETS["ppo"].replace(whiten=False, value_clip=None)
     rewards = torch.tensor([1.0, -1.0])
     batch = batch_of(critic, learner)
     advantages = compute_advantages(rewards, [0, 1], preset, batch)
@@ -83,7 +83,9 @@ def test_a_critic_comes_back_as_it_was():
     rewards, preset = torch.tensor([1.0, -1.0]), PRESETS["ppo"]
     critic.learn(rewards, preset, batch_of(critic, learner))
     other, _ = made()
-    other.restore({name: tensor.clone() for name, tensor in critic.tensors().items()}, critic.optimiser.state()[1])
+    other.load_tensors(
+        {name: tensor.clone() for name, tensor in critic.tensors().items()}, critic.optimiser.state_dict()
+    )
     for one in (critic, other):
         one.learn(rewards, preset, batch_of(one, learner))
     ours, theirs = critic.tensors(), other.tensors()

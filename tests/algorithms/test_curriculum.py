@@ -142,9 +142,9 @@ def test_a_pool_that_goes_on_draws_what_it_would_have_drawn(kind, before):
     size, changes = kind
     whole, resumed = pool(size, **changes), pool(size, **changes)
     drawn(whole, before, random.Random(0))
-    resumed.restore(json.loads(json.dumps(whole.state())))
+    resumed.load_state_dict(json.loads(json.dumps(whole.state_dict())))
     assert drawn(resumed, 15, random.Random(1)) == drawn(whole, 15, random.Random(1))
-    assert resumed.state() == whole.state()
+    assert resumed.state_dict() == whole.state_dict()
 
 
 # bad input

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -14,14 +15,31 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.tiny import load_policy
 from rlvr.agents.transformers import TransformersAgent
-from rlvr.algorithms.data.batch import Rows
+from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS, Preset
 from rlvr.algorithms.train.learner import Learner, merge_steps
 from rlvr.algorithms.train.optimiser import Optimiser
 
 from .runs import CALCULATOR
 
-PLAIN = PRESETS["grpo"].but(kl_coef=0.0)
+PLAIN = PRESETS["grpo"].replace(kl_coef=0.0)
+
+
+@dataclass
+class Rows:
+    """What a batch is made of, to be changed by a test."""
+
+    sequences: list[TokenSequence]
+    advantages: torch.Tensor
+    group: torch.Tensor
+    old: torch.Tensor | None = None
+
+    def __len__(self) -> int:
+        return len(self.sequences)
+
+    def batch(self) -> TrainingBatch:
+        made = TrainingBatch.of(self.sequences, self.group.tolist(), 96)
+        return made.having(advantages=self.advantages, old_logprobs=self.old)
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +96,8 @@ def gradient(learner: Learner, rows: Rows) -> torch.Tensor:
         return inner()
 
     optimiser.step = step
-    learner.update(rows, optimiser)
+    batch = rows.batch()
+    learner.update(batch.having(max_length=learner.max_length), optimiser)
     assert len(taken) == 1
     return taken[0]
 
@@ -92,8 +111,10 @@ def distance(one: torch.Tensor, other: torch.Tensor) -> float:
 
 def test_the_learner_computes_what_the_sampler_recorded(learner, rows: Rows):
     columns = learner().logprobs(rows.sequences)
-    for column, sequence in zip(columns, rows.sequences, strict=True):
+    for padded, sequence in zip(columns, rows.sequences, strict=True):
+        column = padded[: len(sequence)]
         mask = torch.tensor(sequence.mask, dtype=torch.bool)
+        assert not padded[len(sequence) :].any()
         assert column.shape == mask.shape
         torch.testing.assert_close(column[mask], torch.tensor(sequence.logprobs)[mask], rtol=0, atol=1e-4)
         assert not column[~mask].any()
@@ -123,7 +144,7 @@ def test_the_gradient_is_that_of_the_formula_on_sampled_tokens_alone(learner, ro
             if sampled:
                 loss = loss - weight * advantage * logprobs[place - 1, token]
     wanted = torch.cat([g.flatten() for g in torch.autograd.grad(loss, list(model.parameters()))])
-    agent = learner(PRESETS[name].but(kl_coef=0.0), micro_batch_tokens=300)
+    agent = learner(PRESETS[name].replace(kl_coef=0.0), micro_batch_tokens=300)
     assert distance(gradient(agent, rows), wanted) < 1e-4
 
 
@@ -144,22 +165,45 @@ def test_micro_batches_do_not_change_the_gradient(learner, rows: Rows, name: str
 
 
 @pytest.mark.parametrize("name", [name for name, preset in PRESETS.items() if not preset.critic])
-def test_rows_without_advantage_are_left_out_only_where_they_teach_nothing(learner, rows: Rows, name: str, monkeypatch):
+def test_rows_without_advantage_are_left_out_only_where_they_have_no_gradient(
+    learner, rows: Rows, name: str, monkeypatch
+):
     agent = learner(PRESETS[name])
     agent.freeze_reference()
     lean = gradient(agent, rows)
-    monkeypatch.setattr(Learner, "_live", lambda self, rows: list(range(len(rows))))
+    monkeypatch.setattr(Learner, "_live", lambda self, batch: list(range(len(batch))))
     assert distance(lean, gradient(agent, rows)) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("name", "tau", "live"), [("prime", 0.0, 20), ("prime", 0.1, 24), ("kimi", 0.0, 20), ("kimi", 0.1, 24)]
+)
+def test_the_rule_that_acts_without_advantage_keeps_its_sequences(
+    learner, rows: Rows, name: str, tau: float, live: int
+):
+    """With tau the log-ratio itself has a gradient: sequences of advantage zero must not be dropped."""
+    agent = learner(PRESETS[name].replace(tau=tau))
+    with torch.no_grad():
+        for parameter in agent.model.parameters():
+            parameter.mul_(1.05)  # the policy has left the behaviour policy
+    old = agent.logprobs(rows.sequences)
+    rows.old = old + 0.1 * torch.randn(old.shape, generator=torch.Generator().manual_seed(0))
+    stats = agent.update(rows.batch(), sgd(agent))
+    assert stats["live_sequences"] == live
+    rows.advantages = torch.zeros(len(rows))
+    assert (agent.update(rows.batch(), sgd(agent))["grad_norm"] > 0) == (tau > 0)
 
 
 def test_rows_are_left_out_of_the_work(learner, rows: Rows):
     seen = []
     agent = learner()
-    scores = agent._scores
-    agent._scores = lambda micro: seen.extend(micro.places) or scores(micro)
-    stats = agent.update(rows, sgd(agent))
+    inputs = agent._loss_inputs
+    agent._loss_inputs = lambda micro: seen.extend(micro.padded.ids[:, 0].tolist()) or inputs(micro)
+    for index, sequence in enumerate(rows.sequences):
+        sequence.ids[0] = index  # the first token of a prompt: it is read, and never trained on
+    stats = agent.update(rows.batch(), sgd(agent))
     assert sorted(seen) == [i for i in range(24) if int(rows.group[i]) != 2]
-    assert stats["live_rows"] == 20
+    assert stats["live_sequences"] == 20
 
 
 def test_advantages_may_differ_from_token_to_token(learner, rows: Rows):
@@ -175,18 +219,29 @@ def test_advantages_may_differ_from_token_to_token(learner, rows: Rows):
 
 def test_one_step_needs_no_second_pass_for_old(learner, rows: Rows):
     agent = learner(PRESETS["dapo"])
+    passes = []
+    agent.logprobs = lambda *given: passes.append(given) or Learner.logprobs(agent, *given)
     implied = gradient(agent, rows)
-    assert rows.old is None
+    assert not passes
     rows.old = agent.logprobs(rows.sequences)
     assert distance(gradient(agent, rows), implied) < 1e-4
 
 
 def test_several_steps_keep_the_old_policy(learner, rows: Rows):
     agent = learner(PRESETS["dapo"], epochs=3, minibatches=2)
+    for index, sequence in enumerate(rows.sequences):
+        sequence.ids[0] = index
     before = agent.logprobs(rows.sequences)
     start = weights(agent)
-    stats = agent.update(rows, sgd(agent, lr=1e-2))
-    assert all(torch.equal(old, column) for old, column in zip(rows.old, before, strict=True))
+    used = []
+    step = agent._step
+    agent._step = lambda part, optimiser: used.append(part) or step(part, optimiser)
+    stats = agent.update(rows.batch(), sgd(agent, lr=1e-2))
+    assert len(used) == 6
+    for part in used:
+        for line, index in enumerate(part.padded.ids[:, 0].tolist()):
+            width = part.padded.lengths[line]
+            assert torch.equal(part.inputs.old_logprobs[line, :width], before[index, :width])
     assert not torch.equal(weights(agent), start)
     assert stats["ratio_min"] < 1 < stats["ratio_max"], "the policy has left the old one"
     assert stats["clip_frac_high"] > 0
@@ -195,16 +250,16 @@ def test_several_steps_keep_the_old_policy(learner, rows: Rows):
 def test_each_pass_takes_its_optimiser_steps(learner, rows: Rows):
     agent = learner(epochs=2, minibatches=3)
     optimiser = sgd(agent)
-    agent.update(rows, optimiser)
-    assert optimiser.steps == 2 * 3  # also of the part with the group that teaches nothing: another group is there
+    agent.update(rows.batch(), optimiser)
+    assert optimiser.steps == 2 * 3  # also of the part with the group without variance: another group is there
 
 
 def test_no_group_is_in_two_minibatches(learner, rows: Rows):
     agent = learner(minibatches=4)
     groups = []
     step = agent._step
-    agent._step = lambda part, optimiser: groups.append(set(part.group.tolist())) or step(part, optimiser)
-    agent.update(rows, sgd(agent))
+    agent._step = lambda part, optimiser: groups.append(set(part.inputs.group.tolist())) or step(part, optimiser)
+    agent.update(rows.batch(), sgd(agent))
     assert len(groups) == 4
     assert set.union(*groups) == set(range(6))
     assert sum(map(len, groups)) == 6
@@ -215,9 +270,9 @@ def test_a_part_without_anything_to_learn_can_come_first_or_last(learner, rows: 
         rows.advantages = torch.where(rows.group == empty, 0.0, 1.0)
         agent = learner(minibatches=6)
         optimiser = sgd(agent, lr=1e-3)
-        stats = agent.update(rows, optimiser)
+        stats = agent.update(rows.batch(), optimiser)
         assert optimiser.steps == 5
-        assert stats["live_rows"] == pytest.approx(20 / 6)
+        assert stats["live_sequences"] == pytest.approx(20 / 6)
         assert math.isfinite(stats["loss"])
 
 
@@ -235,13 +290,11 @@ def test_the_reference_is_the_policy_where_it_was_frozen(learner, rows: Rows, lo
     agent.imitate(rows.sequences[:4], sgd(agent, lr=1e-2))  # with LoRA, adapters off would not be the start
     agent.freeze_reference()
     start = agent.logprobs(rows.sequences)
-    first = agent.update(rows, sgd(agent, lr=1e-2))
+    first = agent.update(rows.batch(), sgd(agent, lr=1e-2))
     assert first["ref_kl_k3"] == pytest.approx(0, abs=1e-9)
-    rows.ref = None
-    second = agent.update(rows, sgd(agent, lr=1e-2))
+    second = agent.update(rows.batch(), sgd(agent, lr=1e-2))
     assert second["ref_kl_k3"] > 1e-5
-    for now, then in zip(agent.reference_logprobs(rows.sequences), start, strict=True):
-        torch.testing.assert_close(now, then, rtol=0, atol=1e-6)
+    torch.testing.assert_close(agent.reference_logprobs(rows.sequences), start, rtol=0, atol=1e-6)
     moved = [float((a - b).abs().max()) for a, b in zip(agent.logprobs(rows.sequences), start, strict=True)]
     assert max(moved) > 1e-3, "asking the reference has put the policy back"
 
@@ -249,7 +302,7 @@ def test_the_reference_is_the_policy_where_it_was_frozen(learner, rows: Rows, lo
 def test_adapters_begin_as_the_model_without_them(learner, rows: Rows):
     agent = learner(PRESETS["grpo"], lora=2)
     agent.freeze_reference()
-    agent.update(rows, sgd(agent, lr=1e-2))
+    agent.update(rows.batch(), sgd(agent, lr=1e-2))
     with agent.model.disable_adapter():
         off = agent.logprobs(rows.sequences)
     for reference, column in zip(agent.reference_logprobs(rows.sequences), off, strict=True):
@@ -257,7 +310,7 @@ def test_adapters_begin_as_the_model_without_them(learner, rows: Rows):
 
 
 def test_the_kl_term_pulls_back_to_the_reference(learner, rows: Rows):
-    agent = learner(PRESETS["grpo"].but(kl_coef=10.0))
+    agent = learner(PRESETS["grpo"].replace(kl_coef=10.0))
     agent.freeze_reference()
     with torch.no_grad():
         for parameter in agent.model.parameters():
@@ -265,15 +318,14 @@ def test_the_kl_term_pulls_back_to_the_reference(learner, rows: Rows):
     rows.advantages = torch.zeros(len(rows))
     kls = []
     for _ in range(5):
-        rows.ref = None
-        kls.append(agent.update(rows, sgd(agent, lr=5e-4))["ref_kl_k3"])
+        kls.append(agent.update(rows.batch(), sgd(agent, lr=5e-4))["ref_kl_k3"])
     assert kls[0] > 1e-3
     assert kls[-1] < 0.8 * kls[0]
 
 
 def test_without_a_reference_the_learner_says_when_to_take_it(learner, rows: Rows):
     with pytest.raises(RuntimeError, match="freeze_reference"):
-        learner(PRESETS["grpo"]).update(rows, sgd(learner()))
+        learner(PRESETS["grpo"]).update(rows.batch(), sgd(learner()))
 
 
 def test_the_constant_of_dr_grpo_is_the_budget(learner, rows: Rows):
@@ -293,29 +345,29 @@ def test_temperature_is_that_of_sampling(learner, rows: Rows):
 # what must not be learned from
 
 
-def test_a_batch_that_teaches_nothing_takes_no_step(learner, rows: Rows):
+def test_a_batch_without_advantages_takes_no_step(learner, rows: Rows):
     agent = learner()
     optimiser = sgd(agent, lr=1e-2)
-    agent.update(rows, optimiser)  # now there is momentum
+    agent.update(rows.batch(), optimiser)  # now there is momentum
     before, steps = weights(agent), optimiser.steps
     rows.advantages = torch.zeros(len(rows))
-    stats = agent.update(rows, optimiser)
+    stats = agent.update(rows.batch(), optimiser)
     assert torch.equal(weights(agent), before)
-    assert (optimiser.steps, stats["live_rows"], stats["loss"]) == (steps, 0.0, 0.0)
+    assert (optimiser.steps, stats["live_sequences"], stats["loss"]) == (steps, 0.0, 0.0)
 
 
 @pytest.mark.parametrize("micro_batch_tokens", [100, 10**6])
 def test_a_gradient_that_is_not_finite_is_refused(learner, rows: Rows, micro_batch_tokens: int):
     agent = learner(micro_batch_tokens=micro_batch_tokens)
     optimiser = sgd(agent, lr=1e-2)
-    agent.update(rows, optimiser)
+    agent.update(rows.batch(), optimiser)
     before = weights(agent)
     hook = next(agent.model.parameters()).register_hook(lambda gradient: gradient * math.nan)
-    stats = agent.update(rows, optimiser)
+    stats = agent.update(rows.batch(), optimiser)
     hook.remove()
     assert stats["refused"] == 1.0
     assert torch.equal(weights(agent), before)
-    assert agent.update(rows, optimiser)["refused"] == 0.0
+    assert agent.update(rows.batch(), optimiser)["refused"] == 0.0
     assert weights(agent).isfinite().all()
     assert not torch.equal(weights(agent), before)
 
@@ -339,7 +391,7 @@ def test_a_loss_that_is_not_finite_throws_the_whole_step_away(learner, rows: Row
     optimiser = sgd(agent, lr=1e-2)
     before = weights(agent)
     hook = poisoned(agent, min(len(sequence) for sequence in rows.sequences))
-    assert agent.update(rows, optimiser)["refused"] == 1.0
+    assert agent.update(rows.batch(), optimiser)["refused"] == 1.0
     hook.remove()
     assert torch.equal(weights(agent), before)
     assert all(p.grad is None for p in agent.model.parameters())
@@ -350,7 +402,7 @@ def test_a_ratio_that_overflows_is_refused(learner, rows: Rows):
     for sequence in rows.sequences:
         sequence.logprobs = [-1e4 * mask for mask in sequence.mask]
     before = weights(agent)
-    assert agent.update(rows, sgd(agent, lr=1e-2))["refused"] == 1.0
+    assert agent.update(rows.batch(), sgd(agent, lr=1e-2))["refused"] == 1.0
     assert torch.equal(weights(agent), before)
 
 
@@ -359,9 +411,9 @@ def test_after_five_refusals_it_gives_up(learner, rows: Rows):
     optimiser = sgd(agent)
     next(agent.model.parameters()).register_hook(lambda gradient: gradient * math.inf)
     for _ in range(4):
-        agent.update(rows, optimiser)
+        agent.update(rows.batch(), optimiser)
     with pytest.raises(FloatingPointError, match="in a row"):
-        agent.update(rows, optimiser)
+        agent.update(rows.batch(), optimiser)
 
 
 # adapters and imitation
@@ -374,7 +426,7 @@ def test_only_adapters_are_trained(learner, rows: Rows):
     assert all("lora_" in name for name in names)
     frozen = {name: p.detach().clone() for name, p in agent.model.named_parameters() if not p.requires_grad}
     before = weights(agent)
-    stats = agent.update(rows, sgd(agent, lr=1e-2))
+    stats = agent.update(rows.batch(), sgd(agent, lr=1e-2))
     assert stats["grad_norm"] > 0
     assert not torch.equal(weights(agent), before)
     for name, parameter in agent.model.named_parameters():

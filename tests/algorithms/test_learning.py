@@ -31,8 +31,9 @@ def collect(logits: torch.Tensor, gen: torch.Generator) -> dict:
     to_come = hope.flip(1).cumsum(1).flip(1)  # expected right tokens from here on: what forks would estimate
     each = torch.arange(LENGTH).expand(len(tokens), LENGTH)
     return {
-        "tokens": tokens, "prompt": prompt, "group": prompt, "mask": mask, "old": chosen, "max_length": LENGTH,
-        "sampler": chosen + 0.01 * torch.randn(chosen.shape, generator=gen, dtype=chosen.dtype), "ref": chosen,
+        "tokens": tokens, "prompt": prompt, "group": prompt, "mask": mask, "old_logprobs": chosen, "max_length": LENGTH,
+        "behaviour_logprobs": chosen + 0.01 * torch.randn(chosen.shape, generator=gen, dtype=chosen.dtype),
+        "ref_logprobs": chosen,
         "right": right, "turn": each, "turn_rewards": right / LENGTH, "step": each, "step_rewards": right / LENGTH,
         "step_values": (right.cumsum(1) - right + to_come) / LENGTH, "budget_slice": each,
         "budget_scores": right.cumsum(1) / LENGTH, "clusters": (tokens * VOCABULARY ** torch.arange(LENGTH)).sum(1),
@@ -47,7 +48,7 @@ def rewards_of(batch: dict, advantage: str) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", PRESETS)
 def test_it_learns(name: str):
-    preset = PRESETS[name].but(k=4)
+    preset = PRESETS[name].replace(k=4)
     gen = torch.Generator().manual_seed(0)
     logits = torch.zeros(PROMPTS, LENGTH, VOCABULARY, dtype=torch.float64, requires_grad=True)
     values = torch.zeros(PROMPTS, LENGTH, dtype=torch.float64, requires_grad=True)

@@ -7,13 +7,13 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.data.selection import keep_correct, keep_rows
+from rlvr.algorithms.data.selection import keep_correct
 from rlvr.algorithms.losses import policy_loss
 from rlvr.algorithms.losses.aggregation import count_denominators
-from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss, with_feedback
+from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss
 from rlvr.algorithms.presets import PRESETS
 
-from .cases import make
+from .cases import make, take
 
 
 def test_nll_is_the_mean_over_all_tokens():
@@ -34,9 +34,9 @@ def test_rejection_fine_tuning_is_reinforce_with_the_indicator():
     """The same direction: NLL on the correct rows, or REINFORCE with A = 1[correct] on all; only the scale differs."""
     batch = make("ragged")
     rewards = torch.tensor([1.0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 1, 0])
-    kept = keep_rows(batch, keep_correct(rewards))
+    kept = take(batch, keep_correct(rewards).nonzero()[:, 0], leaf=False)
     (sft,) = torch.autograd.grad(nll_loss(kept["new"], kept)[0], batch["new"])
-    preset = PRESETS["reinforce"].but(aggregation="token_mean")
+    preset = PRESETS["reinforce"].replace(aggregation="token_mean")
     (reinforce,) = torch.autograd.grad(
         policy_loss(batch["new"], batch | {"advantages": rewards}, preset)[0], batch["new"]
     )
@@ -80,9 +80,3 @@ def test_verifree_by_hand_and_refusals():
         verifree_loss(new, thought, answer | thought, [0, 0])
     with pytest.raises(ValueError, match="no reference answer"):
         verifree_loss(new, thought, answer & False, [0, 0])
-
-
-def test_feedback_stands_after_the_prompt():
-    assert with_feedback("2 + 2?\n", " Correct. ") == "2 + 2?\n\nFeedback: Correct.\n"
-    with pytest.raises(ValueError, match="nothing to condition on"):
-        with_feedback("2 + 2?", " ")

@@ -12,18 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.algorithms.losses import merge_stats, policy_loss
-from rlvr.algorithms.losses.aggregation import Denominators, Rows, aggregate, count_denominators
-from rlvr.algorithms.presets import PRESETS, geo_mask, icepop, seq_tis, tis
+from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
+from rlvr.algorithms.losses.corrections import geo_mask, icepop, seq_tis, tis
+from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.presets import PRESETS
 
 from .cases import KINDS, as_lists, make, pack, take
 from .reference import LIVE_ROWS_ONLY, ROWS, loss_and_gradient
 
 ONE_PER_ROW = {"rloo_trl", "gspo", "gmpo"}
+LOGPROBS = ("old_logprobs", "behaviour_logprobs", "ref_logprobs")
 close = {"rtol": 1e-9, "atol": 1e-9}
 
 
 def combinations(kinds: Iterable[str]) -> list[tuple[str, str]]:
-    """Kinds of batches and presets; one ratio per row takes one advantage per row."""
+    """Kinds of batches and presets; one ratio per row takes one advantage per sequence."""
     return [(k, name) for k in kinds for name in PRESETS if k != "token_advantages" or name not in ONE_PER_ROW]
 
 
@@ -37,7 +40,7 @@ def run(batch: dict, name: str, **kwargs) -> tuple[torch.Tensor, torch.Tensor, d
 
 def test_the_reference_knows_every_preset():
     assert set(ROWS) == set(PRESETS)
-    assert {name for name, preset in PRESETS.items() if not preset.count_empty_rows} == LIVE_ROWS_ONLY
+    assert {name for name, preset in PRESETS.items() if not preset.count_empty_sequences} == LIVE_ROWS_ONLY
 
 
 @pytest.mark.parametrize(("kind", "name"), combinations(KINDS))
@@ -60,7 +63,10 @@ def any_batch(draw) -> dict:
     def column(of: st.SearchStrategy) -> st.SearchStrategy:
         return st.lists(st.lists(of, min_size=width, max_size=width), min_size=rows, max_size=rows)
 
-    batch = {key: torch.tensor(draw(column(numbers)), dtype=torch.float64) for key in ("new", "old", "sampler", "ref")}
+    batch = {
+        key: torch.tensor(draw(column(numbers)), dtype=torch.float64)
+        for key in ("new", "old_logprobs", "behaviour_logprobs", "ref_logprobs")
+    }
     mask = torch.tensor(draw(column(st.booleans())))
     mask[draw(st.integers(0, rows - 1)), draw(st.integers(0, width - 1))] = True
     batch["new"].requires_grad_()
@@ -121,7 +127,7 @@ def test_micro_batches_add_up(kind: str, name: str):
     torch.testing.assert_close(rebuilt, gradient, **close)
     merged = merge_stats(parts)
     assert merged["n_tokens"] == batch["mask"].sum()
-    for key in ("loss", "ratio_mean", "ratio_min", "ratio_max", "sampler_kl_k3", "sampler_ess"):
+    for key in ("loss", "ratio_mean", "ratio_min", "ratio_max", "behaviour_kl_k3", "behaviour_ess"):
         assert merged[key] == pytest.approx(float(stats[key]), rel=1e-9, abs=1e-9), key
 
 
@@ -138,11 +144,11 @@ def test_packed_rows_are_rows(kind: str, name: str):
 def test_packed_rows_may_name_groups_and_advantages_per_token():
     batch = make("tools")
     packed, _ = pack(batch)
-    rows = packed["row_id"]
-    with pytest.raises(ValueError, match=r"row_id runs from 0 to 12 .* there are 12 rows"):
-        policy_loss(packed["new"], packed | {"row_id": torch.where(rows == 11, 12, rows)}, PRESETS["grpo"])
-    with pytest.raises(ValueError, match="row_id has shape"):
-        policy_loss(packed["new"], packed | {"row_id": rows[:, 1:]}, PRESETS["grpo"])
+    rows = packed["sequence_id"]
+    with pytest.raises(ValueError, match=r"sequence_id runs from 0 to 12 .* there are 12 sequences"):
+        policy_loss(packed["new"], packed | {"sequence_id": torch.where(rows == 11, 12, rows)}, PRESETS["grpo"])
+    with pytest.raises(ValueError, match="sequence_id has shape"):
+        policy_loss(packed["new"], packed | {"sequence_id": rows[:, 1:]}, PRESETS["grpo"])
     per_token = packed | {"group": batch["group"][rows], "advantages": batch["advantages"][rows]}
     for name in ("dapo_prompt_mean", "gspo", "kimi"):
         torch.testing.assert_close(run(per_token, name)[0], run(packed, name)[0])
@@ -185,8 +191,8 @@ def test_masked_positions_change_nothing(name: str, dtype: torch.dtype):
 def test_on_policy_only_the_denominator_is_left(name: str):
     """new = old = sampler and no KL: d loss / d new_t = -A_t / D for every clip rule, ratio and correction."""
     batch = make("tools")
-    batch["old"] = batch["sampler"] = batch["new"].detach()
-    preset = PRESETS[name].but(kl_coef=0.0)
+    batch["old_logprobs"] = batch["behaviour_logprobs"] = batch["new"].detach()
+    preset = PRESETS[name].replace(kl_coef=0.0)
     loss, _ = policy_loss(batch["new"], batch, preset)
     (gradient,) = torch.autograd.grad(loss, batch["new"])
     mask, lengths = batch["mask"], batch["mask"].sum(1, keepdim=True)
@@ -197,7 +203,7 @@ def test_on_policy_only_the_denominator_is_left(name: str):
         "seq_mean_token_sum": 12,
         "seq_mean_token_sum_norm": 12 * 9,
         "prompt_mean": 4 * tokens,
-        "rows": 12 * lengths if preset.level == "sequence" else 12,
+        "sequence_mean": 12 * lengths if preset.level == "sequence" else 12,
         "sum": 1,
     }[preset.aggregation]
     expected = torch.where(mask, -batch["advantages"][:, None] / divisor, 0)
@@ -217,7 +223,7 @@ def test_worked_example_of_the_aggregations(how: str):
     group = torch.tensor([0, 0, 1, 1])
     loss = torch.tensor([[1.0], [-1.0], [2.0], [3.0]]).expand(4, 6)
     denominators = count_denominators({"mask": mask, "group": group, "max_length": 8})
-    assert aggregate(loss, Rows(mask), how, denominators, group).item() == pytest.approx(WORKED[how], rel=1e-5)
+    assert aggregate(loss, SequenceIndex(mask), how, denominators, group).item() == pytest.approx(WORKED[how], rel=1e-5)
 
 
 def test_empty_rows_count_or_leave():
@@ -227,7 +233,7 @@ def test_empty_rows_count_or_leave():
     for name in ("grpo", "dr_grpo", "reinforce", "gspo", "dapo_prompt_mean"):
         preset = PRESETS[name]
         counted = policy_loss(batch["new"], batch, preset)[0]
-        left_out = policy_loss(batch["new"], batch, preset.but(count_empty_rows=False))[0]
+        left_out = policy_loss(batch["new"], batch, preset.replace(count_empty_sequences=False))[0]
         without = policy_loss(kept["new"], kept, preset)[0]
         torch.testing.assert_close(left_out, without)
         share = 3 / 4 if name == "dapo_prompt_mean" else 8 / 12
@@ -248,10 +254,15 @@ def test_extreme_ratios_are_exact_or_loud_in_float32():
     """A held token takes a constant, so exp may overflow beside it; a token without a bound raises."""
     new = torch.full((2, 3), -1.0, requires_grad=True)
     old = torch.full((2, 3), -200.0)
-    batch = {"mask": torch.ones(2, 3, dtype=torch.bool), "old": old, "sampler": old, "ref": new.detach()}
+    batch = {
+        "mask": torch.ones(2, 3, dtype=torch.bool),
+        "old_logprobs": old,
+        "behaviour_logprobs": old,
+        "ref_logprobs": new.detach(),
+    }
     up = batch | {"advantages": torch.tensor([1.0, 0.0]), "group": torch.tensor([0, 0]), "max_length": 3}
     for name in ("ppo", "grpo", "gspo", "intellect2", "cispo", "scalerl", "prime", "sapo", "gmpo", "topr", "dppo"):
-        preset = PRESETS[name].but(sampler_penalty=0.0)
+        preset = PRESETS[name].replace(behaviour_penalty=0.0)
         loss, stats = policy_loss(new, up, preset)
         (gradient,) = torch.autograd.grad(loss, new)
         assert loss.isfinite(), name
@@ -271,7 +282,7 @@ def test_zero_advantage_gives_zero_policy_gradient(name: str):
     batch["advantages"] = torch.zeros(12, dtype=torch.float64)
     whole = run(batch, name)[1]
     assert bool((whole != 0).any()) is PRESETS[name].acts_without_advantage
-    loss, _ = policy_loss(batch["new"], batch, PRESETS[name].but(kl_coef=0.0, sampler_penalty=0.0, tau=0.0))
+    loss, _ = policy_loss(batch["new"], batch, PRESETS[name].replace(kl_coef=0.0, behaviour_penalty=0.0, tau=0.0))
     (gradient,) = torch.autograd.grad(loss, batch["new"])
     assert loss == 0
     assert (gradient == 0).all()
@@ -282,13 +293,13 @@ def test_entropy_bonus_and_kl_beside_a_row_loss():
     batch = make("tools")
     batch["entropy"] = torch.where(batch["mask"], torch.rand(12, 7, dtype=torch.float64), float("nan")).requires_grad_()
     for name, lengths in (("gspo", batch["mask"].sum(1, keepdim=True)), ("kimi", torch.ones(12, 1))):
-        loss, stats = policy_loss(batch["new"], batch, PRESETS[name].but(entropy_coef=0.1))
+        loss, stats = policy_loss(batch["new"], batch, PRESETS[name].replace(entropy_coef=0.1))
         (slope,) = torch.autograd.grad(loss, batch["entropy"])
         torch.testing.assert_close(slope, torch.where(batch["mask"], -0.1 / 12 / lengths.double(), 0))
         assert stats["loss"] == stats["policy_loss"] + stats["regulariser_loss"]
     plain = policy_loss(batch["new"], batch, PRESETS["gspo"])[0]
-    with_kl = policy_loss(batch["new"], batch, PRESETS["gspo"].but(kl="k2", kl_coef=0.5))[0]
-    d = torch.where(batch["mask"], batch["new"] - batch["ref"], 0)
+    with_kl = policy_loss(batch["new"], batch, PRESETS["gspo"].replace(kl="k2", kl_coef=0.5))[0]
+    d = torch.where(batch["mask"], batch["new"] - batch["ref_logprobs"], 0)
     expected = (0.25 * d.square().sum(1) / batch["mask"].sum(1)).mean()
     torch.testing.assert_close(with_kl - plain, expected)
 
@@ -297,7 +308,9 @@ def test_entropy_bonus_and_kl_beside_a_row_loss():
 def test_only_the_policy_gets_a_gradient(name: str):
     """Columns and advantages that still hang on a graph are constants of the loss."""
     batch = make("plain")
-    others = [batch[key].requires_grad_() for key in ("old", "sampler", "ref", "advantages")]
+    others = [
+        batch[key].requires_grad_() for key in ("old_logprobs", "behaviour_logprobs", "ref_logprobs", "advantages")
+    ]
     loss, stats = policy_loss(batch["new"], batch, PRESETS[name])
     assert torch.autograd.grad(loss, others, allow_unused=True) == (None,) * 4
     assert not any(value.requires_grad for value in stats.values())
@@ -307,33 +320,38 @@ def test_stats_say_what_happened():
     new = torch.tensor([[0.5, -0.5, 0.0, 9.9]]).log_softmax(1).detach()
     old = new - torch.tensor([[0.3, -0.3, 0.0, 0.0]])
     mask = torch.tensor([[True, True, True, False]])
-    batch = {"mask": mask, "advantages": torch.tensor([[1.0, -1.0, 1.0, 0.0]]), "old": old, "sampler": old - 0.1}
+    batch = {
+        "mask": mask,
+        "advantages": torch.tensor([[1.0, -1.0, 1.0, 0.0]]),
+        "old_logprobs": old,
+        "behaviour_logprobs": old - 0.1,
+    }
     _, stats = policy_loss(new, batch, PRESETS["ppo"])
     assert float(stats["clip_frac_high"]) == pytest.approx(1 / 3)
     assert float(stats["clip_frac_low"]) == pytest.approx(1 / 3)
     assert float(stats["ratio_max"]) == pytest.approx(math.exp(0.3))
     assert float(stats["ratio_min"]) == pytest.approx(math.exp(-0.3))
-    assert float(stats["sampler_kl_k1"]) == pytest.approx(-0.1, rel=1e-4)
-    assert float(stats["sampler_kl_k3"]) == pytest.approx(math.exp(0.1) - 1 - 0.1, rel=1e-3)
-    assert float(stats["sampler_ess"]) == pytest.approx(1.0)
+    assert float(stats["behaviour_kl_k1"]) == pytest.approx(-0.1, rel=1e-4)
+    assert float(stats["behaviour_kl_k3"]) == pytest.approx(math.exp(0.1) - 1 - 0.1, rel=1e-3)
+    assert float(stats["behaviour_ess"]) == pytest.approx(1.0)
     assert stats["n_tokens"] == 3
 
 
 REFUSED = {
-    "no old": ("grpo", {"old": None}, "'grpo' needs 'old'"),
-    "no reference": ("grpo", {"ref": None}, r"needs 'ref' .* \.but\(kl_coef=0\.0\)"),
-    "no sampler": ("scalerl", {"sampler": None}, "needs 'sampler'"),
-    "no sampler for a correction": ("tis", {"sampler": None}, "needs 'sampler'"),
+    "no old": ("grpo", {"old_logprobs": None}, "'grpo' needs 'old_logprobs'"),
+    "no reference": ("grpo", {"ref_logprobs": None}, r"needs 'ref_logprobs' .* \.replace\(kl_coef=0\.0\)"),
+    "no sampler": ("scalerl", {"behaviour_logprobs": None}, "needs 'behaviour_logprobs'"),
+    "no sampler for a correction": ("tis", {"behaviour_logprobs": None}, "needs 'behaviour_logprobs'"),
     "no advantages": ("grpo", {"advantages": None}, "needs 'advantages'"),
     "no mask": ("grpo", {"mask": None}, "needs 'mask'"),
     "no constant": ("dr_grpo", {"max_length": None}, "Dr. GRPO.*needs 'max_length'"),
     "bad constant": ("dr_grpo", {"max_length": 0}, "must be a positive number"),
     "no groups": ("dapo_prompt_mean", {"group": None}, "needs 'group'"),
-    "all masked": ("grpo", {"mask": torch.zeros(12, 7, dtype=torch.bool)}, "all rows are masked"),
+    "all masked": ("grpo", {"mask": torch.zeros(12, 7, dtype=torch.bool)}, "all sequences are masked"),
     "a weight as mask": ("grpo", {"mask": torch.full((12, 7), 0.5)}, "other than 0 and 1"),
-    "width": ("grpo", {"old": torch.zeros(12, 6)}, r"old has shape \(12, 6\)"),
+    "width": ("grpo", {"old_logprobs": torch.zeros(12, 6)}, r"old_logprobs has shape \(12, 6\)"),
     "advantages of another shape": ("grpo", {"advantages": torch.zeros(7)}, r"shape \(7,\)"),
-    "advantages per token for rows": ("gspo", {"advantages": torch.randn(12, 7)}, "one advantage per row"),
+    "advantages per token for rows": ("gspo", {"advantages": torch.randn(12, 7)}, "one advantage per sequence"),
     "NaN advantages": ("grpo", {"advantages": torch.full((12,), float("nan"))}, "advantages is nan"),
 }
 
@@ -346,7 +364,7 @@ def test_traps_are_refused(case: str):
         policy_loss(batch["new"], batch, PRESETS[name])
 
 
-@pytest.mark.parametrize("key", ["new", "old", "sampler", "ref"])
+@pytest.mark.parametrize("key", ["new", "old_logprobs", "behaviour_logprobs", "ref_logprobs"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_log_probs_that_are_not_finite_are_refused(key: str, value: float):
     batch = make("plain")
@@ -358,8 +376,8 @@ def test_log_probs_that_are_not_finite_are_refused(key: str, value: float):
 
 def test_no_reference_is_fine_without_kl():
     batch = make("plain")
-    del batch["ref"]
-    loss, _ = policy_loss(batch["new"], batch, PRESETS["grpo"].but(kl_coef=0.0))
+    del batch["ref_logprobs"]
+    loss, _ = policy_loss(batch["new"], batch, PRESETS["grpo"].replace(kl_coef=0.0))
     assert loss.isfinite()
 
 
@@ -376,7 +394,7 @@ def test_a_micro_batch_may_be_empty_when_the_batch_is_not():
 def test_choices_can_be_combined():
     """A row of one's own: leave-one-out advantage, CISPO's cap, Dr. GRPO's constant, sequence TIS, unbiased KL."""
     batch = make("tools")
-    preset = PRESETS["cispo"].but(
+    preset = PRESETS["cispo"].replace(
         name="mine",
         aggregation="seq_mean_token_sum_norm",
         corrections=(seq_tis(2.0), geo_mask(0.9, 1.1)),
@@ -384,12 +402,12 @@ def test_choices_can_be_combined():
         kl_coef=0.1,
     )
     assert policy_loss(batch["new"], batch, preset)[0].isfinite()
-    gspo = PRESETS["gspo"].but(corrections=(seq_tis(1.5),))
-    rho = torch.where(batch["mask"], batch["old"] - batch["sampler"], 0).sum(1).exp().clamp(max=1.5)
+    gspo = PRESETS["gspo"].replace(corrections=(seq_tis(1.5),))
+    rho = torch.where(batch["mask"], batch["old_logprobs"] - batch["behaviour_logprobs"], 0).sum(1).exp().clamp(max=1.5)
     weighted = batch | {"advantages": batch["advantages"] * rho}
     torch.testing.assert_close(
         policy_loss(batch["new"], batch, gspo)[0], policy_loss(batch["new"], weighted, PRESETS["gspo"])[0]
     )
     for correction in (tis(), icepop()):
         with pytest.raises(ValueError, match="use seq_tis or seq_mis"):
-            PRESETS["gspo"].but(corrections=(correction,))
+            PRESETS["gspo"].replace(corrections=(correction,))

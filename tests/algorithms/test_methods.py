@@ -13,16 +13,15 @@ from rlvr.agents.episode import Episode, Turn
 from rlvr.agents.sampling import sequence_logprobs
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.collect import Collected
-from rlvr.algorithms.objectives import OBJECTIVES
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.methods import best_rows, correct_rows
+from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.train.methods import best_sequences, correct_sequences
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 
 from .runs import Callback, small
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "algorithms"
-NAMES = sorted([*PRESETS, *OBJECTIVES])
+NAMES = sorted(ALGORITHMS)
 CALCULATOR = {"id": "rlvr/Calculator-v0", "system": False}
 
 
@@ -96,10 +95,10 @@ def test_rows_are_chosen_as_named(trainer):
     one = trainer("rft")
     said = [("a", 1.0), ("a", 1.0), ("bbb", 1.0), ("c", 0.0)]
     episodes = [made(one, text, reward, sample=n) for n, (text, reward) in enumerate(said)]
-    assert correct_rows(collected(episodes)).tolist() == [True, False, True, False]
-    assert best_rows(collected(episodes)).tolist() == [True, False, False, False]
+    assert correct_sequences(collected(episodes)).tolist() == [True, False, True, False]
+    assert best_sequences(collected(episodes)).tolist() == [True, False, False, False]
     failures = [made(one, text, 0.0, sample=n) for n, text in enumerate("ab")]
-    assert best_rows(collected(failures)).tolist() == [False, False]
+    assert best_sequences(collected(failures)).tolist() == [False, False]
 
 
 def test_pairs_add_up_over_micro_batches(trainer):
@@ -117,12 +116,12 @@ def test_verifree_knows_the_border_and_the_right_answer(trainer):
     episode = made(one, "hm \\boxed{3}", 0.0)
     env = one.rollout.env.unwrapped.spawn()
     env.reset(seed=0, options={"index": 0, "split": "train", "level": 1})
-    row, begin = one.method._row(episode)
+    row, begin = one.method._thought_and_answer(episode)
     right = one.tokenizer.encode(env.direct_answer(), add_special_tokens=False)
     assert row.ids[begin:] == [*right, one.renderer.end_id]
     assert row.ids[:begin] == episode.tokens.ids[:begin]
     assert one.tokenizer.decode(row.ids[:begin]).endswith("hm ")
-    assert one.method._row(made(one, "no box", 0.0)) is None
+    assert one.method._thought_and_answer(made(one, "no box", 0.0)) is None
 
 
 def test_verifree_makes_the_right_answer_likelier(trainer):

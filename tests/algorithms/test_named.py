@@ -15,9 +15,14 @@ from .cases import make
 
 
 def call(name: str, batch: dict, **more):
-    known = {"old_log_probs": batch["old"], "ref_log_probs": batch["ref"], "group": batch["group"], "max_length": 9}
+    known = {
+        "old_log_probs": batch["old_logprobs"],
+        "ref_log_probs": batch["ref_logprobs"],
+        "group": batch["group"],
+        "max_length": 9,
+    }
     function = getattr(rlvr.algorithms, f"{name}_loss")
-    return function(batch["new"], batch["sampler"], batch["advantages"], batch["mask"], **(known | more))
+    return function(batch["new"], batch["behaviour_logprobs"], batch["advantages"], batch["mask"], **(known | more))
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -35,27 +40,29 @@ def test_each_preset_has_its_function(name: str):
 
 def test_flags_are_choices_of_the_preset():
     batch = make("tools")
-    wide = PRESETS["grpo"].but(clip_low=0.1, clip_high=0.4, kl_coef=0.0, aggregation="token_mean")
+    wide = PRESETS["grpo"].replace(clip_low=0.1, clip_high=0.4, kl_coef=0.0, aggregation="token_mean")
     loss, _ = call("grpo", batch, epsilon_lower=0.1, epsilon_upper=0.4, beta=0.0, loss_reduction="token")
     assert torch.equal(loss, policy_loss(batch["new"], batch, wide)[0])
     loss, _ = call("dapo", batch, loss_reduction="sample", beta=0.1)
-    rows = PRESETS["dapo"].but(aggregation="seq_mean_token_mean", kl="k3", kl_coef=0.1)
+    rows = PRESETS["dapo"].replace(aggregation="seq_mean_token_mean", kl="k3", kl_coef=0.1)
     assert torch.equal(loss, policy_loss(batch["new"], batch, rows)[0])
     loss, _ = call("cispo", batch, ratio_max=2.0)
-    assert torch.equal(loss, policy_loss(batch["new"], batch, PRESETS["cispo"].but(ratio_max=2.0))[0])
+    assert torch.equal(loss, policy_loss(batch["new"], batch, PRESETS["cispo"].replace(ratio_max=2.0))[0])
 
 
 def test_without_old_the_ratio_is_to_the_generator():
     batch = make("tools")
     loss, _ = call("dapo", batch, old_log_probs=None)
-    assert torch.equal(loss, policy_loss(batch["new"], batch | {"old": batch["sampler"]}, PRESETS["dapo"])[0])
+    assert torch.equal(
+        loss, policy_loss(batch["new"], batch | {"old_logprobs": batch["behaviour_logprobs"]}, PRESETS["dapo"])[0]
+    )
 
 
 def test_traps():
     batch = make("tools")
     with pytest.raises(ValueError, match="applied twice"):
         call("tis", batch, old_log_probs=None)
-    with pytest.raises(ValueError, match="needs 'ref'"):
+    with pytest.raises(ValueError, match="needs 'ref_logprobs'"):
         call("grpo", batch, ref_log_probs=None)
     assert call("grpo", batch, ref_log_probs=None, beta=0.0)[0].isfinite()
     with pytest.raises(ValueError, match="absolute cap is ratio_max"):

@@ -65,12 +65,12 @@ def test_a_gradient_that_is_not_finite_changes_nothing(bad: float):
         give(twin, step)
         if step in (1, 4):
             before = [p.detach().clone() for p in owned]
-            state, _ = optimiser.state()
+            state = optimiser.tensors()
             state = {name: value.clone() for name, value in state.items()}
             owned[1].grad[2] = bad
             assert optimiser.step() == {"grad_norm": 0.0, "lr": 0.1, "refused": 1.0}
             assert all(torch.equal(p, b) for p, b in zip(owned, before, strict=True))
-            assert all(torch.equal(value, state[name]) for name, value in optimiser.state()[0].items())
+            assert all(torch.equal(value, state[name]) for name, value in optimiser.tensors().items())
             assert all(p.grad is None for p in owned)
         else:
             assert optimiser.step()["refused"] == 0.0
@@ -104,10 +104,10 @@ def test_restored_it_goes_on_bit_for_bit():
         optimiser.step()
     give(owned, 3, scale=math.nan)
     optimiser.step()
-    tensors, counters = optimiser.state()
+    tensors, counters = optimiser.tensors(), optimiser.state_dict()
     twin = [torch.nn.Parameter(p.detach().clone()) for p in owned]
     other = make(twin, weight_decay=0.01)
-    other.load({name: value.clone() for name, value in tensors.items()}, dict(counters))
+    other.load_state_dict(dict(counters), {name: value.clone() for name, value in tensors.items()})
     assert (other.steps, other.refused) == (4, 1)
     for step in range(4, 7):
         for holder in (owned, twin):
@@ -117,9 +117,10 @@ def test_restored_it_goes_on_bit_for_bit():
 
 
 def test_a_state_without_steps_can_be_saved_and_loaded():
-    tensors, counters = make(parameters()).state()
+    empty = make(parameters())
+    tensors, counters = empty.tensors(), empty.state_dict()
     assert (tensors, counters) == ({}, {"steps": 0, "refused": 0})
-    make(parameters()).load(tensors, counters)
+    make(parameters()).load_state_dict(counters, tensors)
 
 
 def test_the_learning_rate_rises_and_then_stays_or_falls_to_a_tenth():
@@ -131,3 +132,45 @@ def test_the_learning_rate_rises_and_then_stays_or_falls_to_a_tenth():
     assert rates[3:] == sorted(rates[3:], reverse=True)
     assert rates[12:] == pytest.approx([0.1, 0.1, 0.1])
     assert schedule(1.0, warmup=0, total=1, decay=True)(0) == 1.0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_small_updates_move_weights_of_half_precision(dtype: torch.dtype):
+    """At 1e-6 a single update is lost in the rounding of the weight; the float32 master adds them up."""
+    start = torch.randn(1000, generator=torch.Generator().manual_seed(0)).clamp(min=0.5)
+    half, full = torch.nn.Parameter(start.to(dtype)), torch.nn.Parameter(start.to(dtype).float())
+    optimisers = [Optimiser([p], lambda step: 1e-6, betas=(0.9, 0.95)) for p in (half, full)]
+    plain = torch.nn.Parameter(start.to(dtype))
+    lost = torch.optim.AdamW([plain], lr=1e-6, betas=(0.9, 0.95), weight_decay=0.0)
+    for _ in range(2000):
+        for p in (half, full, plain):
+            p.grad = torch.ones_like(p) / 100
+        for optimiser in (*optimisers, lost):
+            optimiser.step()
+    assert optimisers[0].masters[0].dtype == torch.float32
+    assert all(value.dtype == torch.float32 for value in optimisers[0].tensors().values())
+    assert torch.equal(half, full.to(dtype)), "half precision follows float32"
+    assert (half != start.to(dtype)).float().mean() > 0.3
+    assert (plain != start.to(dtype)).float().mean() < 0.3, "without the master most of it would be lost"
+
+
+def test_masters_come_back_bit_for_bit():
+    def fresh() -> tuple[torch.nn.Parameter, Optimiser]:
+        p = torch.nn.Parameter(torch.linspace(-1, 1, 50).to(torch.bfloat16))
+        return p, Optimiser([p], lambda step: 1e-5, betas=(0.9, 0.95))
+
+    (owned, optimiser), (twin, other) = fresh(), fresh()
+    for step in range(6):
+        if step == 3:
+            with torch.no_grad():
+                twin.copy_(owned)
+            tensors = {name: value.clone() for name, value in optimiser.tensors().items()}
+            other.load_state_dict(optimiser.state_dict(), tensors)
+        for p, holder in ((owned, optimiser), (twin, other)):
+            if step >= 3 or p is owned:
+                p.grad = torch.full_like(p, 0.1 * (step + 1))
+                holder.step()
+    assert torch.equal(owned, twin)
+    assert torch.equal(optimiser.masters[0], other.masters[0])
+    with pytest.raises(ValueError, match="another dtype"):
+        other.load_state_dict(optimiser.state_dict(), {})

@@ -8,14 +8,16 @@ import sys
 
 import pytest
 
-from rlvr.algorithms.presets import OTHER_LOSSES, PRESETS, Correction, Preset, icepop, off_policy_mask, table, tis
+from rlvr.algorithms.losses.corrections import Correction, icepop, off_policy_mask, tis
+from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.algorithms.registry import ALGORITHMS, table
 
 # name: (advantage, level, anchor, aggregation) as published; the constants of the losses are checked in test_losses.
 TABLE = {
     "reinforce": ("raw", "none", "old", "seq_mean_token_sum"),
     "reinforce_baseline": ("group_mean", "none", "old", "seq_mean_token_sum"),
     "rloo": ("rloo", "none", "old", "seq_mean_token_sum"),
-    "rloo_trl": ("rloo", "product", "old", "rows"),
+    "rloo_trl": ("rloo", "product", "old", "sequence_mean"),
     "loop": ("rloo", "token", "old", "token_mean"),
     "reinforce_pp": ("reinforce_pp", "token", "old", "token_mean"),
     "reinforce_pp_baseline": ("reinforce_pp_baseline", "token", "old", "token_mean"),
@@ -26,16 +28,16 @@ TABLE = {
     "dapo_prompt_mean": ("group_z", "token", "old", "prompt_mean"),
     "lite_ppo": ("batch_std", "token", "old", "token_mean"),
     "cispo": ("group_z", "token", "old", "token_mean"),
-    "scalerl": ("scalerl", "token", "sampler", "prompt_mean"),
-    "prime": ("group_mean", "token", "sampler", "token_mean"),
-    "importance_sampling": ("group_mean", "token", "sampler", "sum"),
-    "seq_is": ("group_mean", "product", "sampler", "seq_mean_token_sum"),
-    "topr": ("group_mean", "product", "sampler", "rows"),
-    "gspo": ("group_z", "sequence", "old", "rows"),
+    "scalerl": ("scalerl", "token", "behaviour", "prompt_mean"),
+    "prime": ("group_mean", "token", "behaviour", "token_mean"),
+    "importance_sampling": ("group_mean", "token", "behaviour", "sum"),
+    "seq_is": ("group_mean", "product", "behaviour", "seq_mean_token_sum"),
+    "topr": ("group_mean", "product", "behaviour", "sequence_mean"),
+    "gspo": ("group_z", "sequence", "old", "sequence_mean"),
     "gspo_token": ("group_z", "sequence_token", "old", "seq_mean_token_mean"),
-    "gmpo": ("group_z", "sequence", "old", "rows"),
+    "gmpo": ("group_z", "sequence", "old", "sequence_mean"),
     "sapo": ("group_z", "token", "old", "seq_mean_token_mean"),
-    "kimi": ("group_mean", "product", "old", "rows"),
+    "kimi": ("group_mean", "product", "old", "sequence_mean"),
     "intellect2": ("group_z", "token", "old", "token_mean"),
     "olmorl": ("group_mean", "token", "old", "token_mean"),
     "tis": ("group_z", "token", "old", "token_mean"),
@@ -45,7 +47,7 @@ TABLE = {
     "geo_mask_tis": ("group_mean", "token", "old", "token_mean"),
     "grpo_offpolicy_mask": ("group_z", "token", "old", "seq_mean_token_mean"),
     "grpo_unbiased_kl": ("group_z", "token", "old", "seq_mean_token_mean"),
-    "maxrl": ("maxrl", "token", "sampler", "token_mean"),
+    "maxrl": ("maxrl", "token", "behaviour", "token_mean"),
     "gem_rebn": ("rebn", "token", "old", "seq_mean_token_sum_norm"),
     "gem_ppo": ("turn_gae", "token", "old", "seq_mean_token_sum_norm"),
     "spiral": ("rae", "token", "old", "seq_mean_token_sum_norm"),
@@ -62,7 +64,7 @@ TABLE = {
 def test_rows_of_the_table(name: str):
     p = PRESETS[name]
     assert p.name == name
-    assert (p.advantage, p.level, p.anchor, p.aggregation) == TABLE[name]
+    assert (p.advantage, p.ratio_level, p.ratio_denominator, p.aggregation) == TABLE[name]
     assert p.arxiv
     assert p.note
 
@@ -77,10 +79,10 @@ REFUSED = {
     "k1 in the loss": ("grpo", {"kl": "k1"}, "expected gradient of zero"),
     "sampler ratio and TIS": ("scalerl", {"corrections": (tis(),)}, "apply the correction twice"),
     "two weights": ("tis", {"corrections": (tis(), icepop())}, "twice"),
-    "bypass of a corrected preset": ("icepop", {"anchor": "sampler"}, "apply the correction twice"),
+    "bypass of a corrected preset": ("icepop", {"ratio_denominator": "behaviour"}, "apply the correction twice"),
     "GSPO by tokens": ("gspo", {"aggregation": "token_mean"}, "it is not GSPO"),
     "GSPO-token by tokens": ("gspo_token", {"aggregation": "token_mean"}, "must be 'seq_mean_token_mean'"),
-    "rows of tokens": ("ppo", {"aggregation": "rows"}, "mean of a loss per row"),
+    "rows of tokens": ("ppo", {"aggregation": "sequence_mean"}, "mean of a loss per sequence"),
     "negative distance": ("ppo", {"clip_low": -0.2}, "distances >= 0"),
     "dual clip inside": ("ppo", {"dual_clip": 1.1}, "above 1 \\+ clip_high"),
     "dual clip of a cap": ("cispo", {"dual_clip": 3.0}, "needs clip='ppo'"),
@@ -89,8 +91,8 @@ REFUSED = {
     "KL without estimator": ("dapo", {"kl_coef": 0.1}, "needs an estimator"),
     "negative KL": ("grpo", {"kl_coef": -0.1}, ">= 0"),
     "k3 in the reward": ("grpo", {"kl_place": "reward"}, "is k1"),
-    "unbiased KL without ratio": ("reinforce", {"kl": "k3_unbiased"}, "level='none'"),
-    "clip and level": ("sapo", {"level": "sequence"}, "works on a ratio of level token"),
+    "unbiased KL without ratio": ("reinforce", {"kl": "k3_unbiased"}, "ratio_level='none'"),
+    "clip and level": ("sapo", {"ratio_level": "sequence"}, "works on a ratio of level token"),
     "typo": ("grpo", {"aggregation": "token_maen"}, "did you mean 'token_mean'"),
     "filter": ("grpo", {"filters": ("dynamic_samplign",)}, "did you mean 'dynamic_sampling'"),
 }
@@ -100,7 +102,7 @@ REFUSED = {
 def test_choices_that_make_no_algorithm_are_refused(case: str):
     name, change, message = REFUSED[case]
     with pytest.raises(ValueError, match=message):
-        PRESETS[name].but(**change)
+        PRESETS[name].replace(**change)
 
 
 def test_bounds_of_a_correction_are_checked():
@@ -111,12 +113,12 @@ def test_bounds_of_a_correction_are_checked():
 
 
 def test_but_changes_a_copy_and_knows_its_choices():
-    free = PRESETS["grpo"].but(kl_coef=0.0)
+    free = PRESETS["grpo"].replace(kl_coef=0.0)
     assert PRESETS["grpo"].kl_coef == 0.04
-    assert PRESETS["grpo"].needs == {"old", "ref"}
-    assert free.needs == {"old"}
-    with pytest.raises(TypeError, match="no choice 'kl_coeff', did you mean 'kl_coef'"):
-        PRESETS["grpo"].but(kl_coeff=0.0)
+    assert PRESETS["grpo"].needs == {"old_logprobs", "ref_logprobs"}
+    assert free.needs == {"old_logprobs"}
+    with pytest.raises(TypeError, match="no choice 'kl_coeff'; did you mean 'kl_coef'"):
+        PRESETS["grpo"].replace(kl_coeff=0.0)
     with pytest.raises(dataclasses.FrozenInstanceError):
         free.kl_coef = 1.0
     with pytest.raises(TypeError):
@@ -125,7 +127,7 @@ def test_but_changes_a_copy_and_knows_its_choices():
 
 def test_a_mask_by_the_drift_is_no_weight():
     """It may stand beside a ratio to the sampler: nothing is multiplied twice."""
-    assert PRESETS["scalerl"].but(corrections=(off_policy_mask(0.2),)).needs == {"sampler", "group"}
+    assert PRESETS["scalerl"].replace(corrections=(off_policy_mask(0.2),)).needs == {"behaviour_logprobs", "group"}
 
 
 def test_every_preset_has_a_formula_and_a_line_in_the_table():
@@ -136,15 +138,15 @@ def test_every_preset_has_a_formula_and_a_line_in_the_table():
         for cell in (preset.advantage, preset.aggregation, preset.arxiv):
             assert cell in line
         assert "A" in preset.formula
-    for name, *_ in OTHER_LOSSES:
+    for name in ALGORITHMS:
         assert any(line.startswith(name + " ") for line in lines)
     assert "1 - 0.0003, 1 + 0.0004" in PRESETS["gspo"].formula
     assert "at most -4 A where A < 0" in PRESETS["intellect2"].formula
 
 
 def test_a_new_algorithm_is_one_row():
-    mine = Preset("mine", "maxrl", clip="sigmoid", aggregation="seq_mean_token_sum_norm", arxiv="none", note="a test")
-    assert mine.needs == {"old", "max_length"}
+    mine = Preset("mine", "maxrl", clip="sapo", aggregation="seq_mean_token_sum_norm", arxiv="none", note="a test")
+    assert mine.needs == {"old_logprobs", "max_length"}
 
 
 def test_the_table_needs_no_torch_and_the_rest_says_what_to_install():
@@ -152,8 +154,12 @@ def test_the_table_needs_no_torch_and_the_rest_says_what_to_install():
 import sys
 sys.modules["torch"] = None  # as if it were not installed
 import rlvr.algorithms as a
-assert a.PRESETS["grpo"].kl_coef == 0.04 and "grpo" in dir(a) or "PRESETS" in dir(a)
-for use in (lambda: a.policy_loss, lambda: a.grpo_loss, lambda: __import__("rlvr.algorithms.data.selection")):
+assert a.ALGORITHMS["grpo"].kl_coef == 0.04 and "grpo" in dir(a) or "PRESETS" in dir(a)
+uses = (
+    lambda: a.grpo_loss(None, None, None, None),
+    lambda: a.compute_advantages([1.0], [0], a.PRESETS["grpo"]),
+)
+for use in uses:
     try:
         use()
     except ImportError as error:

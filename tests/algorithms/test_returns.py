@@ -7,7 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.algorithms.advantages import compute_advantages, critic_targets, returns
+from rlvr.algorithms import advantages as returns
+from rlvr.algorithms.advantages import compute_advantages, critic_targets
+from rlvr.algorithms.advantages.base import at_last_token
 from rlvr.algorithms.presets import PRESETS
 
 from . import reference as ref
@@ -43,7 +45,7 @@ def test_tool_tokens_are_not_steps(tools: list[int], lam: float):
         values += [float("nan")] * n + [value]
         positions.append(len(mask) - 1)
     mask = torch.tensor([mask])
-    rewards = returns.at_last_token(tensor([1.0]), mask)
+    rewards = at_last_token(tensor([1.0]), mask)
     given = returns.gae(rewards, tensor([values]), mask, gamma=0.9, lam=lam)[0, positions]
     expected = ref.gae([0.0, 0.0, 1.0], [0.3, -0.1, 0.5], [True] * 3, 0.9, lam)
     torch.testing.assert_close(given, tensor(expected))
@@ -52,17 +54,17 @@ def test_tool_tokens_are_not_steps(tools: list[int], lam: float):
 def test_what_stands_before_a_tool_call_is_credited():
     """REINFORCE++ with a tool in the middle: every trained token has the same return before whitening."""
     mask = torch.tensor([[True, True, False, False, True], [True, False, False, False, False]])
-    to_go = returns.return_to_go(returns.at_last_token(tensor([1.0, -1.0]), mask), mask)
+    to_go = returns.return_to_go(at_last_token(tensor([1.0, -1.0]), mask), mask)
     torch.testing.assert_close(to_go, tensor([[1.0, 1.0, 0.0, 0.0, 1.0], [-1.0, 0, 0, 0, 0]]))
-    given = compute_advantages([1.0, -1.0], [0, 1], PRESETS["reinforce_pp"].but(kl_coef=0.0), {"mask": mask})
+    given = compute_advantages([1.0, -1.0], [0, 1], PRESETS["reinforce_pp"].replace(kl_coef=0.0), {"mask": mask})
     torch.testing.assert_close(given, tensor(ref.whiten_tokens(to_go.tolist(), mask.tolist())))
 
 
 def test_reinforce_pp_subtracts_the_kl_still_to_come():
     mask = torch.tensor([[True, False, True, True]])
     old, reference = tensor([[-1.0, 5.0, -1.0, -2.0]]), tensor([[-1.5, 0.0, -0.5, -2.25]])
-    preset = PRESETS["reinforce_pp"].but(kl_coef=0.1)
-    batch = {"mask": mask, "old": old, "ref": reference}
+    preset = PRESETS["reinforce_pp"].replace(kl_coef=0.1)
+    batch = {"mask": mask, "old_logprobs": old, "ref_logprobs": reference}
     given = compute_advantages([1.0], [0], preset, batch)
     k1 = [0.5, 0.0, -0.5, 0.25]
     to_go = [[1.0 - 0.1 * sum(k1[t:]) for t in range(4)]]
@@ -75,9 +77,9 @@ def test_ppo_advantages_and_targets_of_the_critic():
     mask[:, 1] = True
     values = torch.randn(5, 6, generator=gen, dtype=torch.float64)
     rewards = [1.0, 0.0, 0.5, -1.0, 2.0]
-    preset = PRESETS["ppo"].but(gamma=0.9, lam=0.8)
+    preset = PRESETS["ppo"].replace(gamma=0.9, lam=0.8)
     batch = {"mask": mask, "values": values}
-    outcome = returns.at_last_token(tensor(rewards), mask).tolist()
+    outcome = at_last_token(tensor(rewards), mask).tolist()
     rows = [ref.gae(r, v, m, 0.9, 0.8) for r, v, m in zip(outcome, values.tolist(), mask.tolist(), strict=True)]
     given = compute_advantages(rewards, None, preset, batch)
     torch.testing.assert_close(given, tensor(ref.whiten_tokens(rows, mask.tolist())))
@@ -93,7 +95,7 @@ def test_ppo_advantages_and_targets_of_the_critic():
 def test_token_rewards_say_where_a_reward_was_earned():
     mask = torch.tensor([[True, True, False, True]])
     batch = {"mask": mask, "token_rewards": tensor([[0.0, 0.0, 0.5, 0.5]])}  # the tool's reward belongs to token 1
-    given = compute_advantages([1.0], [0], PRESETS["reinforce"].but(gamma=0.5), batch)
+    given = compute_advantages([1.0], [0], PRESETS["reinforce"].replace(gamma=0.5), batch)
     torch.testing.assert_close(given, tensor([[0.25 + 0.5 * 0.25 + 0.0, 0.5 + 0.25, 0.0, 0.5]]))
     with pytest.raises(ValueError, match="must add up"):
         compute_advantages([2.0], [0], PRESETS["reinforce"], batch)
@@ -115,7 +117,7 @@ def test_turn_gae_takes_a_turn_as_one_step():
         "values": values,
         "bootstrap": tensor([0.0, 0.25]),
     }
-    preset = PRESETS["gem_ppo"].but(gamma=0.9, lam=0.8)
+    preset = PRESETS["gem_ppo"].replace(gamma=0.9, lam=0.8)
     first = ref.gae([0.2, 0.0, 1.0], [0.1, 0.4, -0.2], [True] * 3, 0.9, 0.8)
     second = ref.gae([0.0, -1.0], [0.3, -0.5], [True] * 2, 0.9, 0.8, bootstrap=0.25)
     given = compute_advantages([1.2, -1.0], None, preset, batch)
@@ -172,25 +174,6 @@ def test_vine_is_the_change_of_value():
     torch.testing.assert_close(whitened, tensor(ref.whiten_tokens(given.tolist(), mask.tolist())))
 
 
-class Coin:
-    """An environment whose value is known: heads pays 1."""
-
-    def __init__(self, seed: int = 0) -> None:
-        self.seed, self.forks = seed, 0
-
-    def fork(self) -> Coin:
-        self.forks += 1
-        return Coin(self.forks)
-
-
-def test_monte_carlo_value_plays_forks():
-    env = Coin()
-    assert returns.monte_carlo_value(env, lambda fork: fork.seed % 2, k=4) == 0.5
-    assert (env.seed, env.forks) == (0, 4)
-    with pytest.raises(ValueError, match="k=0"):
-        returns.monte_carlo_value(env, lambda fork: 0.0, k=0)
-
-
 def test_steps_end_where_their_separator_is_complete():
     pieces = ["a", "\n", "b", " c", "\n\n", "d"]
     assert returns.split_steps(pieces) == [0, 0, 1, 1, 1, 2]
@@ -210,7 +193,7 @@ def test_budget_slices_reach_their_tokens():
 
 def test_distillation_follows_the_teacher():
     mask = torch.tensor([[True, True, False]])
-    batch = {"mask": mask, "teacher": tensor([[-1.0, -3.0, 0.0]]), "sampler": tensor([[-2.0, -1.0, 0.0]])}
+    batch = {"mask": mask, "teacher": tensor([[-1.0, -3.0, 0.0]]), "behaviour_logprobs": tensor([[-2.0, -1.0, 0.0]])}
     given = compute_advantages([0.0], [0], PRESETS["on_policy_distillation"], batch)
     torch.testing.assert_close(given, tensor([[1.0, -2.0, 0.0]]))
 
@@ -225,7 +208,7 @@ def test_bad_turns_are_refused():
         returns.rebn(turn_rewards * float("nan"), turn, mask)
     with pytest.raises(ValueError, match="before packing"):
         compute_advantages(
-            [1.0], [0], PRESETS["gem_rebn"], {"row_id": mask, "turn": turn, "turn_rewards": turn_rewards}
+            [1.0], [0], PRESETS["gem_rebn"], {"sequence_id": mask, "turn": turn, "turn_rewards": turn_rewards}
         )
 
 

@@ -3,35 +3,29 @@
 from __future__ import annotations
 
 import json
-import random
 
 import pytest
 import torch
-from hypothesis import given
-from hypothesis import strategies as st
 
 from rlvr.algorithms.advantages import group_mean
 from rlvr.algorithms.data.selection import (
     PassRates,
     best_of_n,
     fill_batch,
+    has_reward_variance,
     keep_correct,
-    keep_rows,
-    mixture,
-    partly_solved,
-    teaches,
-    truncated_rows,
+    mixed_outcome,
 )
 from rlvr.algorithms.losses import policy_loss
 from rlvr.algorithms.presets import PRESETS
 
-from .cases import make
+from .cases import make, take
 
 
-def test_a_group_teaches_when_its_rewards_differ():
+def test_a_group_has_reward_variance_when_its_rewards_differ():
     rewards, group = [0.1, 0.1, 0.1, 0.0, 1.0, 0.2, 0.3, 1.0], [0, 0, 0, 1, 1, 2, 2, 3]
-    assert teaches(rewards, group).tolist() == [False] * 3 + [True] * 4 + [False]
-    assert partly_solved(rewards, group).tolist() == [False] * 3 + [True] * 2 + [False] * 3
+    assert has_reward_variance(rewards, group).tolist() == [False] * 3 + [True] * 4 + [False]
+    assert mixed_outcome(rewards, group).tolist() == [False] * 3 + [True] * 2 + [False] * 3
 
 
 def test_filtering_without_refill_raises_the_step():
@@ -39,7 +33,7 @@ def test_filtering_without_refill_raises_the_step():
     batch = make("ragged")
     rewards = torch.tensor([1.0, 0, 0, 1, 1, 0, 0, 0, 0, 0, 1, 0], dtype=torch.float64)  # group 11 all wrong
     batch["advantages"] = group_mean(rewards, batch["group"])
-    kept = keep_rows(batch, teaches(rewards, batch["group"]))
+    kept = take(batch, has_reward_variance(rewards, batch["group"]).nonzero()[:, 0])
     assert len(kept["mask"]) == 9
     whole = policy_loss(batch["new"], batch, PRESETS["dr_grpo"])[0]
     filtered = policy_loss(kept["new"], kept, PRESETS["dr_grpo"])[0]
@@ -92,31 +86,17 @@ def test_pass_rates():
         rates.record("hard", [1.5])
 
 
-def test_truncated_rows():
-    mask = torch.ones(3, 4, dtype=torch.bool)
-    truncated = [False, True, False]
-    for rule, kept, trained in (("keep", 3, 12), ("mask", 3, 8), ("drop", 2, 8)):
-        keep, new_mask = truncated_rows(mask, truncated, rule)
-        assert (int(keep.sum()), int(new_mask.sum())) == (kept, trained)
-    assert mask.all()
-    with pytest.raises(ValueError, match="allowed: keep, mask, drop"):
-        truncated_rows(mask, truncated, "cut")
-    with pytest.raises(ValueError, match="expected \\(3,\\)"):
-        truncated_rows(mask, [True], "mask")
-
-
 def test_overlong_filter_keeps_the_reward_in_the_group_mean():
     """With "mask" the truncated failure still lowers the mean, so the success is worth something."""
     batch = make("plain")
     two = {k: v[:2].detach() if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
     rewards, group = torch.tensor([1.0, 0.0]), [0, 0]
-    keep, two["mask"] = truncated_rows(two["mask"], [False, True], "mask")
-    assert keep.all()
+    two["mask"] = two["mask"] & torch.tensor([[True], [False]])
     assert group_mean(rewards, group)[0] == 0.5
     two["advantages"] = group_mean(rewards, group)
-    loss, stats = policy_loss(two["old"], two, PRESETS["dr_grpo"])
+    loss, stats = policy_loss(two["old_logprobs"], two, PRESETS["dr_grpo"])
     assert loss.item() == pytest.approx(-0.5 * 7 / (2 * 9))  # still B = 2
-    assert stats["n_empty_rows"] == 1
+    assert stats["n_empty_sequences"] == 1
 
 
 def test_correct_rows_once_and_the_best_of_n():
@@ -128,13 +108,3 @@ def test_correct_rows_once_and_the_best_of_n():
     assert keep_correct(rewards, by_prompt, threshold=0.5).tolist() == [True, False, False, True, False, False]
     assert best_of_n(rewards, group).tolist() == [True, False, False, True, True, False]
     assert best_of_n(rewards, group, [9, 3, 1, 1, 1, 1]).tolist() == [False, True, False, True, True, False]
-
-
-@given(shares=st.dictionaries(st.text(min_size=1), st.floats(0.01, 5), min_size=1, max_size=6), n=st.integers(0, 60))
-def test_mixture_holds_its_proportions(shares: dict[str, float], n: int):
-    names = mixture(shares, n, random.Random(0))
-    assert len(names) == n
-    for name, share in shares.items():
-        assert abs(names.count(name) - n * share / sum(shares.values())) < 1
-    with pytest.raises(ValueError, match="non-negative"):
-        mixture({"a": -1.0}, 3, random.Random(0))

@@ -13,12 +13,13 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.tiny import load_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.data.batch import Rows
+from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.runs.checkpoints import list_checkpoints, load_checkpoint
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
@@ -149,7 +150,8 @@ def test_threads_that_step_environments_do_not_show(trained: tuple[Path, Callbac
 class Step:
     """What the learner was given in the only step of a run, and what it said of it before it learned."""
 
-    rows: Rows
+    rows: list[TokenSequence] | None
+    batch: TrainingBatch | None
     scores: list[torch.Tensor]
     episodes: list[Episode]
     callback: Callback
@@ -162,9 +164,19 @@ def one_step(caller: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     seen = []
     update = Learner.update
 
-    def spy(learner, rows, optimiser):
-        seen.append((rows, learner.logprobs(rows.sequences)))
-        return update(learner, rows, optimiser)
+    def spy(learner, batch, optimiser):
+        scores = learner.logprobs(batch.padded)
+        lengths = batch.padded.lengths
+        rows = [
+            TokenSequence(
+                batch.padded.ids[i, :n].tolist(),
+                batch.padded.mask[i, :n].int().tolist(),
+                batch.inputs.behaviour_logprobs[i, :n].tolist(),
+            )
+            for i, n in enumerate(lengths)
+        ]
+        seen.append((rows, batch, [scores[i, :n] for i, n in enumerate(lengths)]))
+        return update(learner, batch, optimiser)
 
     monkeypatch.setattr(Learner, "update", spy)
 
@@ -175,11 +187,11 @@ def one_step(caller: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
         trainer = Trainer(config, callback := Callback())
         trainer.run()
         assert len(seen) <= 1
-        rows, scores = seen[0] if seen else (None, [])
+        rows, batch, scores = seen[0] if seen else (None, None, [])
         episodes = read_episodes(tmp_path / "run" / "episodes" / "train-000001.jsonl")
         shutil.rmtree(tmp_path / "run")
         seen.clear()
-        return Step(rows, scores, episodes, callback, trainer)
+        return Step(rows, batch, scores, episodes, callback, trainer)
 
     return play
 
@@ -190,8 +202,8 @@ def test_what_is_trained_is_what_was_sampled(one_step):
     assert len(with_tools) >= 4
     assert len(step.rows) == 32
     renderer = Renderer(step.trainer.tokenizer)
-    for episode, sequence, score in zip(step.episodes, step.rows.sequences, step.scores, strict=True):
-        assert sequence == episode.tokens
+    for episode, sequence, score in zip(step.episodes, step.rows, step.scores, strict=True):
+        assert (sequence.ids, sequence.mask) == (episode.tokens.ids, episode.tokens.mask)
         runs = sampled_runs(sequence.ids, sequence.mask)
         spoken = [turn for turn in episode.turns if turn.stop != "context"]
         assert len(runs) == len(spoken)
@@ -236,8 +248,8 @@ def test_a_broken_environment_never_enters_the_update(one_step, monkeypatch: pyt
     (record,) = broken.callback.of("train")
     assert record["invalid"] == 4
     assert record["statuses"]["env_error"] == 4
-    assert 3 not in broken.rows.group.tolist()
-    assert [sequence.ids for sequence in broken.rows.sequences] == [e.tokens.ids for e in whole if e.group != 3]
+    assert 3 not in broken.batch.inputs.group.tolist()
+    assert [sequence.ids for sequence in broken.rows] == [e.tokens.ids for e in whole if e.group != 3]
 
 
 @pytest.mark.parametrize("how", ["raises", "gives NaN", "gives infinity"])
@@ -287,7 +299,7 @@ def test_generated_tasks_never_come_again():
     assert [order.request(place, salt="").index for place in range(9)] == list(range(9))
 
 
-def test_more_prompts_than_rows(guesser: Path, tmp_path: Path, rows: Path, monkeypatch):
+def test_more_prompts_than_sequences(guesser: Path, tmp_path: Path, rows: Path, monkeypatch):
     monkeypatch.setenv("RLVR_DATA", str(rows))
     run(tmp_path / "run", model={"name": str(guesser)}, env={"id": GSM8K}, prompts=16, steps=1)
     episodes = read_episodes(tmp_path / "run" / "episodes" / "train-000001.jsonl")
@@ -343,9 +355,9 @@ def test_a_group_too_small_for_the_preset_is_refused(tmp_path: Path):
 
 def test_the_kl_in_the_reward_reaches_the_advantages(one_step):
     step = one_step(algorithm="rloo", overrides={"kl_coef": 0.5}, warm_start={"steps": 0, "mixed_steps": 0})
-    rows, rewards = step.rows, torch.tensor([e.reward for e in step.episodes])
-    assert rows.ref is not None
-    kl = torch.stack([(old - ref).sum() for old, ref in zip(rows.old, rows.ref, strict=True)])
+    rows, rewards = step.batch.inputs, torch.tensor([e.reward for e in step.episodes])
+    assert rows.ref_logprobs is not None
+    kl = (rows.old_logprobs - rows.ref_logprobs).sum(1)
     shaped = rewards - 0.5 * kl
     for place, episode in enumerate(step.episodes):
         others = [i for i, e in enumerate(step.episodes) if e.group == episode.group and i != place]
@@ -449,11 +461,11 @@ def test_evaluations_come_as_often_as_asked(tmp_path: Path, guesser: Path):
     assert (tmp_path / "run" / "episodes" / "evaluation-step-2-greedy.jsonl").exists()
 
 
-def test_a_group_of_one_warns_and_teaches_nothing(tmp_path: Path, guesser: Path):
+def test_a_group_of_one_warns_and_has_no_gradient(tmp_path: Path, guesser: Path):
     changes = {"model": {"name": str(guesser)}, "warm_start": {"steps": 0, "mixed_steps": 0}, "overrides": {}}
-    with pytest.warns(UserWarning, match="one row"):
+    with pytest.warns(UserWarning, match="one sequence"):
         callback = run(tmp_path / "run", **changes, algorithm="dr_grpo", group_size=1, steps=1)
-    assert callback.of("train")[0]["live_rows"] == 0
+    assert callback.of("train")[0]["live_sequences"] == 0
 
 
 def test_metrics_are_json_for_everybody(trained: tuple[Path, Callback]):

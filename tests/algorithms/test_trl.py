@@ -36,7 +36,7 @@ NOT_GSPO = {"loss_type": "dapo", "level": "sequence", "epsilon_low": 3e-4, "epsi
 def trl_loss(batch: dict, settings: dict) -> tuple[float, torch.Tensor]:
     """(loss, gradient) of GRPOTrainer on given log-probs: its own method on an object that holds only its settings."""
     mask = batch["mask"]
-    clean = {k: torch.where(mask, batch[k].detach(), 0) for k in ("old", "sampler", "ref")}
+    clean = {k: torch.where(mask, batch[k].detach(), 0) for k in ("old_logprobs", "behaviour_logprobs", "ref_logprobs")}
     new = torch.where(mask, batch["new"].detach(), 0).requires_grad_()
     args = SimpleNamespace(
         use_bias_correction_kl=settings.get("unbiased", False), delta=settings.get("delta"), sapo_temperature_pos=1.0,
@@ -57,8 +57,9 @@ def trl_loss(batch: dict, settings: dict) -> tuple[float, torch.Tensor]:
     ids = torch.zeros_like(mask, dtype=torch.long)
     inputs = {
         "prompt_ids": ids, "prompt_mask": ids, "completion_ids": ids, "completion_mask": mask.long(),
-        "advantages": batch["advantages"], "old_per_token_logps": clean["old"], "ref_per_token_logps": clean["ref"],
-        "sampling_per_token_logps": clean["sampler"], "num_items_in_batch": mask.sum(),
+        "advantages": batch["advantages"], "old_per_token_logps": clean["old_logprobs"],
+        "ref_per_token_logps": clean["ref_logprobs"],
+        "sampling_per_token_logps": clean["behaviour_logprobs"], "num_items_in_batch": mask.sum(),
     }  # fmt: skip
     loss = trl.GRPOTrainer._compute_loss(holder, None, inputs)
     return loss.item(), torch.autograd.grad(loss, new)[0]

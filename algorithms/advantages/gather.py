@@ -1,0 +1,85 @@
+"""From the episodes of a step to entries of `AdvantageInputs`: which turn a token belongs to, what each turn earned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from rlvr.agents.episode import Episode
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages.base import Played, Sources
+
+
+def turns(played: Played, sources: Sources) -> dict[str, Any]:
+    """turn [B, T], turn_rewards [B, K]; what shaping added is earned in the last turn."""
+    return {
+        "turn": token_turns(played.episodes),
+        "turn_rewards": ragged([shaped_turn_rewards(episode, reward) for episode, reward in rewarded(played)]),
+    }
+
+
+def turns_as_steps(played: Played, sources: Sources) -> dict[str, Any]:
+    """step [B, T], step_rewards [B, K]: a turn is a step."""
+    entries = turns(played, sources)
+    return {"step": entries["turn"], "step_rewards": entries["turn_rewards"]}
+
+
+def earned_per_token(played: Played, sources: Sources) -> dict[str, Any]:
+    """token_rewards [B, T]: each turn's reward at its last token."""
+    width = max(len(episode.tokens) for episode in played.episodes)
+    earned = torch.zeros(len(played.episodes), width)
+    for index, (episode, reward) in enumerate(rewarded(played)):
+        for turn, amount in zip(episode.turns, shaped_turn_rewards(episode, reward), strict=True):
+            earned[index, max(0, turn.end - 1)] += amount
+    return {"token_rewards": earned}
+
+
+def state_values(played: Played, sources: Sources) -> dict[str, Any]:
+    """features [B, T, H], values [B, T] before each token, bootstrap [B]: after the last, where truncated."""
+    if sources.state_values is None:
+        raise ValueError("this advantage needs a critic, and there is none")
+    features, values, after = sources.state_values([episode.tokens for episode in played.episodes])
+    truncated = torch.tensor([float(episode.truncated) for episode in played.episodes])
+    return {"features": features, "values": values, "bootstrap": after * truncated}
+
+
+def rewarded(played: Played) -> Iterator[tuple[Episode, float]]:
+    """Each episode with its shaped reward."""
+    return zip(played.episodes, played.rewards, strict=True)
+
+
+def token_turns(episodes: Sequence[Episode]) -> Tensor:
+    """[B, T]: the turn of each token, from 0; what is rendered before a completion counts to its turn."""
+    return ragged_ints([_token_turns(episode) for episode in episodes])
+
+
+def _token_turns(episode: Episode) -> list[int]:
+    numbers: list[int] = []
+    for number, turn in enumerate(episode.turns):
+        numbers += [number] * (turn.end - len(numbers))
+    return numbers + [max(0, len(episode.turns) - 1)] * (len(episode.tokens) - len(numbers))
+
+
+def shaped_turn_rewards(episode: Episode, reward: float) -> list[float]:
+    """The reward of each turn; what ``reward`` has beyond the episode's own is earned in the last."""
+    earned = [turn.reward for turn in episode.turns]
+    earned[-1] += reward - episode.reward
+    return earned
+
+
+def ragged(columns: Sequence[Sequence[float]]) -> Tensor:
+    """[B, K] float32 of lists of any length, 0 where one is shorter."""
+    return _ragged(columns, torch.float32)
+
+
+def ragged_ints(columns: Sequence[Sequence[int]]) -> Tensor:
+    """[B, K] int64 of lists of any length, 0 where one is shorter."""
+    return _ragged(columns, torch.long)
+
+
+def _ragged(columns: Sequence[Sequence[float]], dtype: torch.dtype) -> Tensor:
+    width = max(map(len, columns), default=0)
+    out = torch.zeros(len(columns), width, dtype=dtype)
+    for index, column in enumerate(columns):
+        out[index, : len(column)] = torch.tensor(column, dtype=dtype)
+    return out

@@ -1,0 +1,93 @@
+"""All advantages by name, and `compute_advantages`, which picks the one that a preset names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from types import MappingProxyType
+from typing import Any
+
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.advantages import (
+    distillation,
+    group_baselines,
+    monte_carlo,
+    roles,
+    semantic,
+    token_returns,
+    turn_returns,
+)
+from rlvr.algorithms.advantages.base import Advantage, floats, mask_of, token_kl
+from rlvr.algorithms.advantages.groups import as_rewards
+from rlvr.algorithms.advantages.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.token_returns import whiten
+from rlvr.algorithms.choices import Choices
+
+_FILES = (group_baselines, token_returns, turn_returns, monte_carlo, roles, semantic, distillation)
+
+ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
+    {one.name: one for file in _FILES for one in vars(file).values() if isinstance(one, Advantage)}
+)
+"""Every `Advantage` of the files of this folder; a new one is an object in one of them, or a new file named above."""
+
+
+def compute_advantages(
+    rewards: Any, group: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any] | None = None
+) -> Tensor:
+    """The advantages of a preset: [B], or [B, T] where they differ within a sequence.
+
+    rewards [B], group [B] ints (ignored by estimators without groups). `batch` carries what some estimators need
+    besides, as `AdvantageInputs` or a mapping of its entries; `ADVANTAGES[preset.advantage].needs` names them.
+
+    Compute them once, over the whole batch: groups, batch statistics and whitening must not see micro-batches.
+
+    Raises:
+        MissingInput: an entry is missing; says what it is.
+        ValueError: rewards or an entry are misshapen or not finite, or the batch is packed.
+    """
+    advantage = ADVANTAGES[preset.advantage]
+    rewards = as_rewards(rewards)
+    x = _inputs(batch)
+    kl = None if advantage.places_kl else token_kl(x, preset)
+    if kl is not None:
+        # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
+        rewards = rewards + kl.sum(1).to(rewards)
+    advantages = advantage.compute(replace(x, rewards=rewards, group=group), preset)
+    if preset.whiten:
+        mask = mask_of(x, preset)
+        if advantages.dim() == 1:
+            advantages = advantages[:, None] * mask
+        advantages = whiten(advantages, mask)
+    return advantages
+
+
+def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """What the critic should have said: (targets [B, T], mask [B, T] of where they hold), for presets with a critic.
+
+    With turns only the first trained token of a turn has a value.
+
+    Raises:
+        ValueError: the preset has no critic.
+    """
+    advantage = ADVANTAGES[preset.advantage]
+    if not advantage.critic:
+        raise ValueError(f"preset {preset.name!r} (advantage {preset.advantage!r}) has no critic")
+    x = replace(_inputs(batch), rewards=as_rewards(rewards))
+    mask, values = mask_of(x, preset), floats(x, "values", preset)
+    advantages = advantage.compute(x, preset)
+    where = mask if advantage.value_tokens is None else advantage.value_tokens(x)
+    # target_t = A_t + V_t, A before whitening                         [B, T]  PPO, 1707.06347
+    return torch.where(where, advantages + torch.where(mask, values, 0), 0), where
+
+
+def _inputs(batch: AdvantageInputs | Mapping[str, Any] | None) -> AdvantageInputs:
+    packed = isinstance(batch, Mapping) and any(batch.get(name) is not None for name in ("sequence_id", "row_id"))
+    if packed:
+        raise ValueError("advantages are computed before packing: give one line per sequence, and no sequence_id")
+    return AdvantageInputs.of(batch or {})
+
+
+def needed_entries(advantage: Advantage) -> str:
+    """The entries of `AdvantageInputs` that an advantage needs, with their shapes."""
+    shapes = {one.name: one.metadata["shape"] for one in fields(AdvantageInputs)}
+    return ", ".join(f"{name} [{shapes[name]}]" if shapes[name] else name for name in advantage.needs)

@@ -1,0 +1,402 @@
+"""Clip rules: one object each, with its name, formula, ratio levels, kernel, and what it refuses.
+
+A kernel maps the log-ratio and the advantage to a loss per token [B, T] or per sequence [R]. Log-ratios are at least
+fp32, are 0 at masked tokens *before* any exp, and are never clamped: tokens whose gradient is zero take a constant
+instead, so an overflow cannot turn into 0 * inf.
+
+In the equations r is the ratio, A the advantage, sg a stop-gradient, pi(y) the probability of a whole sequence.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.losses.inputs import SequenceIndex
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a kernel reads. All [B, T], 0 at masked tokens; only `new` and `log_ratio` carry gradient."""
+
+    new: Tensor
+    log_ratio: Tensor
+    denominator: Tensor
+    advantages: Tensor
+    sequences: SequenceIndex
+
+
+@dataclass(frozen=True)
+class Clipped:
+    """A loss per token [B, T] or per sequence [R], and where the rule held it from below or above (same shape)."""
+
+    loss: Tensor
+    low: Tensor
+    high: Tensor
+
+
+class ClipRule:
+    """Base of the rules. A new rule is a subclass and its line in `CLIP_RULES`.
+
+    name            what `Preset.clip` says
+    ratio_levels    levels of the ratio that it takes
+    reads           choices of the preset that it reads; any other override of a bound is refused
+    one_advantage   whether a loss per sequence needs one advantage for all tokens of a sequence
+    """
+
+    name: str
+    ratio_levels: tuple[str, ...] = ("token",)
+    reads: tuple[str, ...] = ()
+    one_advantage: bool = True
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """The kernel."""
+        raise NotImplementedError
+
+    def formula(self, p: Choices) -> str:
+        """The loss in one line, with the preset's numbers."""
+        raise NotImplementedError
+
+    def summary(self, p: Choices) -> str:
+        """The rule and its numbers, for a column of the table."""
+        return self.name
+
+    def ratio_formula(self, p: Choices, gap: str) -> str:
+        """What r stands for; "" where the formula names no r. ``gap`` is the log-ratio of a token."""
+        return {
+            "none": "",
+            "token": f"r = exp({gap})",
+            "sequence": f"r = exp(mean_t({gap}))",
+            "sequence_token": f"r = sg(exp(mean_t({gap}))) pi/sg(pi)",
+            "product": f"r = exp(sum_t({gap}))",
+        }[p.ratio_level]
+
+    def per_sequence(self, p: Choices) -> bool:
+        """Whether the loss is one number per sequence (it does not factor into tokens)."""
+        return False
+
+    def acts_without_advantage(self, p: Choices) -> bool:
+        """Whether a token of advantage zero still has a gradient."""
+        return False
+
+    def check(self, p: Choices) -> None:
+        """Refuse choices that do not go with the rule.
+
+        Raises:
+            ValueError: which, and what to change.
+        """
+
+
+class NoClip(ClipRule):
+    """The policy gradient without a bound."""
+
+    name = "none"
+    ratio_levels = ("none", "token")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T]."""
+        never = torch.zeros_like(t.sequences.mask)
+        if p.ratio_level == "none":
+            # l_t = -A_t log pi_t                                      [B, T]  REINFORCE, Williams 1992
+            return Clipped(-t.advantages * t.new, never, never)
+        # l_t = -A_t r_t                                               [B, T]  importance sampling
+        return Clipped(-t.advantages * _exp_where(t.advantages != 0, t.log_ratio), never, never)
+
+    def formula(self, p: Choices) -> str:
+        """-A log pi, or -A r."""
+        return "-A log pi" if p.ratio_level == "none" else "-A r"
+
+    def summary(self, p: Choices) -> str:
+        """A dash."""
+        return "-"
+
+
+class PPOClip(ClipRule):
+    """PPO's clip (1707.06347), on the ratio of tokens or of sequences; with a dual clip (1912.09729) if asked for."""
+
+    name = "ppo"
+    ratio_levels = ("token", "sequence", "sequence_token", "product")
+    reads = ("clip_low", "clip_high", "dual_clip")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T], or [R] where the ratio is one of sequences."""
+        sequences = t.sequences
+        if p.ratio_level == "token":
+            return self._clipped(t.log_ratio, t.advantages, p)
+        if p.ratio_level == "sequence_token":
+            # r_it = sg(exp(mean_t log r_it)) pi_it / sg(pi_it)        [B, T]  GSPO-token, 2507.18071 eq. 14
+            value = sequences.broadcast(sequences.mean(t.log_ratio).detach())
+            return self._clipped(value + (t.new - t.new.detach()), t.advantages, p)
+        # r_i = exp(mean_t log r_it), or exp(sum_t log r_it)           [R]  GSPO, 2507.18071 eq. 7; RLOO in TRL
+        level = sequences.mean if p.ratio_level == "sequence" else sequences.sum
+        return self._clipped(level(t.log_ratio), sequences.mean(t.advantages), p)
+
+    def _clipped(self, log_ratio: Tensor, advantages: Tensor, p: Choices) -> Clipped:
+        # l = -min(r A, clip(r, 1 - low, 1 + high) A); with a dual clip c at most -c A where A < 0   (1707.06347 eq. 7)
+        ratio = log_ratio.detach().exp()
+        high = (advantages > 0) & (ratio > 1 + p.clip_high)
+        low = (advantages < 0) & (ratio < 1 - p.clip_low)
+        bound = torch.where(high, _like(ratio, 1 + p.clip_high), 1 - p.clip_low)
+        if p.dual_clip is not None:
+            dual = (advantages < 0) & (ratio > p.dual_clip)
+            bound = torch.where(dual, p.dual_clip, bound)
+            high = high | dual
+        held = high | low
+        surrogate = torch.where(held, bound, _exp_where(~held & (advantages != 0), log_ratio))
+        return Clipped(-advantages * surrogate, low, high)
+
+    def formula(self, p: Choices) -> str:
+        """The clipped surrogate with its bounds."""
+        text = f"-min(r A, clip(r, 1 - {p.clip_low:g}, 1 + {p.clip_high:g}) A)"
+        return text + (f", at most -{p.dual_clip:g} A where A < 0" if p.dual_clip else "")
+
+    def summary(self, p: Choices) -> str:
+        """ppo, both distances, the dual clip."""
+        return f"ppo {p.clip_low:g}/{p.clip_high:g}" + (f" dual {p.dual_clip:g}" if p.dual_clip else "")
+
+    def per_sequence(self, p: Choices) -> bool:
+        """A ratio of sequences gives a loss per sequence."""
+        return p.ratio_level in ("sequence", "product")
+
+
+class CISPOCap(ClipRule):
+    """CISPO's cap on the detached ratio (2506.13585): every token keeps a gradient."""
+
+    name = "cispo"
+    ratio_levels = ("token", "product")
+    reads = ("ratio_min", "ratio_max")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T]."""
+        log_ratio = t.log_ratio.detach()
+        if p.ratio_level == "product":
+            log_ratio = t.sequences.broadcast(t.sequences.sum(log_ratio))
+        ratio = log_ratio.exp()
+        high = t.sequences.mask & (ratio > p.ratio_max)
+        low = t.sequences.mask & (ratio < p.ratio_min)
+        # l_t = -sg(min(r_t, max)) A_t log pi_t                        [B, T]  CISPO, 2506.13585; ScaleRL, 2510.13786
+        return Clipped(-ratio.clamp(p.ratio_min, p.ratio_max) * t.advantages * t.new, low, high)
+
+    def formula(self, p: Choices) -> str:
+        """The capped weight."""
+        return f"-sg(min(r, {p.ratio_max:g})) A log pi"
+
+    def summary(self, p: Choices) -> str:
+        """cispo and the cap."""
+        return f"cispo {p.ratio_max:g}"
+
+    def check(self, p: Choices) -> None:
+        """The cap must be given."""
+        if not math.isfinite(p.ratio_max):
+            raise ValueError(
+                "clip='cispo' needs ratio_max, the absolute cap on the detached ratio (5.0, not 4.0 for 1 + 4)"
+            )
+
+
+class PrimeMask(ClipRule):
+    """prime-rl's mask: tokens whose ratio lies outside of two absolute bounds have no gradient."""
+
+    name = "prime"
+    reads = ("ratio_min", "ratio_max", "tau")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T]."""
+        log_ratio = t.log_ratio.detach()
+        ratio = log_ratio.exp()
+        low, high = ratio < p.ratio_min, ratio > p.ratio_max
+        # l_t = -sg(1[min <= r_t <= max] r_t (A_t - tau log r_t)) log pi_t   [B, T]  prime-rl
+        weight = torch.where(low | high, 0, ratio * (t.advantages - p.tau * log_ratio))
+        return Clipped(-weight * t.new, low & t.sequences.mask, high & t.sequences.mask)
+
+    def formula(self, p: Choices) -> str:
+        """The masked weight."""
+        advantage = f"(A - {p.tau:g} log r)" if p.tau else "A"
+        return f"-sg(1[{p.ratio_min:g} <= r <= {p.ratio_max:g}] r {advantage}) log pi"
+
+    def summary(self, p: Choices) -> str:
+        """prime and the bounds."""
+        return f"prime [{p.ratio_min:g}, {p.ratio_max:g}]"
+
+    def acts_without_advantage(self, p: Choices) -> bool:
+        """With tau the log-ratio itself pulls back to the behaviour policy."""
+        return p.tau > 0
+
+
+class DPPOMask(ClipRule):
+    """DPPO (2602.04879): the change of a token's probability is bounded, not its ratio."""
+
+    name = "dppo"
+    reads = ("clip_low", "clip_high")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T]."""
+        moved = t.new.detach().exp() - t.denominator.exp()
+        high = (t.advantages > 0) & (moved > p.clip_high)
+        low = (t.advantages < 0) & (moved < -p.clip_low)
+        live = ~(high | low) & (t.advantages != 0)
+        # l_t = -A_t r_t unless pi_t - mu_t > high with A > 0, or < -low with A < 0   [B, T]  DPPO, 2602.04879
+        return Clipped(torch.where(live, -t.advantages * _exp_where(live, t.log_ratio), 0), low, high)
+
+    def formula(self, p: Choices) -> str:
+        """The mask by total variation."""
+        return f"-A r unless pi - mu > {p.clip_high:g} with A > 0, or < -{p.clip_low:g} with A < 0"
+
+    def summary(self, p: Choices) -> str:
+        """dppo and both bounds."""
+        return f"dppo {p.clip_low:g}/{p.clip_high:g}"
+
+
+class SAPOGate(ClipRule):
+    """SAPO (2511.20347): a smooth gate of slope one at r = 1 instead of a clip."""
+
+    name = "sapo"
+    reads = ("gate",)
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[B, T]."""
+        tau = torch.where(t.advantages > 0, _like(t.advantages, p.gate[0]), p.gate[1])
+        saturated = t.log_ratio.detach() > 30  # the sigmoid is exactly 1 there in every float type
+        gate = torch.sigmoid(tau * (_exp_where(~saturated, t.log_ratio) - 1))
+        never = torch.zeros_like(saturated)
+        # l_t = -A_t (4 / tau) sigmoid(tau (r_t - 1)), tau by the sign of A_t   [B, T]  SAPO, 2511.20347
+        return Clipped(-t.advantages * 4 / tau * torch.where(saturated, 1, gate), never, never)
+
+    def formula(self, p: Choices) -> str:
+        """The gate with both temperatures."""
+        return f"-A (4/tau) sigmoid(tau (r - 1)), tau = {p.gate[0]:g} if A > 0 else {p.gate[1]:g}"
+
+    def summary(self, p: Choices) -> str:
+        """sapo and both temperatures."""
+        return f"sapo {p.gate[0]:g}/{p.gate[1]:g}"
+
+
+class GMPOClip(ClipRule):
+    """GMPO (2507.20673): the geometric mean of ratios that are clipped per token, on one side, in logs."""
+
+    name = "gmpo"
+    ratio_levels = ("sequence",)
+    reads = ("clip_low", "clip_high")
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[R]."""
+        up, mask = t.advantages > 0, t.sequences.mask
+        high = up & (t.log_ratio.detach() > p.clip_high)
+        low = (t.advantages < 0) & (t.log_ratio.detach() < -p.clip_low)
+        clipped = torch.where(high, p.clip_high, torch.where(low, -p.clip_low, t.log_ratio))
+        advantages = t.sequences.mean(t.advantages)
+        # l_i = -A_i exp(mean_t c_t), c_t = min(log r_t, high) if A > 0 else max(log r_t, -low)   [R]  GMPO, 2507.20673
+        surrogate = _exp_where(advantages != 0, t.sequences.mean(clipped))
+        return Clipped(-advantages * surrogate, low & mask, high & mask)
+
+    def formula(self, p: Choices) -> str:
+        """The geometric mean with both bounds."""
+        return f"-A exp(mean_t c), c = min(log r_t, {p.clip_high:g}) if A > 0 else max(log r_t, -{p.clip_low:g})"
+
+    def ratio_formula(self, p: Choices, gap: str) -> str:
+        """The ratio of tokens."""
+        return f"r_t = exp({gap})"
+
+    def summary(self, p: Choices) -> str:
+        """gmpo and both bounds."""
+        return f"gmpo {p.clip_low:g}/{p.clip_high:g}"
+
+    def per_sequence(self, p: Choices) -> bool:
+        """Always."""
+        return True
+
+
+class KimiSquare(ClipRule):
+    """Kimi k1.5 (2501.12599): mirror descent with a square of the sequence's log-ratio in place of a clip."""
+
+    name = "kimi"
+    ratio_levels = ("product",)
+    reads = ("tau",)
+    one_advantage = False
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[R]."""
+        # l_i = -A_i log pi(y_i) + tau/2 (log pi(y_i) / pi_old(y_i))^2   [R]  Kimi k1.5, 2501.12599 eq. 3
+        loss = t.sequences.sum(-t.advantages * t.new) + p.tau / 2 * t.sequences.sum(t.log_ratio).square()
+        never = torch.zeros_like(t.sequences.mask)
+        return Clipped(loss, never, never)
+
+    def formula(self, p: Choices) -> str:
+        """The log-likelihood and the square."""
+        return f"-A log pi(y) + {p.tau:g}/2 (sum_t(new - {p.ratio_denominator}))^2"
+
+    def ratio_formula(self, p: Choices, gap: str) -> str:
+        """The formula spells its log-ratio out."""
+        return ""
+
+    def summary(self, p: Choices) -> str:
+        """kimi and tau."""
+        return f"kimi {p.tau:g}"
+
+    def per_sequence(self, p: Choices) -> bool:
+        """Always."""
+        return True
+
+    def acts_without_advantage(self, p: Choices) -> bool:
+        """The square does."""
+        return p.tau > 0
+
+
+class TOPRCap(ClipRule):
+    """TOPR (2503.14286): successes as in supervised learning, failures by a capped ratio."""
+
+    name = "topr"
+    ratio_levels = ("product",)
+    reads = ("ratio_min", "ratio_max")
+    one_advantage = False
+
+    def loss(self, t: Terms, p: Choices) -> Clipped:
+        """[R]."""
+        ratio = t.sequences.broadcast(t.sequences.sum(t.log_ratio.detach()).exp())
+        negative = t.advantages < 0
+        high = negative & (ratio > p.ratio_max)
+        # l_i = -w_i A_i log pi(y_i), w_i = 1 if A_i >= 0 else sg(min(r_i, max))   [R]  TOPR, 2503.14286
+        weight = torch.where(negative, ratio.clamp(p.ratio_min, p.ratio_max), 1)
+        return Clipped(t.sequences.sum(-weight * t.advantages * t.new), torch.zeros_like(high), high)
+
+    def formula(self, p: Choices) -> str:
+        """The weighted log-likelihood."""
+        return f"-w A log pi(y), w = 1 if A >= 0 else sg(min(r, {p.ratio_max:g}))"
+
+    def summary(self, p: Choices) -> str:
+        """topr and the cap."""
+        return f"topr {p.ratio_max:g}"
+
+    def per_sequence(self, p: Choices) -> bool:
+        """Always."""
+        return True
+
+
+def _exp_where(live: Tensor, log_ratio: Tensor) -> Tensor:
+    """exp where it matters, 1 elsewhere, so that a dead entry can neither overflow nor leak 0 * inf."""
+    return torch.exp(torch.where(live, log_ratio, 0))
+
+
+def _like(x: Tensor, value: float) -> Tensor:
+    """A constant in x's precision: `where` of two Python numbers would round to fp32."""
+    return torch.full_like(x, value)
+
+
+CLIP_RULES = MappingProxyType(
+    {
+        rule.name: rule
+        for rule in (
+            NoClip(),
+            PPOClip(),
+            CISPOCap(),
+            PrimeMask(),
+            DPPOMask(),
+            GMPOClip(),
+            SAPOGate(),
+            KimiSquare(),
+            TOPRCap(),
+        )
+    }
+)

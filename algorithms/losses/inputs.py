@@ -1,0 +1,145 @@
+"""What a loss reads: `LossInputs`, frozen, each entry with its shape; and which token belongs to which sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any
+
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.entries import Entries, MissingInput, entry
+
+
+@dataclass(frozen=True, kw_only=True)
+class LossInputs(Entries):
+    """The entries of a (micro-)batch for `policy_loss`; B sequences of T tokens, or R sequences packed into B lines."""
+
+    mask: Tensor | None = entry("B, T", "bool, True on the tokens that the policy sampled")
+    advantages: Tensor | None = entry("R or B, T", "see compute_advantages; None until they are computed")
+    old_logprobs: Tensor | None = entry(
+        "B, T", "log-probs of the trainer when the batch was taken, the denominator of its ratio or correction"
+    )
+    behaviour_logprobs: Tensor | None = entry(
+        "B, T", "log-probs of the policy that sampled, as its engine reported them: the denominator of a ratio"
+    )
+    ref_logprobs: Tensor | None = entry(
+        "B, T", "log-probs of the frozen reference for the KL term; without one use .replace(kl_coef=0.0)"
+    )
+    entropy: Tensor | None = entry(
+        "B, T", "entropy of the policy at each token, with gradient; or use .replace(entropy_coef=0.0)"
+    )
+    group: Tensor | None = entry("R", "ints, ids of prompts, unique over the whole batch")
+    sequence_id: Tensor | None = entry("B, T", "ints, which sequence each token of a packed batch belongs to")
+    max_length: float | None = entry("", "Dr. GRPO's constant: the generation budget in tokens, never the padded width")
+
+    def pick(self, index: Any, width: int | None = None) -> LossInputs:
+        """The sequences with these indices [K], trimmed to ``width`` tokens, of a batch that is not packed."""
+        if self.sequence_id is not None:
+            raise ValueError("sequences of a packed batch share lines: cut it before packing")
+
+        def cut(value: Tensor) -> Tensor:
+            chosen = value[index]
+            return chosen if width is None or chosen.dim() < 2 else chosen[:, :width]
+
+        return self._each_tensor(cut)
+
+    def to(self, device: Any) -> LossInputs:
+        """On another device."""
+        return self._each_tensor(lambda value: value.to(device))
+
+    def _each_tensor(self, change: Callable[[Tensor], Tensor]) -> LossInputs:
+        entries: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
+        changed: dict[str, Any] = {
+            name: change(value) if isinstance(value, torch.Tensor) else value for name, value in entries.items()
+        }
+        return LossInputs(**changed)
+
+
+class SequenceIndex:
+    """Which token belongs to which sequence: sums over sequences and their inverse, padded or packed.
+
+    mask [B, T] bool: tokens that were sampled by the policy and are trained on. Without `sequence_id` a sequence is a
+    line of the tensor (R = B). With `sequence_id` [B, T] of ints several sequences share a line, or one spans lines.
+    """
+
+    def __init__(self, mask: Tensor, sequence_id: Tensor | None = None, count: int | None = None) -> None:
+        self.mask = mask
+        self.sequence_id = None
+        if sequence_id is None:
+            self.n = mask.shape[0]
+        else:
+            if sequence_id.shape != mask.shape:
+                raise ValueError(f"sequence_id has shape {tuple(sequence_id.shape)}, the mask {tuple(mask.shape)}")
+            used = sequence_id[mask]
+            top = int(used.max()) + 1 if used.numel() else 0
+            self.n = top if count is None else count
+            if used.numel() and (int(used.min()) < 0 or top > self.n):
+                raise ValueError(
+                    f"sequence_id runs from {int(used.min())} to {top - 1} on trained tokens, but there are "
+                    f"{self.n} sequences"
+                )
+            self.sequence_id = torch.where(mask, sequence_id, 0).long()
+        self.lengths = self.sum(mask.long())
+
+    def sum(self, x: Tensor) -> Tensor:
+        """[B, T] -> [R], over trained tokens only."""
+        x = torch.where(self.mask, x, 0)
+        if self.sequence_id is None:
+            return x.sum(1)
+        return x.new_zeros(self.n).index_add(0, self.sequence_id.reshape(-1), x.reshape(-1))
+
+    def mean(self, x: Tensor) -> Tensor:
+        """[B, T] -> [R], mean over trained tokens; 0 for a sequence without any."""
+        return self.sum(x) / self.lengths.clamp(min=1)
+
+    def broadcast(self, per_sequence: Tensor) -> Tensor:
+        """[R] -> [B, T]: every token gets its sequence's value, masked tokens get 0."""
+        if self.sequence_id is None:
+            return torch.where(self.mask, per_sequence[:, None], _zero(per_sequence))
+        if self.n == 0:
+            return torch.zeros_like(self.mask, dtype=per_sequence.dtype)
+        return torch.where(self.mask, per_sequence[self.sequence_id], _zero(per_sequence))
+
+
+def _zero(x: Tensor) -> Tensor:
+    return torch.zeros((), dtype=x.dtype, device=x.device)
+
+
+def sequences_of(batch: LossInputs, mask: Tensor) -> SequenceIndex:
+    """The sequences of a batch: lines of the mask, or what its `sequence_id` says."""
+    if batch.sequence_id is None:
+        return SequenceIndex(mask)
+    sequence_id = torch.as_tensor(batch.sequence_id, device=mask.device)
+    # An entry per sequence says how many there are, also where the last of them has no trained token.
+    for value in (batch.group, batch.advantages):
+        if value is not None and torch.as_tensor(value).dim() == 1:
+            return SequenceIndex(mask, sequence_id, len(value))
+    return SequenceIndex(mask, sequence_id)
+
+
+def groups_of(batch: LossInputs, sequences: SequenceIndex) -> Tensor | None:
+    """[R] group ids, or None. A packed batch may give them per token."""
+    if batch.group is None:
+        return None
+    mask = sequences.mask
+    group = torch.as_tensor(batch.group, device=mask.device)
+    if group.dim() == 2 and sequences.sequence_id is not None and group.shape == mask.shape:
+        ids = group.new_zeros(sequences.n)
+        return ids.index_put((sequences.sequence_id[mask],), group[mask])
+    if group.shape != (sequences.n,):
+        raise ValueError(f"group has shape {tuple(group.shape)}, expected one id per sequence: ({sequences.n},)")
+    return group
+
+
+def as_mask(mask: Any, device: torch.device | None = None) -> Tensor:
+    """Bool [B, T]; anything else than 0 and 1 is refused."""
+    if mask is None:
+        raise MissingInput("the batch has no 'mask' ([B, T] bool, True on trained tokens)")
+    out: Tensor = torch.as_tensor(mask, device=device)
+    if out.dim() != 2:
+        raise ValueError(f"mask has shape {tuple(out.shape)}, expected [B, T]")
+    if out.dtype == torch.bool:
+        return out
+    if not ((out == 0) | (out == 1)).all():
+        raise ValueError("mask holds values other than 0 and 1: weights belong in the advantages")
+    return out.bool()

@@ -1,0 +1,103 @@
+"""Writes what the docs say of the algorithms from the registries; `tests/algorithms/test_docs.py` compares.
+
+    python benchmarks/algorithm_pages.py
+
+A block of a preset on a page of docs/algorithms/ is brought up to date where it stands; table.md is written anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from rlvr.algorithms.advantages.registry import ADVANTAGES, needed_entries
+from rlvr.algorithms.losses.aggregation import AGGREGATIONS
+from rlvr.algorithms.losses.clip_rules import CLIP_RULES
+from rlvr.algorithms.losses.corrections import CORRECTIONS
+from rlvr.algorithms.objectives import Objective
+from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.algorithms.registry import ALGORITHMS
+
+PAGES = Path(__file__).resolve().parent.parent / "docs" / "algorithms"
+BLOCK = re.compile(r"```text\n(\w+)\nA = .*\nL = .*\n```")
+
+
+def block(preset: Preset) -> str:
+    """Name, advantage and loss of a preset, as they stand on a page."""
+    return f"```text\n{preset.name}\nA = {preset.estimator.formula}\nL = {preset.formula}\n```"
+
+
+def refreshed(text: str) -> str:
+    """A page with its blocks as the registry says; a preset that is gone is an error."""
+    return BLOCK.sub(lambda found: block(PRESETS[found[1]]), text)
+
+
+def cell(text: str) -> str:
+    """Text that can stand in a cell of a table."""
+    return text.replace("|", "\\|")
+
+
+def table() -> str:
+    """The page of all registries."""
+    lines = [
+        "# All algorithms",
+        "",
+        f"{len(ALGORITHMS)} algorithms: {len(PRESETS)} policy losses and {len(ALGORITHMS) - len(PRESETS)} others. Each"
+        " trains by its name: `rlvr train --algorithm NAME`. This page is written by `benchmarks/algorithm_pages.py`.",
+        "",
+        "## Policy losses",
+        "",
+        "| name | A | L | source |",
+        "|---|---|---|---|",
+        *(f"| `{p.name}` | {cell(p.estimator.formula)} | {cell(p.formula)} | {p.arxiv} |" for p in PRESETS.values()),
+        "",
+        "## Likelihood and preference",
+        "",
+        "| name | L | learns from | source |",
+        "|---|---|---|---|",
+        *(
+            f"| `{one.name}` | {cell(one.formula)} | {cell(one.learns_from)} | {one.arxiv} |"
+            for one in ALGORITHMS.values()
+            if isinstance(one, Objective)
+        ),
+        "",
+        "## Advantages",
+        "",
+        "| name | A | per | needs beside rewards and groups | source |",
+        "|---|---|---|---|---|",
+        *(
+            f"| `{a.name}` | {cell(a.formula)} | {'token' if a.per_token else 'sequence'} | {needed_entries(a)} "
+            f"| {a.source} |"
+            for a in ADVANTAGES.values()
+        ),
+        "",
+        "## Clip rules",
+        "",
+        "| name | ratio levels | choices it reads | what it is |",
+        "|---|---|---|---|",
+        *(
+            f"| `{rule.name}` | {', '.join(rule.ratio_levels)} | {', '.join(rule.reads)} | {cell(rule.__doc__ or '')} |"
+            for rule in CLIP_RULES.values()
+        ),
+        "",
+        "## Corrections and aggregations",
+        "",
+        "| name | formula |",
+        "|---|---|",
+        *(f"| `{rule.name}` | {cell(rule.formula)} |" for rule in CORRECTIONS.values()),
+        *(f"| `{name}` | {cell(formula)} |" for name, formula in AGGREGATIONS.items()),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Write the pages."""
+    for page in sorted(PAGES.glob("*.md")):
+        if page.name != "table.md":
+            page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
+    (PAGES / "table.md").write_text(table(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
