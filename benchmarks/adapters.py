@@ -21,9 +21,9 @@ import gymnasium as gym
 from results import Table, write_results
 
 from rlvr.adapters import Session, TaskSpec
-from rlvr.adapters import gem as gem_adapter
-from rlvr.adapters import trl as adapter
-from rlvr.adapters.policy_endpoint import HarnessEnv
+from rlvr.adapters.serving.policy_endpoint import HarnessEnv
+from rlvr.adapters.suites import gem as gem_adapter
+from rlvr.adapters.trainers import trl as adapter
 from rlvr.agents.tiny import tiny_tokenizer
 
 ENV, TURNS = "rlvr/GuessNumber-v0", 8

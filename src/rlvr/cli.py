@@ -160,7 +160,7 @@ def audit(options: argparse.Namespace, rest: list[str]) -> int:
 
 def serve(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve an environment over WebSocket and HTTP until Ctrl-C."""
-    from rlvr.adapters.serve import Server
+    from rlvr.adapters.serving.serve import Server
 
     settings = _settings(options)
     require_registered(options.env, settings)

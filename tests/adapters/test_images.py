@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from rlvr.adapters import connect, connect_vector, rows
-from rlvr.adapters.serve import Server
-from rlvr.adapters.sessions import _speaks
+from rlvr.adapters.serving.serve import Server
+from rlvr.adapters.serving.sessions import _speaks
+from rlvr.adapters.serving.wire import pack, unpack, write
 from rlvr.adapters.spec import Session, TaskSpec, grade
-from rlvr.adapters.wire import pack, unpack, write
 from rlvr.envs.core.images import observation_space, read_data_url
 from rlvr.envs.core.spaces import Text
 

@@ -19,10 +19,10 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from rlvr.adapters import nemo_gym as adapter
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
-from rlvr.adapters.loopback import LoopbackServer
+from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.suites import nemo_gym as adapter
 from rlvr.envs import Verdict
 
 from .loopback_app import free_socket, serving

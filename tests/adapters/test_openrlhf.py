@@ -38,7 +38,7 @@ foreign = pytest.mark.foreign
 @pytest.mark.skipif(not MISSING, reason="OpenRLHF is here")
 def test_without_openrlhf_the_error_says_what_to_install():
     with pytest.raises(ImportError, match=r"openrlhf is not installed.*openrlhf>=0\.11\.2,<0\.12"):
-        importlib.import_module("rlvr.adapters.openrlhf")
+        importlib.import_module("rlvr.adapters.trainers.openrlhf")
 
 
 # with it
@@ -113,7 +113,7 @@ class FakeEngine:
 
 def make_actor(openrlhf, engine):
     """OpenRLHF's rollout actor without Ray around it and with another engine; it loads our file as it always does."""
-    from rlvr.adapters import openrlhf as adapter
+    from rlvr.adapters.trainers import openrlhf as adapter
 
     actor = object.__new__(openrlhf.actor.RolloutRayActor.__ray_metadata__.modified_class)
     actor.executor = openrlhf.actor._load_agent_executor(adapter.__file__)
@@ -338,8 +338,8 @@ def test_the_rows_are_what_its_data_set_reads(openrlhf, policy, tmp_path):
 
 @foreign
 def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
-    from rlvr.adapters import openrlhf as adapter
     from rlvr.adapters import versions
+    from rlvr.adapters.trainers import openrlhf as adapter
 
     actor = make_actor(openrlhf, kit.Engine(*policy))
     label = kit.say_specs(1)[0].to_json()
@@ -362,7 +362,7 @@ def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
 
 @foreign
 def test_the_example_is_loaded_as_openrlhf_does(openrlhf, tmp_path, monkeypatch):
-    from rlvr.adapters import openrlhf as adapter
+    from rlvr.adapters.trainers import openrlhf as adapter
 
     executor = openrlhf.actor._load_agent_executor(str(EXAMPLE))
     assert isinstance(executor, adapter.AgentExecutor)

@@ -17,7 +17,7 @@ import pytest
 
 from rlvr.adapters import testing as kit
 from rlvr.adapters import versions
-from rlvr.adapters.ray import actors
+from rlvr.adapters.serving.ray import actors
 from rlvr.envs import TextEnv
 from rlvr.envs.vector import VectorEnv
 

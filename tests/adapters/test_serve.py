@@ -34,11 +34,12 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as open_socket
 
-from rlvr.adapters import connect, connect_vector, wire
-from rlvr.adapters.connect import RemoteEnv, RemoteError, error_of
-from rlvr.adapters.guard import is_loopback
-from rlvr.adapters.serve import Server
-from rlvr.adapters.sessions import MAX_STATES, Sessions
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import wire
+from rlvr.adapters.serving.connect import RemoteEnv, RemoteError, error_of
+from rlvr.adapters.serving.guard import is_loopback
+from rlvr.adapters.serving.serve import Server
+from rlvr.adapters.serving.sessions import MAX_STATES, Sessions
 from rlvr.agents import ConstantAgent, Rollout, task_requests
 from rlvr.agents.evaluation import evaluate
 from rlvr.cli import main
@@ -591,7 +592,7 @@ def test_a_client_with_too_many_requests_under_way_is_told(stage: Server):
 
 
 def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: Server, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serve.PATIENCE", 0.3)
+    monkeypatch.setattr("rlvr.adapters.serving.serve.PATIENCE", 0.3)
     lazy = opened(stage)
     sessions = sessions_of(lazy, 7)
     items = [{"session": session} for session in sessions]
@@ -712,7 +713,7 @@ def test_a_failing_environment_is_told_and_the_server_lives(stage: Server, actio
 
 
 def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: Server, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serve.MAX_FRAME", 1 << 20)
+    monkeypatch.setattr("rlvr.adapters.serving.serve.MAX_FRAME", 1 << 20)
     vector = connect_vector(stage.url, 8)
     vector.reset(seed=0)
     with pytest.raises(ValueError, match="bytes, over 1048576: ask for fewer"):

@@ -23,13 +23,14 @@ pytest.importorskip("websockets")
 
 from websockets.sync.client import connect as open_socket
 
-from rlvr.adapters import connect, connect_vector, serve, sessions, wire
-from rlvr.adapters.bounded_json import TooManyValues, read_object
-from rlvr.adapters.connect import RemoteError
-from rlvr.adapters.guard import without_paths, wrong_host
-from rlvr.adapters.loopback import LoopbackServer
-from rlvr.adapters.policy_endpoint import PolicyEndpoint
-from rlvr.adapters.serve import Server
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import serve, sessions, wire
+from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
+from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.guard import without_paths, wrong_host
+from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.serving.policy_endpoint import PolicyEndpoint
+from rlvr.adapters.serving.serve import Server
 from rlvr.envs.core.spaces import Text
 
 GUESS = "rlvr/GuessNumber-v0"
@@ -344,7 +345,7 @@ BOMBS: dict[str, Any] = {
 
 PEAK = """
 import sys
-from rlvr.adapters.serve import Server
+from rlvr.adapters.serving.serve import Server
 with Server("rlvr/GuessNumber-v0", limit=4) as server:
     print(server.url, flush=True)
     for _ in sys.stdin:

@@ -23,9 +23,10 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("websockets")
 pytest.importorskip("PIL")
 
-from rlvr.adapters import connect, connect_vector, wire
-from rlvr.adapters.connect import RemoteError
-from rlvr.adapters.serve import Server
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import wire
+from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.serve import Server
 
 from .hostile import Breaking, greeting, raw, saying
 
@@ -99,7 +100,7 @@ def test_a_vector_survives_each_break_too(guess: Server):
 
 KILLED = """
 import sys
-from rlvr.adapters.serve import Server
+from rlvr.adapters.serving.serve import Server
 with Server("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limit=4) as server:
     print(server.url, flush=True)
     sys.stdin.read()
@@ -437,13 +438,13 @@ BYTES: dict[str, Callable[[socket.socket], Any]] = {
 
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_are_no_server_are_a_connection_error(name: str, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.connection.OPEN_SECONDS", 1.0)
+    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 1.0)
     with raw(BYTES[name]) as url, pytest.raises(ConnectionError):
         play(url)
 
 
 def test_a_server_that_says_nothing_is_a_connection_error(monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.connection.OPEN_SECONDS", 0.3)
+    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 0.3)
     with raw(lambda link: link.recv(1 << 16) and link.recv(1 << 16)) as url, pytest.raises(ConnectionError):
         play(url)
     with raw(lambda link: upgraded(link, b"")) as url, pytest.raises(ConnectionError):

@@ -19,7 +19,7 @@ SINGLE, MULTI = "rlvr/WordProblems-v0", "rlvr/GuessNumber-v0"
 @pytest.mark.skipif(importlib.util.find_spec("skyrl_gym") is not None, reason="it is here")
 def test_a_missing_framework_is_named_with_the_tested_version():
     with pytest.raises(ImportError, match=r"skyrl-gym is not installed.*skyrl-gym>=0\.4\.0"):
-        importlib.import_module("rlvr.adapters.skyrl")
+        importlib.import_module("rlvr.adapters.trainers.skyrl")
 
 
 foreign = pytest.mark.foreign
@@ -28,7 +28,7 @@ foreign = pytest.mark.foreign
 @pytest.fixture(scope="module")
 def ours():
     pytest.importorskip("skyrl_gym")
-    from rlvr.adapters import skyrl
+    from rlvr.adapters.trainers import skyrl
 
     skyrl.register()
     skyrl.register()
@@ -144,7 +144,7 @@ def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch
     import torch
     from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 
-    from rlvr.adapters import skyrl
+    from rlvr.adapters.trainers import skyrl
 
     first, second = kit.say_specs(2)
     batch = batch_of([first, first, first, second])

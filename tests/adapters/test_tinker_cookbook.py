@@ -32,7 +32,7 @@ def load_example():
 @pytest.mark.skipif(importlib.util.find_spec("tinker_cookbook") is not None, reason="it is here")
 def test_a_missing_framework_is_named_with_the_tested_version():
     with pytest.raises(ImportError, match=r"tinker-cookbook is not installed.*tinker-cookbook>=0\.5\.0"):
-        importlib.import_module("rlvr.adapters.tinker_cookbook")
+        importlib.import_module("rlvr.adapters.trainers.tinker_cookbook")
 
 
 def test_the_example_refuses_a_folder_that_holds_a_run(tmp_path, monkeypatch, capsys):
@@ -51,7 +51,7 @@ foreign = pytest.mark.foreign
 @pytest.fixture(scope="module")
 def ours():
     pytest.importorskip("tinker_cookbook")
-    from rlvr.adapters import tinker_cookbook
+    from rlvr.adapters.trainers import tinker_cookbook
 
     return tinker_cookbook
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlvr.adapters import read_spec, rows
 from rlvr.adapters import testing as kit
-from rlvr.adapters import trl as trl_adapter
-from rlvr.adapters.trl import ToolEnvironment, rollout_function, verified_reward
+from rlvr.adapters.trainers import trl as trl_adapter
+from rlvr.adapters.trainers.trl import ToolEnvironment, rollout_function, verified_reward
 from rlvr.agents import TokenSequence
 from rlvr.envs.tools.calls import Call, write_call
 

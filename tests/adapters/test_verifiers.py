@@ -17,21 +17,21 @@ import pytest
 
 from rlvr.adapters import TaskSpec, versions
 from rlvr.adapters import testing as kit
-from rlvr.adapters.loopback import LoopbackServer
+from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "verifiers").glob("*.toml"))
 SAY = f"{kit.MODULE}:{kit.SAY}"
-RENDERER = "rlvr.adapters.renderers.AppendingRenderer"
+RENDERER = "rlvr.adapters.trainers.renderers.AppendingRenderer"
 HERE = importlib.util.find_spec("verifiers") is not None
 
 # without verifiers
 
 
 @pytest.mark.skipif(HERE, reason="verifiers is installed")
-@pytest.mark.parametrize("module", ["rlvr.adapters.verifiers", "rlvr.adapters.renderers", "rlvr_gym"])
+@pytest.mark.parametrize("module", ["rlvr.adapters.suites.verifiers", "rlvr.adapters.trainers.renderers", "rlvr_gym"])
 def test_the_error_names_the_versions(module):
     with pytest.raises(ImportError, match=r"pip install '(verifiers>=0\.4,<0\.5|renderers>=0\.1\.12,<0\.2)'"):
         importlib.import_module(module)
@@ -41,7 +41,7 @@ def test_the_error_names_the_versions(module):
 def test_an_older_version_is_refused(monkeypatch):
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.3.1")
     with pytest.raises(ImportError, match=r"verifiers 0\.3\.1 is too old"):
-        importlib.import_module("rlvr.adapters.verifiers")
+        importlib.import_module("rlvr.adapters.suites.verifiers")
 
 
 def seats(value) -> list[dict]:
@@ -93,7 +93,7 @@ def policy(vf, folder):
 
 def recorded(engine):
     """Our generate server, whose sampler is the kit's engine."""
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     class Recorded(GenerateServer):
         def _sample(self, jobs, ends, sampling):
@@ -114,7 +114,7 @@ def make_env(vf, **settings):
 
 def task_of(spec):
     """The task as the taskset makes it; where the environment cannot begin, as it was when it could."""
-    from rlvr.adapters.verifiers import RlvrTask, RlvrTaskData
+    from rlvr.adapters.suites.verifiers import RlvrTask, RlvrTaskData
 
     try:
         _, prompt, info = spec.start()
@@ -186,7 +186,7 @@ def test_our_own_sampler_serves_their_training_client(vf, folder, policy):
     """The real server and sampler; replies are cut by their length and end in the middle of characters."""
     import torch
 
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
@@ -243,7 +243,7 @@ def test_a_tools_output_under_its_role(vf, folder, policy, kept):
 @foreign
 def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
     """Why the renderer is there: what was cut by its length comes back otherwise when it is rendered anew."""
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
@@ -267,7 +267,7 @@ def test_limits_of_theirs_end_an_episode_with_what_it_earned(vf, folder, policy)
 
 @foreign
 def test_where_it_runs_and_where_nothing_goes(vf, monkeypatch):
-    from rlvr.adapters import verifiers as adapter
+    from rlvr.adapters.suites import verifiers as adapter
 
     monkeypatch.delenv(adapter.UPLOADS, raising=False)
     env = make_env(vf)
@@ -431,7 +431,7 @@ def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
 def test_the_renderer_appends(vf, policy):
     from renderers.configs import CustomRendererConfig
 
-    from rlvr.adapters.renderers import AppendingRenderer, AppendingRendererConfig
+    from rlvr.adapters.trainers.renderers import AppendingRenderer, AppendingRendererConfig
 
     _, tokenizer = policy
     renderer = AppendingRenderer(tokenizer)

@@ -37,7 +37,7 @@ CHATML = """\
 @pytest.mark.skipif(not MISSING, reason="verl is here")
 def test_without_verl_the_error_says_what_to_install():
     with pytest.raises(ImportError, match=r"verl is not installed.*verl>=0\.9\.1,<0\.10"):
-        importlib.import_module("rlvr.adapters.verl")
+        importlib.import_module("rlvr.adapters.trainers.verl")
 
 
 # with it
@@ -85,7 +85,7 @@ def compose(folder, *changes, name="rlvr", **options):
 
     loops = folder / f"{name}.yaml"
     loops.write_text(
-        "- name: rlvr\n  _target_: rlvr.adapters.verl.AgentLoop\n"
+        "- name: rlvr\n  _target_: rlvr.adapters.trainers.verl.AgentLoop\n"
         + "".join(f"  {key}: {value}\n" for key, value in options.items())
     )
     overrides = {
@@ -424,8 +424,8 @@ def test_tools_are_told_and_their_answers_heard(qwen, monkeypatch):
 
 @foreign
 def test_bad_input_has_a_sentence(qwen, monkeypatch):
-    from rlvr.adapters import verl as adapter
     from rlvr.adapters import versions
+    from rlvr.adapters.trainers import verl as adapter
 
     engine = kit.Engine(qwen.model, qwen.tokenizer)
     with pytest.raises(ValueError, match="the row names no task"):

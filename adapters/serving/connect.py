@@ -17,9 +17,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rlvr.adapters.answers import Greeting, Range
-from rlvr.adapters.connection import Connection, RemoteError, error_of
-from rlvr.adapters.wire import pack
+from rlvr.adapters.serving.answers import Greeting, Range
+from rlvr.adapters.serving.connection import Connection, RemoteError, error_of
+from rlvr.adapters.serving.wire import pack
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text

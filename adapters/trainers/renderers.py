@@ -6,7 +6,7 @@ one episode falls into several training samples. This one appends, as our own ro
 
     [orchestrator.renderer]
     name = "custom"
-    import_path = "rlvr.adapters.renderers.AppendingRenderer"
+    import_path = "rlvr.adapters.trainers.renderers.AppendingRenderer"
 
 A reply is its text: no tool calls and no thinking are cut out of it, since our environments read both themselves.
 """

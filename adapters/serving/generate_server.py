@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.adapters.guard import without_paths
-from rlvr.adapters.loopback import LoopbackServer, Refusal, Request
+from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.loopback import LoopbackServer, Refusal, Request
 from rlvr.agents.tiny import MISSING_EXTRA
 
 try:

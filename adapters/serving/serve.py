@@ -2,7 +2,7 @@
 
     rlvr serve rlvr/GuessNumber-v0 --set max_turns=20
 
-docs/serve.md describes the messages (`rlvr.adapters.wire`) and what is promised about them.
+docs/serve.md describes the messages (`rlvr.adapters.serving.wire`) and what is promised about them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Dict
 
-from rlvr.adapters.bounded_json import TooManyValues, check_count
-from rlvr.adapters.guard import bears_key, is_loopback, wrong_host, wrong_origin
-from rlvr.adapters.sessions import Sessions
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
+from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
+from rlvr.adapters.serving.sessions import Sessions
+from rlvr.adapters.serving.wire import (
     CODES,
     MAX_ANSWER_VALUES,
     MAX_FRAME,
@@ -344,7 +344,7 @@ class Server:
         token: what clients must show; needed unless the host is this machine's loopback.
         hosts: names that clients may call the server by in ``Host``. Where a connection arrives at the loopback, names
             of the loopback are allowed as well; elsewhere any name is, unless some are given.
-        others: as for `rlvr.adapters.sessions.Sessions`.
+        others: as for `rlvr.adapters.serving.sessions.Sessions`.
 
     Raises:
         ValueError: a host that others can reach, without a token; a short token; other settings not allowed.

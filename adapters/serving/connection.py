@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import gymnasium as gym
 
-from rlvr.adapters.answers import (
+from rlvr.adapters.serving.answers import (
     Greeting,
     checked_range,
     checked_timeout,
@@ -22,8 +22,8 @@ from rlvr.adapters.answers import (
     read_answer,
     read_greeting,
 )
-from rlvr.adapters.bounded_json import read_object
-from rlvr.adapters.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+from rlvr.adapters.serving.bounded_json import read_object
+from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -39,7 +39,7 @@ class RemoteError(gym.error.Error):
     """The server refused, or what it serves failed.
 
     Attributes:
-        code: one of `rlvr.adapters.wire.CODES`.
+        code: one of `rlvr.adapters.serving.wire.CODES`.
     """
 
     def __init__(self, message: str, code: str) -> None:
@@ -72,7 +72,7 @@ class Connection:
 
     A request that was under way when it broke is sent again under its id, and the server carries it out once. Answers
     to earlier requests, such as one that came after its time, are passed over. All that a server says is checked
-    (`rlvr.adapters.answers`).
+    (`rlvr.adapters.serving.answers`).
 
     Args:
         url, token, timeout, reward_range: as in `rlvr.adapters.connect`.

@@ -1,7 +1,7 @@
 """Inspect AI: our environments as its tasks, a solver, and scorers for any solver; see docs/adapters/inspect_ai.md.
 
 >>> from inspect_ai import eval                                     # doctest: +SKIP
->>> from rlvr.adapters.inspect_ai import episodes                   # doctest: +SKIP
+>>> from rlvr.adapters.suites.inspect_ai import episodes                   # doctest: +SKIP
 >>> eval(episodes("rlvr/GuessNumber-v0", 100), model="openai/…")    # doctest: +SKIP
 
 A verdict that is not the policy's fault is *unscored* (a NaN, which Inspect leaves out of every metric and reducer),
@@ -129,7 +129,7 @@ async def _scored(state: Any, target: Any, success: bool) -> Score:
 def _begun(state: Any) -> Session:
     metadata = state.metadata or {}
     if "spec" not in metadata:
-        raise ValueError("the sample names no task: make the data set with rlvr.adapters.inspect_ai.dataset")
+        raise ValueError("the sample names no task: make the data set with rlvr.adapters.suites.inspect_ai.dataset")
     session = Session(metadata["spec"], use_system=metadata.get("use_system", True))
     if session.info.get("tools"):
         raise ValueError(f"{session.spec.env_id} leaves its tools to the chat template: make it with tools_in='system'")

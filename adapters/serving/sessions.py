@@ -22,9 +22,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlvr.adapters.answers import MAX_SECONDS, Range
-from rlvr.adapters.guard import without_paths
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.answers import MAX_SECONDS, Range
+from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.wire import (
     EXPERT_CALLS,
     MAX_FRAME,
     MAX_IMAGE_PIXELS,

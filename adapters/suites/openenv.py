@@ -19,7 +19,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.guard import GuardedApp
+from rlvr.adapters.serving.guard import GuardedApp
 from rlvr.adapters.spec import Session, TaskSpec
 from rlvr.adapters.versions import require
 

@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.guard import GuardedApp
 from rlvr.adapters.rows import AGENT, read_spec, rows, write_rows
+from rlvr.adapters.serving.guard import GuardedApp
 from rlvr.adapters.spec import Session, TaskSpec, turns_of
 from rlvr.adapters.versions import require
 from rlvr.envs.core.code_rule import CodeRefused
@@ -164,7 +164,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
 
 
 APP = """\
-from rlvr.adapters.nemo_gym import RlvrServer
+from rlvr.adapters.suites.nemo_gym import RlvrServer
 
 if __name__ == "__main__":
     RlvrServer.run_webserver()

@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr.adapters.bounded_json import TooManyValues, kind_of, read_object
+from rlvr.adapters.serving.bounded_json import TooManyValues, kind_of, read_object
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import DATA_URL, data_url, read_png
 

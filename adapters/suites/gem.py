@@ -1,6 +1,6 @@
 """GEM: our environments under `gem.make` and `gem.make_vec`, and so in oat, ROLL and RL2; see docs/adapters/gem.md.
 
->>> from rlvr.adapters.gem import register                          # doctest: +SKIP
+>>> from rlvr.adapters.suites.gem import register                          # doctest: +SKIP
 >>> register("rlvr/GuessNumber-v0", level=2)                        # doctest: +SKIP
 >>> env = gem.make("rlvr:GuessNumber-v0", seed=7)                   # doctest: +SKIP
 
@@ -27,7 +27,7 @@ except ImportError:  # `register` and the constructor say what is missing
     _Base = object
 
 TESTED = ("gem-llm", "0.1.0", "0.2")
-ENTRY_POINT = "rlvr.adapters.gem:GemEnv"
+ENTRY_POINT = "rlvr.adapters.suites.gem:GemEnv"
 ON_INVALID = ("flag", "raise")
 
 

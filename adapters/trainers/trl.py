@@ -130,7 +130,7 @@ def verified_reward(completions: Sequence[Any], **columns: Any) -> list[float | 
     if "env_reward" in columns:
         return list(columns["env_reward"])
     if "spec" not in columns:
-        raise ValueError("the rows name no task: make them with rlvr.adapters.trl.dataset")
+        raise ValueError("the rows name no task: make them with rlvr.adapters.trainers.trl.dataset")
     texts = [completion if isinstance(completion, str) else completion[-1]["content"] for completion in completions]
     verdicts = [grade(spec, text) for spec, text in zip(columns["spec"], texts, strict=True)]
     return [verdict.reward if verdict.valid else None for verdict in verdicts]
@@ -145,7 +145,7 @@ class ToolEnvironment:
     def reset(self, spec: str | None = None, **row: Any) -> str:
         """Begin the row's task; what is added to its prompt."""
         if spec is None:
-            raise ValueError("the row names no task: give train_dataset=rlvr.adapters.trl.dataset(…)")
+            raise ValueError("the row names no task: give train_dataset=rlvr.adapters.trainers.trl.dataset(…)")
         self._session = Session(spec)
         return "\n\nReply by calling the tool `act`."
 

@@ -3,7 +3,7 @@
 ``--train.agent_func_path`` names a Python file with a class ``AgentExecutor``; this module is one. A file of your own
 may set what it leaves open::
 
-    from rlvr.adapters.openrlhf import AgentExecutor as Base
+    from rlvr.adapters.trainers.openrlhf import AgentExecutor as Base
 
     class AgentExecutor(Base):
         template_options = {"enable_thinking": False}

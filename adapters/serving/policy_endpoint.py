@@ -31,7 +31,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.loopback import Answer, LoopbackServer, Refusal, Request
+from rlvr.adapters.serving.loopback import Answer, LoopbackServer, Refusal, Request
 from rlvr.agents import Message
 from rlvr.envs import Verdict
 from rlvr.envs.core.spaces import Text

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rlvr.adapters.bounded_json import kind_of
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.bounded_json import kind_of
+from rlvr.adapters.serving.wire import (
     CODES,
     MAX_FRAME,
     MAX_IMAGE_PIXELS,

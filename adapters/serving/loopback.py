@@ -1,8 +1,8 @@
 """A small HTTP server for this machine alone: JSON in, JSON or server-sent events out, nothing left after it.
 
 Other users of the machine and the pages in its browsers can reach a port of the loopback too. So a request must bear
-the server's key, must not bear an ``Origin``, and must name the loopback in ``Host`` (`rlvr.adapters.guard`). All of
-this is looked at before its body is read.
+the server's key, must not bear an ``Origin``, and must name the loopback in ``Host`` (`rlvr.adapters.serving.guard`).
+All of this is looked at before its body is read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from rlvr.adapters.bounded_json import TooManyValues, read_object
-from rlvr.adapters.guard import bears_key, wrong_host, wrong_origin
+from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
+from rlvr.adapters.serving.guard import bears_key, wrong_host, wrong_origin
 
 MAX_BODY = 64 * 2**20
 MAX_VALUES = 1 << 20  # of a body

@@ -1,6 +1,6 @@
 """Ray: environments in actors, anywhere in a cluster, behind our vector environment; see docs/adapters/ray.md.
 
->>> from rlvr.adapters.ray import actors                            # doctest: +SKIP
+>>> from rlvr.adapters.serving.ray import actors                            # doctest: +SKIP
 >>> from rlvr.envs.vector import VectorEnv                          # doctest: +SKIP
 >>> vector = VectorEnv("rlvr/Terminal-v0", 64, backend=actors(num_cpus=1), workers=16, timeout=60)   # doctest: +SKIP
 
