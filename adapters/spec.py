@@ -27,6 +27,22 @@ FIELDS = ("env_id", "module", "kwargs", "seed", "options")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
 
 
+class InvalidEpisode(RuntimeError):
+    """An episode whose fault was not the policy's: whoever trains leaves it out.
+
+    Attributes:
+        verdict: what happened.
+
+    Args:
+        verdict: of the episode.
+        reason: of the error; None takes the verdict's status and reason.
+    """
+
+    def __init__(self, verdict: Verdict | None, reason: str | None = None) -> None:
+        super().__init__(reason or (f"{verdict.status}: {verdict.reason}" if verdict else "no verdict"))
+        self.verdict = verdict
+
+
 @dataclass(frozen=True, slots=True)
 class TaskSpec:
     """Names one task so that any process can rebuild it.
@@ -152,7 +168,7 @@ class Session:
 
     Args:
         spec: the task, in any form that `TaskSpec.parse` reads.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         env: an environment of that spec to use instead of a new one.
         images: whether whoever asks passes on ``message["images"]``, data URLs of PNGs.
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.spec import TaskSpec
+from rlvr.adapters.spec import InvalidEpisode, TaskSpec
 from rlvr.adapters.versions import require
 from rlvr.envs import Verdict, list_envs
 
@@ -29,18 +29,6 @@ except ImportError:  # `register` and the constructor say what is missing
 TESTED = ("gem-llm", "0.1.0", "0.2")
 ENTRY_POINT = "rlvr.adapters.suites.gem:GemEnv"
 ON_INVALID = ("flag", "raise")
-
-
-class InvalidEpisode(RuntimeError):
-    """An episode whose fault was not the policy's, under ``on_invalid="raise"``.
-
-    Attributes:
-        verdict: what happened.
-    """
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(f"{verdict.status}: {verdict.reason}")
-        self.verdict = verdict
 
 
 def register(env_id: str, name: str | None = None, **settings: Any) -> str:

@@ -98,9 +98,11 @@ def export(
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     path = write_rows(documents, folder / f"{name}.jsonl")
-    said = 'description: "{{system}}\\n\\n"\n' if use_system and any(each["system"] for each in documents) else ""
+    description = (
+        'description: "{{system}}\\n\\n"\n' if use_system and any(each["system"] for each in documents) else ""
+    )
     text = TASK.format(
-        env_id=env_id, name=name, documents=json.dumps(str(path)), description=said, max_gen_toks=max_gen_toks
+        env_id=env_id, name=name, documents=json.dumps(str(path)), description=description, max_gen_toks=max_gen_toks
     )
     task = folder / f"{name}.yaml"
     task.write_text(text, encoding="utf-8")

@@ -36,7 +36,7 @@ except ImportError:
     BaseResourcesServerConfig = object
 
     class GymnasiumServer:  # type: ignore[no-redef]
-        """In its place: whoever asks for a server hears what is missing."""
+        """In its place: asking for a server is an error that names what is missing."""
 
         def __init__(self, **settings: Any) -> None:
             require(*TESTED)
@@ -87,7 +87,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
         return app
 
     async def reset(self, metadata: Mapping[str, Any], session_id: str | None = None) -> tuple[None, dict[str, Any]]:
-        """Begin a row's task. Nothing is observed: the row's ``input`` has said it already."""
+        """Begin a row's task. Nothing is observed: the row's ``input`` has it already."""
         await self._drop_idle()
         try:
             spec = read_spec(metadata)
@@ -135,9 +135,9 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
             if session.done:
                 info["success"] = bool(verdict and verdict.success)
             terminated = session.done and not session.truncated
-            said = message["content"] if message else None
+            observation = message["content"] if message else None
             episode.request = request
-            episode.answer = (said, session.reward - before, terminated, session.truncated, info)
+            episode.answer = (observation, session.reward - before, terminated, session.truncated, info)
             return episode.answer
 
     async def close_session(self, session_id: str | None) -> None:
@@ -232,8 +232,8 @@ def write_project(
     write_rows(table, home / "data" / "example.jsonl")
     config = home / "configs" / f"{AGENT}.yaml"
     modules = json.dumps(sorted({"rlvr", *(spec.module for spec in specs)}))  # JSON is YAML
-    said = json.dumps(f"tasks of {specs[0].env_id}")
-    text = CONFIG.format(agent=AGENT, description=said, modules=modules, max_steps=max_steps)
+    description = json.dumps(f"tasks of {specs[0].env_id}")
+    text = CONFIG.format(agent=AGENT, description=description, modules=modules, max_steps=max_steps)
     config.write_text(text, encoding="utf-8")
     return config
 

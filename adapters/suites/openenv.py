@@ -74,7 +74,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
 
     Args:
         served: names the environment; its seed and options are not looked at.
-        use_system: whether the system prompt is told.
+        use_system: whether the first observation has the system prompt.
         reward_at_end: no reward before the end, and there the return: for those who take the last reward for the
             episode's, as OpenEnv's harness does.
     """
@@ -99,7 +99,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
 
         Args:
             seed: as ``reset`` of the environment; without one, and without an index, a random task.
-            episode_id: told back by ``/state``.
+            episode_id: what ``/state`` gives back.
             spec: a row's task (`rlvr.adapters.rows`) in place of seed and options.
             options: ``split``, ``level``, ``index``.
 
@@ -159,8 +159,8 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         session = self._session
         if session is None:
             return State(episode_id=self._episode_id)
-        told = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
-        return State(episode_id=self._episode_id, step_count=session.turns, **told)
+        facts = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
+        return State(episode_id=self._episode_id, step_count=session.turns, **facts)
 
     def close(self) -> None:
         env, self._env = self._env, None
@@ -200,7 +200,7 @@ def server_app(
     Args:
         env_id: perhaps with the module that registers it before a colon, as in `rlvr.adapters.rows`.
         kwargs: for ``gym.make``.
-        max_sessions: sessions at once; one more is told that the server is full.
+        max_sessions: sessions at once; one more is refused.
         use_system, reward_at_end: as in `TextEnvironment`.
         hosts: names that clients may call the server by in ``Host``, for a server behind a proxy on the same machine;
             with any, they are asked for wherever a connection arrives.
@@ -214,7 +214,7 @@ def server_app(
         raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
     module, _, name = env_id.rpartition(":")
     served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
-    served.make().close()  # what cannot be made is heard of now, not with the first client
+    served.make().close()  # what cannot be made is an error now, not with the first client
     factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end)
     app = create_fastapi_app(
         factory,

@@ -77,7 +77,9 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         size = getattr(env.unwrapped, "size", None)
         env.close()
         if info.get("tools"):
-            raise ValueError(f"{env_id} leaves its tools to a chat template; have them told with tools_in='system'")
+            raise ValueError(
+                f"{env_id} leaves its tools to a chat template; have the prompt list them with tools_in='system'"
+            )
         endless = config.n is None and size is None
         self._n = sys.maxsize if endless else config.n
         if endless:
@@ -87,8 +89,8 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         for spec, messages in tasks(self._first, self._n, self.config.use_system):
             *system, first = [message["content"] for message in messages]
             named = f"{spec.env_id}#{spec.seed}" + "".join(f"/{value}" for value in spec.options.values())
-            told = {"prompt": first, "system_prompt": system[0] if system else None}
-            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **told), self.config.task)
+            fields = {"prompt": first, "system_prompt": system[0] if system else None}
+            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **fields), self.config.task)
 
 
 class EndlessRlvrTaskset(RlvrTaskset):
@@ -96,14 +98,14 @@ class EndlessRlvrTaskset(RlvrTaskset):
 
 
 class RlvrEnvConfig(vf.EnvConfig):  # type: ignore[misc]
-    """``tool_role``: tools' outputs have the role ``tool``, as our policies hear them; chat endpoints refuse it."""
+    """``tool_role``: tools' outputs have the role ``tool``, as our policies read them; chat endpoints refuse it."""
 
     tool_role: bool = False
     agent: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
 
 
 class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
-    """One episode: the environment says what comes next, the seat ``agent`` answers. Steps are taken in threads."""
+    """One episode: the environment says what comes next, the agent ``agent`` answers. Steps are taken in threads."""
 
     def __init__(self, config: RlvrEnvConfig) -> None:
         os.environ.setdefault(UPLOADS, "disabled")
@@ -116,7 +118,7 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
             async with agents.agent.interaction(task) as interaction:
                 segment = await interaction.turn()
                 while not segment.terminated:
-                    message = await asyncio.to_thread(session.step, _said(segment))
+                    message = await asyncio.to_thread(session.step, _last_reply(segment))
                     _require_valid(session)
                     if message is None:
                         break
@@ -152,8 +154,8 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         system, prompt = self.harness.resolve_text_prompt(self.data)
-        begun = {"system": system, "user": prompt}
-        self._messages = [{"role": role, "content": text} for role, text in begun.items() if text is not None]
+        opening = {"system": system, "user": prompt}
+        self._messages = [{"role": role, "content": text} for role, text in opening.items() if text is not None]
         # The interception server's address and secret; of the model's own client, only how long to wait.
         here = vf.EvalClientConfig(base_url=self.endpoint, api_key_var="", timeout=self.ctx.client.timeout)
         self._client = build_async_openai(here).with_options(api_key=self.secret, max_retries=RETRIES)
@@ -173,10 +175,10 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
         await self._client.close()
 
 
-def _said(segment: Any) -> str:
+def _last_reply(segment: Any) -> str:
     """The agent's last words as they were: ``last_reply`` is stripped of blank space."""
-    said = [message.content for message in segment.messages if message.role == "assistant"]
-    return (said[-1] if said else None) or ""
+    replies = [message.content for message in segment.messages if message.role == "assistant"]
+    return (replies[-1] if replies else None) or ""
 
 
 def _require_valid(session: Session) -> None:

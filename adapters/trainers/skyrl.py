@@ -54,10 +54,10 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         self.allowed: int | None = extras.get("max_turns")
 
     def init(self, prompt: Sequence[Mapping[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
-        said = [dict(message) for message in prompt]
-        session = self.session = Session(self._task, use_system=any(m["role"] == "system" for m in said))
+        messages = [dict(message) for message in prompt]
+        session = self.session = Session(self._task, use_system=any(m["role"] == "system" for m in messages))
         shown = session.messages
-        if shown and (not said or said[-1]["content"] != shown[-1]["content"]):
+        if shown and (not messages or messages[-1]["content"] != shown[-1]["content"]):
             raise ValueError(f"the row's prompt is not what {self._task.env_id} shows: make the rows anew")
         turns = turns_of(session.env, session.info)
         if self.allowed is not None and turns is not None and turns > self.allowed:
@@ -65,7 +65,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
                 f"{self._task.env_id} has up to {turns} turns, and SkyRL's generator.max_turns is {self.allowed}: set "
                 f"generator.max_turns={turns}, or make the rows with kwargs={{'max_turns': {self.allowed}}}"
             )
-        return said, {}
+        return messages, {}
 
     def step(self, action: str) -> Any:
         session = self.session

@@ -85,7 +85,7 @@ def _template(model_name: str) -> Renderer:
 
 
 def _facts(session: Session) -> dict[str, float]:
-    """What the trainer's log is told of a turn; more where it was the last."""
+    """What the trainer's log has of a turn; more where it was the last."""
     if not session.done:
         return {}
     success = session.verdict is not None and session.verdict.success
@@ -189,7 +189,7 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         model_name: whose tokenizer.
         renderer_name: a renderer of the cookbook; None for the tokenizer's chat template and `TokenEnv`.
         max_trajectory_tokens: the longest conversation, its prompt included; None for no limit.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
     """
 
     spec: str
@@ -251,8 +251,8 @@ class TaskDataset(types.RLDataset):  # type: ignore[misc]
         self.specs, self.batches, self.batch_size, self.group = specs, batches, batch_size, group
 
     def get_batch(self, index: int) -> list[GroupBuilder]:
-        places = range(index * self.batch_size, (index + 1) * self.batch_size)
-        return [replace(self.group, spec=self.specs[place % len(self.specs)].to_json()) for place in places]
+        indices = range(index * self.batch_size, (index + 1) * self.batch_size)
+        return [replace(self.group, spec=self.specs[i % len(self.specs)].to_json()) for i in indices]
 
     def __len__(self) -> int:
         return self.batches

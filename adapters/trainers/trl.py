@@ -42,7 +42,7 @@ def rollout_function(
 
     Args:
         max_turn_tokens: the longest reply; None leaves it to the conversation's budget.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
     """
     require(*TESTED)
@@ -69,9 +69,9 @@ def rollout_function(
                 # Private, and the one way that is the same for transformers, vLLM in process and its server.
                 ids, logprobs = trainer._generate_single_turn([e.prompt() for e in asked], None, {}, 1)
             scored = scored and logprobs is not None
-            for place, episode in enumerate(asked):
+            for index, episode in enumerate(asked):
                 if not episode.over:
-                    episode.hear(ids[place], logprobs[place] if logprobs is not None else None)
+                    episode.hear(ids[index], logprobs[index] if logprobs is not None else None)
         for episode in episodes:
             episode.session.close()
         parts = [episode.parts() for episode in episodes]
@@ -107,9 +107,9 @@ def _anywhere(trainer: Any, live: Sequence[TokenSession], together: bool) -> boo
 @contextmanager
 def _at_most(trainer: Any, tokens: int) -> Iterator[None]:
     """TRL generates at most so many tokens meanwhile, by whichever engine."""
-    places = [(getattr(trainer, "generation_config", None), "max_new_tokens")]
-    places.append((getattr(trainer, "vllm_generation", None), "max_completion_length"))
-    before = [(holder, name, getattr(holder, name)) for holder, name in places if hasattr(holder, name)]
+    limits = [(getattr(trainer, "generation_config", None), "max_new_tokens")]
+    limits.append((getattr(trainer, "vllm_generation", None), "max_completion_length"))
+    before = [(holder, name, getattr(holder, name)) for holder, name in limits if hasattr(holder, name)]
     try:
         for holder, name, _ in before:
             setattr(holder, name, tokens)

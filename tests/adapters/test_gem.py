@@ -185,7 +185,7 @@ def test_the_adapter_conforms_under_gems_make(say):
             episodes.append(played)
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))
 
 
 @foreign

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from rlvr.adapters import connect, connect_vector, rows
-from rlvr.adapters.serving.serve import Server
+from rlvr.adapters.serving.serve import EnvServer
 from rlvr.adapters.serving.sessions import _speaks
 from rlvr.adapters.serving.wire import pack, unpack, write
 from rlvr.adapters.spec import Session, TaskSpec, grade
@@ -21,7 +21,7 @@ WORLD, CLOCKS = "rlvr/VisualGridWorld-v0", "rlvr/VisualClocks-v0"
 def url():
     pytest.importorskip("websockets")
     pytest.importorskip("uvicorn")
-    with Server(WORLD, {"level": 2}, expert=True) as server:
+    with EnvServer(WORLD, {"level": 2}, expert=True) as server:
         yield server.url
 
 

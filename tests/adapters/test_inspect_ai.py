@@ -86,7 +86,7 @@ class TestUnderInspect:
                 episodes.append(kit.Played(specs[played.id], reward, actions=actions, verdict=verdict))
             return episodes
 
-        print("\n".join(kit.conform(play, kit.Engine(), tokens=False)))
+        print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))
 
     def test_what_is_not_the_models_fault_is_in_no_metric_and_no_reducer(self, tmp_path):
         from rlvr.adapters.suites.inspect_ai import episodes

@@ -207,7 +207,7 @@ def test_the_adapter_conforms_under_their_agent_with_concurrent_episodes():
             assert made.session_state == {}
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False, groups=4)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False, groups=4)))
 
 
 def play_one(url, spec, failed) -> kit.Played:

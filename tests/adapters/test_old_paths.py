@@ -1,4 +1,4 @@
-"""Modules that were put into folders can be imported by their old paths for one version, and warn."""
+"""Old paths of modules and old names of classes lead to the new ones for one version, and warn."""
 
 from __future__ import annotations
 
@@ -87,3 +87,22 @@ def test_what_was_pickled_under_an_old_path_is_read():
     assert b"serving" not in old
     error = pickle.loads(old)
     assert (type(error), error.code) == (RemoteError, "busy")
+
+
+RENAMED = {
+    "serving.serve": {"Server": "EnvServer", "Face": "ServerApp"},
+    "serving.sessions": {"Sessions": "SessionTable", "Slot": "SessionEnv"},
+    "serving.wire": {"Request": "WireRequest", "Refusal": "ProtocolError"},
+    "serving.loopback": {"Request": "HttpRequest", "Refusal": "HttpError"},
+    "serving.connection": {"Connection": "WireConnection"},
+    "serving.policy_endpoint": {"Connection": "HarnessConnection"},
+    "testing": {"Engine": "RecordingEngine", "Call": "EngineCall"},
+}
+
+
+@pytest.mark.parametrize(("module", "old"), [(module, old) for module, names in RENAMED.items() for old in names])
+def test_an_old_name_gives_the_class_and_warns(module, old):
+    home, new = importlib.import_module(f"rlvr.adapters.{module}"), RENAMED[module][old]
+    with pytest.warns(DeprecationWarning, match=f"{old} is now called {new}"):
+        found = getattr(home, old)
+    assert found is getattr(home, new)

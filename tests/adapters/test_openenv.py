@@ -74,7 +74,7 @@ def test_the_adapter_conforms_over_a_real_server_with_concurrent_sessions():
                     urls[key] = stack.enter_context(serving(app))
             return list(pool.map(lambda spec: play_one(urls[served(spec)], spec, engine), specs))
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False, groups=4)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False, groups=4)))
 
 
 def served(spec):

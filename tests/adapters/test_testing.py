@@ -21,8 +21,8 @@ from rlvr.envs import list_envs
 
 
 @pytest.fixture(scope="module")
-def engine() -> kit.Engine:
-    return kit.Engine(*tiny_policy(hidden=32, layers=1))
+def engine() -> kit.RecordingEngine:
+    return kit.RecordingEngine(*tiny_policy(hidden=32, layers=1))
 
 
 def play(specs, engine) -> list[kit.Played]:
@@ -66,7 +66,7 @@ def test_our_own_loop_conforms(engine):
 
 
 def test_a_surface_of_texts_conforms():
-    report = kit.conform(play_texts, kit.Engine(), tokens=False)
+    report = kit.conform(play_texts, kit.RecordingEngine(), tokens=False)
     assert len(report) == 2 + 4 + 2, report
 
 
@@ -171,7 +171,7 @@ def test_members_that_are_mixed_up_are_seen(engine):
         ]
 
     with pytest.raises(AssertionError, match="did not keep what they drew"):
-        kit.conform(swaps, kit.Engine(wrong_every=5), tokens=False)
+        kit.conform(swaps, kit.RecordingEngine(wrong_every=5), tokens=False)
 
 
 def test_threads_and_processes_that_are_left_are_named():

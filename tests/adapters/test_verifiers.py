@@ -166,12 +166,12 @@ def test_the_adapter_conforms_under_the_training_client(vf, folder, policy):
             for trace in episode.traces
         ]
 
-    print("\n".join(kit.conform(play, kit.Engine(*policy), tokens=True)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(*policy), tokens=True)))
 
 
 @foreign
 def test_broken_episodes_are_errors_and_have_no_reward(vf, folder, policy):
-    engine = kit.Engine(*policy)
+    engine = kit.RecordingEngine(*policy)
     tasks = [task_of(kit.say_specs(1, fault=fault)[0]) for fault in kit.FAULTS]
     with recorded(engine) as server:
         episodes = run_all(make_env(vf), tasks, training(vf, server.url, folder))
@@ -223,7 +223,7 @@ def test_a_tools_output_under_its_role(vf, folder, policy, kept):
     env = make_env(vf, taskset={"env": "rlvr/Calculator-v0", "n": 1, "use_system": False}, tool_role=kept)
     (task,) = env.taskset
     expert, _, _ = TaskSpec.parse(task.data.spec).start()
-    engine = kit.Engine(model, tokenizer, script=lambda text: expert.unwrapped.solve(), max_new_tokens=60)
+    engine = kit.RecordingEngine(model, tokenizer, script=lambda text: expert.unwrapped.solve(), max_new_tokens=60)
 
     def say(text):
         action = expert.unwrapped.solve()
@@ -254,7 +254,7 @@ def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
 
 @foreign
 def test_limits_of_theirs_end_an_episode_with_what_it_earned(vf, folder, policy):
-    engine = kit.Engine(*policy, wrong_every=1000)
+    engine = kit.RecordingEngine(*policy, wrong_every=1000)
     with recorded(engine) as server:
         env = make_env(vf, agent={"max_turns": 1})
         assert env.config.agent.runtime.type == "subprocess"
@@ -323,7 +323,7 @@ def test_vf_eval_as_it_is_installed(vf, tmp_path, uploads):
     """The command in a process of its own, on the machine of somebody who is logged in to the platform."""
     platform: list[str] = []
     elsewhere = LoopbackServer(lambda request: platform.append(request.path) or {}, key=None)
-    server = chat(kit.Engine(wrong_every=1000))
+    server = chat(kit.RecordingEngine(wrong_every=1000))
     variables = {"HOME": str(tmp_path), "PRIME_API_KEY": "secret", "PRIME_API_BASE_URL": elsewhere.url, "KEY": "none"}
     variables |= {"PRIME_RUNS_MODE": uploads} if uploads else {}
     command = [Path(sys.executable).with_name("vf-eval"), "rlvr-gym", "--env.taskset.env", SAY, "-n", "3", "-r", "2"]
@@ -357,7 +357,7 @@ def test_the_recipe_is_read_by_the_command(vf, tmp_path):
 @foreign
 def test_rewards_of_text_are_those_of_direct_stepping(vf, monkeypatch):
     monkeypatch.setenv("NO_KEY", "none")
-    engine = kit.Engine()
+    engine = kit.RecordingEngine()
 
     def play(specs, asked):
         server = chat(asked)
@@ -392,7 +392,7 @@ def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
     code += "serve_env(max_workers=1, address=sys.argv[1], config_data=json.loads(sys.argv[2]))"
     env = make_env(vf, taskset={"n": 4})
     command = [sys.executable, "-c", code, address, json.dumps(env_config_data(env.config))]
-    engine = kit.Engine(*policy)
+    engine = kit.RecordingEngine(*policy)
 
     async def rollouts(url):
         client, context = EnvClient(address), training(vf, url, folder)
