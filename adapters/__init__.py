@@ -9,11 +9,11 @@ import sys
 
 from rlvr.adapters.rows import read_spec, rows, write_rows
 from rlvr.adapters.serving.connect import connect, connect_vector
-from rlvr.adapters.spec import Session, TaskSpec, grade, initial_messages
-from rlvr.envs.core.deprecation import moved_modules
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, grade, initial_messages
+from rlvr.envs.core.deprecation import moved_modules, renamed_in_module
 
 __all__ = [
-    "Session",
+    "EpisodeSession",
     "TaskSpec",
     "connect",
     "connect_vector",
@@ -24,6 +24,7 @@ __all__ = [
     "write_rows",
 ]
 
+__getattr__ = renamed_in_module(__name__, {"Session": "EpisodeSession"}, globals())
 moved_modules(
     __name__,
     {

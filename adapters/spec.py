@@ -1,7 +1,7 @@
 """A task as plain JSON, and one episode of it: what crosses into another process, and what a foreign loop drives.
 
-Trainers move rows between processes, never environments. A `TaskSpec` is what a row carries; a `Session` is what an
-adapter plays when the row arrives.
+Trainers move rows between processes, never environments. A `TaskSpec` is what a row carries; an `EpisodeSession` is
+what an adapter plays when the row arrives.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from rlvr.agents import Message
 from rlvr.agents.conversation import TEXT_ALONE, heard, require_text
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
@@ -152,7 +153,7 @@ def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: b
     return messages
 
 
-class Session:
+class EpisodeSession:
     """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
 
     An environment that raises does not take the loop along: the episode ends with an ``env_error`` verdict, which is
@@ -260,7 +261,7 @@ def grade(spec: TaskSpec | str | Mapping[str, Any], text: str) -> Verdict:
     spec = TaskSpec.parse(spec)
     env, _, info = spec.start()
     require_single_turn(spec, env, info)
-    session = Session(spec, env=env)
+    session = EpisodeSession(spec, env=env)
     if not session.done:
         session.step(text)
     if not session.done:
@@ -276,3 +277,6 @@ def require_single_turn(spec: TaskSpec, env: gym.Env[str, str], info: Mapping[st
     turns = turns_of(env, info)
     if turns is not None and turns > 1:
         raise ValueError(f"{spec.env_id} has up to {turns} turns: {SINGLE_TURN}")
+
+
+__getattr__ = renamed_in_module(__name__, {"Session": "EpisodeSession"}, globals())

@@ -6,13 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.agents import Conversation, Message, TokenSequence
 from rlvr.agents.rendering import Renderer
 
 
 class TokenSession:
-    """A `Session` whose conversation is rendered to tokens as it grows, up to a limit.
+    """An `EpisodeSession` whose conversation is rendered to tokens as it grows, up to a limit.
 
     Attributes:
         session: the episode: its reward, its verdict, whether it is valid.
@@ -39,7 +39,7 @@ class TokenSession:
         instead: Sequence[Mapping[str, Any]] = (),
         longest: int | None = None,
     ) -> None:
-        self.session = Session(spec, use_system=use_system)
+        self.session = EpisodeSession(spec, use_system=use_system)
         self.renderer, self.over = renderer, self.session.done
         said: list[Message] = self.session.messages or [{"role": m["role"], "content": m["content"]} for m in instead]
         self.conversation = Conversation("", list(said) or [{"role": "user", "content": ""}])

@@ -20,7 +20,7 @@ from types import SimpleNamespace
 import gymnasium as gym
 from results import Table, write_results
 
-from rlvr.adapters import Session, TaskSpec
+from rlvr.adapters import EpisodeSession, TaskSpec
 from rlvr.adapters.serving.policy_endpoint import HarnessEnv
 from rlvr.adapters.suites import gem as gem_adapter
 from rlvr.adapters.trainers import trl as adapter
@@ -51,7 +51,7 @@ def session() -> Episode:
     env = SPEC.make()
 
     def play() -> int:
-        episode = Session(SPEC, env=env)
+        episode = EpisodeSession(SPEC, env=env)
         while not episode.done:
             episode.step(WORDS)
         return episode.turns

@@ -17,7 +17,7 @@ from typing import Any
 from anyio import to_thread
 
 from rlvr.adapters.rows import rows
-from rlvr.adapters.spec import Session
+from rlvr.adapters.spec import EpisodeSession
 from rlvr.adapters.versions import require
 
 TESTED = ("inspect-ai", "0.3.285", "0.4")
@@ -126,11 +126,11 @@ async def _scored(state: Any, target: Any, success: bool) -> Score:
     return Score(value=outcome["reward"], **about)
 
 
-def _started(state: Any) -> Session:
+def _started(state: Any) -> EpisodeSession:
     metadata = state.metadata or {}
     if "spec" not in metadata:
         raise ValueError("the sample names no task: make the data set with rlvr.adapters.suites.inspect_ai.dataset")
-    session = Session(metadata["spec"], use_system=metadata.get("use_system", True))
+    session = EpisodeSession(metadata["spec"], use_system=metadata.get("use_system", True))
     if session.info.get("tools"):
         raise ValueError(f"{session.spec.env_id} leaves its tools to the chat template: make it with tools_in='system'")
     return session
@@ -148,7 +148,7 @@ def _replayed(state: Any) -> dict[str, Any]:
     return _outcome(session)
 
 
-def _outcome(session: Session) -> dict[str, Any]:
+def _outcome(session: EpisodeSession) -> dict[str, Any]:
     """How an episode went, as JSON."""
     verdict = session.verdict.to_dict() if session.verdict else {}
     explanation = str(verdict.get("reason", ""))

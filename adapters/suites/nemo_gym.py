@@ -19,7 +19,7 @@ from typing import Any
 
 from rlvr.adapters.rows import AGENT, read_spec, rows, write_rows
 from rlvr.adapters.serving.guard import GuardedApp
-from rlvr.adapters.spec import Session, TaskSpec, turns_of
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, turns_of
 from rlvr.adapters.versions import require
 from rlvr.envs.core.code_rule import CodeRefused
 
@@ -64,7 +64,7 @@ class RlvrServerConfig(BaseResourcesServerConfig):  # type: ignore[misc]
 class _Episode:
     """One session. A step that arrives a second time, because the connection broke, is answered and not played."""
 
-    session: Session
+    session: EpisodeSession
     used: float
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     request: Any = None
@@ -98,7 +98,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
             raise HTTPException(400, f"a task of module {spec.module!r}; the configuration's modules are {allowed}")
         await self._drop(session_id)
         try:
-            session = await asyncio.to_thread(Session, spec)
+            session = await asyncio.to_thread(EpisodeSession, spec)
         except CodeRefused as error:
             raise HTTPException(400, str(error)) from error
         if session.done:

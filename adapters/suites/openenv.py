@@ -20,7 +20,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.adapters.serving.guard import GuardedApp
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
 
 TESTED = ("openenv", "0.10", "0.11")
@@ -85,7 +85,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         super().__init__()
         self._served, self._use_system, self._reward_at_end = served, use_system, reward_at_end
         self._env: gym.Env[str, str] | None = None
-        self._session: Session | None = None
+        self._session: EpisodeSession | None = None
         self._episode_id: str | None = None
 
     def reset(
@@ -110,7 +110,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         self._session = None
         task = self._task(seed, spec, options)
         self._env = self._env or task.make()
-        session = Session(task, use_system=self._use_system, env=self._env)
+        session = EpisodeSession(task, use_system=self._use_system, env=self._env)
         if session.done:
             self.close()
             raise RuntimeError(session.verdict.reason if session.verdict else "the episode is over before it begins")

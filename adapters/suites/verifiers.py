@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlvr.adapters.rows import tasks
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
 
 TESTED = ("verifiers", "0.4", "0.5")
@@ -112,7 +112,7 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
         super().__init__(config)
 
     async def run(self, task: RlvrTask, agents: Any) -> None:
-        session = await asyncio.to_thread(Session, task.data.spec)
+        session = await asyncio.to_thread(EpisodeSession, task.data.spec)
         try:
             _require_valid(session)
             async with agents.agent.interaction(task) as interaction:
@@ -181,12 +181,12 @@ def _last_reply(segment: Any) -> str:
     return (replies[-1] if replies else None) or ""
 
 
-def _require_valid(session: Session) -> None:
+def _require_valid(session: EpisodeSession) -> None:
     if not session.valid and session.verdict is not None:
         raise RuntimeError(f"{session.spec.env_id}: {session.verdict.status}: {session.verdict.reason}")
 
 
-def _record(session: Session, trace: Any) -> None:
+def _record(session: EpisodeSession, trace: Any) -> None:
     """What the episode earned."""
     if trace.errors:
         return  # the model failed
@@ -199,7 +199,7 @@ def _record(session: Session, trace: Any) -> None:
 
 
 def _solved(spec: str) -> bool | None:
-    session = Session(spec)
+    session = EpisodeSession(spec)
     try:
         while not session.done:
             session.step(session.env.unwrapped.solve())  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlvr.adapters.rows import AGENT, read_spec
-from rlvr.adapters.spec import Session, turns_of
+from rlvr.adapters.spec import EpisodeSession, turns_of
 from rlvr.adapters.versions import require
 
 TESTED = ("skyrl-gym", "0.4.0", "0.5")
@@ -50,12 +50,12 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         super().__init__()
         extras = extras or {}
         self._task = read_spec(extras)  # `spec` is what skyrl_gym.make sets
-        self.session: Session | None = None
+        self.session: EpisodeSession | None = None
         self.allowed: int | None = extras.get("max_turns")
 
     def init(self, prompt: Sequence[Mapping[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
         messages = [dict(message) for message in prompt]
-        session = self.session = Session(self._task, use_system=any(m["role"] == "system" for m in messages))
+        session = self.session = EpisodeSession(self._task, use_system=any(m["role"] == "system" for m in messages))
         shown = session.messages
         if shown and (not messages or messages[-1]["content"] != shown[-1]["content"]):
             raise ValueError(f"the row's prompt is not what {self._task.env_id} shows: make the rows anew")

@@ -22,7 +22,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from rlvr.adapters.rows import tasks
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
@@ -84,7 +84,7 @@ def _template(model_name: str) -> Renderer:
     return Renderer(shared_tokenizer(model_name))
 
 
-def _facts(session: Session) -> dict[str, float]:
+def _facts(session: EpisodeSession) -> dict[str, float]:
     """What the trainer's log has of a turn; more where it was the last."""
     if not session.done:
         return {}
@@ -93,7 +93,7 @@ def _facts(session: Session) -> dict[str, float]:
 
 
 class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not here when types are checked
-    """One episode message by message, for the cookbook's renderers and completers; arguments as for `Session`.
+    """One episode message by message, for the cookbook's renderers and completers; arguments as for `EpisodeSession`.
 
     Attributes:
         session: the episode; None before `initial_observation`.
@@ -101,11 +101,11 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
 
     def __init__(self, spec: TaskSpec | str | Mapping[str, Any], *, use_system: bool = True) -> None:
         self.spec, self.use_system = TaskSpec.parse(spec), use_system
-        self.session: Session | None = None
+        self.session: EpisodeSession | None = None
         self._messages: list[Any] = []
 
     async def initial_observation(self) -> list[Any]:
-        begin = partial(Session, self.spec, use_system=self.use_system)
+        begin = partial(EpisodeSession, self.spec, use_system=self.use_system)
         session = self.session = await _called(f"reset {self.spec.env_id}", begin)
         self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
@@ -138,7 +138,7 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         session: the episode; None before `initial_observation`.
 
     Args:
-        spec, use_system: as for `Session`.
+        spec, use_system: as for `EpisodeSession`.
         renderer: of a tokenizer that threads may share.
         limits: what the cookbook's runner keeps to.
     """
@@ -157,7 +157,7 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         self._stop = sorted(renderer.end_ids)
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> EpisodeSession | None:
         return None if self._episode is None else self._episode.session
 
     async def initial_observation(self) -> Any:
@@ -238,9 +238,9 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         return [TaskSpec.parse(self.spec).env_id]
 
 
-def _session_of(env: Any) -> Session | None:
+def _session_of(env: Any) -> EpisodeSession | None:
     inner = env.message_env if isinstance(env, EnvFromMessageEnv) else env
-    session: Session | None = inner.session
+    session: EpisodeSession | None = inner.session
     return session
 
 

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlvr.adapters.rows import read_spec, rows
-from rlvr.adapters.spec import Session, grade
+from rlvr.adapters.spec import EpisodeSession, grade
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
@@ -146,7 +146,7 @@ class ToolEnvironment:
         """Begin the row's task; what is added to its prompt."""
         if spec is None:
             raise ValueError("the row names no task: give train_dataset=rlvr.adapters.trainers.trl.dataset(…)")
-        self._session = Session(spec)
+        self._session = EpisodeSession(spec)
         return "\n\nReply by calling the tool `act`."
 
     def act(self, action: str) -> str:

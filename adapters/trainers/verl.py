@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from rlvr.adapters.rows import AGENT, read_spec
-from rlvr.adapters.spec import InvalidEpisode, Session
+from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
 from rlvr.agents import Message
 from rlvr.agents.rendering import NoChatTemplate, Renderer
@@ -102,7 +102,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             ValueError: the row names no task, or its prompt is too long.
         """
         spec = read_spec({"extra_info": row.get("extra_info")})
-        session = await asyncio.to_thread(Session, spec, use_system=self.use_system)
+        session = await asyncio.to_thread(EpisodeSession, spec, use_system=self.use_system)
         try:
             output = await self._play(session, row["raw_prompt"], sampling_params, int(priority))
         finally:
@@ -117,7 +117,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         return output
 
     async def _play(
-        self, session: Session, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
+        self, session: EpisodeSession, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
     ) -> AgentLoopOutput:
         tools = list(session.info.get("tools") or ()) or None
         request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache

@@ -96,6 +96,7 @@ RENAMED = {
     "serving.loopback": {"Request": "HttpRequest", "Refusal": "HttpError"},
     "serving.connection": {"Connection": "WireConnection"},
     "serving.policy_endpoint": {"Connection": "HarnessConnection"},
+    "spec": {"Session": "EpisodeSession"},
     "testing": {"Engine": "RecordingEngine", "Call": "EngineCall"},
 }
 
