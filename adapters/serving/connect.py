@@ -102,6 +102,7 @@ class RemoteEnv(gym.Env[Any, str]):
         self.action_space = Text(greeting.action_length)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a task of the served environment; the errors are those of the class."""
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
@@ -111,11 +112,13 @@ class RemoteEnv(gym.Env[Any, str]):
         return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play an action; the errors are those of the class."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         return _step_of(self._ask("step", action=action))
 
     def render(self) -> Any:
+        """The served environment's rendering."""
         return self._call("render")
 
     def solve(self) -> str:
@@ -135,6 +138,7 @@ class RemoteEnv(gym.Env[Any, str]):
         return self._again()
 
     def close(self) -> None:
+        """End the session, and close the connection."""
         session, self._session = self._session, None
         self._connection.leave([] if session is None else [session])
 
@@ -247,6 +251,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         return self._batched(), Infos(rows)
 
     def step(self, actions: Sequence[str]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Play one action for each session, as ``gymnasium.vector``."""
         if not self._sessions:
             raise gym.error.ResetNeeded("call reset() before step()")
         if isinstance(actions, str) or not all(isinstance(action, str) for action in actions):
@@ -276,6 +281,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         return self._batched(), rewards, terminations, truncations, Infos(rows)
 
     def close_extras(self, **kwargs: Any) -> None:
+        """End the sessions, and close the connection."""
         sessions, self._sessions = self._sessions, []
         self._connection.leave(sessions)
 

@@ -116,6 +116,7 @@ class WireConnection:
 
     @property
     def timeout(self) -> float | None:
+        """Seconds to wait for an answer: the caller's limit, else the server's and some slack; None for no limit."""
         limit = self.greeting.timeout
         return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
 
@@ -141,6 +142,7 @@ class WireConnection:
         self.close()
 
     def close(self) -> None:
+        """Close the connection; the server keeps its sessions for their time."""
         with self._lock:
             self._drop()
 

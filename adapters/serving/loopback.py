@@ -51,6 +51,7 @@ class HttpError(Exception):
         self.status = status
 
     def body(self) -> dict[str, Any]:
+        """The answer's JSON, in the form of OpenAI's errors."""
         kind = HTTPStatus(self.status).phrase.lower().replace(" ", "_")
         return {"error": {"message": str(self), "type": kind, "code": self.status}}
 

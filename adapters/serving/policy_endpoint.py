@@ -323,6 +323,7 @@ class HarnessEnv(gym.Env[str, str]):
         self._turn = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start the harness: its first request; raises where none comes."""
         super().reset(seed=seed)
         self._stop()
         session, self._cancelled = self.endpoint.session(), threading.Event()
@@ -343,6 +344,7 @@ class HarnessEnv(gym.Env[str, str]):
         raise RuntimeError("the harness ended without asking for anything") from event.error
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Answer the request that waits: the next one, or the harness's result as the reward."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._request is None:

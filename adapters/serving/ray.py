@@ -59,9 +59,11 @@ class Holder:
             self._slots[index].lost = lost
 
     def run(self, index: int, order: Command) -> Outcome:
+        """Carry out a command for the environment at this index."""
         return self._slots[index].run(order)
 
     def ready(self) -> bool:
+        """Answers as soon as the actor can."""
         return True
 
 
@@ -99,6 +101,7 @@ class Actors:
             self._hire(list(range(first, len(slots), workers)), {})
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Send commands, each with the index of its environment."""
         with self._lock:
             for index, order in jobs:
                 if order[0] == "reset" and order[1][0] is not None:
@@ -106,6 +109,7 @@ class Actors:
                 self._send(self._actors[index], (index, order))
 
     def collect(self, timeout: float | None) -> list[Done]:
+        """Outcomes that are ready; waits for one at most ``timeout`` seconds."""
         until = float("inf") if timeout is None else time.monotonic() + timeout
         while True:
             with self._lock:
@@ -122,6 +126,7 @@ class Actors:
                     self._take(heads[reference])
 
     def close(self) -> None:
+        """Kill the actors."""
         with self._lock:
             if self._closed:
                 return

@@ -245,6 +245,7 @@ class ServerApp:
         return bytes(data)
 
     async def get(self, request: HTTPRequest) -> Response:
+        """The greeting, for who wants to know what is served."""
         refusal = self.refused(request)
         return _response(self.hello() if refusal is None else {"id": None, **refusal.to_dict()})
 

@@ -150,6 +150,7 @@ class SessionEnv(gym.Env[Any, Any]):
         return self._env
 
     def close(self) -> None:
+        """Close the session's environment, and forget its snapshots."""
         self._leave()
 
 

@@ -87,6 +87,7 @@ class ProtocolError(Exception):
         self.message = message
 
     def to_dict(self) -> dict[str, Any]:
+        """The error as the wire has it."""
         return {"error": {"code": self.code, "message": self.message[:500]}}
 
 

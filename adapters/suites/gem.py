@@ -92,6 +92,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         self._random = random.Random(seed)
 
     def reset(self, seed: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin the next task of the seed: observation and info, which has ``valid``."""
         seed, self._seed = (self._seed if seed is None else seed), None
         self._playing, self._lost = True, None
         try:
@@ -109,6 +110,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         return observation, {**info, "valid": True}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play an action: GEM's five values; what is raised, the class says."""
         if not self._playing:
             raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
         if not isinstance(action, str):
@@ -148,10 +150,12 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         self._inner.set_state(snapshot)
 
     def sample_random_action(self) -> str:
+        """A random action, of the environment's own sampler."""
         action: str = self._inner.sample_action(self._random)
         return action
 
     def close(self) -> None:
+        """Close the environment behind it."""
         self._env.close()
 
     @property

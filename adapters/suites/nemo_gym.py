@@ -77,10 +77,12 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
     config: RlvrServerConfig
 
     def model_post_init(self, context: Any) -> None:
+        """Check the version of NeMo Gym first."""
         require(*TESTED)
         super().model_post_init(context)
 
     def setup_webserver(self) -> Any:
+        """NeMo Gym's application, with ``/close``, behind `GuardedApp`."""
         app = super().setup_webserver()
         app.post("/close")(self._close_endpoint)
         app.add_middleware(GuardedApp, hosts=self.config.hosts)

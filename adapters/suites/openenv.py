@@ -163,6 +163,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         return State(episode_id=self._episode_id, step_count=session.turns, **facts)
 
     def close(self) -> None:
+        """Close the environment; the next ``reset`` makes another."""
         env, self._env = self._env, None
         if env is not None:
             env.close()

@@ -86,6 +86,7 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
             self.__class__ = EndlessRlvrTaskset  # prime-rl asks the class whether it ends
 
     def load(self) -> Iterator[RlvrTask]:
+        """The tasks, one after the other; each has its prompt and its spec."""
         for spec, messages in tasks(self._first, self._n, self.config.use_system):
             *system, first = [message["content"] for message in messages]
             named = f"{spec.env_id}#{spec.seed}" + "".join(f"/{value}" for value in spec.options.values())
@@ -112,6 +113,7 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
         super().__init__(config)
 
     async def run(self, task: RlvrTask, agents: Any) -> None:
+        """Play the task's episode; RuntimeError where its verdict is not valid."""
         session = await asyncio.to_thread(EpisodeSession, task.data.spec)
         try:
             _require_valid(session)
@@ -138,9 +140,11 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     NEEDS_CONTAINER = False
 
     async def session(self, *given: Any, **named: Any) -> Chat:
+        """The conversation of one rollout."""
         return Chat(self, *given, **named)
 
     async def launch(self, *given: Any, **named: Any) -> Any:
+        """One reply to the task's prompt, and the end."""
         session = await self.session(*given, **named)
         try:
             return await session._run(None)
@@ -171,6 +175,7 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
         return vf.ProgramResult(0, reply, "")
 
     async def close(self) -> None:
+        """Close the session, and its client."""
         await super().close()
         await self._client.close()
 

@@ -89,6 +89,7 @@ class AppendingRenderer:
         )
 
     def render_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """The tokens of `render` alone."""
         ids: list[int] = self.render(messages, **options).token_ids
         return ids
 
@@ -98,6 +99,7 @@ class AppendingRenderer:
         return ParsedResponse(content=self._renderer.decode(token_ids[:-1] if ended else token_ids))
 
     def get_stop_token_ids(self) -> list[int]:
+        """What ends a reply."""
         return sorted(self._renderer.end_ids)
 
     def bridge_to_next_turn(

@@ -54,6 +54,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         self.allowed: int | None = extras.get("max_turns")
 
     def init(self, prompt: Sequence[Mapping[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
+        """Begin the row's task: its messages, and an empty info."""
         messages = [dict(message) for message in prompt]
         session = self.session = EpisodeSession(self._task, use_system=any(m["role"] == "system" for m in messages))
         shown = session.messages
@@ -68,6 +69,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         return messages, {}
 
     def step(self, action: str) -> Any:
+        """Play an action, in SkyRL's form of a step."""
         session = self.session
         if session is None:
             raise ValueError("an episode begins with init")
@@ -83,6 +85,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         )
 
     def get_metrics(self) -> dict[str, float]:
+        """What the log has of the episode."""
         session = self.session
         if session is None:
             return {}
@@ -95,6 +98,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         }
 
     def close(self) -> None:
+        """Close the environment behind it."""
         if self.session is not None:
             self.session.close()
 
@@ -110,6 +114,7 @@ class ValidOnly:
     """
 
     async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> Any:
+        """SkyRL's generation; episodes without a valid verdict have no token in the loss."""
         output = await super().generate(input_batch, disable_tqdm)  # type: ignore[misc]
         metrics = output.get("env_metrics")
         if metrics is None:

@@ -105,12 +105,14 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
         self._messages: list[Any] = []
 
     async def initial_observation(self) -> list[Any]:
+        """The messages that the episode begins with."""
         begin = partial(EpisodeSession, self.spec, use_system=self.use_system)
         session = self.session = await _called(f"reset {self.spec.env_id}", begin)
         self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
 
     async def step(self, message: Any) -> Any:
+        """Play the assistant's message: the messages after it, its reward, whether the episode has ended."""
         session = self.session
         if session is None:
             raise ValueError("an episode begins with initial_observation")
@@ -158,14 +160,17 @@ class TokenEnv(types.Env):  # type: ignore[misc]
 
     @property
     def session(self) -> EpisodeSession | None:
+        """The episode behind the tokens."""
         return None if self._episode is None else self._episode.session
 
     async def initial_observation(self) -> Any:
+        """The first prompt's tokens, and what ends a reply."""
         begin = partial(TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system)
         self._episode = await _called(f"reset {self.spec.env_id}", begin)
         return _shown(self._episode.tokens.ids), self._stop
 
     async def step(self, action: Sequence[int], *, extra: Any = None) -> Any:
+        """Play sampled tokens, their end token included."""
         if self._episode is None:
             raise ValueError("an episode begins with initial_observation")
         episode, session = self._episode, self._episode.session
@@ -201,6 +206,7 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
     _made: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     async def make_envs(self) -> list[Any]:
+        """The environments of a group, all of one task."""
         made = [self._make() for _ in range(self.group_size)]
         self._made += made
         return made
@@ -229,12 +235,14 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         return [(0.0 if ok else mean - total, {}) for total, ok in zip(totals, valid, strict=True)]
 
     async def cleanup(self) -> None:
+        """Close the group's environments."""
         made, self._made = self._made, []
         for env in made:
             if (session := _session_of(env)) is not None:
                 session.close()
 
     def logging_tags(self) -> list[str]:
+        """The environment's id, under which the log has its metrics."""
         return [TaskSpec.parse(self.spec).env_id]
 
 
@@ -251,6 +259,7 @@ class TaskDataset(types.RLDataset):  # type: ignore[misc]
         self.specs, self.batches, self.batch_size, self.group = specs, batches, batch_size, group
 
     def get_batch(self, index: int) -> list[GroupBuilder]:
+        """The groups of the batch at this index; tasks repeat when there are no more."""
         indices = range(index * self.batch_size, (index + 1) * self.batch_size)
         return [replace(self.group, spec=self.specs[i % len(self.specs)].to_json()) for i in indices]
 
