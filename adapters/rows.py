@@ -66,8 +66,8 @@ def rows(
     first = TaskSpec(name, seed, module or "rlvr", kwargs or {})
     for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn)):
         for sample in range(group_size):
-            place = {"index": group * group_size + sample, "group": group, "sample": sample}
-            table.append(shape(spec, [_copy(message) for message in messages], place))
+            position = {"index": group * group_size + sample, "group": group, "sample": sample}
+            table.append(shape(spec, [_copy(message) for message in messages], position))
     return table
 
 
@@ -86,11 +86,11 @@ def tasks(
         raise ValueError(f"{first.env_id} has {size} tasks, fewer than n={count}; let the trainer repeat them")
     seed = first.seed
     try:
-        for place in range(count):
-            if place and "index" in info:
+        for number in range(count):
+            if number and "index" in info:
                 observation, info = env.reset()  # the next task of this seed
-            elif place:
-                seed = digest(first.seed, place) % 2**31
+            elif number:
+                seed = digest(first.seed, number) % 2**31
                 observation, info = env.reset(seed=seed)
             options = {"index": info["index"]} if info.get("index") is not None else {}
             spec = replace(first, seed=seed, options=options)
@@ -103,47 +103,47 @@ def _copy(message: Message) -> Any:
     return dict(message)
 
 
-def _plain(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
-    return {"prompt": messages, "spec": spec.to_json(), **place}
+def _plain(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
+    return {"prompt": messages, "spec": spec.to_json(), **position}
 
 
-def _trl(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
+def _trl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     # A rollout function of TRL sees prompts and no other column; keys beside a message's own survive.
     messages[-1]["spec"] = spec.to_json()
-    return _plain(spec, messages, place)
+    return _plain(spec, messages, position)
 
 
-def _verl(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
+def _verl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     return {
         "data_source": spec.env_id,
         "prompt": messages,
         "agent_name": AGENT,
         "reward_model": {"style": "rule", "ground_truth": ""},  # asked for; the environment grades
-        "extra_info": {"spec": spec.to_json(), **place},
+        "extra_info": {"spec": spec.to_json(), **position},
     }
 
 
-def _skyrl(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
+def _skyrl(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     return {
         "data_source": spec.env_id,
         "prompt": messages,
         "env_class": AGENT,
         "reward_spec": {"method": "rule", "ground_truth": ""},  # asked for; the environment grades
-        "extra_info": {"spec": spec.to_json(), **place},
+        "extra_info": {"spec": spec.to_json(), **position},
     }
 
 
-def _openrlhf(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
+def _openrlhf(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     # The label is all that reaches an agent function beside the prompt.
-    return {"input": messages[-1]["content"], "label": spec.to_json(), "datasource": spec.env_id, **place}
+    return {"input": messages[-1]["content"], "label": spec.to_json(), "datasource": spec.env_id, **position}
 
 
-def _nemo_gym(spec: TaskSpec, messages: list[Any], place: Row) -> Row:
+def _nemo_gym(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     return {
         "responses_create_params": {"input": messages},
         "spec": spec.to_json(),
         "agent_ref": {"type": "responses_api_agents", "name": f"{AGENT}_agent"},
-        **place,
+        **position,
     }
 
 

@@ -1,7 +1,7 @@
 """A task as plain JSON, and one episode of it: what crosses into another process, and what a foreign loop drives.
 
-Trainers move rows between processes, never environments. A `TaskSpec` is what a row carries; a `Session` is what an
-adapter plays when the row arrives.
+Trainers move rows between processes, never environments. A `TaskSpec` is what a row carries; an `EpisodeSession` is
+what an adapter plays when the row arrives.
 """
 
 from __future__ import annotations
@@ -22,10 +22,27 @@ from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, require
 from rlvr.agents.env_calls import EnvCall
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
+
+
+class InvalidEpisode(RuntimeError):
+    """An episode whose fault was not the policy's: whoever trains leaves it out.
+
+    Attributes:
+        verdict: what happened.
+
+    Args:
+        verdict: of the episode.
+        reason: of the error; None takes the verdict's status and reason.
+    """
+
+    def __init__(self, verdict: Verdict | None, reason: str | None = None) -> None:
+        super().__init__(reason or (f"{verdict.status}: {verdict.reason}" if verdict else "no verdict"))
+        self.verdict = verdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +154,7 @@ def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: b
     return messages
 
 
-class Session:
+class EpisodeSession:
     """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
 
     It is the driver of `Rollout`, one step at a time. An environment that raises ends the episode with an ``env_error``
@@ -150,7 +167,7 @@ class Session:
 
     Args:
         spec: the task, in any form that `TaskSpec.parse` reads.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         env: an environment of that spec to use instead of a new one.
         images: whether whoever asks passes on ``message["images"]``, data URLs of PNGs.
 
@@ -256,7 +273,7 @@ def grade(spec: TaskSpec | str | Mapping[str, Any], text: str) -> Verdict:
     spec = TaskSpec.parse(spec)
     env, _, info = spec.start()
     require_single_turn(spec, env, info)
-    session = Session(spec, env=env)
+    session = EpisodeSession(spec, env=env)
     if not session.done:
         session.step(text)
     if not session.done:
@@ -272,3 +289,6 @@ def require_single_turn(spec: TaskSpec, env: gym.Env[str, str], info: Mapping[st
     turns = turns_of(env, info)
     if turns is not None and turns > 1:
         raise ValueError(f"{spec.env_id} has up to {turns} turns: {SINGLE_TURN}")
+
+
+__getattr__ = renamed_in_module(__name__, {"Session": "EpisodeSession"}, globals())

@@ -1,10 +1,10 @@
 """The conformance kit: what any adapter must get right, whatever the framework on its other side.
 
-A test writes one function, `Play`: it plays tasks through the adapter and the real framework, with an `Engine` in the
-place of the inference engine, and gives each episode back as the trainer would see it. `conform` does the rest:
+A test writes one function, `Play`: it plays tasks through the adapter and the real framework, with a `RecordingEngine`
+in place of the inference engine, and gives each episode back as the trainer would see it. `conform` does the rest:
 
 >>> def play(specs, engine): ...
->>> report = conform(play, Engine(*tiny_policy(hidden=32)), tokens=True)
+>>> report = conform(play, RecordingEngine(*tiny_policy(hidden=32)), tokens=True)
 
 The engine writes down what it was asked and what it sampled, so the kit knows which tokens are the policy's without
 asking the adapter; and it samples from a model, so one forward pass over the sequence that the adapter put together
@@ -30,6 +30,7 @@ import gymnasium as gym
 from rlvr.adapters.spec import TaskSpec
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv, replay
 from rlvr.envs.tools.sessions import Handle, Sessions
@@ -168,7 +169,7 @@ def obey(text: str) -> str:
     return found[-1] if found else "nothing"
 
 
-class Call(NamedTuple):
+class EngineCall(NamedTuple):
     """One request to the engine: ids it was given, ids it sampled, their log-probabilities."""
 
     prompt: list[int]
@@ -180,7 +181,7 @@ class EngineFault(RuntimeError):
     """Raised by an engine that was told to fail."""
 
 
-class Engine:
+class RecordingEngine:
     """Stands in for an inference engine: samples from a model, or says what a script says, and writes it all down.
 
     May be asked from several threads.
@@ -206,24 +207,24 @@ class Engine:
     ) -> None:
         self.model, self.tokenizer, self.script = model, tokenizer, script
         self.max_new_tokens, self.wrong_every, self.fails = max_new_tokens, wrong_every, fails
-        self.calls: list[Call] = []
+        self.calls: list[EngineCall] = []
         self.texts: list[str] = []  # what was replied to texts
         self._lock = threading.Lock()
         self._asked = 0
 
-    def like(self, **changes: Any) -> Engine:
+    def like(self, **changes: Any) -> RecordingEngine:
         """A new engine of the same settings but for those."""
         names = ("script", "max_new_tokens", "wrong_every", "fails")
-        return Engine(self.model, self.tokenizer, **{name: getattr(self, name) for name in names} | changes)
+        return RecordingEngine(self.model, self.tokenizer, **{name: getattr(self, name) for name in names} | changes)
 
     def reply(self, text: str) -> str:
         """The next words, for surfaces that deal in text: ``text`` is the conversation so far, in any form."""
         with self._lock:
-            said = self._say(text)
-            self.texts.append(said)
-            return said
+            reply = self._say(text)
+            self.texts.append(reply)
+            return reply
 
-    def generate(self, prompt: Sequence[int], max_tokens: int | None = None) -> Call:
+    def generate(self, prompt: Sequence[int], max_tokens: int | None = None) -> EngineCall:
         """Tokens after these tokens, at most so many."""
         from rlvr.agents.decoding import Sampling, sample
         from rlvr.agents.sampling import uniforms
@@ -237,10 +238,10 @@ class Engine:
                 noise = uniforms(0, f"{len(self.calls)}", len(prompt), limit)
                 ids, logprobs = sample(self.model, [prompt], [limit], [noise], [end], Sampling())[0]
             else:
-                said = self._say(self.tokenizer.decode(prompt))
-                ids = [*self.tokenizer.encode(said, add_special_tokens=False), end][:limit]
+                text = self._say(self.tokenizer.decode(prompt))
+                ids = [*self.tokenizer.encode(text, add_special_tokens=False), end][:limit]
                 logprobs = score(self.model, prompt + ids)[len(prompt) :]
-            call = Call(prompt, ids, logprobs)
+            call = EngineCall(prompt, ids, logprobs)
             self.calls.append(call)
             return call
 
@@ -277,7 +278,7 @@ class Played:
         tokens: prompt and completion with mask and log-probabilities; None where a surface deals in text.
         actions: the policy's texts, in order; read from the tokens when there are any.
         verdict: the last verdict, where the surface carries it.
-        weight: 0.0 when the adapter told the trainer to learn nothing from it, by other means than the mask.
+        weight: 0.0 when the adapter had the trainer to learn nothing from it, by other means than the mask.
     """
 
     spec: TaskSpec
@@ -293,7 +294,7 @@ class Played:
         return self.reward is not None and self.weight != 0.0 and (self.tokens is None or self.tokens.sampled > 0)
 
 
-Play = Callable[[Sequence[TaskSpec], Engine], Sequence[Played]]
+Play = Callable[[Sequence[TaskSpec], RecordingEngine], Sequence[Played]]
 
 
 def segments(mask: Sequence[int]) -> list[tuple[int, int]]:
@@ -329,7 +330,7 @@ def check_rewards(played: Played, tokenizer: Any = None) -> None:
         _require(played.verdict == steps[-1][4]["verdict"], f"{played.spec}: another verdict than stepped directly")
 
 
-def check_masks(played: Played, calls: Sequence[Call]) -> None:
+def check_masks(played: Played, calls: Sequence[EngineCall]) -> None:
     """The mask is 1 on every token that the engine sampled for this episode, and 0 on every other.
 
     What the trainer cut off at its longest completion is not asked for.
@@ -347,7 +348,7 @@ def check_masks(played: Played, calls: Sequence[Call]) -> None:
         if start < stop and tokens.ids[:stop] == (call.prompt + call.sampled)[:stop]:
             expected[start:stop] = [1] * (stop - start)
     _require(any(expected), f"{played.spec}: the sequence is not what the engine was asked and sampled: encoded anew?")
-    wrong = [place for place, (mask, right) in enumerate(zip(tokens.mask, expected, strict=True)) if mask != right]
+    wrong = [index for index, (mask, right) in enumerate(zip(tokens.mask, expected, strict=True)) if mask != right]
     _require(not wrong, f"{played.spec}: the mask is wrong at tokens {wrong[:10]} of {len(tokens)}")
 
 
@@ -400,14 +401,14 @@ class Private(NamedTuple):
 
 
 def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0, rounds: int = 2) -> int:
-    """How often a member of one group is told another's value, or none.
+    """How often a member of one group is given another's value, or none.
 
     Args:
         envs: the members; each is reset with ``seed``, so all begin alike. They draw in one order and ask in others.
         rounds: how often each asks for its value again.
 
     Raises:
-        AssertionError: two drew the same, or a verdict was invalid, so that nothing can be said.
+        AssertionError: two drew the same, or a verdict was invalid, so that nothing is measured.
     """
     rng = random.Random(seed)
     numbers = list(range(len(envs)))
@@ -437,7 +438,7 @@ def check_members(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: 
         AssertionError: one does.
     """
     crossed = exchanges(envs, private, seed=seed)
-    _require(not crossed, f"{crossed} times a member of a group of {len(envs)} was told what is not its own")
+    _require(not crossed, f"{crossed} times a member of a group of {len(envs)} was given another's value")
 
 
 @contextmanager
@@ -475,7 +476,7 @@ def _children() -> list[int]:
 
 def conform(
     play: Play,
-    engine: Engine,
+    engine: RecordingEngine,
     *,
     tokens: bool,
     logprobs: bool = True,
@@ -511,12 +512,12 @@ def conform(
             report.append(f"{fault} fault: {_kept_out(play, engine, fault, on_fault)}")
         if engine_errors:
             _fails(lambda: play(specs, engine.like(fails=True)), "the engine fails, on purpose")
-            report.append("an engine that raises is heard of")
+            report.append("an error of the engine is raised")
     return [*report, "no thread and no process is left"]
 
 
 def _played_well(
-    play: Play, specs: list[TaskSpec], engine: Engine, group_size: int, tokens: bool, logprobs: bool
+    play: Play, specs: list[TaskSpec], engine: RecordingEngine, group_size: int, tokens: bool, logprobs: bool
 ) -> list[str]:
     episodes = play(specs, engine)
     _require([episode.spec for episode in episodes] == specs, "the adapter did not play the tasks asked for, in order")
@@ -540,7 +541,7 @@ def _played_well(
     return report
 
 
-def _apart(play: Play, engine: Engine, members: int) -> str:
+def _apart(play: Play, engine: RecordingEngine, members: int) -> str:
     """The members of a group each go on in a live session of their own."""
     specs = [TaskSpec(DRAW, 0, MODULE)] * members
     episodes = play(specs, engine.like(script=obey, wrong_every=10**9))
@@ -549,7 +550,7 @@ def _apart(play: Play, engine: Engine, members: int) -> str:
     return f"{members} members of a group, none of which sees what another drew"
 
 
-def _kept_out(play: Play, engine: Engine, fault: Fault, on_fault: str) -> str:
+def _kept_out(play: Play, engine: RecordingEngine, fault: Fault, on_fault: str) -> str:
     good, bad = say_specs(1)[0], say_specs(1, fault=fault)[0]
     if on_fault == "raises" and fault != "verdict":
         _fails(lambda: play([good, bad], engine.like()), "on purpose")
@@ -566,17 +567,17 @@ def _kept_out(play: Play, engine: Engine, fault: Fault, on_fault: str) -> str:
 
 def _fails(action: Callable[[], object], message: str) -> None:
     """The action raises an error, or one that was caused by one, that says so."""
-    heard: BaseException | None = None
+    raised: BaseException | None = None
     try:
         action()
     except Exception as error:
-        heard = error
-    _require(heard is not None, f"an error was swallowed: {message}")
-    said: list[str] = []
-    while heard is not None and len(said) < 10:
-        said.append(str(heard))
-        heard = heard.__cause__ or heard.__context__
-    _require(any(message in text for text in said), f"another error was raised: {said}")
+        raised = error
+    _require(raised is not None, f"an error was swallowed: {message}")
+    messages: list[str] = []
+    while raised is not None and len(messages) < 10:
+        messages.append(str(raised))
+        raised = raised.__cause__ or raised.__context__
+    _require(any(message in text for text in messages), f"another error was raised: {messages}")
 
 
 def _tokens(played: Played) -> TokenSequence:
@@ -589,3 +590,6 @@ def _require(holds: bool, otherwise: str) -> None:
     """An assert statement that ``python -O`` keeps."""
     if not holds:
         raise AssertionError(otherwise)
+
+
+__getattr__ = renamed_in_module(__name__, {"Call": "EngineCall", "Engine": "RecordingEngine"}, globals())

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.agents import Message, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
 from rlvr.envs.core.deprecation import warn_renamed
 
 
 class TokenSession:
-    """A `Session` whose conversation is rendered to tokens as it grows, up to a token budget.
+    """An `EpisodeSession` whose conversation is rendered to tokens as it grows, up to a token budget.
 
     Attributes:
         session: the episode: its reward, its verdict, whether it is valid.
@@ -39,7 +39,7 @@ class TokenSession:
         instead: Sequence[Mapping[str, Any]] = (),
         longest: int | None = None,
     ) -> None:
-        self.session = Session(spec, use_system=use_system)
+        self.session = EpisodeSession(spec, use_system=use_system)
         self.renderer, self.done = renderer, self.session.done
         self.conversation = self.session.conversation
         if not self.conversation.messages:

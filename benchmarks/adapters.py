@@ -20,10 +20,10 @@ from types import SimpleNamespace
 import gymnasium as gym
 from results import Table, write_results
 
-from rlvr.adapters import Session, TaskSpec
-from rlvr.adapters import gem as gem_adapter
-from rlvr.adapters import trl as adapter
-from rlvr.adapters.policy_endpoint import HarnessEnv
+from rlvr.adapters import EpisodeSession, TaskSpec
+from rlvr.adapters.serving.policy_endpoint import HarnessEnv
+from rlvr.adapters.suites import gem as gem_adapter
+from rlvr.adapters.trainers import trl as adapter
 from rlvr.agents.tiny import tiny_tokenizer
 
 ENV, TURNS = "rlvr/GuessNumber-v0", 8
@@ -51,7 +51,7 @@ def session() -> Episode:
     env = SPEC.make()
 
     def play() -> int:
-        episode = Session(SPEC, env=env)
+        episode = EpisodeSession(SPEC, env=env)
         while not episode.done:
             episode.step(WORDS)
         return episode.turns

@@ -33,8 +33,8 @@ BATCH = "one connection, 64 sessions a message"
 # Serves; says the seconds of CPU that it has used whenever it is asked.
 SERVER = """
 import sys, time
-from rlvr.adapters.serve import Server
-with Server("rlvr/GuessNumber-v0", {"level": 5, "max_turns": 10**9}, limit=64) as server:
+from rlvr.adapters.serving.serve import EnvServer
+with EnvServer("rlvr/GuessNumber-v0", {"level": 5, "max_turns": 10**9}, limit=64) as server:
     print(server.url, flush=True)
     for _ in sys.stdin:
         print(time.process_time(), flush=True)

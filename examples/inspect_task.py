@@ -9,7 +9,7 @@ Any other environment: another id. The solver plays all turns; what is not the m
 
 from inspect_ai import Task, task
 
-from rlvr.adapters.inspect_ai import episodes
+from rlvr.adapters.suites.inspect_ai import episodes
 
 
 @task

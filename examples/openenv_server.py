@@ -20,7 +20,7 @@ import argparse
 import json
 from typing import Any
 
-from rlvr.adapters.openenv import MAX_SESSIONS, server_app
+from rlvr.adapters.suites.openenv import MAX_SESSIONS, server_app
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

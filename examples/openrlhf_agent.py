@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING or __name__ != "__main__":  # writing rows needs no OpenRLHF
-    from rlvr.adapters.openrlhf import AgentExecutor as Base
+    from rlvr.adapters.trainers.openrlhf import AgentExecutor as Base
 
     class AgentExecutor(Base):
         """Without the thinking that Qwen3's template turns on."""

@@ -22,7 +22,7 @@ from skyrl.train.entrypoints.main_base import BasePPOExp
 from skyrl.train.generators.skyrl_gym_generator import SkyRLGymGenerator
 from skyrl.train.utils import initialize_ray, validate_cfg
 
-from rlvr.adapters.skyrl import ValidOnly, register
+from rlvr.adapters.trainers.skyrl import ValidOnly, register
 
 
 class Generator(ValidOnly, SkyRLGymGenerator):

@@ -101,7 +101,7 @@ def train(policy: Path, out: Path, base_url: str, settings: dict[str, Any]) -> d
     os.environ.setdefault("TINKER_API_KEY", "tml-none")  # the client wants one; a local server does not look at it
     from tinker_cookbook.rl.train import Config, main
 
-    from rlvr.adapters.tinker_cookbook import TaskDatasetBuilder
+    from rlvr.adapters.trainers.tinker_cookbook import TaskDatasetBuilder
 
     tasks = TaskDatasetBuilder(
         env_id=ENV,

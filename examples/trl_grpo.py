@@ -26,7 +26,7 @@ def train(policy: Path, out: Path, steps: int, prompts: int, group_size: int, se
     from transformers import AutoModelForCausalLM, AutoTokenizer
     from trl import GRPOConfig, GRPOTrainer
 
-    from rlvr.adapters.trl import dataset, rollout_function, verified_reward
+    from rlvr.adapters.trainers.trl import dataset, rollout_function, verified_reward
 
     settings = GRPOConfig(
         output_dir=str(out),

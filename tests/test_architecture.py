@@ -126,7 +126,7 @@ def foreign_imports(found) -> list[str]:
         for head in sorted({name.partition(".")[0] for name in module.imports} - ours):
             room, stem = module.name.split(".")[1:2], module.path.stem
             if room not in (["adapters"], ["agents"]) or stem not in (head, COMPANIONS.get(head)):
-                wrong.append(f"{module.path}: only adapters/{head}.py or agents/{head}.py may import {head}")
+                wrong.append(f"{module.path}: only adapters/*/{head}.py or agents/{head}.py may import {head}")
     return wrong
 
 
@@ -137,16 +137,16 @@ def test_a_foreign_framework_is_imported_only_in_the_file_of_its_name():
 def test_a_foreign_import_in_the_wrong_place_is_seen(tmp_path):
     (tmp_path / "src" / "rlvr").mkdir(parents=True)
     for path, text in {
-        "adapters/trl.py": "import trl.trainer\n",
-        "adapters/verl.py": "def f():\n    from trl import GRPOTrainer\n",
+        "adapters/trainers/trl.py": "import trl.trainer\n",
+        "adapters/trainers/verl.py": "def f():\n    from trl import GRPOTrainer\n",
         "envs/trl.py": "import trl\n",
         "agents/vllm.py": "import vllm\nimport json, numpy, torch\n",
     }.items():
-        (tmp_path / path).parent.mkdir(exist_ok=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")
     wrong = foreign_imports(architecture.modules(tmp_path))
     assert [Path(line.split(":")[0]).relative_to(tmp_path).as_posix() for line in wrong] == [
-        "adapters/verl.py",
+        "adapters/trainers/verl.py",
         "envs/trl.py",
     ]
 

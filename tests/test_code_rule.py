@@ -13,7 +13,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.adapters.rows import rows
-from rlvr.adapters.spec import Session, TaskSpec, _maker, grade
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, _maker, grade
 from rlvr.cli import main
 from rlvr.envs.core.code_rule import CodeRefused, command_line, make_env, settings_are_data
 from rlvr.envs.tools import MCP
@@ -170,7 +170,7 @@ def test_what_is_registered_needs_no_leave(capsys: Any, monkeypatch: pytest.Monk
 def test_rows_run_nothing(name: str, ran: Path):
     env_id, settings = ATTACKS[name]
     row = json.dumps({"env_id": env_id, "seed": 0, "kwargs": settings})
-    for use in (Session, lambda given: grade(given, ""), lambda spec: TaskSpec.parse(spec).make()):
+    for use in (EpisodeSession, lambda given: grade(given, ""), lambda spec: TaskSpec.parse(spec).make()):
         with pytest.raises(CodeRefused):
             use(row)
     assert not ran.exists()
@@ -179,12 +179,12 @@ def test_rows_run_nothing(name: str, ran: Path):
 def test_the_module_of_a_row(ran: Path, monkeypatch: pytest.MonkeyPatch):
     record = {"env_id": "evil/Unknown-v0", "seed": 0, "module": "evil_module"}
     with pytest.raises(CodeRefused, match="the module 'evil_module'"):
-        Session(json.dumps(record))
+        EpisodeSession(json.dumps(record))
     assert not ran.exists()
-    Session({**record, "env_id": "rlvr/GuessNumber-v0"}).close()  # it is registered: nothing need be imported
+    EpisodeSession({**record, "env_id": "rlvr/GuessNumber-v0"}).close()  # it is registered: nothing need be imported
     assert not ran.exists()
     monkeypatch.setenv("RLVR_ALLOW_CODE", "1")
-    Session({**record, "env_id": "rlvr/GuessNumber-v0"}).close()
+    EpisodeSession({**record, "env_id": "rlvr/GuessNumber-v0"}).close()
     assert ran.exists()
 
 

@@ -1,6 +1,7 @@
 """Bridges in: the environments of other packages, where these are installed. ``docs/bridges.md`` lists them.
 
-Nothing of theirs is imported here: the names are those of the tested versions.
+Nothing of theirs is imported here: the names are those of the tested versions. The other half of these frameworks, our
+environments in them, is in ``adapters/suites/`` and ``adapters/trainers/``.
 """
 
 from importlib.util import find_spec

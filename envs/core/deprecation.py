@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 
@@ -28,3 +33,42 @@ def renamed_in_module(module: str, names: Mapping[str, str], values: Mapping[str
         return values[names[name]]
 
     return look_up
+
+
+def moved_modules(package: str, folders: Mapping[str, Iterable[str]]) -> None:
+    """Let modules of a package be imported by the paths that they had before they were put into folders.
+
+    Args:
+        package: the package's ``__name__``.
+        folders: names of its sub-packages, and the modules that moved into each: ``{"trainers": ["trl"]}`` lets
+            ``import package.trl`` give the module ``package.trainers.trl`` itself, with a warning.
+    """
+    homes = {f"{package}.{name}": f"{package}.{folder}.{name}" for folder, names in folders.items() for name in names}
+    sys.meta_path.append(_MovedModules(homes))
+
+
+class _MovedModules(MetaPathFinder, Loader):
+    """Asked last, so that whatever is found under an old path itself is taken.
+
+    Args:
+        homes: old paths to new ones.
+    """
+
+    def __init__(self, homes: Mapping[str, str]) -> None:
+        self._homes = homes
+        self._specs: dict[str, ModuleSpec | None] = {}
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        return ModuleSpec(fullname, self) if fullname in self._homes else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        home = self._homes[spec.name]
+        warn_renamed(spec.name, home)
+        module = importlib.import_module(home)
+        self._specs[home] = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        module.__spec__ = self._specs.pop(module.__name__)  # the import has put the old path's in its place

@@ -83,7 +83,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             one that is stuck keeps its thread, which cannot be killed and is never used again. ``process`` is for
             environments that compute much or crash hard; a stuck one is killed. ``asyncio`` awaits environments whose
             ``step`` is a coroutine or that have a ``step_async``, and steps others in threads. Or a function of the
-            slots, the workers and the timeout that makes a back end of its own, such as ``rlvr.adapters.ray.actors()``.
+            slots, the workers and the timeout that makes a back end of its own, such as Ray's ``actors()``.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``; see https://farama.org/Vector-Autoreset-Mode.
         workers: how many threads (default: one for each environment, at most 256) or processes (default: one for each
             environment, at most 32, or one for each processor if there are more). Environments of one process are

@@ -24,7 +24,7 @@ import torch
 import verifiers.v1 as vf
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from rlvr.adapters.generate_server import GenerateServer
+from rlvr.adapters.serving.generate_server import GenerateServer
 from rlvr.agents import TokenSequence
 from rlvr.algorithms.advantages import compute_advantages
 from rlvr.algorithms.data.batch import Rows
@@ -34,7 +34,7 @@ from rlvr.algorithms.train.optimiser import Optimiser
 
 ENV = "rlvr/Calculator-v0"
 PRESET = PRESETS["grpo"].replace(kl_coef=0.0)
-RENDERER = {"name": "custom", "import_path": "rlvr.adapters.renderers.AppendingRenderer"}
+RENDERER = {"name": "custom", "import_path": "rlvr.adapters.trainers.renderers.AppendingRenderer"}
 TURN_TOKENS, LONGEST = 24, 256
 KEY_VARIABLE = "RLVR_GENERATE_KEY"
 

@@ -160,11 +160,11 @@ def audit(options: argparse.Namespace, rest: list[str]) -> int:
 
 def serve(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve an environment over WebSocket and HTTP until Ctrl-C."""
-    from rlvr.adapters.serve import Server
+    from rlvr.adapters.serving.serve import EnvServer
 
     settings = _settings(options)
     require_registered(options.env, settings)
-    server = Server(
+    server = EnvServer(
         options.env,
         settings,
         host=options.host,

@@ -14,7 +14,7 @@ import numpy as np
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import serve
 
-from rlvr.adapters import wire
+from rlvr.adapters.serving import wire
 
 Say = Callable[[str, dict[str, Any]], Any]
 IMAGE = [2, 2, 3]

@@ -31,6 +31,7 @@ VENVS = ROOT / ".venvs"
 RESULTS = ROOT / "benchmarks" / "results" / "adapter_tests.json"
 PAGE = ROOT / "docs" / "adapters.md"
 BEGIN, END = "<!-- table: python tests/adapters/run.py --table -->", "<!-- end of table -->"
+LIST_BEGIN, LIST_END = "<!-- pages: python tests/adapters/run.py --table -->", "<!-- end of pages -->"
 TOOLS = ["pytest>=8", "pytest-timeout>=2", "hypothesis>=6"]
 FIELDS = {"package", "surface", "direction", "tested"}
 OPTIONAL = {"install", "python", "test", "variables", "cannot"}
@@ -158,17 +159,32 @@ def table(frameworks: dict[str, dict[str, Any]], results: dict[str, dict[str, An
     return "\n".join(lines)
 
 
+def pages() -> str:
+    """A link to the page of each adapter, under its heading."""
+    folder = PAGE.with_suffix("")
+    headings = {
+        path: path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ") for path in folder.glob("*.md")
+    }
+    paths = sorted(headings, key=lambda path: headings[path].lower())
+    return "\n".join(f"- [{headings[path]}]({folder.name}/{path.name})" for path in paths)
+
+
+def between(text: str, begin: str, end: str, new: str) -> str:
+    """The text with something new between two marks."""
+    before, _, rest = text.partition(begin)
+    return f"{before}{begin}\n{new}\n{end}{rest.partition(end)[2]}"
+
+
 def write_page(frameworks: dict[str, dict[str, Any]], results: dict[str, dict[str, Any]]) -> None:
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    PAGE.write_text(f"{before}{BEGIN}\n{table(frameworks, results)}\n{END}{after}", encoding="utf-8")
+    text = between(PAGE.read_text(encoding="utf-8"), BEGIN, END, table(frameworks, results))
+    PAGE.write_text(between(text, LIST_BEGIN, LIST_END, pages()), encoding="utf-8")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     frameworks = read_frameworks()
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(frameworks)}; all when none")
-    parser.add_argument("--table", action="store_true", help="only write the table again")
+    parser.add_argument("--table", action="store_true", help="only write the table and the list of pages again")
     parser.add_argument("--fresh", action="store_true", help="build the virtual environments anew")
     parser.add_argument("--discard", action="store_true", help="remove each virtual environment after its tests")
     options = parser.parse_args()

@@ -6,9 +6,9 @@ import builtins
 
 import pytest
 
-from rlvr.adapters import datasets as adapter
 from rlvr.adapters import read_spec, rows
 from rlvr.adapters.rows import FORMATS
+from rlvr.adapters.trainers import datasets as adapter
 from rlvr.envs import Verdict
 
 SINGLE = "rlvr/WordProblems-v0"

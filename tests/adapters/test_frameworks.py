@@ -35,6 +35,20 @@ def test_the_docs_show_the_table(runner):
     results = json.loads(runner.RESULTS.read_text())
     expected = runner.table(runner.read_frameworks(), results)
     assert expected in runner.PAGE.read_text(), "run: python tests/adapters/run.py --table"
+    assert f"\n{runner.pages()}\n" in runner.PAGE.read_text(), "run: python tests/adapters/run.py --table"
+
+
+def test_each_adapter_has_a_page_pins_and_tests(runner):
+    """So adding one takes its file, a section of frameworks.toml, its page and its test."""
+    files = [
+        path.stem for folder in ("trainers", "suites") for path in (runner.ROOT / "adapters" / folder).glob("*.py")
+    ]
+    helpers = {"__init__", "renderers"}  # of verifiers and prime-rl, with their page and pins
+    plain = {"datasets"}  # no framework
+    for name in set(files) - helpers:
+        assert (runner.ROOT / "docs" / "adapters" / f"{name}.md").exists(), f"{name} has no page"
+        assert (HERE / f"test_{name}.py").exists(), f"{name} has no tests"
+        assert name in plain or name in runner.read_frameworks(), f"{name} has no section in frameworks.toml"
 
 
 @pytest.mark.parametrize(

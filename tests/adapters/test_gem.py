@@ -20,7 +20,7 @@ GUESS = "rlvr/GuessNumber-v0"
 
 
 def test_a_missing_gem_is_one_clear_error(monkeypatch):
-    from rlvr.adapters import gem as adapter
+    from rlvr.adapters.suites import gem as adapter
 
     def missing(package):
         raise versions.metadata.PackageNotFoundError(package)
@@ -34,7 +34,7 @@ def test_a_missing_gem_is_one_clear_error(monkeypatch):
 @pytest.fixture
 def gem_env(monkeypatch):
     """The class without GEM: it needs nothing of it but the name."""
-    from rlvr.adapters import gem as adapter
+    from rlvr.adapters.suites import gem as adapter
 
     monkeypatch.setattr(adapter, "require", lambda *_: "")
     return adapter.GemEnv
@@ -114,7 +114,7 @@ def test_a_fault_of_ours_is_flagged_or_raised(gem_env, fault):
     assert (reward, terminated, truncated, info["valid"]) == (0.0, True, True, False)
     assert not info["verdict"].valid
     strict = env.spawn(on_invalid="raise")
-    from rlvr.adapters.gem import InvalidEpisode
+    from rlvr.adapters.suites.gem import InvalidEpisode
 
     def play():
         strict.reset(seed=0)
@@ -149,7 +149,7 @@ def say():
     import gem
     from gem.envs.registration import ENV_REGISTRY
 
-    from rlvr.adapters.gem import register
+    from rlvr.adapters.suites.gem import register
 
     names = {register(f"{kit.MODULE}:{kit.SAY}")}
     for fault in kit.FAULTS:
@@ -185,14 +185,14 @@ def test_the_adapter_conforms_under_gems_make(say):
             episodes.append(played)
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))
 
 
 @foreign
 @needs_gem
 @pytest.mark.parametrize("async_mode", [False, True])
 def test_make_vec_plays_and_starts_again(say, async_mode):
-    from rlvr.adapters.gem import register
+    from rlvr.adapters.suites.gem import register
 
     name = register("rlvr/GuessNumber-v0", f"guess-{async_mode}")
     vector = say.make_vec([name] * 4, async_mode=async_mode, seed=7)
@@ -225,7 +225,7 @@ def test_an_environment_that_raises_leaves_the_others_of_the_batch_alone(say):
 @foreign
 @needs_gem
 def test_all_are_registered_and_nothing_global_is_seeded(say):
-    from rlvr.adapters.gem import register_all
+    from rlvr.adapters.suites.gem import register_all
 
     names = register_all("GuessNumber")
     assert names == [env_id.replace("/", ":") for env_id in rlvr.list_envs("GuessNumber")]
@@ -251,7 +251,7 @@ def test_the_page_runs():
 @foreign
 @needs_gem
 def test_another_version_is_named(monkeypatch):
-    from rlvr.adapters.gem import GemEnv
+    from rlvr.adapters.suites.gem import GemEnv
 
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.0.4")
     with pytest.raises(ImportError, match=r"gem-llm 0\.0\.4 is too old"):

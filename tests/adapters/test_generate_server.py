@@ -13,7 +13,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from rlvr.adapters.generate_server import PATH, GenerateServer
+from rlvr.adapters.serving.generate_server import PATH, GenerateServer
 from rlvr.adapters.testing import nothing_left, score
 from rlvr.agents.tiny import tiny_policy
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rlvr.adapters.guard import GuardedApp
+from rlvr.adapters.serving.guard import GuardedApp
 
 from .loopback_app import serving
 

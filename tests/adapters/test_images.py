@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from rlvr.adapters import connect, connect_vector, rows
-from rlvr.adapters.serve import Server
-from rlvr.adapters.sessions import _speaks
-from rlvr.adapters.spec import Session, TaskSpec, grade
-from rlvr.adapters.wire import pack, unpack, write
+from rlvr.adapters.serving.serve import EnvServer
+from rlvr.adapters.serving.sessions import _speaks
+from rlvr.adapters.serving.wire import pack, unpack, write
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, grade
 from rlvr.envs.core.images import observation_space, read_data_url
 from rlvr.envs.core.spaces import Text
 
@@ -21,7 +21,7 @@ WORLD, CLOCKS = "rlvr/VisualGridWorld-v0", "rlvr/VisualClocks-v0"
 def url():
     pytest.importorskip("websockets")
     pytest.importorskip("uvicorn")
-    with Server(WORLD, {"level": 2}, expert=True) as server:
+    with EnvServer(WORLD, {"level": 2}, expert=True) as server:
         yield server.url
 
 
@@ -96,8 +96,8 @@ def test_an_image_crosses_as_a_png():
 def test_a_session_carries_images_for_who_asks_and_refuses_otherwise():
     spec = TaskSpec(WORLD, seed=2)
     with pytest.raises(ValueError, match="this adapter reads text alone, and this environment shows images"):
-        Session(spec)
-    session = Session(spec, images=True)
+        EpisodeSession(spec)
+    session = EpisodeSession(spec, images=True)
     (first,) = session.messages[-1]["images"]
     assert np.array_equal(read_data_url(first), gym.make(WORLD).reset(seed=2)[0]["image"])
     message = session.step(session.env.solve())

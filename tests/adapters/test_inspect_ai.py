@@ -15,7 +15,7 @@ import pytest
 
 from rlvr.adapters import initial_messages, rows
 from rlvr.adapters import testing as kit
-from rlvr.adapters.loopback import LoopbackServer
+from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.envs import Verdict
 
 HERE = importlib.util.find_spec("inspect_ai") is not None
@@ -25,7 +25,7 @@ SAY = f"{kit.MODULE}:{kit.SAY}"
 @pytest.mark.skipif(HERE, reason="Inspect is installed")
 def test_a_missing_inspect_is_one_clear_error():
     with pytest.raises(ImportError, match=r"pip install 'inspect-ai>=0\.3\.285,<0\.4'"):
-        importlib.import_module("rlvr.adapters.inspect_ai")
+        importlib.import_module("rlvr.adapters.suites.inspect_ai")
 
 
 pytestmark_foreign = [pytest.mark.foreign, pytest.mark.skipif(not HERE, reason="Inspect is not installed")]
@@ -63,7 +63,7 @@ class TestUnderInspect:
         from inspect_ai import Task
         from inspect_ai.dataset import Sample
 
-        from rlvr.adapters import inspect_ai as adapter
+        from rlvr.adapters.suites import inspect_ai as adapter
 
         def sample(place, spec):
             messages = [{"role": "user", "content": "?"}]
@@ -86,10 +86,10 @@ class TestUnderInspect:
                 episodes.append(kit.Played(specs[played.id], reward, actions=actions, verdict=verdict))
             return episodes
 
-        print("\n".join(kit.conform(play, kit.Engine(), tokens=False)))
+        print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))
 
     def test_what_is_not_the_models_fault_is_in_no_metric_and_no_reducer(self, tmp_path):
-        from rlvr.adapters.inspect_ai import episodes
+        from rlvr.adapters.suites.inspect_ai import episodes
 
         log = run(episodes(SAY, 3, epochs=2), kit.obey, tmp_path)
         assert metrics(log) == {
@@ -104,8 +104,8 @@ class TestUnderInspect:
         from inspect_ai import Task
         from inspect_ai.solver import generate
 
-        from rlvr.adapters import inspect_ai as adapter
         from rlvr.adapters import read_spec
+        from rlvr.adapters.suites import inspect_ai as adapter
 
         table = rows("rlvr/WordProblems-v0", 4)
         answers = {row["prompt"][-1]["content"]: read_spec(row).start()[0].solve() for row in table}
@@ -115,7 +115,7 @@ class TestUnderInspect:
         assert not any("\\boxed{" in str(sample.metadata) for sample in log.samples)
 
     def test_an_episode_that_a_limit_cuts_off_keeps_what_it_earned(self, tmp_path):
-        from rlvr.adapters.inspect_ai import episodes
+        from rlvr.adapters.suites.inspect_ai import episodes
 
         log = run(episodes(SAY, 2, message_limit=5), kit.obey, tmp_path)
         for sample in log.samples:
@@ -128,7 +128,7 @@ class TestUnderInspect:
         from inspect_ai import Task
         from inspect_ai.dataset import Sample
 
-        from rlvr.adapters import inspect_ai as adapter
+        from rlvr.adapters.suites import inspect_ai as adapter
 
         task = Task([Sample(input="2 + 2?")], solver=adapter.play(), scorer=adapter.success())
         with pytest.raises(RuntimeError, match="names no task"):

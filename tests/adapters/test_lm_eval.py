@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.adapters import lm_eval as adapter
 from rlvr.adapters import read_spec
 from rlvr.adapters import testing as kit
+from rlvr.adapters.suites import lm_eval as adapter
 from rlvr.envs import Verdict
 
 SINGLE = "rlvr/WordProblems-v0"

@@ -19,10 +19,10 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from rlvr.adapters import nemo_gym as adapter
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
-from rlvr.adapters.loopback import LoopbackServer
+from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.suites import nemo_gym as adapter
 from rlvr.envs import Verdict
 
 from .loopback_app import free_socket, serving
@@ -207,7 +207,7 @@ def test_the_adapter_conforms_under_their_agent_with_concurrent_episodes():
             assert made.session_state == {}
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False, groups=4)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False, groups=4)))
 
 
 def play_one(url, spec, failed) -> kit.Played:

@@ -17,9 +17,9 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
-from rlvr.adapters import openenv as adapter
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
+from rlvr.adapters.suites import openenv as adapter
 from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.envs import Verdict
 from rlvr.envs.tools.calls import Call, write_call
@@ -69,13 +69,16 @@ def test_the_adapter_conforms_over_a_real_server_with_concurrent_sessions():
         with ExitStack() as stack, ThreadPoolExecutor(8) as pool:
             urls = {}
             for spec in specs:
-                key = json.dumps(spec.kwargs)
-                if key not in urls:
-                    app = adapter.server_app(f"{kit.MODULE}:{kit.SAY}", spec.kwargs, max_sessions=8)
+                if (key := served(spec)) not in urls:
+                    app = adapter.server_app(f"{kit.MODULE}:{spec.env_id}", spec.kwargs, max_sessions=8)
                     urls[key] = stack.enter_context(serving(app))
-            return list(pool.map(lambda spec: play_one(urls[json.dumps(spec.kwargs)], spec, engine), specs))
+            return list(pool.map(lambda spec: play_one(urls[served(spec)], spec, engine), specs))
 
-    print("\n".join(kit.conform(play, kit.Engine(), tokens=False, groups=4)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False, groups=4)))
+
+
+def served(spec):
+    return spec.env_id, json.dumps(spec.kwargs)
 
 
 def play_one(url, spec, engine) -> kit.Played:

@@ -38,7 +38,7 @@ foreign = pytest.mark.foreign
 @pytest.mark.skipif(not MISSING, reason="OpenRLHF is here")
 def test_without_openrlhf_the_error_says_what_to_install():
     with pytest.raises(ImportError, match=r"openrlhf is not installed.*openrlhf>=0\.11\.2,<0\.12"):
-        importlib.import_module("rlvr.adapters.openrlhf")
+        importlib.import_module("rlvr.adapters.trainers.openrlhf")
 
 
 # with it
@@ -113,7 +113,7 @@ class FakeEngine:
 
 def make_actor(openrlhf, engine):
     """OpenRLHF's rollout actor without Ray around it and with another engine; it loads our file as it always does."""
-    from rlvr.adapters import openrlhf as adapter
+    from rlvr.adapters.trainers import openrlhf as adapter
 
     actor = object.__new__(openrlhf.actor.RolloutRayActor.__ray_metadata__.modified_class)
     actor.executor = openrlhf.actor._load_agent_executor(adapter.__file__)
@@ -152,7 +152,7 @@ def test_the_adapter_conforms_in_the_real_actor(openrlhf, policy):
         batch = openrlhf.experience.Experience.concat_experiences(experiences_of(openrlhf, responses), 0)
         return [episode_of(batch, place, spec) for place, spec in enumerate(specs)]
 
-    report = kit.conform(play, kit.Engine(*policy), tokens=True)
+    report = kit.conform(play, kit.RecordingEngine(*policy), tokens=True)
     print("\n".join(report))
 
 
@@ -189,7 +189,7 @@ def test_an_invalid_episode_moves_no_baseline_and_no_weight(openrlhf, policy, fa
         number = next(turn)
         return "nothing" if number % 5 == 4 else kit.obey(text) if number % 2 else "maybe"
 
-    engine = kit.Engine(*policy, script=script, wrong_every=10**6)
+    engine = kit.RecordingEngine(*policy, script=script, wrong_every=10**6)
     actor = make_actor(openrlhf, engine)
     actor.executor.attempts = 1
     actor.llm.pause = 0.002  # so that a group does not end in the order it began in
@@ -257,7 +257,7 @@ def check_loss(openrlhf, batch, advantages, valid):
 def test_a_batch_that_failed_altogether_moves_nothing_and_is_finite(openrlhf, policy, fault, estimator):
     import torch
 
-    actor = make_actor(openrlhf, kit.Engine(*policy))
+    actor = make_actor(openrlhf, kit.RecordingEngine(*policy))
     batch = experiences_of(openrlhf, play_groups(actor, policy[1], kit.say_specs(1, 3, fault)))
     advantages = advantages_of(openrlhf, batch, estimator, 3)
     pad = torch.nn.utils.rnn.pad_sequence
@@ -277,7 +277,7 @@ def test_a_batch_that_failed_altogether_moves_nothing_and_is_finite(openrlhf, po
 @foreign
 def test_a_failure_that_passes_is_played_again(openrlhf, policy, fails_on_nothing):
     said = iter(["nothing"])
-    engine = kit.Engine(*policy, script=lambda text: next(said, None) or kit.obey(text), wrong_every=10**6)
+    engine = kit.RecordingEngine(*policy, script=lambda text: next(said, None) or kit.obey(text), wrong_every=10**6)
     (response,) = play_groups(make_actor(openrlhf, engine), engine.tokenizer, kit.say_specs(1))
     assert response["reward"] == pytest.approx(1.0)
     assert response["extra_logs"] == {"turns": 3.0, "valid": 1.0}
@@ -286,7 +286,9 @@ def test_a_failure_that_passes_is_played_again(openrlhf, policy, fails_on_nothin
 
 @foreign
 def test_each_turn_and_the_conversation_have_their_limits(openrlhf, policy):
-    engine = kit.Engine(*policy, script=lambda text: "a very long answer " * 5, max_new_tokens=500, wrong_every=10**6)
+    engine = kit.RecordingEngine(
+        *policy, script=lambda text: "a very long answer " * 5, max_new_tokens=500, wrong_every=10**6
+    )
     actor = make_actor(openrlhf, engine)
     params = settings(max_tokens=20, logprobs=None)
     (response,) = play_groups(actor, engine.tokenizer, kit.say_specs(1), params)
@@ -309,7 +311,7 @@ def test_each_turn_and_the_conversation_have_their_limits(openrlhf, policy):
 
 @foreign
 def test_a_special_token_that_the_environment_spells_is_text(openrlhf, policy):
-    engine = kit.Engine(*policy, wrong_every=10**6)
+    engine = kit.RecordingEngine(*policy, wrong_every=10**6)
     (response,) = play_groups(make_actor(openrlhf, engine), engine.tokenizer, kit.say_specs(1))
     ids, end = response["observation_tokens"], engine.tokenizer.eos_token_id
     assert engine.tokenizer.decode(ids).count("<|end|>") == ids.count(end) + 3  # it is spelled in each observation
@@ -338,10 +340,10 @@ def test_the_rows_are_what_its_data_set_reads(openrlhf, policy, tmp_path):
 
 @foreign
 def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
-    from rlvr.adapters import openrlhf as adapter
     from rlvr.adapters import versions
+    from rlvr.adapters.trainers import openrlhf as adapter
 
-    actor = make_actor(openrlhf, kit.Engine(*policy))
+    actor = make_actor(openrlhf, kit.RecordingEngine(*policy))
     label = kit.say_specs(1)[0].to_json()
     with pytest.raises(ValueError, match=r"no task of rlvr\.adapters\.rows.*label_key"):
         asyncio.run(actor.generate_responses("?", "", settings(), 300, policy[1], 2))
@@ -351,7 +353,9 @@ def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
     mute = copy.deepcopy(policy[1])
     mute.chat_template = None
     with pytest.raises(ValueError, match="no chat template"):
-        asyncio.run(make_actor(openrlhf, kit.Engine(*policy)).generate_responses("?", label, settings(), 300, mute, 2))
+        asyncio.run(
+            make_actor(openrlhf, kit.RecordingEngine(*policy)).generate_responses("?", label, settings(), 300, mute, 2)
+        )
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.10.0")
     with pytest.raises(ImportError, match=r"openrlhf 0\.10\.0 is too old"):
         importlib.reload(adapter)
@@ -362,7 +366,7 @@ def test_bad_input_has_a_sentence(openrlhf, policy, monkeypatch):
 
 @foreign
 def test_the_example_is_loaded_as_openrlhf_does(openrlhf, tmp_path, monkeypatch):
-    from rlvr.adapters import openrlhf as adapter
+    from rlvr.adapters.trainers import openrlhf as adapter
 
     executor = openrlhf.actor._load_agent_executor(str(EXAMPLE))
     assert isinstance(executor, adapter.AgentExecutor)

@@ -11,7 +11,7 @@ import gymnasium as gym
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from rlvr.adapters.policy_endpoint import ChatRequest, HarnessEnv, PolicyEndpoint
+from rlvr.adapters.serving.policy_endpoint import ChatRequest, HarnessEnv, PolicyEndpoint
 from rlvr.adapters.testing import nothing_left
 from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
 from rlvr.envs import Verdict

@@ -17,7 +17,7 @@ import pytest
 
 from rlvr.adapters import testing as kit
 from rlvr.adapters import versions
-from rlvr.adapters.ray import actors
+from rlvr.adapters.serving.ray import actors
 from rlvr.envs import TextEnv
 from rlvr.envs.vector import VectorEnv
 
@@ -132,7 +132,7 @@ class TestActors:
                 played.weight = float(played.verdict.valid)
             return episodes
 
-        print("\n".join(kit.conform(play, kit.Engine(), tokens=False)))
+        print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))
 
     def test_an_actor_that_dies_takes_its_own_along_and_is_replaced(self, ray):
         with VectorEnv(Moody, 4, backend=actors(num_cpus=0), workers=2) as vector:

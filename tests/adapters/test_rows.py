@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.adapters import Session, TaskSpec, grade, initial_messages, read_spec, rows, write_rows
+from rlvr.adapters import EpisodeSession, TaskSpec, grade, initial_messages, read_spec, rows, write_rows
 from rlvr.adapters import testing as kit
 from rlvr.adapters.rows import FORMATS
 from rlvr.adapters.versions import numbers, require
@@ -171,9 +171,9 @@ def test_single_turns_are_graded_and_several_refused_unless_asked_for():
 
 def test_a_session_is_direct_stepping():
     spec = read_spec(rows(MULTI, 1, seed=2)[0])
-    session, (env, observation, info) = Session(spec), spec.start()
+    session, (env, observation, info) = EpisodeSession(spec), spec.start()
     assert session.messages == initial_messages(observation, info)
-    assert [m["role"] for m in Session(spec, use_system=False).messages] == ["user"]
+    assert [m["role"] for m in EpisodeSession(spec, use_system=False).messages] == ["user"]
     earned = 0.0
     while not session.done:
         action = env.solve()
@@ -188,7 +188,7 @@ def test_a_session_is_direct_stepping():
 
 @pytest.mark.parametrize("fault", kit.FAULTS)
 def test_a_broken_environment_ends_its_session_alone(fault):
-    session = Session(kit.say_specs(1, fault=fault)[0])
+    session = EpisodeSession(kit.say_specs(1, fault=fault)[0])
     while not session.done:
         session.step("x")
     assert not session.valid

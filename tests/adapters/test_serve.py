@@ -34,11 +34,12 @@ pytest.importorskip("websockets")
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import connect as open_socket
 
-from rlvr.adapters import connect, connect_vector, wire
-from rlvr.adapters.connect import RemoteEnv, RemoteError, error_of
-from rlvr.adapters.guard import is_loopback
-from rlvr.adapters.serve import Server
-from rlvr.adapters.sessions import MAX_STATES, Sessions
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import wire
+from rlvr.adapters.serving.connect import RemoteEnv, RemoteError, error_of
+from rlvr.adapters.serving.guard import is_loopback
+from rlvr.adapters.serving.serve import EnvServer
+from rlvr.adapters.serving.sessions import MAX_STATES, SessionTable
 from rlvr.agents import ConstantAgent, Rollout, task_requests
 from rlvr.agents.evaluation import evaluate
 from rlvr.cli import main
@@ -102,18 +103,18 @@ def _stage():
 def stage():
     Stage.released.clear()
     Stage.closed.clear()
-    with Server("ours/Stage-v0", limit=8, timeout=None) as server:
+    with EnvServer("ours/Stage-v0", limit=8, timeout=None) as server:
         yield server
         Stage.released.set()
 
 
 @pytest.fixture(scope="module")
 def guess():
-    with Server(GUESS, {"level": 3}, expert=True, limit=80) as server:
+    with EnvServer(GUESS, {"level": 3}, expert=True, limit=80) as server:
         yield server
 
 
-def opened(server: Server, **headers: str) -> Any:
+def opened(server: EnvServer, **headers: str) -> Any:
     """A bare WebSocket, after its greeting."""
     address = server.url.replace("http", "ws") + wire.SOCKET_PATH
     link = open_socket(address, additional_headers=headers, proxy=None, compression=None, max_size=None).__enter__()
@@ -126,7 +127,7 @@ def ask(link: Any, message: Any) -> Any:
     return json.loads(link.recv(20))
 
 
-def post(server: Server, message: Any, token: str | None = None, path: str = wire.PATH, **headers: str) -> Any:
+def post(server: EnvServer, message: Any, token: str | None = None, path: str = wire.PATH, **headers: str) -> Any:
     """Status and body of an HTTP request."""
     data = message if isinstance(message, bytes) else json.dumps(message).encode()
     if token is not None:
@@ -171,7 +172,7 @@ def play(env: gym.Env[str, str], actions: list[str], **reset: Any) -> list[Any]:
 def test_a_served_environment_says_what_it_says_directly(env_id: str):
     actions = ["nonsense", "\ud800 🙂 \x00", SEVEN, "x" * 10_000]
     direct = gym.make(env_id).unwrapped
-    with Server(env_id, expert=True, limit=2) as server, connect(server.url) as env:
+    with EnvServer(env_id, expert=True, limit=2) as server, connect(server.url) as env:
         for reset in ({"seed": 5}, {}, {"seed": 2**40}, {"seed": 1, "options": {"index": 3}}):
             assert repr(play(env, actions, **reset)) == repr(play(direct, actions, **reset))
         env.reset(seed=9)
@@ -187,14 +188,14 @@ def test_a_served_environment_says_what_it_says_directly(env_id: str):
         assert (env.size, env.split, env.level) == (direct.size, direct.split, direct.level)
 
 
-def test_gymnasiums_checker_passes(guess: Server):
+def test_gymnasiums_checker_passes(guess: EnvServer):
     from gymnasium.utils.env_checker import check_env
 
     with connect(guess.url) as env:
         check_env(env, skip_render_check=True)
 
 
-def test_what_the_environment_refuses_is_refused_with_the_same_exception(guess: Server):
+def test_what_the_environment_refuses_is_refused_with_the_same_exception(guess: EnvServer):
     direct = gym.make(GUESS, level=3).unwrapped
     with connect(guess.url) as env:
         with pytest.raises(gym.error.ResetNeeded):
@@ -213,7 +214,7 @@ def test_what_the_environment_refuses_is_refused_with_the_same_exception(guess: 
         env.step(SEVEN)
 
 
-def test_a_session_begins_afresh_where_another_one_was(guess: Server):
+def test_a_session_begins_afresh_where_another_one_was(guess: EnvServer):
     with connect(guess.url) as env:
         env.reset(seed=1, options={"level": 1})
     places = set()
@@ -225,7 +226,7 @@ def test_a_session_begins_afresh_where_another_one_was(guess: Server):
     assert len(places) == 3, "without a seed, each session draws its own"
 
 
-def test_snapshots_stay_on_the_server(guess: Server):
+def test_snapshots_stay_on_the_server(guess: EnvServer):
     with connect(guess.url) as env, connect(guess.url) as other:
         env.reset(seed=4)
         before = env.get_state()
@@ -245,7 +246,7 @@ def test_snapshots_stay_on_the_server(guess: Server):
 
 
 def test_the_expert_is_served_only_when_told():
-    with Server(GUESS, limit=2) as server, connect(server.url) as env:
+    with EnvServer(GUESS, limit=2) as server, connect(server.url) as env:
         env.reset(seed=0)
         for call in (env.solve, env.get_state, lambda: env.set_state("x")):
             with pytest.raises(PermissionError, match="--expert"):
@@ -254,7 +255,7 @@ def test_the_expert_is_served_only_when_told():
 
 
 def test_render_is_served():
-    with Server(GUESS, {"render_mode": "ansi"}, limit=1) as server, connect(server.url) as env:
+    with EnvServer(GUESS, {"render_mode": "ansi"}, limit=1) as server, connect(server.url) as env:
         direct = gym.make(GUESS, render_mode="ansi").unwrapped
         play(env, [SEVEN], seed=0)
         play(direct, [SEVEN], seed=0)
@@ -262,13 +263,13 @@ def test_render_is_served():
 
 
 def test_the_process_back_end_says_the_same():
-    with Server(GUESS, {"level": 3}, backend="process", workers=1, limit=2) as server, connect(server.url) as env:
+    with EnvServer(GUESS, {"level": 3}, backend="process", workers=1, limit=2) as server, connect(server.url) as env:
         direct = gym.make(GUESS, level=3).unwrapped
         assert repr(play(env, [SEVEN] * 3, seed=2)) == repr(play(direct, [SEVEN] * 3, seed=2))
 
 
 def test_an_environment_that_cannot_be_made_is_told():
-    server = Server("ours/Stage-v0", backend="process", limit=1)
+    server = EnvServer("ours/Stage-v0", backend="process", limit=1)
     with server, connect(server.url) as env, pytest.raises(RemoteError, match="ours"):
         env.reset(seed=0)  # it is registered in this process alone
 
@@ -295,7 +296,7 @@ def test_a_process_that_is_stuck_in_c_is_killed(tmp_path, monkeypatch):
     (tmp_path / "stuck_in_c.py").write_text(STUCK)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    server = Server("stuck_in_c:stuck/Stuck-v0", backend="process", workers=2, limit=2, timeout=1.0)
+    server = EnvServer("stuck_in_c:stuck/Stuck-v0", backend="process", workers=2, limit=2, timeout=1.0)
     with server, connect(server.url) as env, connect(server.url) as other, ThreadPoolExecutor(1) as threads:
         env.reset(seed=0)
         other.reset(seed=0)
@@ -312,7 +313,7 @@ def test_a_process_that_is_stuck_in_c_is_killed(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
-def test_64_sessions_over_one_connection_are_a_vector_environment(guess: Server, mode: str):
+def test_64_sessions_over_one_connection_are_a_vector_environment(guess: EnvServer, mode: str):
     ours = connect_vector(guess.url, 64, autoreset_mode=mode)
     theirs = VectorEnv(GUESS, 64, env_settings={"level": 3}, autoreset_mode=mode)
     observations, infos = ours.reset(seed=10)
@@ -332,7 +333,7 @@ def test_64_sessions_over_one_connection_are_a_vector_environment(guess: Server,
     until(lambda: len(guess.sessions) == 0)
 
 
-def test_disabled_autoreset_waits_for_a_mask(guess: Server):
+def test_disabled_autoreset_waits_for_a_mask(guess: EnvServer):
     vector = connect_vector(guess.url, 3, autoreset_mode="Disabled")
     vector.reset(seed=[5, 6, 7])
     while not (step := vector.step([SEVEN] * 3))[3].any():
@@ -346,7 +347,7 @@ def test_disabled_autoreset_waits_for_a_mask(guess: Server):
     vector.close()
 
 
-def test_64_clients_in_threads_get_their_own_answers(guess: Server):
+def test_64_clients_in_threads_get_their_own_answers(guess: EnvServer):
     def episode(seed: int) -> str:
         with connect(guess.url) as env:
             return repr(play(env, [f"\\boxed{{{seed + turn}}}" for turn in range(6)], seed=seed))
@@ -358,7 +359,7 @@ def test_64_clients_in_threads_get_their_own_answers(guess: Server):
     until(lambda: len(guess.sessions) == 0)
 
 
-def test_wrong_arguments_of_a_vector_environment(guess: Server):
+def test_wrong_arguments_of_a_vector_environment(guess: EnvServer):
     vector = connect_vector(guess.url, 2)
     with pytest.raises(gym.error.ResetNeeded):
         vector.step([SEVEN] * 2)
@@ -383,7 +384,7 @@ def test_wrong_arguments_of_a_vector_environment(guess: Server):
 # ids and order
 
 
-def test_answers_bear_the_ids_of_their_requests_whatever_the_order(stage: Server):
+def test_answers_bear_the_ids_of_their_requests_whatever_the_order(stage: EnvServer):
     with opened(stage) as link:
         slow, fast = sessions_of(link, 2)
         for session in (slow, fast):
@@ -400,7 +401,7 @@ def test_answers_bear_the_ids_of_their_requests_whatever_the_order(stage: Server
         assert after["results"][0]["info"] == {"said": {"$tuple": ["hang", "b"]}}
 
 
-def test_a_hanging_step_holds_up_nobody_else(stage: Server):
+def test_a_hanging_step_holds_up_nobody_else(stage: EnvServer):
     with opened(stage) as link, connect(stage.url) as other:
         stuck = sessions_of(link, 7)
         items = [{"session": session} for session in stuck]
@@ -414,7 +415,7 @@ def test_a_hanging_step_holds_up_nobody_else(stage: Server):
 
 def test_a_step_over_its_time_is_told_and_the_session_goes_on():
     Stage.released.clear()
-    with Server("ours/Stage-v0", limit=3, timeout=0.3) as server, connect(server.url) as env:
+    with EnvServer("ours/Stage-v0", limit=3, timeout=0.3) as server, connect(server.url) as env:
         env.reset(seed=0)
         with pytest.raises(TimeoutError, match=r"no answer within 0.3 s.*reset\(\)"):
             env.step("hang")
@@ -438,7 +439,7 @@ def test_a_step_over_its_time_is_told_and_the_session_goes_on():
         Stage.released.set()
 
 
-def test_a_request_sent_again_is_carried_out_once(stage: Server):
+def test_a_request_sent_again_is_carried_out_once(stage: EnvServer):
     step = {"id": "once", "op": "step"}
     with opened(stage) as link:
         (session,) = sessions_of(link, 1)
@@ -452,7 +453,7 @@ def test_a_request_sent_again_is_carried_out_once(stage: Server):
         assert ask(link, step)["results"][0]["info"]["said"] == {"$tuple": ["a", "a"]}
 
 
-def test_a_connection_lost_in_the_middle_of_a_step_is_made_again(stage: Server):
+def test_a_connection_lost_in_the_middle_of_a_step_is_made_again(stage: EnvServer):
     with connect(stage.url) as env:
         env.reset(seed=0)
         link = env._connection._link
@@ -465,7 +466,7 @@ def test_a_connection_lost_in_the_middle_of_a_step_is_made_again(stage: Server):
         assert env.step("b")[4] == {"said": ("hang", "b")}
 
 
-def test_answers_find_their_steps_while_connections_break(stage: Server):
+def test_answers_find_their_steps_while_connections_break(stage: EnvServer):
     def episode(seed: int) -> int:
         rng, broken = random.Random(seed), 0
         with connect(stage.url) as env:
@@ -494,7 +495,7 @@ def _break(link: socket.socket) -> None:
         link.shutdown(socket.SHUT_RDWR)
 
 
-def test_a_late_answer_is_nobody_elses(stage: Server):
+def test_a_late_answer_is_nobody_elses(stage: EnvServer):
     env = connect(stage.url, timeout=0.3)
     env.reset(seed=0)
     with pytest.raises(TimeoutError, match="did not answer within"):
@@ -511,7 +512,7 @@ def test_a_late_answer_is_nobody_elses(stage: Server):
 
 def test_sessions_of_a_client_that_goes_away_end_after_their_time():
     now = [0.0]
-    with Server(GUESS, limit=2, ttl=100.0, clock=lambda: now[0]) as server:
+    with EnvServer(GUESS, limit=2, ttl=100.0, clock=lambda: now[0]) as server:
 
         def sweep() -> int:
             return asyncio.run_coroutine_threadsafe(_call(server.sessions.sweep), server.sessions._loop).result(10)
@@ -539,7 +540,7 @@ async def _call(function: Any) -> Any:
     return function()
 
 
-def test_the_environment_of_a_session_that_ends_is_closed(stage: Server):
+def test_the_environment_of_a_session_that_ends_is_closed(stage: EnvServer):
     env = connect(stage.url)
     env.reset(seed=0)
     env.close()
@@ -555,7 +556,7 @@ def test_the_environment_of_a_session_that_ends_is_closed(stage: Server):
     link.close()
 
 
-def test_a_client_that_forgets_its_environment_goes_away(stage: Server):
+def test_a_client_that_forgets_its_environment_goes_away(stage: EnvServer):
     env = connect(stage.url)
     env.reset(seed=0)
     del env
@@ -563,7 +564,7 @@ def test_a_client_that_forgets_its_environment_goes_away(stage: Server):
     until(lambda: [session.owners for session in stage.sessions._sessions.values()] == [set()])
 
 
-def test_no_more_sessions_than_there_are(stage: Server):
+def test_no_more_sessions_than_there_are(stage: EnvServer):
     vector = connect_vector(stage.url, 8)
     vector.reset(seed=0)
     with connect(stage.url) as env:
@@ -576,7 +577,7 @@ def test_no_more_sessions_than_there_are(stage: Server):
         env.reset(seed=0)
 
 
-def test_a_client_with_too_many_requests_under_way_is_told(stage: Server):
+def test_a_client_with_too_many_requests_under_way_is_told(stage: EnvServer):
     with opened(stage) as link:
         (session,) = sessions_of(link, 1)
         ask(link, {"id": "r", "op": "reset", "items": [{"session": session}]})
@@ -590,8 +591,8 @@ def test_a_client_with_too_many_requests_under_way_is_told(stage: Server):
         assert ask(link, {"id": "over", "op": "ping"}) == {"id": "over", "results": []}
 
 
-def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: Server, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serve.PATIENCE", 0.3)
+def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: EnvServer, monkeypatch):
+    monkeypatch.setattr("rlvr.adapters.serving.serve.PATIENCE", 0.3)
     lazy = opened(stage)
     sessions = sessions_of(lazy, 7)
     items = [{"session": session} for session in sessions]
@@ -610,13 +611,13 @@ def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: 
 
 
 def test_a_restart_of_the_server_is_one_clear_error():
-    with Server(GUESS, limit=1) as server:
+    with EnvServer(GUESS, limit=1) as server:
         port = server.port
         env = connect(server.url)
         env.reset(seed=0)
     with pytest.raises(ConnectionError, match="there is no server at"):
         env.step(SEVEN)
-    with Server(GUESS, limit=1, port=port):
+    with EnvServer(GUESS, limit=1, port=port):
         with pytest.raises(ConnectionError, match="was restarted, and the episodes there are lost: call reset"):
             env.reset(seed=0)
         assert repr(env.reset(seed=0)) == repr(gym.make(GUESS).unwrapped.reset(seed=0))
@@ -626,7 +627,7 @@ def test_a_restart_of_the_server_is_one_clear_error():
 
 def test_shutting_down_answers_those_who_wait():
     Stage.released.clear()
-    server = Server("ours/Stage-v0", limit=1, timeout=None)
+    server = EnvServer("ours/Stage-v0", limit=1, timeout=None)
     with server:
         env = connect(server.url)
         env.reset(seed=0)
@@ -642,7 +643,7 @@ def test_shutting_down_answers_those_who_wait():
 
 
 def test_a_token_is_asked_for():
-    with Server(GUESS, token=TOKEN, limit=2) as server:
+    with EnvServer(GUESS, token=TOKEN, limit=2) as server:
         for wrong in (None, "", "x", TOKEN[:-1], TOKEN + "x"):
             with pytest.raises(PermissionError, match="Authorization"):
                 connect(server.url, token=wrong)
@@ -660,14 +661,14 @@ def test_a_token_is_asked_for():
 def test_tokens_are_compared_in_constant_time(monkeypatch):
     compared = []
     monkeypatch.setattr("hmac.compare_digest", lambda one, other: compared.append(one) or one == other)
-    with Server(GUESS, token=TOKEN, limit=1) as server:
+    with EnvServer(GUESS, token=TOKEN, limit=1) as server:
         connect(server.url, token=TOKEN).close()
         with pytest.raises(PermissionError):
             connect(server.url, token="wrong")
     assert compared == [TOKEN.encode(), b"wrong"]
 
 
-def test_a_web_page_may_not_come_in(guess: Server):
+def test_a_web_page_may_not_come_in(guess: EnvServer):
     status, body = post(guess, {"id": "a", "op": "open"}, Origin="http://evil.example")
     assert (status, code(body)) == (403, "forbidden")
     with pytest.raises(InvalidStatus, match="403"):
@@ -679,7 +680,7 @@ def test_a_web_page_may_not_come_in(guess: Server):
 )
 def test_no_server_without_the_token_it_needs(host: str, token: str | None):
     with pytest.raises(ValueError, match="token"):
-        Server(GUESS, host=host, token=token)
+        EnvServer(GUESS, host=host, token=token)
 
 
 def test_which_addresses_are_this_machines():
@@ -695,7 +696,7 @@ def test_which_addresses_are_this_machines():
     [("raise", "LookupError: as the action said"), ("exit", "SystemExit"), ("object", "TypeError: object cannot cross"),
      ("huge", "too long for the wire")],
 )  # fmt: skip
-def test_a_failing_environment_is_told_and_the_server_lives(stage: Server, action: str, found: str):
+def test_a_failing_environment_is_told_and_the_server_lives(stage: EnvServer, action: str, found: str):
     with connect(stage.url) as env:
         env.reset(seed=0)
         with pytest.raises(RemoteError, match=found) as failed:
@@ -711,8 +712,8 @@ def test_a_failing_environment_is_told_and_the_server_lives(stage: Server, actio
     vector.close()
 
 
-def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: Server, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.serve.MAX_FRAME", 1 << 20)
+def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: EnvServer, monkeypatch):
+    monkeypatch.setattr("rlvr.adapters.serving.serve.MAX_FRAME", 1 << 20)
     vector = connect_vector(stage.url, 8)
     vector.reset(seed=0)
     with pytest.raises(ValueError, match="bytes, over 1048576: ask for fewer"):
@@ -720,7 +721,7 @@ def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: Server, monkeyp
     vector.close()
 
 
-def test_numbers_that_are_not_finite_arrive_in_infos(stage: Server):
+def test_numbers_that_are_not_finite_arrive_in_infos(stage: EnvServer):
     with connect(stage.url) as env:
         env.reset(seed=0)
         _, reward, _, _, info = env.step("inf")
@@ -730,7 +731,7 @@ def test_numbers_that_are_not_finite_arrive_in_infos(stage: Server):
 
 
 @pytest.mark.parametrize("action", ["nan", "billion"])
-def test_a_reward_that_is_none_is_a_fault_of_the_environment(stage: Server, action: str):
+def test_a_reward_that_is_none_is_a_fault_of_the_environment(stage: EnvServer, action: str):
     with connect(stage.url) as env:
         env.reset(seed=0)
         with pytest.raises(RemoteError, match="a reward must be a number from") as failed:
@@ -740,12 +741,12 @@ def test_a_reward_that_is_none_is_a_fault_of_the_environment(stage: Server, acti
 
 def test_an_environment_without_text_is_not_served():
     with pytest.raises(ValueError, match="does not speak text"):
-        Server("CartPole-v1")
+        EnvServer("CartPole-v1")
     with pytest.raises(gym.error.Error):
-        Server("rlvr/Nothing-v0")
+        EnvServer("rlvr/Nothing-v0")
     for wrong in ({"limit": 0}, {"ttl": 0}, {"backend": "sync"}, {"timeout": -1}, {"workers": 0}):
         with pytest.raises(ValueError, match="must be"):
-            Server(GUESS, **wrong)
+            EnvServer(GUESS, **wrong)
 
 
 # frames
@@ -772,7 +773,7 @@ BAD = [
 ]  # fmt: skip
 
 
-def test_what_is_no_request_is_refused_and_the_connection_lives(guess: Server):
+def test_what_is_no_request_is_refused_and_the_connection_lives(guess: EnvServer):
     with opened(guess) as link:
         for bad in BAD:
             answer = ask(link, bad)
@@ -789,7 +790,7 @@ def test_what_is_no_request_is_refused_and_the_connection_lives(guess: Server):
     assert len(guess.sessions) == 0
 
 
-def test_a_tag_that_is_none_is_refused(guess: Server):
+def test_a_tag_that_is_none_is_refused(guess: EnvServer):
     with opened(guess) as link:
         (session,) = sessions_of(link, 1)
         for number, options in enumerate(
@@ -816,7 +817,7 @@ REQUESTS = st.fixed_dictionaries(
 
 @settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=60), st.text(max_size=60), JSON, REQUESTS))
-def test_no_frame_whatever_ends_the_server(guess: Server, frame: Any):
+def test_no_frame_whatever_ends_the_server(guess: EnvServer, frame: Any):
     if not hasattr(guess, "fuzzed"):
         guess.fuzzed = opened(guess)
     if not isinstance(frame, bytes | str):
@@ -844,7 +845,7 @@ ITEMS = st.fixed_dictionaries(
 
 
 @given(st.lists(st.tuples(st.sampled_from(["reset", "step", "call", "ping"]), ITEMS), max_size=4))
-def test_no_request_whatever_ends_its_session(guess: Server, requests: list[Any]):
+def test_no_request_whatever_ends_its_session(guess: EnvServer, requests: list[Any]):
     if not hasattr(guess, "session"):
         guess.link = opened(guess)
         (guess.session,) = sessions_of(guess.link, 1)
@@ -858,7 +859,7 @@ def test_no_request_whatever_ends_its_session(guess: Server, requests: list[Any]
     assert (told["observation"], wire.unpack(told["info"])) == gym.make(GUESS, level=3).reset(seed=1)
 
 
-def test_a_frame_over_the_limit_ends_its_connection_alone(guess: Server, monkeypatch):
+def test_a_frame_over_the_limit_ends_its_connection_alone(guess: EnvServer, monkeypatch):
     huge = b"x" * (wire.MAX_FRAME + 1)
     with opened(guess) as other:
         with opened(guess) as link:
@@ -876,7 +877,7 @@ def test_a_frame_over_the_limit_ends_its_connection_alone(guess: Server, monkeyp
         env.step(SEVEN)
 
 
-def test_bytes_that_are_no_websocket_or_http(guess: Server):
+def test_bytes_that_are_no_websocket_or_http(guess: EnvServer):
     for data in (
         b"\x00" * 100,
         b"GET\r\n\r\n",
@@ -892,7 +893,7 @@ def test_bytes_that_are_no_websocket_or_http(guess: Server):
     assert post(guess, GOOD)[0] == 200
 
 
-def test_the_same_messages_over_http(guess: Server):
+def test_the_same_messages_over_http(guess: EnvServer):
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     assert json.load(opener.open(guess.url + "/health", timeout=10)) == {"status": "ok"}
     assert json.load(opener.open(guess.url + "/v1", timeout=10))["hello"]["version"] == wire.VERSION
@@ -906,7 +907,7 @@ def test_the_same_messages_over_http(guess: Server):
     assert code(post(guess, {"id": "5", "op": "close", "items": [{"session": session}]})[1]["results"][0])
 
 
-def test_a_client_of_something_else_says_so(guess: Server):
+def test_a_client_of_something_else_says_so(guess: EnvServer):
     with pytest.raises(ConnectionError, match="answered 40"):
         connect(guess.url + "/elsewhere")
     with pytest.raises(ConnectionError, match="there is no server"):
@@ -1009,12 +1010,12 @@ def test_nothing_of_the_web_is_imported_with_the_adapters():
 
 def test_sessions_need_no_network():
     async def episode() -> Any:
-        sessions = Sessions(GUESS, limit=1)
+        sessions = SessionTable(GUESS, limit=1)
         sessions.start()
-        (key,) = await sessions.open(wire.Request("o", "open", [], 1), None)
-        told = await sessions.play(wire.Request("a", "reset", [{"session": key, "seed": 3}]), None)
+        (key,) = await sessions.open(wire.WireRequest("o", "open", [], 1), None)
+        told = await sessions.play(wire.WireRequest("a", "reset", [{"session": key, "seed": 3}]), None)
         sessions.shutdown()
-        closing = await sessions.play(wire.Request("b", "reset", [{"session": key, "seed": 3}]), None)
+        closing = await sessions.play(wire.WireRequest("b", "reset", [{"session": key, "seed": 3}]), None)
         return told, closing
 
     told, closing = asyncio.run(episode())
@@ -1022,7 +1023,7 @@ def test_sessions_need_no_network():
     assert code(closing[0]) in ("unknown_session", "closing")
 
 
-def test_agents_are_rolled_out_and_measured_in_it(guess: Server):
+def test_agents_are_rolled_out_and_measured_in_it(guess: EnvServer):
     requests = task_requests(None, 12, seed=3)
     with connect(guess.url) as env:
         ours = evaluate(Rollout(env, ConstantAgent("\\boxed{500}"), batch_size=4), requests)
@@ -1030,7 +1031,7 @@ def test_agents_are_rolled_out_and_measured_in_it(guess: Server):
     assert str(ours) == str(theirs)
 
 
-def test_a_remote_environment_is_a_gymnasium_environment(guess: Server):
+def test_a_remote_environment_is_a_gymnasium_environment(guess: EnvServer):
     env = connect(guess.url)
     assert isinstance(env, RemoteEnv)
     assert isinstance(env, gym.Env)

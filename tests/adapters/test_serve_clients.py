@@ -23,13 +23,14 @@ pytest.importorskip("websockets")
 
 from websockets.sync.client import connect as open_socket
 
-from rlvr.adapters import connect, connect_vector, serve, sessions, wire
-from rlvr.adapters.bounded_json import TooManyValues, read_object
-from rlvr.adapters.connect import RemoteError
-from rlvr.adapters.guard import without_paths, wrong_host
-from rlvr.adapters.loopback import LoopbackServer
-from rlvr.adapters.policy_endpoint import PolicyEndpoint
-from rlvr.adapters.serve import Server
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import serve, sessions, wire
+from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
+from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.guard import without_paths, wrong_host
+from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.serving.policy_endpoint import PolicyEndpoint
+from rlvr.adapters.serving.serve import EnvServer
 from rlvr.envs.core.spaces import Text
 
 GUESS = "rlvr/GuessNumber-v0"
@@ -66,11 +67,11 @@ def _registered():
 
 @pytest.fixture
 def server():
-    with Server("ours/Counting-v0", limit=4) as running:
+    with EnvServer("ours/Counting-v0", limit=4) as running:
         yield running
 
 
-def opened(server: Server, **headers: str) -> Any:
+def opened(server: EnvServer, **headers: str) -> Any:
     address = server.url.replace("http", "ws") + wire.SOCKET_PATH
     link = open_socket(address, additional_headers=headers, proxy=None, compression=None, max_size=None).__enter__()
     assert "hello" in json.loads(link.recv(10))
@@ -103,7 +104,7 @@ def until(condition: Any) -> None:
 
 
 @pytest.mark.parametrize("numbered", [True, False])
-def test_a_late_copy_of_a_request_is_never_stepped_again(server: Server, numbered: bool):
+def test_a_late_copy_of_a_request_is_never_stepped_again(server: EnvServer, numbered: bool):
     def request(n: int) -> dict[str, Any]:
         numbers = {"number": n} if numbered else {}
         return {"id": f"r{n}", "op": "step", "items": [{"session": session, "action": "a"}], **numbers}
@@ -124,7 +125,7 @@ def test_a_late_copy_of_a_request_is_never_stepped_again(server: Server, numbere
         assert ask(link, request(6))["results"][0]["observation"] == "6", "the control: the copies counted for nothing"
 
 
-def test_a_copy_of_an_open_opens_nothing_more(server: Server):
+def test_a_copy_of_an_open_opens_nothing_more(server: EnvServer):
     message = {"id": "o", "op": "open", "count": 2, "client": "a secret of sixteen"}
     with opened(server) as link, opened(server) as other:
         first = ask(link, message)["sessions"]
@@ -135,7 +136,7 @@ def test_a_copy_of_an_open_opens_nothing_more(server: Server):
         assert ask(link, message)["error"]["code"] == "stale"
 
 
-def test_a_copy_that_comes_over_a_dying_connection_takes_no_session_along(server: Server):
+def test_a_copy_that_comes_over_a_dying_connection_takes_no_session_along(server: EnvServer):
     with opened(server) as link:
         (session,) = ask(link, {"id": "o", "op": "open"})["sessions"]
         step = {"id": "r", "op": "reset", "items": [{"session": session}]}
@@ -150,7 +151,7 @@ def test_a_copy_that_comes_over_a_dying_connection_takes_no_session_along(server
 # going away
 
 
-def test_sessions_of_a_vanished_client_yield_to_one_who_asks(server: Server, monkeypatch):
+def test_sessions_of_a_vanished_client_yield_to_one_who_asks(server: EnvServer, monkeypatch):
     monkeypatch.setattr(sessions, "GONE_SECONDS", 0.2)
     gone = opened(server)
     ask(gone, {"id": "o", "op": "open", "count": 3})
@@ -170,7 +171,7 @@ def test_sessions_of_a_vanished_client_yield_to_one_who_asks(server: Server, mon
     kept.close()
 
 
-def test_a_vanished_client_may_come_back_with_the_names_of_its_sessions(server: Server):
+def test_a_vanished_client_may_come_back_with_the_names_of_its_sessions(server: EnvServer):
     link = opened(server)
     (session,) = ask(link, {"id": "o", "op": "open"})["sessions"]
     ask(link, {"id": "1", "op": "reset", "items": [{"session": session}]})
@@ -188,7 +189,7 @@ OTHERS = ["evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhos
 
 
 @pytest.mark.parametrize("host", OTHERS)
-def test_a_name_that_leads_here_but_is_none_of_ours_is_refused(server: Server, host: str):
+def test_a_name_that_leads_here_but_is_none_of_ours_is_refused(server: EnvServer, host: str):
     for path in ("/v1", "/health"):
         status, body = post(server.url + path, None, Host=host)
         assert (status, body["error"]["code"]) == (403, "forbidden")
@@ -198,7 +199,7 @@ def test_a_name_that_leads_here_but_is_none_of_ours_is_refused(server: Server, h
     assert len(server.sessions) == 0
 
 
-def upgrade(server: Server, host: str) -> bytes:
+def upgrade(server: EnvServer, host: str) -> bytes:
     """What is answered to one who asks for a WebSocket, and calls the server by this name."""
     with socket.create_connection(("127.0.0.1", server.port), 10) as link:
         lines = [f"GET {wire.SOCKET_PATH} HTTP/1.1", f"Host: {host}", "Upgrade: websocket", "Connection: Upgrade"]
@@ -208,12 +209,12 @@ def upgrade(server: Server, host: str) -> bytes:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "LOCALHOST:9", "[::1]:80", "127.5.5.5:1"])
-def test_names_of_the_loopback_are_let_in(server: Server, host: str):
+def test_names_of_the_loopback_are_let_in(server: EnvServer, host: str):
     assert post(server.url + "/v1", None, Host=host)[0] == 200
 
 
 def test_a_name_that_was_allowed_is_let_in():
-    with Server(GUESS, limit=1, hosts=["envs.example"]) as running:
+    with EnvServer(GUESS, limit=1, hosts=["envs.example"]) as running:
         assert post(running.url + "/v1", None, Host="Envs.Example:443")[0] == 200
         assert post(running.url + "/v1", None, Host="evil.example")[0] == 403
     assert wrong_host({"host": "any"}, "10.0.0.1") == ""
@@ -287,7 +288,7 @@ def test_a_length_that_is_none_is_one_sentence(length: str):
 # paths
 
 
-def test_paths_of_the_server_are_not_shown(server: Server):
+def test_paths_of_the_server_are_not_shown(server: EnvServer):
     with connect(server.url) as env:
         for play in (lambda: env.reset(options={"missing": True}), lambda: env.reset() and env.step("file")):
             with pytest.raises(RemoteError, match="No such file or directory: '<path>'") as raised:
@@ -344,8 +345,8 @@ BOMBS: dict[str, Any] = {
 
 PEAK = """
 import sys
-from rlvr.adapters.serve import Server
-with Server("rlvr/GuessNumber-v0", limit=4) as server:
+from rlvr.adapters.serving.serve import EnvServer
+with EnvServer("rlvr/GuessNumber-v0", limit=4) as server:
     print(server.url, flush=True)
     for _ in sys.stdin:
         print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1], flush=True)
@@ -382,7 +383,7 @@ def test_bombs_take_little_memory_of_the_server():
         process.communicate()
 
 
-def test_compressed_bodies_and_frames_are_not_unpacked(server: Server):
+def test_compressed_bodies_and_frames_are_not_unpacked(server: EnvServer):
     import gzip
 
     bomb = gzip.compress(b"[" * 50_000_000)
@@ -393,7 +394,7 @@ def test_compressed_bodies_and_frames_are_not_unpacked(server: Server):
     link.close()
 
 
-def test_large_messages_are_read_beside_the_event_loop(server: Server, monkeypatch):
+def test_large_messages_are_read_beside_the_event_loop(server: EnvServer, monkeypatch):
     threads: list[str] = []
     read = serve._read
     monkeypatch.setattr(serve, "_read", lambda *args: threads.append(threading.current_thread().name) or read(*args))
@@ -404,7 +405,7 @@ def test_large_messages_are_read_beside_the_event_loop(server: Server, monkeypat
     assert threads[1].startswith("rlvr-serve-read")
 
 
-def test_what_is_under_way_has_a_bound(server: Server, monkeypatch):
+def test_what_is_under_way_has_a_bound(server: EnvServer, monkeypatch):
     monkeypatch.setattr(serve, "MAX_HELD", 100_000)
     status, body = post(server.url + wire.PATH, b'{"id": "a", "op": "ping"' + b" " * 200_000 + b"}")
     assert (status, body["error"]["code"]) == (503, "overloaded")
@@ -413,7 +414,7 @@ def test_what_is_under_way_has_a_bound(server: Server, monkeypatch):
         assert ask(link, {"id": "a", "op": "ping"}) == {"id": "a", "results": []}
 
 
-def test_an_answer_of_too_many_values_or_digits_is_an_error(server: Server):
+def test_an_answer_of_too_many_values_or_digits_is_an_error(server: EnvServer):
     with connect(server.url) as env:
         env.reset()
         with pytest.raises(ValueError, match="more than 262144 values"):
@@ -445,7 +446,7 @@ def test_values_are_counted_outside_of_texts_alone():
     "field",
     [{"number": -1}, {"number": 1.5}, {"number": True}, {"number": "1"}, {"number": 1 << 60}, {"client": "x" * 20}],
 )
-def test_fields_that_are_none_are_refused(server: Server, field: dict[str, Any]):
+def test_fields_that_are_none_are_refused(server: EnvServer, field: dict[str, Any]):
     with opened(server) as link:
         message = {"id": "a", "op": "step", "items": [{"session": "s", "action": ""}], **field}
         assert ask(link, message)["error"]["code"] == "bad_request"
@@ -467,12 +468,12 @@ def test_rewards_have_the_range_that_was_declared():
 
     gym.register("ours/Ranged-v0", entry_point=Ranged, disable_env_checker=True)
     try:
-        with Server("ours/Ranged-v0", limit=1) as running, connect(running.url) as env:
+        with EnvServer("ours/Ranged-v0", limit=1) as running, connect(running.url) as env:
             env.reset()
             assert env.step("1")[1] == 1.0
             with pytest.raises(RemoteError, match="a reward must be a number from 0 to 1"):
                 env.step("1.5")
         with pytest.raises(ValueError, match="reward_range"):
-            Server("ours/Ranged-v0", reward_range=(0, 1e9))
+            EnvServer("ours/Ranged-v0", reward_range=(0, 1e9))
     finally:
         gym.registry.pop("ours/Ranged-v0")

@@ -23,9 +23,10 @@ pytest.importorskip("uvicorn")
 pytest.importorskip("websockets")
 pytest.importorskip("PIL")
 
-from rlvr.adapters import connect, connect_vector, wire
-from rlvr.adapters.connect import RemoteError
-from rlvr.adapters.serve import Server
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.serving import wire
+from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.serve import EnvServer
 
 from .hostile import Breaking, greeting, raw, saying
 
@@ -50,13 +51,13 @@ MESSAGES = [("up", number) for number in range(9)] + [("down", number) for numbe
 
 @pytest.fixture(scope="module")
 def guess():
-    with Server(GUESS, {"render_mode": "ansi"}, expert=True, limit=16) as server:
+    with EnvServer(GUESS, {"render_mode": "ansi"}, expert=True, limit=16) as server:
         yield server
 
 
 @pytest.mark.parametrize("where", ["before", "middle", "after"])
 @pytest.mark.parametrize(("direction", "number"), MESSAGES)
-def test_a_connection_that_breaks_anywhere_is_made_again(guess: Server, direction: str, number: int, where: str):
+def test_a_connection_that_breaks_anywhere_is_made_again(guess: EnvServer, direction: str, number: int, where: str):
     whole = play(guess.url)
     with Breaking(guess.port, direction, number, where, reset=number % 2 == 0, gone=False) as proxy:
         try:
@@ -74,7 +75,7 @@ def test_a_connection_that_breaks_anywhere_is_made_again(guess: Server, directio
 @pytest.mark.parametrize("where", ["before", "middle", "after"])
 @pytest.mark.parametrize(("direction", "number"), MESSAGES)
 def test_a_server_that_dies_anywhere_is_a_connection_error(
-    guess: Server, direction: str, number: int, where: str, reset: bool
+    guess: EnvServer, direction: str, number: int, where: str, reset: bool
 ):
     with Breaking(guess.port, direction, number, where, reset, gone=True) as proxy:
         raised: Exception | None = None
@@ -86,7 +87,7 @@ def test_a_server_that_dies_anywhere_is_a_connection_error(
         assert proxy.broken.is_set()
 
 
-def test_a_vector_survives_each_break_too(guess: Server):
+def test_a_vector_survives_each_break_too(guess: EnvServer):
     for number in range(2, 5):
         with Breaking(guess.port, "down", number, "middle", reset=True, gone=False) as proxy:
             vector = connect_vector(proxy.url, 3)
@@ -99,8 +100,8 @@ def test_a_vector_survives_each_break_too(guess: Server):
 
 KILLED = """
 import sys
-from rlvr.adapters.serve import Server
-with Server("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limit=4) as server:
+from rlvr.adapters.serving.serve import EnvServer
+with EnvServer("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limit=4) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
@@ -437,13 +438,13 @@ BYTES: dict[str, Callable[[socket.socket], Any]] = {
 
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_are_no_server_are_a_connection_error(name: str, monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.connection.OPEN_SECONDS", 1.0)
+    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 1.0)
     with raw(BYTES[name]) as url, pytest.raises(ConnectionError):
         play(url)
 
 
 def test_a_server_that_says_nothing_is_a_connection_error(monkeypatch):
-    monkeypatch.setattr("rlvr.adapters.connection.OPEN_SECONDS", 0.3)
+    monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 0.3)
     with raw(lambda link: link.recv(1 << 16) and link.recv(1 << 16)) as url, pytest.raises(ConnectionError):
         play(url)
     with raw(lambda link: upgraded(link, b"")) as url, pytest.raises(ConnectionError):

@@ -19,7 +19,7 @@ SINGLE, MULTI = "rlvr/WordProblems-v0", "rlvr/GuessNumber-v0"
 @pytest.mark.skipif(importlib.util.find_spec("skyrl_gym") is not None, reason="it is here")
 def test_a_missing_framework_is_named_with_the_tested_version():
     with pytest.raises(ImportError, match=r"skyrl-gym is not installed.*skyrl-gym>=0\.4\.0"):
-        importlib.import_module("rlvr.adapters.skyrl")
+        importlib.import_module("rlvr.adapters.trainers.skyrl")
 
 
 foreign = pytest.mark.foreign
@@ -28,7 +28,7 @@ foreign = pytest.mark.foreign
 @pytest.fixture(scope="module")
 def ours():
     pytest.importorskip("skyrl_gym")
-    from rlvr.adapters import skyrl
+    from rlvr.adapters.trainers import skyrl
 
     skyrl.register()
     skyrl.register()
@@ -132,8 +132,8 @@ def test_the_adapter_conforms_under_the_real_generator(example, policy):
             episodes.append(kit.Played(spec, sum(output["rewards"][place]), tokens))
         return episodes
 
-    play(kit.say_specs(1), kit.Engine(*policy))  # what tqdm starts once and keeps
-    print("\n".join(kit.conform(play, kit.Engine(*policy), tokens=True)))
+    play(kit.say_specs(1), kit.RecordingEngine(*policy))  # what tqdm starts once and keeps
+    print("\n".join(kit.conform(play, kit.RecordingEngine(*policy), tokens=True)))
 
 
 @foreign
@@ -144,7 +144,7 @@ def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch
     import torch
     from skyrl.backends.skyrl_train.utils.ppo_utils import compute_grpo_outcome_advantage
 
-    from rlvr.adapters import skyrl
+    from rlvr.adapters.trainers import skyrl
 
     first, second = kit.say_specs(2)
     batch = batch_of([first, first, first, second])
@@ -156,7 +156,7 @@ def test_an_invalid_episode_moves_nobodys_advantage(example, policy, monkeypatch
         return {"valid": float(seen.index(env) != 1)}
 
     monkeypatch.setattr(skyrl.RlvrTextEnv, "get_metrics", metrics)
-    engine = kit.Engine(*policy, wrong_every=4)
+    engine = kit.RecordingEngine(*policy, wrong_every=4)
     output = generate(generator_of(example, engine, step_wise_trajectories=step_wise), batch)
     last = output["is_last_step"] or [True] * 4
     edges = [row + 1 for row, is_last in enumerate(last) if is_last]
@@ -201,7 +201,7 @@ def test_rows_go_through_skyrls_own_loader_into_its_generator(example, policy, t
     def script(text):
         return next(answer for question, answer in answers.items() if question in text)
 
-    engine = kit.Engine(model, tokenizer, script=script, max_new_tokens=64, wrong_every=1000)
+    engine = kit.RecordingEngine(model, tokenizer, script=script, max_new_tokens=64, wrong_every=1000)
     output = generate(generator_of(example, engine, max_turns=1), batch)
     assert [sum(rewards) for rewards in output["rewards"]] == [1.0] * 4
     measured = output["rollout_metrics"]
@@ -210,7 +210,7 @@ def test_rows_go_through_skyrls_own_loader_into_its_generator(example, policy, t
 
 @foreign
 def test_a_conversation_that_grows_too_long_keeps_what_it_earned(example, policy):
-    engine = kit.Engine(*policy, wrong_every=1000)
+    engine = kit.RecordingEngine(*policy, wrong_every=1000)
     spec = kit.say_specs(1)[0]
     whole = generate(generator_of(example, engine), batch_of([spec]))
     assert sum(whole["rewards"][0]) == pytest.approx(1.0)
@@ -240,7 +240,7 @@ def test_what_cannot_be_played_is_refused(ours, example, policy):
 
 @foreign
 def test_a_batched_generator_is_refused(example, policy):
-    engine = kit.Engine(*policy)
+    engine = kit.RecordingEngine(*policy)
     generator = generator_of(example, engine, batched=True, max_turns=1)
 
     async def replies(engine_input, model=None):

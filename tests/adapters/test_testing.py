@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("transformers")
 
-from rlvr.adapters import Session
+from rlvr.adapters import EpisodeSession
 from rlvr.adapters import testing as kit
 from rlvr.agents import TokenSequence
 from rlvr.agents.conversation import Conversation
@@ -21,8 +21,8 @@ from rlvr.envs import list_envs
 
 
 @pytest.fixture(scope="module")
-def engine() -> kit.Engine:
-    return kit.Engine(*tiny_policy(hidden=32, layers=1))
+def engine() -> kit.RecordingEngine:
+    return kit.RecordingEngine(*tiny_policy(hidden=32, layers=1))
 
 
 def play(specs, engine) -> list[kit.Played]:
@@ -32,7 +32,7 @@ def play(specs, engine) -> list[kit.Played]:
 
 
 def play_one(renderer, spec, engine) -> kit.Played:
-    session, conversation = Session(spec), Conversation("", [])
+    session, conversation = EpisodeSession(spec), Conversation("", [])
     conversation.messages += session.messages
     while not session.done:
         conversation.tokens.append_context(renderer.render(conversation))
@@ -50,7 +50,7 @@ def play_one(renderer, spec, engine) -> kit.Played:
 def play_texts(specs, engine) -> list[kit.Played]:
     episodes = []
     for spec in specs:
-        session, actions = Session(spec), []
+        session, actions = EpisodeSession(spec), []
         said = "\n".join(message["content"] for message in session.messages)
         while not session.done:
             actions.append(engine.reply(said))
@@ -66,7 +66,7 @@ def test_our_own_loop_conforms(engine):
 
 
 def test_a_surface_of_texts_conforms():
-    report = kit.conform(play_texts, kit.Engine(), tokens=False)
+    report = kit.conform(play_texts, kit.RecordingEngine(), tokens=False)
     assert len(report) == 2 + 4 + 2, report
 
 
@@ -155,7 +155,7 @@ def test_a_dropped_episode_must_have_deserved_it(engine):
 def test_members_that_are_mixed_up_are_seen(engine):
     def swaps(specs, engine):
         """Plays in step, and hands each member's actions to the one before it."""
-        sessions = [Session(spec) for spec in specs]
+        sessions = [EpisodeSession(spec) for spec in specs]
         said = [session.messages[-1]["content"] for session in sessions]
         actions = [[] for _ in specs]
         while not all(session.done for session in sessions):
@@ -171,7 +171,7 @@ def test_members_that_are_mixed_up_are_seen(engine):
         ]
 
     with pytest.raises(AssertionError, match="did not keep what they drew"):
-        kit.conform(swaps, kit.Engine(wrong_every=5), tokens=False)
+        kit.conform(swaps, kit.RecordingEngine(wrong_every=5), tokens=False)
 
 
 def test_threads_and_processes_that_are_left_are_named():

@@ -32,7 +32,7 @@ def load_example():
 @pytest.mark.skipif(importlib.util.find_spec("tinker_cookbook") is not None, reason="it is here")
 def test_a_missing_framework_is_named_with_the_tested_version():
     with pytest.raises(ImportError, match=r"tinker-cookbook is not installed.*tinker-cookbook>=0\.5\.0"):
-        importlib.import_module("rlvr.adapters.tinker_cookbook")
+        importlib.import_module("rlvr.adapters.trainers.tinker_cookbook")
 
 
 def test_the_example_refuses_a_folder_that_holds_a_run(tmp_path, monkeypatch, capsys):
@@ -51,7 +51,7 @@ foreign = pytest.mark.foreign
 @pytest.fixture(scope="module")
 def ours():
     pytest.importorskip("tinker_cookbook")
-    from rlvr.adapters import tinker_cookbook
+    from rlvr.adapters.trainers import tinker_cookbook
 
     return tinker_cookbook
 
@@ -122,7 +122,7 @@ def test_tokens_conform_under_the_cookbooks_rollouts(ours, policy):
             episodes.append(kit.Played(spec, reward, tokens))
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(*policy), tokens=True)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(*policy), tokens=True)))
 
 
 @foreign
@@ -131,7 +131,7 @@ def test_messages_conform_with_a_renderer_of_the_cookbooks(ours, policy):
     end = tokenizer.convert_tokens_to_ids("<|im_end|>")
 
     def play(specs, engine):
-        class Ended(kit.Engine):
+        class Ended(kit.RecordingEngine):
             """Its replies end as the renderer wants them."""
 
             def generate(self, prompt, max_tokens=None):
@@ -153,7 +153,7 @@ def test_messages_conform_with_a_renderer_of_the_cookbooks(ours, policy):
             episodes.append(kit.Played(spec, reward, actions=actions, weight=0.0 if masked else 1.0))
         return episodes
 
-    print("\n".join(kit.conform(play, kit.Engine(model, tokenizer), tokens=False)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(model, tokenizer), tokens=False)))
 
 
 @foreign
@@ -182,7 +182,7 @@ def test_an_invalid_episode_moves_nobody_elses_advantage(ours, policy, monkeypat
 @foreign
 def test_nothing_but_the_environment_gives_a_reward(ours, policy):
     """A reply that is cut off, or that no renderer can read, costs nothing of the cookbook's own."""
-    engine = kit.Engine(*policy, script=lambda text: "no such word " * 50, max_new_tokens=6)
+    engine = kit.RecordingEngine(*policy, script=lambda text: "no such word " * 50, max_new_tokens=6)
     builder = ours.GroupBuilder(kit.say_specs(1)[0].to_json(), MODEL, 2, renderer_name="qwen3_instruct")
     (group,) = roll_out([builder], completer(engine, 6))
     assert group.get_total_rewards() == [0.0, 0.0]
@@ -192,7 +192,7 @@ def test_nothing_but_the_environment_gives_a_reward(ours, policy):
 
 @foreign
 def test_a_conversation_that_grows_too_long_keeps_what_it_earned(ours, policy):
-    engine = kit.Engine(*policy, wrong_every=1000)
+    engine = kit.RecordingEngine(*policy, wrong_every=1000)
     spec = kit.say_specs(1)[0].to_json()
     (whole,) = roll_out([ours.GroupBuilder(spec, MODEL, 1)], completer(engine))
     assert whole.get_total_rewards() == pytest.approx([1.0])
@@ -207,7 +207,7 @@ def test_a_builder_pickles_and_closes_its_environments(ours, policy, monkeypatch
     closed = []
     monkeypatch.setattr(ours.Session, "close", lambda session: closed.append(session))
     builder = pickle.loads(pickle.dumps(ours.GroupBuilder(kit.say_specs(1)[0].to_json(), MODEL, 2)))
-    roll_out([builder], completer(kit.Engine(*policy)))
+    roll_out([builder], completer(kit.RecordingEngine(*policy)))
     assert len(set(closed)) == 2
     assert builder.logging_tags() == [kit.SAY]
 

@@ -10,8 +10,8 @@ import pytest
 
 from rlvr.adapters import read_spec, rows
 from rlvr.adapters import testing as kit
-from rlvr.adapters import trl as trl_adapter
-from rlvr.adapters.trl import ToolEnvironment, rollout_function, verified_reward
+from rlvr.adapters.trainers import trl as trl_adapter
+from rlvr.adapters.trainers.trl import ToolEnvironment, rollout_function, verified_reward
 from rlvr.agents import TokenSequence
 from rlvr.envs.tools.calls import Call, write_call
 
@@ -148,7 +148,7 @@ def test_the_adapter_conforms_under_the_real_trainer(tmp_path, policy):
         batch = trainer._generate_and_score_completions(table)
         return [episode_of(batch, said, place, spec) for place, spec in enumerate(specs)]
 
-    report = kit.conform(play, kit.Engine(*policy), tokens=True)
+    report = kit.conform(play, kit.RecordingEngine(*policy), tokens=True)
     print("\n".join(report))
 
 
@@ -198,7 +198,7 @@ def test_the_example_trains(tmp_path, policy):
 
 @foreign
 def test_a_budget_that_runs_out_ends_the_episode(tmp_path, policy):
-    engine = kit.Engine(*policy, wrong_every=1000)
+    engine = kit.RecordingEngine(*policy, wrong_every=1000)
     specs = kit.say_specs(2, 2)
     trainer = make_trainer(tmp_path, policy, table_of(specs), settings={"max_completion_length": 40})
     trainer._generate_single_turn = lambda prompts, *_: ([engine.generate(p).sampled for p in prompts], None)
@@ -236,7 +236,7 @@ def test_tools_under_the_real_trainer(tmp_path, policy):
             return "Done."
         return write_call(Call("act", {"action": kit.obey(text)}), "hermes")
 
-    engine = kit.Engine(model, tokenizer, script=script, max_new_tokens=120, wrong_every=1000)
+    engine = kit.RecordingEngine(model, tokenizer, script=script, max_new_tokens=120, wrong_every=1000)
     table = rows(kit.MODULE + ":" + kit.SAY, 2, "trl", group_size=2)
     trainer = make_trainer(
         tmp_path,

@@ -17,21 +17,21 @@ import pytest
 
 from rlvr.adapters import TaskSpec, versions
 from rlvr.adapters import testing as kit
-from rlvr.adapters.loopback import LoopbackServer
+from rlvr.adapters.serving.loopback import LoopbackServer
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
 
 ROOT = Path(__file__).parents[2]
 RECIPES = sorted((ROOT / "examples" / "verifiers").glob("*.toml"))
 SAY = f"{kit.MODULE}:{kit.SAY}"
-RENDERER = "rlvr.adapters.renderers.AppendingRenderer"
+RENDERER = "rlvr.adapters.trainers.renderers.AppendingRenderer"
 HERE = importlib.util.find_spec("verifiers") is not None
 
 # without verifiers
 
 
 @pytest.mark.skipif(HERE, reason="verifiers is installed")
-@pytest.mark.parametrize("module", ["rlvr.adapters.verifiers", "rlvr.adapters.renderers", "rlvr_gym"])
+@pytest.mark.parametrize("module", ["rlvr.adapters.suites.verifiers", "rlvr.adapters.trainers.renderers", "rlvr_gym"])
 def test_the_error_names_the_versions(module):
     with pytest.raises(ImportError, match=r"pip install '(verifiers>=0\.4,<0\.5|renderers>=0\.1\.12,<0\.2)'"):
         importlib.import_module(module)
@@ -41,7 +41,7 @@ def test_the_error_names_the_versions(module):
 def test_an_older_version_is_refused(monkeypatch):
     monkeypatch.setattr(versions.metadata, "version", lambda package: "0.3.1")
     with pytest.raises(ImportError, match=r"verifiers 0\.3\.1 is too old"):
-        importlib.import_module("rlvr.adapters.verifiers")
+        importlib.import_module("rlvr.adapters.suites.verifiers")
 
 
 def seats(value) -> list[dict]:
@@ -93,7 +93,7 @@ def policy(vf, folder):
 
 def recorded(engine):
     """Our generate server, whose sampler is the kit's engine."""
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     class Recorded(GenerateServer):
         def _sample(self, jobs, ends, sampling):
@@ -114,7 +114,7 @@ def make_env(vf, **settings):
 
 def task_of(spec):
     """The task as the taskset makes it; where the environment cannot begin, as it was when it could."""
-    from rlvr.adapters.verifiers import RlvrTask, RlvrTaskData
+    from rlvr.adapters.suites.verifiers import RlvrTask, RlvrTaskData
 
     try:
         _, prompt, info = spec.start()
@@ -166,12 +166,12 @@ def test_the_adapter_conforms_under_the_training_client(vf, folder, policy):
             for trace in episode.traces
         ]
 
-    print("\n".join(kit.conform(play, kit.Engine(*policy), tokens=True)))
+    print("\n".join(kit.conform(play, kit.RecordingEngine(*policy), tokens=True)))
 
 
 @foreign
 def test_broken_episodes_are_errors_and_have_no_reward(vf, folder, policy):
-    engine = kit.Engine(*policy)
+    engine = kit.RecordingEngine(*policy)
     tasks = [task_of(kit.say_specs(1, fault=fault)[0]) for fault in kit.FAULTS]
     with recorded(engine) as server:
         episodes = run_all(make_env(vf), tasks, training(vf, server.url, folder))
@@ -186,7 +186,7 @@ def test_our_own_sampler_serves_their_training_client(vf, folder, policy):
     """The real server and sampler; replies are cut by their length and end in the middle of characters."""
     import torch
 
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
@@ -223,7 +223,7 @@ def test_a_tools_output_under_its_role(vf, folder, policy, kept):
     env = make_env(vf, taskset={"env": "rlvr/Calculator-v0", "n": 1, "use_system": False}, tool_role=kept)
     (task,) = env.taskset
     expert, _, _ = TaskSpec.parse(task.data.spec).start()
-    engine = kit.Engine(model, tokenizer, script=lambda text: expert.unwrapped.solve(), max_new_tokens=60)
+    engine = kit.RecordingEngine(model, tokenizer, script=lambda text: expert.unwrapped.solve(), max_new_tokens=60)
 
     def say(text):
         action = expert.unwrapped.solve()
@@ -243,7 +243,7 @@ def test_a_tools_output_under_its_role(vf, folder, policy, kept):
 @foreign
 def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
     """Why the renderer is there: what was cut by its length comes back otherwise when it is rendered anew."""
-    from rlvr.adapters.generate_server import GenerateServer
+    from rlvr.adapters.serving.generate_server import GenerateServer
 
     model, tokenizer = policy
     tasks = [task_of(spec) for spec in kit.say_specs(3)]
@@ -254,7 +254,7 @@ def test_their_own_renderer_splits_what_ours_keeps_together(vf, folder, policy):
 
 @foreign
 def test_limits_of_theirs_end_an_episode_with_what_it_earned(vf, folder, policy):
-    engine = kit.Engine(*policy, wrong_every=1000)
+    engine = kit.RecordingEngine(*policy, wrong_every=1000)
     with recorded(engine) as server:
         env = make_env(vf, agent={"max_turns": 1})
         assert env.config.agent.runtime.type == "subprocess"
@@ -267,7 +267,7 @@ def test_limits_of_theirs_end_an_episode_with_what_it_earned(vf, folder, policy)
 
 @foreign
 def test_where_it_runs_and_where_nothing_goes(vf, monkeypatch):
-    from rlvr.adapters import verifiers as adapter
+    from rlvr.adapters.suites import verifiers as adapter
 
     monkeypatch.delenv(adapter.UPLOADS, raising=False)
     env = make_env(vf)
@@ -323,7 +323,7 @@ def test_vf_eval_as_it_is_installed(vf, tmp_path, uploads):
     """The command in a process of its own, on the machine of somebody who is logged in to the platform."""
     platform: list[str] = []
     elsewhere = LoopbackServer(lambda request: platform.append(request.path) or {}, key=None)
-    server = chat(kit.Engine(wrong_every=1000))
+    server = chat(kit.RecordingEngine(wrong_every=1000))
     variables = {"HOME": str(tmp_path), "PRIME_API_KEY": "secret", "PRIME_API_BASE_URL": elsewhere.url, "KEY": "none"}
     variables |= {"PRIME_RUNS_MODE": uploads} if uploads else {}
     command = [Path(sys.executable).with_name("vf-eval"), "rlvr-gym", "--env.taskset.env", SAY, "-n", "3", "-r", "2"]
@@ -357,7 +357,7 @@ def test_the_recipe_is_read_by_the_command(vf, tmp_path):
 @foreign
 def test_rewards_of_text_are_those_of_direct_stepping(vf, monkeypatch):
     monkeypatch.setenv("NO_KEY", "none")
-    engine = kit.Engine()
+    engine = kit.RecordingEngine()
 
     def play(specs, asked):
         server = chat(asked)
@@ -392,7 +392,7 @@ def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
     code += "serve_env(max_workers=1, address=sys.argv[1], config_data=json.loads(sys.argv[2]))"
     env = make_env(vf, taskset={"n": 4})
     command = [sys.executable, "-c", code, address, json.dumps(env_config_data(env.config))]
-    engine = kit.Engine(*policy)
+    engine = kit.RecordingEngine(*policy)
 
     async def rollouts(url):
         client, context = EnvClient(address), training(vf, url, folder)
@@ -431,7 +431,7 @@ def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
 def test_the_renderer_appends(vf, policy):
     from renderers.configs import CustomRendererConfig
 
-    from rlvr.adapters.renderers import AppendingRenderer, AppendingRendererConfig
+    from rlvr.adapters.trainers.renderers import AppendingRenderer, AppendingRendererConfig
 
     _, tokenizer = policy
     renderer = AppendingRenderer(tokenizer)

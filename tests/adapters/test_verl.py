@@ -37,7 +37,7 @@ CHATML = """\
 @pytest.mark.skipif(not MISSING, reason="verl is here")
 def test_without_verl_the_error_says_what_to_install():
     with pytest.raises(ImportError, match=r"verl is not installed.*verl>=0\.9\.1,<0\.10"):
-        importlib.import_module("rlvr.adapters.verl")
+        importlib.import_module("rlvr.adapters.trainers.verl")
 
 
 # with it
@@ -85,7 +85,7 @@ def compose(folder, *changes, name="rlvr", **options):
 
     loops = folder / f"{name}.yaml"
     loops.write_text(
-        "- name: rlvr\n  _target_: rlvr.adapters.verl.AgentLoop\n"
+        "- name: rlvr\n  _target_: rlvr.adapters.trainers.verl.AgentLoop\n"
         + "".join(f"  {key}: {value}\n" for key, value in options.items())
     )
     overrides = {
@@ -151,7 +151,7 @@ def test_the_adapter_conforms_in_the_older_worker(policy):
         assert batch["rm_scores"].count_nonzero(dim=1).max() <= 1
         return [episode_of(batch[place], spec) for place, spec in enumerate(specs)]
 
-    report = kit.conform(play, kit.Engine(policy.model, policy.tokenizer), tokens=True)
+    report = kit.conform(play, kit.RecordingEngine(policy.model, policy.tokenizer), tokens=True)
     print("\n".join(report))
 
 
@@ -247,7 +247,7 @@ def test_the_adapter_conforms_in_the_newer_worker(qwen, queue):
         _, played, _, _ = play_new(queue, config, FakeClient(engine), table_of(specs[::repeats]), repeats)
         return [nested_episode(row, spec) for row, spec in zip(played, specs, strict=True) if row is not None]
 
-    engine = kit.Engine(qwen.model, qwen.tokenizer)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer)
     # This trainer writes an engine's error down, and goes on without the session.
     report = kit.conform(play, engine, tokens=True, engine_errors=False)
     print("\n".join(report))
@@ -267,7 +267,7 @@ def test_an_invalid_episode_is_in_no_baseline(qwen, queue, monkeypatch, caplog):
         return Transition(after.state, Verdict(0.0, "verifier_error"), True) if action == "nothing" else after
 
     monkeypatch.setattr(kit.SayTask, "apply", broken)
-    engine = kit.Engine(qwen.model, qwen.tokenizer, script=obey_or_not(), wrong_every=10**6)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, script=obey_or_not(), wrong_every=10**6)
     with caplog.at_level(logging.ERROR):
         keys, played, data, sampled = play_new(
             queue, compose(qwen.folder), FakeClient(engine), table_of(kit.say_specs(2)), 5
@@ -351,7 +351,9 @@ def play_one(config, engine, spec=None, **row):
 
 @foreign
 def test_a_reply_that_was_cut_off_is_closed(policy):
-    engine = kit.Engine(policy.model, policy.tokenizer, script=lambda _: "a very long answer", wrong_every=10**6)
+    engine = kit.RecordingEngine(
+        policy.model, policy.tokenizer, script=lambda _: "a very long answer", wrong_every=10**6
+    )
     batch, client = play_one(compose(policy.folder, max_turn_tokens=7), engine, priority=5)
     assert [asked["max_tokens"] for _, asked, _ in client.asked] == [7, 7, 7]
     assert {priority for _, _, priority in client.asked} == {5}
@@ -372,7 +374,7 @@ def test_a_reply_that_was_cut_off_is_closed(policy):
 @foreign
 @pytest.mark.parametrize("room", [20, 60])
 def test_a_conversation_without_room_keeps_what_it_earned(policy, room):
-    engine = kit.Engine(policy.model, policy.tokenizer, wrong_every=10**6)
+    engine = kit.RecordingEngine(policy.model, policy.tokenizer, wrong_every=10**6)
     batch, _ = play_one(compose(policy.folder, f"data.max_response_length={room}"), engine)
     played = episode_of(batch.batch[0], kit.say_specs(1)[0])
     turns = len(kit.segments(played.tokens.mask))
@@ -384,7 +386,7 @@ def test_a_conversation_without_room_keeps_what_it_earned(policy, room):
 
 @foreign
 def test_a_special_token_that_the_environment_spells_is_text(policy):
-    engine = kit.Engine(policy.model, policy.tokenizer, wrong_every=10**6)
+    engine = kit.RecordingEngine(policy.model, policy.tokenizer, wrong_every=10**6)
     batch, _ = play_one(compose(policy.folder), engine)
     ids = episode_of(batch.batch[0], kit.say_specs(1)[0]).tokens.ids
     end = policy.tokenizer.convert_tokens_to_ids("<|end|>")
@@ -394,7 +396,7 @@ def test_a_special_token_that_the_environment_spells_is_text(policy):
 
 @foreign
 def test_without_log_probabilities(qwen):
-    engine = kit.Engine(qwen.model, qwen.tokenizer, wrong_every=10**6)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, wrong_every=10**6)
     config = compose(qwen.folder, "actor_rollout_ref.rollout.calculate_log_probs=false")
     batch, _ = play_one(config, engine)
     assert "rollout_log_probs" not in batch.batch
@@ -407,7 +409,7 @@ def test_tools_are_told_and_their_answers_heard(qwen, monkeypatch):
     apply = kit.SayTask.apply
     monkeypatch.setattr(kit.SayTask, "tools", [schema])
     monkeypatch.setattr(kit.SayTask, "apply", lambda *given: apply(*given)._replace(role="tool"))
-    engine = kit.Engine(qwen.model, qwen.tokenizer, wrong_every=10**6)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, wrong_every=10**6)
     config = compose(qwen.folder, "data.max_prompt_length=400")
     batch, _ = play_one(config, engine)
     said = qwen.tokenizer.decode(batch.batch["input_ids"][0])
@@ -424,10 +426,10 @@ def test_tools_are_told_and_their_answers_heard(qwen, monkeypatch):
 
 @foreign
 def test_bad_input_has_a_sentence(qwen, monkeypatch):
-    from rlvr.adapters import verl as adapter
     from rlvr.adapters import versions
+    from rlvr.adapters.trainers import verl as adapter
 
-    engine = kit.Engine(qwen.model, qwen.tokenizer)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer)
     with pytest.raises(ValueError, match="the row names no task"):
         play_one(compose(qwen.folder), engine, extra_info={"index": 0})
     with pytest.raises(ValueError, match=r"more than data\.max_prompt_length=20"):
@@ -463,7 +465,7 @@ def test_the_rows_are_what_its_data_set_reads_and_its_worker_plays(qwen, tmp_pat
         assert row["raw_prompt"][-1]["content"] == observation
         answers[observation] = env.solve()
     solve = lambda text: next(answer for question, answer in answers.items() if question in text)  # noqa: E731
-    engine = kit.Engine(qwen.model, qwen.tokenizer, script=solve, wrong_every=10**6, max_new_tokens=100)
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, script=solve, wrong_every=10**6, max_new_tokens=100)
     for row in loaded:
         assert row["agent_name"] == "rlvr"
     batch = play_old(config, FakeClient(engine), loaded).batch

@@ -12,7 +12,7 @@ pytest.importorskip("transformers")
 
 import torch
 
-from rlvr.adapters.generate_server import GenerateServer
+from rlvr.adapters.serving.generate_server import GenerateServer
 from rlvr.agents import Conversation, Rollout, RolloutRequest
 from rlvr.agents.tiny import tiny_policy
 from rlvr.agents.transformers import TransformersAgent

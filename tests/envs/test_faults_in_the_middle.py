@@ -8,7 +8,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from rlvr.adapters.spec import Session
+from rlvr.adapters.spec import EpisodeSession
 from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.core.spaces import Text
@@ -71,7 +71,7 @@ def by_session(make):
     name = f"rlvr-test/Stumbles{next(NUMBERS)}-v0"
     gym.register(name, make)
     try:
-        session = Session({"env_id": name, "seed": 0})
+        session = EpisodeSession({"env_id": name, "seed": 0})
         for _ in range(3):
             if not session.done:
                 session.step("x")

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from rlvr.adapters.rows import read_spec, rows
-from rlvr.adapters.spec import Session, grade
+from rlvr.adapters.spec import EpisodeSession, grade
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
@@ -42,7 +42,7 @@ def rollout_function(
 
     Args:
         max_turn_tokens: the longest reply; None leaves it to the conversation's budget.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
     """
     require(*TESTED)
@@ -107,9 +107,9 @@ def _anywhere(trainer: Any, live: Sequence[TokenSession], together: bool) -> boo
 @contextmanager
 def _at_most(trainer: Any, tokens: int) -> Iterator[None]:
     """TRL generates at most so many tokens meanwhile, by whichever engine."""
-    places = [(getattr(trainer, "generation_config", None), "max_new_tokens")]
-    places.append((getattr(trainer, "vllm_generation", None), "max_completion_length"))
-    before = [(holder, name, getattr(holder, name)) for holder, name in places if hasattr(holder, name)]
+    limits = [(getattr(trainer, "generation_config", None), "max_new_tokens")]
+    limits.append((getattr(trainer, "vllm_generation", None), "max_completion_length"))
+    before = [(holder, name, getattr(holder, name)) for holder, name in limits if hasattr(holder, name)]
     try:
         for holder, name, _ in before:
             setattr(holder, name, tokens)
@@ -130,7 +130,7 @@ def verified_reward(completions: Sequence[Any], **columns: Any) -> list[float | 
     if "env_reward" in columns:
         return list(columns["env_reward"])
     if "spec" not in columns:
-        raise ValueError("the rows name no task: make them with rlvr.adapters.trl.dataset")
+        raise ValueError("the rows name no task: make them with rlvr.adapters.trainers.trl.dataset")
     texts = [completion if isinstance(completion, str) else completion[-1]["content"] for completion in completions]
     verdicts = [grade(spec, text) for spec, text in zip(columns["spec"], texts, strict=True)]
     return [verdict.reward if verdict.valid else None for verdict in verdicts]
@@ -145,8 +145,8 @@ class ToolEnvironment:
     def reset(self, spec: str | None = None, **row: Any) -> str:
         """Begin the row's task; what is added to its prompt."""
         if spec is None:
-            raise ValueError("the row names no task: give train_dataset=rlvr.adapters.trl.dataset(…)")
-        self._session = Session(spec)
+            raise ValueError("the row names no task: give train_dataset=rlvr.adapters.trainers.trl.dataset(…)")
+        self._session = EpisodeSession(spec)
         return "\n\nReply by calling the tool `act`."
 
     def act(self, action: str) -> str:

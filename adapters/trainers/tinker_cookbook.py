@@ -22,7 +22,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from rlvr.adapters.rows import tasks
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
@@ -84,8 +84,8 @@ def _template(model_name: str) -> Renderer:
     return Renderer(shared_tokenizer(model_name))
 
 
-def _facts(session: Session) -> dict[str, float]:
-    """What the trainer's log is told of a turn; more where it was the last."""
+def _facts(session: EpisodeSession) -> dict[str, float]:
+    """What the trainer's log has of a turn; more where it was the last."""
     if not session.done:
         return {}
     success = session.verdict is not None and session.verdict.success
@@ -93,7 +93,7 @@ def _facts(session: Session) -> dict[str, float]:
 
 
 class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not here when types are checked
-    """One episode message by message, for the cookbook's renderers and completers; arguments as for `Session`.
+    """One episode message by message, for the cookbook's renderers and completers; arguments as for `EpisodeSession`.
 
     Attributes:
         session: the episode; None before `initial_observation`.
@@ -101,16 +101,18 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
 
     def __init__(self, spec: TaskSpec | str | Mapping[str, Any], *, use_system: bool = True) -> None:
         self.spec, self.use_system = TaskSpec.parse(spec), use_system
-        self.session: Session | None = None
+        self.session: EpisodeSession | None = None
         self._messages: list[Any] = []
 
     async def initial_observation(self) -> list[Any]:
-        begin = partial(Session, self.spec, use_system=self.use_system)
+        """The messages that the episode begins with."""
+        begin = partial(EpisodeSession, self.spec, use_system=self.use_system)
         session = self.session = await _called(f"reset {self.spec.env_id}", begin)
         self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
 
     async def step(self, message: Any) -> Any:
+        """Play the assistant's message: the messages after it, its reward, whether the episode has ended."""
         session = self.session
         if session is None:
             raise ValueError("an episode begins with initial_observation")
@@ -138,7 +140,7 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         session: the episode; None before `initial_observation`.
 
     Args:
-        spec, use_system: as for `Session`.
+        spec, use_system: as for `EpisodeSession`.
         renderer: of a tokenizer that threads may share.
         limits: what the cookbook's runner keeps to.
     """
@@ -157,15 +159,18 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         self._stop = sorted(renderer.end_ids)
 
     @property
-    def session(self) -> Session | None:
+    def session(self) -> EpisodeSession | None:
+        """The episode behind the tokens."""
         return None if self._episode is None else self._episode.session
 
     async def initial_observation(self) -> Any:
+        """The first prompt's tokens, and what ends a reply."""
         begin = partial(TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system)
         self._episode = await _called(f"reset {self.spec.env_id}", begin)
         return _shown(self._episode.tokens.ids), self._stop
 
     async def step(self, action: Sequence[int], *, extra: Any = None) -> Any:
+        """Play sampled tokens, their end token included."""
         if self._episode is None:
             raise ValueError("an episode begins with initial_observation")
         episode, session = self._episode, self._episode.session
@@ -189,7 +194,7 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         model_name: whose tokenizer.
         renderer_name: a renderer of the cookbook; None for the tokenizer's chat template and `TokenEnv`.
         max_trajectory_tokens: the longest conversation, its prompt included; None for no limit.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
     """
 
     spec: str
@@ -201,6 +206,7 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
     _made: list[Any] = field(default_factory=list, init=False, repr=False, compare=False)
 
     async def make_envs(self) -> list[Any]:
+        """The environments of a group, all of one task."""
         made = [self._make() for _ in range(self.group_size)]
         self._made += made
         return made
@@ -229,18 +235,20 @@ class GroupBuilder(types.EnvGroupBuilder):  # type: ignore[misc]
         return [(0.0 if ok else mean - total, {}) for total, ok in zip(totals, valid, strict=True)]
 
     async def cleanup(self) -> None:
+        """Close the group's environments."""
         made, self._made = self._made, []
         for env in made:
             if (session := _session_of(env)) is not None:
                 session.close()
 
     def logging_tags(self) -> list[str]:
+        """The environment's id, under which the log has its metrics."""
         return [TaskSpec.parse(self.spec).env_id]
 
 
-def _session_of(env: Any) -> Session | None:
+def _session_of(env: Any) -> EpisodeSession | None:
     inner = env.message_env if isinstance(env, EnvFromMessageEnv) else env
-    session: Session | None = inner.session
+    session: EpisodeSession | None = inner.session
     return session
 
 
@@ -251,8 +259,9 @@ class TaskDataset(types.RLDataset):  # type: ignore[misc]
         self.specs, self.batches, self.batch_size, self.group = specs, batches, batch_size, group
 
     def get_batch(self, index: int) -> list[GroupBuilder]:
-        places = range(index * self.batch_size, (index + 1) * self.batch_size)
-        return [replace(self.group, spec=self.specs[place % len(self.specs)].to_json()) for place in places]
+        """The groups of the batch at this index; tasks repeat when there are no more."""
+        indices = range(index * self.batch_size, (index + 1) * self.batch_size)
+        return [replace(self.group, spec=self.specs[i % len(self.specs)].to_json()) for i in indices]
 
     def __len__(self) -> int:
         return self.batches

@@ -31,9 +31,10 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.loopback import Answer, LoopbackServer, Refusal, Request
+from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, LoopbackServer
 from rlvr.agents import Message
 from rlvr.envs import Verdict
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status
 from rlvr.envs.tools.calls import read_calls
@@ -60,7 +61,7 @@ class ChatRequest:
         self.tools: list[Any] = list(body.get("tools") or [])
         self._answered = threading.Event()
         self._text = ""
-        self._refusal: Refusal | None = None
+        self._refusal: HttpError | None = None
         self._lock = threading.Lock()
 
     def reply(self, text: str) -> bool:
@@ -69,9 +70,9 @@ class ChatRequest:
 
     def refuse(self, status: int, reason: str) -> bool:
         """Answer with an error; whether anybody still waited."""
-        return self._settle("", Refusal(status, reason))
+        return self._settle("", HttpError(status, reason))
 
-    def _settle(self, text: str, refusal: Refusal | None) -> bool:
+    def _settle(self, text: str, refusal: HttpError | None) -> bool:
         with self._lock:
             if self._answered.is_set():
                 return False
@@ -83,12 +84,12 @@ class ChatRequest:
         """The reply.
 
         Raises:
-            Refusal: none came in time, or an error did.
+            HttpError: none came in time, or an error did.
         """
         if not self._answered.wait(seconds):
             self.refuse(504, f"no action came within {seconds:g} seconds")
         if self._refusal is not None:
-            raise Refusal(self._refusal.status, str(self._refusal))
+            raise HttpError(self._refusal.status, str(self._refusal))
         return self._text
 
 
@@ -114,7 +115,7 @@ class EndpointSession:
         key = json.dumps(body, sort_keys=True)
         with self._lock:
             if self.closed:
-                raise Refusal(410, "this session is over")
+                raise HttpError(410, "this session is over")
             request = self._asked.get(key) if again else None
             if request is None:
                 request = self._asked[key] = ChatRequest(body)
@@ -170,21 +171,21 @@ class PolicyEndpoint:
             self.end(session)
         self._server.close()
 
-    def _admit(self, request: Request) -> None:
+    def _admit(self, request: HttpRequest) -> None:
         """Each session has a key of its own."""
         session = self._sessions.get(request.path.strip("/").partition("/")[0])
         if session is None or not request.has_key(session.api_key):
-            raise Refusal(401, "no such session, or not its key")
+            raise HttpError(401, "no such session, or not its key")
 
-    def _answer(self, request: Request) -> Answer:
+    def _answer(self, request: HttpRequest) -> Answer:
         name, _, path = request.path.strip("/").partition("/")
         session = self._sessions.get(name)
         if session is None:
-            raise Refusal(410, "this session is over")
+            raise HttpError(410, "this session is over")
         if (request.method, path) == ("GET", "v1/models"):
             return {"object": "list", "data": [{"id": name, "object": "model", "created": 0, "owned_by": "rlvr"}]}
         if (request.method, path) != ("POST", "v1/chat/completions"):
-            raise Refusal(404, f"there is no {request.method} {path}: this endpoint has v1/chat/completions")
+            raise HttpError(404, f"there is no {request.method} {path}: this endpoint has v1/chat/completions")
         body = request.body
         _check(body)
         again = request.headers.get("x-stainless-retry-count", "0") != "0"
@@ -196,11 +197,11 @@ class PolicyEndpoint:
 def _check(body: Mapping[str, Any]) -> None:
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages:
-        raise Refusal(400, "messages must be a list that is not empty")
+        raise HttpError(400, "messages must be a list that is not empty")
     if not all(isinstance(message, dict) and isinstance(message.get("role"), str) for message in messages):
-        raise Refusal(400, "each message must be an object with a role")
+        raise HttpError(400, "each message must be an object with a role")
     if body.get("n") not in (None, 1):
-        raise Refusal(400, "n must be 1: an action is one reply")
+        raise HttpError(400, "n must be 1: an action is one reply")
 
 
 def _message(message: Mapping[str, Any]) -> Message:
@@ -250,7 +251,7 @@ def _head(model: str, kind: str) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Connection:
+class HarnessConnection:
     """What a harness is given.
 
     Attributes:
@@ -267,7 +268,7 @@ class Connection:
     cancelled: threading.Event
 
 
-Harness = Callable[[Connection], Verdict | float]
+Harness = Callable[[HarnessConnection], Verdict | float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -290,7 +291,7 @@ class HarnessEnv(gym.Env[str, str]):
 
     Args:
         harness: called in a thread for each episode; returns a reward or a `Verdict`. It should end when the endpoint
-            refuses it, or `Connection.cancelled` is set: a thread cannot be killed.
+            refuses it, or `HarnessConnection.cancelled` is set: a thread cannot be killed.
         max_turns: requests it may make; one more ends the episode, truncated.
         turn_timeout: the longest wait for its next request or its end, in seconds.
         endpoint: one to share between environments; None makes one, closed with the environment.
@@ -318,37 +319,39 @@ class HarnessEnv(gym.Env[str, str]):
         self._thread: threading.Thread | None = None
         self._cancelled = threading.Event()
         self._request: ChatRequest | None = None
-        self._heard: list[Message] = []
+        self._known: list[Message] = []
         self._turn = 0
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Start the harness: its first request; raises where none comes."""
         super().reset(seed=seed)
         self._stop()
         session, self._cancelled = self.endpoint.session(), threading.Event()
-        connection = Connection(
+        connection = HarnessConnection(
             session.base_url, session.api_key, session.model, seed, dict(options or {}), self._cancelled
         )
-        self._session, self._turn, self._heard = session, 0, []
+        self._session, self._turn, self._known = session, 0, []
         self._thread = threading.Thread(
             target=_run, args=(self.harness, connection, session.events), name=f"harness {session.model}", daemon=True
         )
         self._thread.start()
         event = self._next()
         if isinstance(event, ChatRequest):
-            return self._hear(event)
+            return self._observe(event)
         self._stop()
         if event is None:
             raise TimeoutError(f"the harness asked for nothing within {self.turn_timeout:g} seconds")
         raise RuntimeError("the harness ended without asking for anything") from event.error
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Answer the request that waits: the next one, or the harness's result as the reward."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._request is None:
             raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
         request, self._request = self._request, None
         self._turn += 1
-        self._heard = [*request.messages, _message(_spoken(action, bool(request.tools))[0])]
+        self._known = [*request.messages, _message(_spoken(action, bool(request.tools))[0])]
         if not request.reply(action):
             return self._over(Verdict(0.0, "timeout", reason="the harness no longer waited for this action"), True)
         event = self._next()
@@ -360,7 +363,7 @@ class HarnessEnv(gym.Env[str, str]):
             return self._over(verdict, not verdict.valid)
         if self.max_turns is not None and self._turn >= self.max_turns:
             return self._over(Verdict(0.0, "wrong", reason="out of turns"), True)
-        observation, info = self._hear(event)
+        observation, info = self._observe(event)
         return observation, 0.0, False, False, info | {"verdict": Verdict(0.0, "partial", reason="the harness goes on")}
 
     def close(self) -> None:
@@ -377,7 +380,7 @@ class HarnessEnv(gym.Env[str, str]):
         except queue.Empty:
             return None
 
-    def _hear(self, request: ChatRequest) -> tuple[str, dict[str, Any]]:
+    def _observe(self, request: ChatRequest) -> tuple[str, dict[str, Any]]:
         self._request = request
         info: dict[str, Any] = {"turn": self._turn, "messages": request.messages, "verdict": None}
         if request.tools:
@@ -385,9 +388,9 @@ class HarnessEnv(gym.Env[str, str]):
         system = [message["content"] for message in request.messages if message["role"] == "system"]
         if not self._turn and system:
             info["system"] = "\n\n".join(system)
-        known = len(self._heard)
+        known = len(self._known)
         news = [message for message in request.messages[known:] if message["role"] != "system"]
-        told_anew = _same(request.messages[:known], self._heard) is False
+        told_anew = _same(request.messages[:known], self._known) is False
         if told_anew or any(message["role"] == "assistant" for message in news):
             whole = [m for m in request.messages if m["role"] != "system" or told_anew]
             return "\n\n".join(f"[{m['role']}]\n{m['content']}" for m in whole), info | {"role": "user"}
@@ -413,18 +416,18 @@ class HarnessEnv(gym.Env[str, str]):
                 warnings.warn(f"the harness of {name} goes on though nobody plays", RuntimeWarning, stacklevel=3)
 
 
-def _run(harness: Harness, connection: Connection, events: queue.Queue[Any]) -> None:
+def _run(harness: Harness, connection: HarnessConnection, events: queue.Queue[Any]) -> None:
     try:
         events.put(_Ended(harness(connection)))
     except BaseException as error:
         events.put(_Ended(error=error))
 
 
-def _same(sent: Sequence[Message], heard: Sequence[Message]) -> bool:
-    """Whether the harness goes on from what was said; blank space at the ends of contents may have been cut."""
-    if len(sent) != len(heard):
+def _same(sent: Sequence[Message], expected: Sequence[Message]) -> bool:
+    """Whether the harness goes on from the messages so far; blank space at the ends of contents may have been cut."""
+    if len(sent) != len(expected):
         return False
-    pairs = zip(sent, heard, strict=True)
+    pairs = zip(sent, expected, strict=True)
     return all(a["role"] == b["role"] and a["content"].strip() == b["content"].strip() for a, b in pairs)
 
 
@@ -442,3 +445,6 @@ def _verdict(ended: _Ended) -> Verdict:
         return Verdict(0.0, "env_error", reason=f"the harness returned {ended.result!r:.100}, which is no reward")
     status: Status = "correct" if reward >= 1 else "partial" if reward > 0 else "wrong"
     return Verdict(reward, status, reason="the harness is done")
+
+
+__getattr__ = renamed_in_module(__name__, {"Connection": "HarnessConnection"}, globals())

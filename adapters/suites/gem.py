@@ -1,6 +1,6 @@
 """GEM: our environments under `gem.make` and `gem.make_vec`, and so in oat, ROLL and RL2; see docs/adapters/gem.md.
 
->>> from rlvr.adapters.gem import register                          # doctest: +SKIP
+>>> from rlvr.adapters.suites.gem import register                          # doctest: +SKIP
 >>> register("rlvr/GuessNumber-v0", level=2)                        # doctest: +SKIP
 >>> env = gem.make("rlvr:GuessNumber-v0", seed=7)                   # doctest: +SKIP
 
@@ -17,7 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.spec import TaskSpec
+from rlvr.adapters.spec import InvalidEpisode, TaskSpec
 from rlvr.adapters.versions import require
 from rlvr.envs import Verdict, list_envs
 
@@ -27,20 +27,8 @@ except ImportError:  # `register` and the constructor say what is missing
     _Base = object
 
 TESTED = ("gem-llm", "0.1.0", "0.2")
-ENTRY_POINT = "rlvr.adapters.gem:GemEnv"
+ENTRY_POINT = "rlvr.adapters.suites.gem:GemEnv"
 ON_INVALID = ("flag", "raise")
-
-
-class InvalidEpisode(RuntimeError):
-    """An episode whose fault was not the policy's, under ``on_invalid="raise"``.
-
-    Attributes:
-        verdict: what happened.
-    """
-
-    def __init__(self, verdict: Verdict) -> None:
-        super().__init__(f"{verdict.status}: {verdict.reason}")
-        self.verdict = verdict
 
 
 def register(env_id: str, name: str | None = None, **settings: Any) -> str:
@@ -104,6 +92,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         self._random = random.Random(seed)
 
     def reset(self, seed: int | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin the next task of the seed: observation and info, which has ``valid``."""
         seed, self._seed = (self._seed if seed is None else seed), None
         self._playing, self._lost = True, None
         try:
@@ -121,6 +110,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         return observation, {**info, "valid": True}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Play an action: GEM's five values; what is raised, the class says."""
         if not self._playing:
             raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
         if not isinstance(action, str):
@@ -160,10 +150,12 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
         self._inner.set_state(snapshot)
 
     def sample_random_action(self) -> str:
+        """A random action, of the environment's own sampler."""
         action: str = self._inner.sample_action(self._random)
         return action
 
     def close(self) -> None:
+        """Close the environment behind it."""
         self._env.close()
 
     @property

@@ -5,7 +5,7 @@ A request names itself, and its answer bears that name:
     {"id": "a1", "op": "step", "items": [{"session": "…", "action": "…"}, …]}
     {"id": "a1", "results": [{"observation": "…", "reward": 0.0, …}, {"error": {"code": "busy", "message": "…"}}, …]}
 
-A refusal of the whole request has ``error`` in place of ``results``. docs/serve.md lists the operations, their fields,
+An error of the whole request has ``error`` in place of ``results``. docs/serve.md lists the operations, their fields,
 the codes and the tags of values that JSON lacks (`pack`).
 """
 
@@ -22,8 +22,9 @@ from typing import Any
 
 import numpy as np
 
-from rlvr.adapters.bounded_json import TooManyValues, kind_of, read_object
+from rlvr.adapters.serving.bounded_json import TooManyValues, kind_of, read_object
 from rlvr.envs import Verdict
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import DATA_URL, data_url, read_png
 
 VERSION = 1
@@ -72,7 +73,7 @@ CALLS = ("render", "solve", "get_state", "set_state")
 EXPERT_CALLS = frozenset(CALLS) - {"render"}  # they tell, or undo, what an episode is about
 
 
-class Refusal(Exception):
+class ProtocolError(Exception):
     """A request, or an item of one, that is not carried out.
 
     Attributes:
@@ -86,11 +87,12 @@ class Refusal(Exception):
         self.message = message
 
     def to_dict(self) -> dict[str, Any]:
+        """The error as the wire has it."""
         return {"error": {"code": self.code, "message": self.message[:500]}}
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class WireRequest:
     """A well-formed request: its items are dicts of the fields that the operation has, of the right types.
 
     Attributes:
@@ -107,23 +109,23 @@ class Request:
     client: str = ""
 
 
-def read_request(data: str | bytes) -> Request:
+def read_request(data: str | bytes) -> WireRequest:
     """Read one message of a client.
 
     Raises:
-        Refusal: it is none. ``bad_request`` says what is wrong; ``too_large`` is for too many items or values.
+        ProtocolError: it is none. ``bad_request`` says what is wrong; ``too_large`` is for too many items or values.
     """
     return parse_request(read_json(data))
 
 
 def read_json(data: str | bytes) -> dict[str, Any]:
-    """The JSON object that a request must be; `Refusal` otherwise."""
+    """The JSON object that a request must be; `ProtocolError` otherwise."""
     try:
         return read_object(data, MAX_REQUEST_VALUES)
     except TooManyValues:
-        raise Refusal("too_large", f"a request has at most {MAX_REQUEST_VALUES} values, keys included") from None
+        raise ProtocolError("too_large", f"a request has at most {MAX_REQUEST_VALUES} values, keys included") from None
     except ValueError as error:  # a bad encoding and a number of 5,000 digits are such too
-        raise Refusal("bad_request", f"the message cannot be read: {error}") from None
+        raise ProtocolError("bad_request", f"the message cannot be read: {error}") from None
 
 
 def id_of(record: Mapping[str, Any]) -> str | None:
@@ -132,62 +134,62 @@ def id_of(record: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) and 0 < len(name) <= MAX_ID else None
 
 
-def parse_request(record: dict[str, Any]) -> Request:
-    """The request in a JSON object; `Refusal` if it is none."""
+def parse_request(record: dict[str, Any]) -> WireRequest:
+    """The request in a JSON object; `ProtocolError` if it is none."""
     name, op = id_of(record), record.get("op")
     if name is None:
-        raise Refusal("bad_request", f"id must be a text of 1 to {MAX_ID} characters, which the answer will bear")
+        raise ProtocolError("bad_request", f"id must be a text of 1 to {MAX_ID} characters, which the answer will bear")
     if not isinstance(op, str) or op not in FIELDS:
-        raise Refusal("bad_request", f"op must be one of {', '.join(FIELDS)}; got {op!r:.60}")
+        raise ProtocolError("bad_request", f"op must be one of {', '.join(FIELDS)}; got {op!r:.60}")
     allowed = {"id", "op", "count", "client"} if op == "open" else {"id", "op", "items", "number"}
     if unknown := sorted(record.keys() - allowed):
-        raise Refusal("bad_request", f"{op} has no field {unknown[0]!r:.60}")
+        raise ProtocolError("bad_request", f"{op} has no field {unknown[0]!r:.60}")
     if op == "open":
         count = record.get("count", 1)
         if type(count) is not int or not 1 <= count <= MAX_ITEMS:
-            raise Refusal("bad_request", f"count must be a whole number from 1 to {MAX_ITEMS}; got {count!r:.60}")
+            raise ProtocolError("bad_request", f"count must be a whole number from 1 to {MAX_ITEMS}; got {count!r:.60}")
         client = record.get("client", "")
         if not isinstance(client, str) or (client and not 16 <= len(client) <= MAX_ID):
-            raise Refusal("bad_request", f"client must be a secret text of 16 to {MAX_ID} characters")
-        return Request(name, op, [], count, client=client)
+            raise ProtocolError("bad_request", f"client must be a secret text of 16 to {MAX_ID} characters")
+        return WireRequest(name, op, [], count, client=client)
     number = record.get("number")
     if number is not None and (type(number) is not int or not 0 <= number <= MAX_NUMBER):
-        raise Refusal("bad_request", f"number must be a whole number from 0 to {MAX_NUMBER}; got {number!r:.60}")
+        raise ProtocolError("bad_request", f"number must be a whole number from 0 to {MAX_NUMBER}; got {number!r:.60}")
     items = record.get("items", [] if op == "ping" else None)
     if not isinstance(items, list) or (not items and op != "ping"):
-        raise Refusal("bad_request", f"{op} needs items, a list of one object for each session")
+        raise ProtocolError("bad_request", f"{op} needs items, a list of one object for each session")
     if len(items) > MAX_ITEMS:
-        raise Refusal("too_large", f"a request has at most {MAX_ITEMS} items; got {len(items)}")
+        raise ProtocolError("too_large", f"a request has at most {MAX_ITEMS} items; got {len(items)}")
     sessions = set()
     for item in items:
         _check_item(op, item)
         sessions.add(item["session"])
     if len(sessions) < len(items):
-        raise Refusal("bad_request", "a session stands in a request at most once")
-    return Request(name, op, items, number=number)
+        raise ProtocolError("bad_request", "a session stands in a request at most once")
+    return WireRequest(name, op, items, number=number)
 
 
 def _check_item(op: str, item: Any) -> None:
     if not isinstance(item, dict) or not isinstance(item.get("session"), str):
-        raise Refusal("bad_request", f"each item of {op} is an object with a session, a text")
+        raise ProtocolError("bad_request", f"each item of {op} is an object with a session, a text")
     if unknown := sorted(item.keys() - FIELDS[op]):
-        raise Refusal("bad_request", f"an item of {op} has no field {unknown[0]!r:.60}")
+        raise ProtocolError("bad_request", f"an item of {op} has no field {unknown[0]!r:.60}")
     if op == "step" and not isinstance(item.get("action"), str):
-        raise Refusal("bad_request", f"an action is the assistant's text; got {kind_of(item.get('action'))}")
+        raise ProtocolError("bad_request", f"an action is the assistant's text; got {kind_of(item.get('action'))}")
     if op == "call" and item.get("name") not in CALLS:
-        raise Refusal("bad_request", f"name must be one of {', '.join(CALLS)}; got {item.get('name')!r:.60}")
+        raise ProtocolError("bad_request", f"name must be one of {', '.join(CALLS)}; got {item.get('name')!r:.60}")
     if op == "call" and not isinstance(item.get("state", ""), str):
-        raise Refusal("bad_request", f"state is a text that get_state gave; got {kind_of(item['state'])}")
+        raise ProtocolError("bad_request", f"state is a text that get_state gave; got {kind_of(item['state'])}")
     if op == "reset":
         seed, options = item.get("seed"), item.get("options")
         if seed is not None and type(seed) is not int:
-            raise Refusal("bad_request", f"seed must be a whole number or null; got {kind_of(seed)}")
+            raise ProtocolError("bad_request", f"seed must be a whole number or null; got {kind_of(seed)}")
         if options is not None and not isinstance(options, dict):
-            raise Refusal("bad_request", f"options must be an object or null; got {kind_of(options)}")
+            raise ProtocolError("bad_request", f"options must be an object or null; got {kind_of(options)}")
         if type(seed) is int and seed.bit_length() > MAX_BITS:
-            raise Refusal("bad_request", f"seed has more than {MAX_BITS} bits")
+            raise ProtocolError("bad_request", f"seed has more than {MAX_BITS} bits")
         if options is not None and _deeper(options, 2 * MAX_DEPTH):  # a tag is a level of its own
-            raise Refusal("bad_request", f"options are nested more than {MAX_DEPTH} deep")
+            raise ProtocolError("bad_request", f"options are nested more than {MAX_DEPTH} deep")
 
 
 def write(message: Mapping[str, Any]) -> str:
@@ -407,3 +409,6 @@ def _array(kind: Any, shape: Any, numbers: Any) -> Any:
     if not all(isinstance(number, int | float) for number in plain):
         raise ValueError("it holds something other than numbers")
     return np.array(plain, dtype=np.dtype(kind)).reshape(shape)
+
+
+__getattr__ = renamed_in_module(__name__, {"Refusal": "ProtocolError", "Request": "WireRequest"}, globals())

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 from rlvr.adapters.rows import AGENT, read_spec
-from rlvr.adapters.spec import Session
+from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
 from rlvr.agents import Message
 from rlvr.agents.rendering import NoChatTemplate, Renderer
@@ -37,10 +37,6 @@ except ImportError as error:
 
 logger = logging.getLogger(__name__)
 BREAK = "\u200b"  # of no width: put into a special token's spelling, so that it is read as text
-
-
-class InvalidEpisode(RuntimeError):
-    """The environment, not the policy, failed; verl leaves such a session out."""
 
 
 class Dialect(NamedTuple):
@@ -80,7 +76,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     Args:
         max_turn_tokens: the longest reply; None leaves it to the conversation's budget.
-        use_system: whether the environment's system prompt is said; rows should agree.
+        use_system: whether the conversation begins with the environment's system prompt; rows should agree.
         given: verl's own arguments.
 
     Raises:
@@ -106,7 +102,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             ValueError: the row names no task, or its prompt is too long.
         """
         spec = read_spec({"extra_info": row.get("extra_info")})
-        session = await asyncio.to_thread(Session, spec, use_system=self.use_system)
+        session = await asyncio.to_thread(EpisodeSession, spec, use_system=self.use_system)
         try:
             output = await self._play(session, row["raw_prompt"], sampling_params, int(priority))
         finally:
@@ -115,13 +111,13 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             return output
         reason = f"{spec.to_json()} is not trained on: {session.verdict}"
         if "session_id" in row:  # only the worker of the newer trainer counts its sessions
-            raise InvalidEpisode(reason)
+            raise InvalidEpisode(session.verdict, reason)
         logger.warning(reason)
         output.reward_score, output.response_mask = 0.0, [0] * len(output.response_mask)
         return output
 
     async def _play(
-        self, session: Session, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
+        self, session: EpisodeSession, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
     ) -> AgentLoopOutput:
         tools = list(session.info.get("tools") or ()) or None
         request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
@@ -135,21 +131,21 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         while not session.done and len(tokens.mask) < room:
             longest = min(self.max_turn_tokens or room, room - len(tokens.mask))
             began, before = time.perf_counter(), session.reward
-            said = await self.server_manager.generate(
+            output = await self.server_manager.generate(
                 request_id=request,
                 prompt_ids=tokens.ids,
                 sampling_params={**sampling_params, "max_tokens": longest},
                 priority=priority,
             )
-            heard = time.perf_counter()
-            tokens = await self._hear(tokens, said)
-            text = self.tokenizer.decode(said.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            sampled_at = time.perf_counter()
+            tokens = await self._add_reply(tokens, output)
+            text = self.tokenizer.decode(output.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
             answer = await asyncio.to_thread(session.step, text)
-            _note(notes, said, heard - began, time.perf_counter() - heard, session.reward - before)
+            _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, session.reward - before)
             if answer is None:
                 break
             messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
-            longer = await self._tell(messages, tokens, tools)
+            longer = await self._add_message(messages, tokens, tools)
             if len(longer.mask) >= room:  # not a word more would fit
                 break
             tokens = longer
@@ -177,14 +173,14 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             )
         return ids
 
-    async def _hear(self, tokens: _Tokens, said: Any) -> _Tokens:
-        logprobs = None if tokens.logprobs is None else list(said.log_probs or [])
+    async def _add_reply(self, tokens: _Tokens, output: Any) -> _Tokens:
+        logprobs = None if tokens.logprobs is None else list(output.log_probs or [])
         merged, mask, scores = await self.ct_merge_assistant_token(
-            tokens.ids, list(said.token_ids), tokens.mask, tokens.logprobs, assistant_logprobs=logprobs
+            tokens.ids, list(output.token_ids), tokens.mask, tokens.logprobs, assistant_logprobs=logprobs
         )
         return _Tokens(merged.token_ids, mask, scores)
 
-    async def _tell(self, messages: list[Message], tokens: _Tokens, tools: Any) -> _Tokens:
+    async def _add_message(self, messages: list[Message], tokens: _Tokens, tools: Any) -> _Tokens:
         """The tokens with the last of the messages after them."""
         ids, mask, logprobs = tokens
         if ids[-1] not in self.dialect.special_ids:  # cut off in the middle, and verl would leave the turn open
@@ -199,7 +195,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
                 raise
             # A template, or verl's builder for it, that knows tools' answers only after calls of its own form.
             messages[-1] = {**messages[-1], "role": "user"}
-            return await self._tell(messages, tokens, tools)
+            return await self._add_message(messages, tokens, tools)
         return _Tokens(merged.token_ids, mask, logprobs)
 
     def _plain(self, message: Message) -> Message:
@@ -208,16 +204,16 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         return {"role": message["role"], "content": content}
 
 
-def _note(notes: dict[str, Any], said: Any, waited: float, stepped: float, earned: float) -> None:
-    """Add a turn: what the engine said, the seconds of engine and environment, and the reward."""
+def _note(notes: dict[str, Any], output: Any, waited: float, stepped: float, earned: float) -> None:
+    """Add a turn: the engine's output, the seconds of engine and environment, and the reward."""
     metrics, fields = notes["metrics"], notes["extra_fields"]
     metrics["generate_sequences"] += waited
     metrics["tool_calls"] += stepped
-    if said.num_preempted is not None:
-        metrics["num_preempted"] = max(metrics["num_preempted"], 0) + said.num_preempted
-    if said.routed_experts is not None:
-        notes["routed_experts"] = said.routed_experts
-    for name, value in said.extra_fields.items():
+    if output.num_preempted is not None:
+        metrics["num_preempted"] = max(metrics["num_preempted"], 0) + output.num_preempted
+    if output.routed_experts is not None:
+        notes["routed_experts"] = output.routed_experts
+    for name, value in output.extra_fields.items():
         if name.startswith("spec_"):  # counts of speculative decoding
             value = value + fields.get(name, 0)
         if name != "min_global_steps" or name not in fields:  # the weights of the first turn, and of the last

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlvr.adapters.rows import tasks
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
 
 TESTED = ("verifiers", "0.4", "0.5")
@@ -77,18 +77,21 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         size = getattr(env.unwrapped, "size", None)
         env.close()
         if info.get("tools"):
-            raise ValueError(f"{env_id} leaves its tools to a chat template; have them told with tools_in='system'")
+            raise ValueError(
+                f"{env_id} leaves its tools to a chat template; have the prompt list them with tools_in='system'"
+            )
         endless = config.n is None and size is None
         self._n = sys.maxsize if endless else config.n
         if endless:
             self.__class__ = EndlessRlvrTaskset  # prime-rl asks the class whether it ends
 
     def load(self) -> Iterator[RlvrTask]:
+        """The tasks, one after the other; each has its prompt and its spec."""
         for spec, messages in tasks(self._first, self._n, self.config.use_system):
             *system, first = [message["content"] for message in messages]
             named = f"{spec.env_id}#{spec.seed}" + "".join(f"/{value}" for value in spec.options.values())
-            told = {"prompt": first, "system_prompt": system[0] if system else None}
-            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **told), self.config.task)
+            fields = {"prompt": first, "system_prompt": system[0] if system else None}
+            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **fields), self.config.task)
 
 
 class EndlessRlvrTaskset(RlvrTaskset):
@@ -96,27 +99,28 @@ class EndlessRlvrTaskset(RlvrTaskset):
 
 
 class RlvrEnvConfig(vf.EnvConfig):  # type: ignore[misc]
-    """``tool_role``: tools' outputs have the role ``tool``, as our policies hear them; chat endpoints refuse it."""
+    """``tool_role``: tools' outputs have the role ``tool``, as our policies read them; chat endpoints refuse it."""
 
     tool_role: bool = False
     agent: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
 
 
 class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
-    """One episode: the environment says what comes next, the seat ``agent`` answers. Steps are taken in threads."""
+    """One episode: the environment says what comes next, the agent ``agent`` answers. Steps are taken in threads."""
 
     def __init__(self, config: RlvrEnvConfig) -> None:
         os.environ.setdefault(UPLOADS, "disabled")
         super().__init__(config)
 
     async def run(self, task: RlvrTask, agents: Any) -> None:
-        session = await asyncio.to_thread(Session, task.data.spec)
+        """Play the task's episode; RuntimeError where its verdict is not valid."""
+        session = await asyncio.to_thread(EpisodeSession, task.data.spec)
         try:
             _require_valid(session)
             async with agents.agent.interaction(task) as interaction:
                 segment = await interaction.turn()
                 while not segment.terminated:
-                    message = await asyncio.to_thread(session.step, _said(segment))
+                    message = await asyncio.to_thread(session.step, _last_reply(segment))
                     _require_valid(session)
                     if message is None:
                         break
@@ -136,9 +140,11 @@ class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]
     NEEDS_CONTAINER = False
 
     async def session(self, *given: Any, **named: Any) -> Chat:
+        """The conversation of one rollout."""
         return Chat(self, *given, **named)
 
     async def launch(self, *given: Any, **named: Any) -> Any:
+        """One reply to the task's prompt, and the end."""
         session = await self.session(*given, **named)
         try:
             return await session._run(None)
@@ -152,8 +158,8 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
         system, prompt = self.harness.resolve_text_prompt(self.data)
-        begun = {"system": system, "user": prompt}
-        self._messages = [{"role": role, "content": text} for role, text in begun.items() if text is not None]
+        opening = {"system": system, "user": prompt}
+        self._messages = [{"role": role, "content": text} for role, text in opening.items() if text is not None]
         # The interception server's address and secret; of the model's own client, only how long to wait.
         here = vf.EvalClientConfig(base_url=self.endpoint, api_key_var="", timeout=self.ctx.client.timeout)
         self._client = build_async_openai(here).with_options(api_key=self.secret, max_retries=RETRIES)
@@ -169,22 +175,23 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
         return vf.ProgramResult(0, reply, "")
 
     async def close(self) -> None:
+        """Close the session, and its client."""
         await super().close()
         await self._client.close()
 
 
-def _said(segment: Any) -> str:
+def _last_reply(segment: Any) -> str:
     """The agent's last words as they were: ``last_reply`` is stripped of blank space."""
-    said = [message.content for message in segment.messages if message.role == "assistant"]
-    return (said[-1] if said else None) or ""
+    replies = [message.content for message in segment.messages if message.role == "assistant"]
+    return (replies[-1] if replies else None) or ""
 
 
-def _require_valid(session: Session) -> None:
+def _require_valid(session: EpisodeSession) -> None:
     if not session.valid and session.verdict is not None:
         raise RuntimeError(f"{session.spec.env_id}: {session.verdict.status}: {session.verdict.reason}")
 
 
-def _record(session: Session, trace: Any) -> None:
+def _record(session: EpisodeSession, trace: Any) -> None:
     """What the episode earned."""
     if trace.errors:
         return  # the model failed
@@ -197,7 +204,7 @@ def _record(session: Session, trace: Any) -> None:
 
 
 def _solved(spec: str) -> bool | None:
-    session = Session(spec)
+    session = EpisodeSession(spec)
     try:
         while not session.done:
             session.step(session.env.unwrapped.solve())  # type: ignore[attr-defined]

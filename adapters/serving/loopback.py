@@ -1,8 +1,8 @@
 """A small HTTP server for this machine alone: JSON in, JSON or server-sent events out, nothing left after it.
 
 Other users of the machine and the pages in its browsers can reach a port of the loopback too. So a request must bear
-the server's key, must not bear an ``Origin``, and must name the loopback in ``Host`` (`rlvr.adapters.guard`). All of
-this is looked at before its body is read.
+the server's key, must not bear an ``Origin``, and must name the loopback in ``Host`` (`rlvr.adapters.serving.guard`).
+All of this is looked at before its body is read.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
-from rlvr.adapters.bounded_json import TooManyValues, read_object
-from rlvr.adapters.guard import bears_key, wrong_host, wrong_origin
+from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
+from rlvr.adapters.serving.guard import bears_key, wrong_host, wrong_origin
+from rlvr.envs.core.deprecation import renamed_in_module
 
 MAX_BODY = 64 * 2**20
 MAX_VALUES = 1 << 20  # of a body
@@ -29,7 +30,7 @@ log = logging.getLogger("rlvr.loopback")
 IDLE_SECONDS = 60.0  # a connection that says nothing for so long is closed
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """One request: the body as a JSON object, empty for GET; the names of headers in lower case."""
 
     method: str
@@ -42,7 +43,7 @@ class Request(NamedTuple):
         return bears_key(self.headers, key)
 
 
-class Refusal(Exception):
+class HttpError(Exception):
     """An answer that is an error: the status, and one sentence."""
 
     def __init__(self, status: int, message: str) -> None:
@@ -50,6 +51,7 @@ class Refusal(Exception):
         self.status = status
 
     def body(self) -> dict[str, Any]:
+        """The answer's JSON, in the form of OpenAI's errors."""
         kind = HTTPStatus(self.status).phrase.lower().replace(" ", "_")
         return {"error": {"message": str(self), "type": kind, "code": self.status}}
 
@@ -66,23 +68,23 @@ class LoopbackServer:
         key: what requests must bear; None where ``admit`` or nobody asks for one.
 
     Args:
-        answer: from a request to its answer; raises `Refusal` for an error. Any other exception is a 500, which says
+        answer: from a request to its answer; raises `HttpError` for an error. Any other exception is a 500, which says
             its kind alone: its words may name what is on this machine.
         port: 0 takes a free one.
         name: of its threads.
         key: by default a new secret one, for the client that the server is made for; None asks for none.
-        admit: looks at a request without its body, before the body is read; raises `Refusal`.
+        admit: looks at a request without its body, before the body is read; raises `HttpError`.
         open_paths: what may be asked by GET without a key, such as a health check.
     """
 
     def __init__(
         self,
-        answer: Callable[[Request], Answer],
+        answer: Callable[[HttpRequest], Answer],
         *,
         port: int = 0,
         name: str = "loopback",
         key: str | None = "",
-        admit: Callable[[Request], None] | None = None,
+        admit: Callable[[HttpRequest], None] | None = None,
         open_paths: Collection[str] = (),
     ) -> None:
         self.key = secrets.token_urlsafe(24) if key == "" else key
@@ -93,12 +95,12 @@ class LoopbackServer:
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name=name, daemon=True)
         self._thread.start()
 
-    def _check(self, request: Request) -> None:
+    def _check(self, request: HttpRequest) -> None:
         if wrong := wrong_origin(request.headers) or wrong_host(request.headers, "127.0.0.1"):
-            raise Refusal(403, wrong)
+            raise HttpError(403, wrong)
         is_open = request.method == "GET" and request.path in self._open_paths
         if self.key is not None and not is_open and not bears_key(request.headers, self.key):
-            raise Refusal(401, "the request does not bear this server's key: send 'Authorization: Bearer <key>'")
+            raise HttpError(401, "the request does not bear this server's key: send 'Authorization: Bearer <key>'")
         if self._admit is not None:
             self._admit(request)
 
@@ -113,8 +115,8 @@ class LoopbackServer:
 class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
-    answer: Callable[[Request], Answer]
-    admit: Callable[[Request], None]
+    answer: Callable[[HttpRequest], Answer]
+    admit: Callable[[HttpRequest], None]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
@@ -166,34 +168,34 @@ class _Handler(BaseHTTPRequestHandler):
     def _read(self) -> dict[str, Any]:
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdecimal()) or "Transfer-Encoding" in self.headers:
-            raise Refusal(411, "the request names no Content-Length, or is sent in chunks")
+            raise HttpError(411, "the request names no Content-Length, or is sent in chunks")
         if len(length) > 12 or int(length) > MAX_BODY:
-            raise Refusal(413, f"a body has at most {MAX_BODY} bytes")
+            raise HttpError(413, f"a body has at most {MAX_BODY} bytes")
         with self.server.large if int(length) > LARGE_BODY else nullcontext():
             try:
                 return read_object(self.rfile.read(int(length)), MAX_VALUES)
             except TooManyValues:
-                raise Refusal(413, f"a body has at most {MAX_VALUES} values, keys included") from None
+                raise HttpError(413, f"a body has at most {MAX_VALUES} values, keys included") from None
             except ValueError as error:
-                raise Refusal(400, f"the body cannot be read: {error}") from None
+                raise HttpError(400, f"the body cannot be read: {error}") from None
 
     def _respond(self, body: Callable[[], dict[str, Any]]) -> None:
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = Request(self.command, self.path.partition("?")[0], headers, {})
+        request = HttpRequest(self.command, self.path.partition("?")[0], headers, {})
         try:
             self.server.admit(request)
             request = request._replace(body=body())
-        except Refusal as refusal:
+        except HttpError as refusal:
             self.close_connection = True  # the body was not read
             self._send(refusal.status, refusal.body())
             return
         try:
             answer = self.server.answer(request)
-        except Refusal as refusal:
+        except HttpError as refusal:
             self._send(refusal.status, refusal.body())
         except Exception as error:
             log.exception("a request failed")
-            self._send(500, Refusal(500, f"the server failed: {type(error).__name__}; its log says more").body())
+            self._send(500, HttpError(500, f"the server failed: {type(error).__name__}; its log says more").body())
         else:
             if isinstance(answer, dict):
                 self._send(200, answer)
@@ -221,3 +223,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
+
+
+__getattr__ = renamed_in_module(__name__, {"Refusal": "HttpError", "Request": "HttpRequest"}, globals())

@@ -2,7 +2,7 @@
 
     rlvr serve rlvr/GuessNumber-v0 --set max_turns=20
 
-docs/serve.md describes the messages (`rlvr.adapters.wire`) and what is promised about them.
+docs/serve.md describes the messages (`rlvr.adapters.serving.wire`) and what is promised about them.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Dict
 
-from rlvr.adapters.bounded_json import TooManyValues, check_count
-from rlvr.adapters.guard import bears_key, is_loopback, wrong_host, wrong_origin
-from rlvr.adapters.sessions import Sessions
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
+from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
+from rlvr.adapters.serving.sessions import SessionTable
+from rlvr.adapters.serving.wire import (
     CODES,
     MAX_ANSWER_VALUES,
     MAX_FRAME,
@@ -32,13 +32,14 @@ from rlvr.adapters.wire import (
     PATH,
     SOCKET_PATH,
     VERSION,
-    Refusal,
-    Request,
+    ProtocolError,
+    WireRequest,
     id_of,
     parse_request,
     read_json,
     write,
 )
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_space
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ MISSING = 'serving needs {}: pip install "rlvr[serve]"'
 log = logging.getLogger("rlvr.serve")
 
 
-class Face:
+class ServerApp:
     """What the network sees: who may come in, and how messages arrive and leave.
 
     Args:
@@ -69,7 +70,7 @@ class Face:
         hosts: names that the server goes by, beside those of the loopback.
     """
 
-    def __init__(self, sessions: Sessions, token: str, max_connections: int, hosts: Collection[str] = ()) -> None:
+    def __init__(self, sessions: SessionTable, token: str, max_connections: int, hosts: Collection[str] = ()) -> None:
         self.sessions = sessions
         self._hosts = frozenset(hosts)
         self._held = 0
@@ -81,7 +82,7 @@ class Face:
         self._posts = 0
 
     def hello(self) -> dict[str, Any]:
-        """What a client is told first."""
+        """What a client receives first."""
         sessions = self.sessions
         first = sessions.first.unwrapped
         space = sessions.first.observation_space
@@ -101,14 +102,14 @@ class Face:
             "sessions": sessions.limit,
         }
         limits |= {"ttl": sessions.ttl, "timeout": sessions.timeout}  # seconds
-        told = {
+        greeting = {
             "version": VERSION,
             "instance": self.instance,
             "expert": sessions.expert,
             "limits": limits,
             "numbered": True,
         }
-        return {"hello": {**told, "env": env}}
+        return {"hello": {**greeting, "env": env}}
 
     async def answer(self, data: str | bytes, owner: object | None) -> dict[str, Any]:
         """The answer to a message, whatever it is."""
@@ -125,16 +126,19 @@ class Face:
             if request.op == "open":
                 return {"id": request.id, "sessions": await self.sessions.open(request, owner)}
             return {"id": request.id, "results": await self.sessions.play(request, owner)}
-        except Refusal as refusal:
+        except ProtocolError as refusal:
             return {"id": name[0], **refusal.to_dict()}
         except Exception:
             log.exception("a request failed")
-            return {"id": name[0], **Refusal("internal", "the server made a mistake; its log says which").to_dict()}
+            return {
+                "id": name[0],
+                **ProtocolError("internal", "the server made a mistake; its log says which").to_dict(),
+            }
         finally:
             self._held -= weight
 
-    def _too_much(self) -> Refusal:
-        return Refusal("overloaded", f"large messages of {self._held} bytes are under way: try later")
+    def _too_much(self) -> ProtocolError:
+        return ProtocolError("overloaded", f"large messages of {self._held} bytes are under way: try later")
 
     def shutdown(self) -> None:
         """End the sessions, and the threads."""
@@ -143,13 +147,13 @@ class Face:
 
     # who may come in
 
-    def refused(self, connection: HTTPConnection) -> Refusal | None:
+    def refused(self, connection: HTTPConnection) -> ProtocolError | None:
         """Why a request may not come in; None if it may."""
         headers, arrived = connection.headers, connection.scope.get("server") or ("", None)
         if wrong := wrong_origin(headers) or wrong_host(headers, arrived[0], self._hosts):
-            return Refusal("forbidden", wrong)
+            return ProtocolError("forbidden", wrong)
         if self._token and not bears_key(headers, self._token):
-            return Refusal("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
+            return ProtocolError("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
         return None
 
     # WebSocket
@@ -158,7 +162,7 @@ class Face:
         """One connection, to its end."""
         refusal = self.refused(socket)
         if refusal is None and self._connections >= self._max_connections:
-            refusal = Refusal("full", f"there are {self._connections} connections already: try later")
+            refusal = ProtocolError("full", f"there are {self._connections} connections already: try later")
         if refusal is not None:
             await socket.send_denial_response(_response({"id": None, **refusal.to_dict()}))
             return
@@ -212,13 +216,13 @@ class Face:
         """One request in the body of a POST."""
         refusal = self.refused(request)
         if refusal is None and self._posts >= self._max_connections:
-            refusal = Refusal("overloaded", f"{self._posts} requests are under way: try later")
+            refusal = ProtocolError("overloaded", f"{self._posts} requests are under way: try later")
         if refusal is not None:
             return _response({"id": None, **refusal.to_dict()})
         self._posts += 1
         try:
             return _response(await self.answer(await self._body(request), None))
-        except Refusal as late:
+        except ProtocolError as late:
             return _response({"id": None, **late.to_dict()})
         finally:
             self._posts -= 1
@@ -233,14 +237,15 @@ class Face:
                     self._held += len(part)
                     data += part
                     if len(data) > MAX_FRAME:
-                        raise Refusal("too_large", f"a message has at most {MAX_FRAME} bytes")
+                        raise ProtocolError("too_large", f"a message has at most {MAX_FRAME} bytes")
         except TimeoutError:
-            raise Refusal("bad_request", f"the request did not arrive within {PATIENCE:g} s") from None
+            raise ProtocolError("bad_request", f"the request did not arrive within {PATIENCE:g} s") from None
         finally:
             self._held -= len(data)
         return bytes(data)
 
     async def get(self, request: HTTPRequest) -> Response:
+        """The greeting, for who wants to know what is served."""
         refusal = self.refused(request)
         return _response(self.hello() if refusal is None else {"id": None, **refusal.to_dict()})
 
@@ -248,11 +253,11 @@ class Face:
         """For whoever watches over processes: no token, and nothing to learn."""
         arrived = request.scope.get("server") or ("", None)
         if wrong := wrong_origin(request.headers) or wrong_host(request.headers, arrived[0], self._hosts):
-            return _response({"id": None, **Refusal("forbidden", wrong).to_dict()})
+            return _response({"id": None, **ProtocolError("forbidden", wrong).to_dict()})
         return _response({"status": "ok"})
 
 
-def _read(data: str | bytes, name: list[str | None]) -> Request:
+def _read(data: str | bytes, name: list[str | None]) -> WireRequest:
     """The request in a message; its id is put into ``name`` as soon as it is known."""
     record = read_json(data)
     name[0] = id_of(record)
@@ -261,9 +266,11 @@ def _read(data: str | bytes, name: list[str | None]) -> Request:
 
 def _overloaded(data: str | bytes) -> dict[str, Any]:
     name = None
-    with contextlib.suppress(Refusal):
+    with contextlib.suppress(ProtocolError):
         name = id_of(read_json(data)) if len(data) <= SMALL else None
-    refusal = Refusal("overloaded", f"{MAX_UNDER_WAY} requests of this connection wait for answers: take one first")
+    refusal = ProtocolError(
+        "overloaded", f"{MAX_UNDER_WAY} requests of this connection wait for answers: take one first"
+    )
     return {"id": name, **refusal.to_dict()}
 
 
@@ -282,7 +289,9 @@ def _fitting(message: dict[str, Any]) -> str:
             what = f"more than {MAX_ANSWER_VALUES} values"
         else:
             return text
-    return write({"id": message.get("id"), **Refusal("too_large", f"the answer has {what}: ask for fewer").to_dict()})
+    return write(
+        {"id": message.get("id"), **ProtocolError("too_large", f"the answer has {what}: ask for fewer").to_dict()}
+    )
 
 
 def _response(message: dict[str, Any]) -> Response:
@@ -293,7 +302,7 @@ def _response(message: dict[str, Any]) -> Response:
     return Response(_fitting(message), status, headers, "application/json")
 
 
-def application(face: Face) -> Starlette:
+def application(face: ServerApp) -> Starlette:
     """The ASGI application; its lifespan starts and ends the sessions."""
     try:
         from starlette.applications import Starlette
@@ -315,7 +324,7 @@ def application(face: Face) -> Starlette:
             face.shutdown()
 
     async def unknown(request: HTTPRequest, error: Exception) -> Response:
-        refusal = Refusal("not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET /health")
+        refusal = ProtocolError("not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET /health")
         return _response({"id": None, **refusal.to_dict()})
 
     routes = [
@@ -327,14 +336,14 @@ def application(face: Face) -> Starlette:
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: unknown})
 
 
-async def _sweep(sessions: Sessions) -> None:
+async def _sweep(sessions: SessionTable) -> None:
     while True:
         await asyncio.sleep(min(sessions.ttl / 4, 5.0))
         if ended := sessions.sweep():
             log.info("%d sessions were not used any more", ended)
 
 
-class Server:
+class EnvServer:
     """An environment served at an address; as a context manager it runs in a thread beside.
 
     Args:
@@ -344,7 +353,7 @@ class Server:
         token: what clients must show; needed unless the host is this machine's loopback.
         hosts: names that clients may call the server by in ``Host``. Where a connection arrives at the loopback, names
             of the loopback are allowed as well; elsewhere any name is, unless some are given.
-        others: as for `rlvr.adapters.sessions.Sessions`.
+        others: as for `rlvr.adapters.serving.sessions.Sessions`.
 
     Raises:
         ValueError: a host that others can reach, without a token; a short token; other settings not allowed.
@@ -374,7 +383,7 @@ class Server:
             raise ImportError(MISSING.format(error.name)) from error
         self._socket = _listening(host, port)
         try:
-            self.sessions = Sessions(env_id, settings, **others)
+            self.sessions = SessionTable(env_id, settings, **others)
         except BaseException:
             self._socket.close()
             raise
@@ -382,7 +391,7 @@ class Server:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self._uvicorn: uvicorn.Server = uvicorn.Server(
             uvicorn.Config(
-                application(Face(self.sessions, token or "", 2 * self.sessions.limit + 16, hosts)),
+                application(ServerApp(self.sessions, token or "", 2 * self.sessions.limit + 16, hosts)),
                 log_level="warning",
                 access_log=False,
                 http="h11",
@@ -433,3 +442,6 @@ def _listening(host: str, port: int) -> socket.socket:
         listening.close()
         raise
     return listening
+
+
+__getattr__ = renamed_in_module(__name__, {"Face": "ServerApp", "Server": "EnvServer"}, globals())

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import gymnasium as gym
 
-from rlvr.adapters.answers import (
+from rlvr.adapters.serving.answers import (
     Greeting,
     checked_range,
     checked_timeout,
@@ -22,8 +22,9 @@ from rlvr.adapters.answers import (
     read_answer,
     read_greeting,
 )
-from rlvr.adapters.bounded_json import read_object
-from rlvr.adapters.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+from rlvr.adapters.serving.bounded_json import read_object
+from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+from rlvr.envs.core.deprecation import renamed_in_module
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -39,7 +40,7 @@ class RemoteError(gym.error.Error):
     """The server refused, or what it serves failed.
 
     Attributes:
-        code: one of `rlvr.adapters.wire.CODES`.
+        code: one of `rlvr.adapters.serving.wire.CODES`.
     """
 
     def __init__(self, message: str, code: str) -> None:
@@ -67,12 +68,12 @@ def error_of(error: Mapping[str, str]) -> Exception:
     return RemoteError(message, code)
 
 
-class Connection:
+class WireConnection:
     """A connection that is made when it is needed, and made again, once, when it broke.
 
     A request that was under way when it broke is sent again under its id, and the server carries it out once. Answers
     to earlier requests, such as one that came after its time, are passed over. All that a server says is checked
-    (`rlvr.adapters.answers`).
+    (`rlvr.adapters.serving.answers`).
 
     Args:
         url, token, timeout, reward_range: as in `rlvr.adapters.connect`.
@@ -109,12 +110,13 @@ class Connection:
 
     @property
     def greeting(self) -> Greeting:
-        """What the server said of itself when the connection was made last."""
+        """What the server greeted with when the connection was made last."""
         assert self._greeting is not None, "there was one, or __init__ raised"
         return self._greeting
 
     @property
     def timeout(self) -> float | None:
+        """Seconds to wait for an answer: the caller's limit, else the server's and some slack; None for no limit."""
         limit = self.greeting.timeout
         return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
 
@@ -140,6 +142,7 @@ class Connection:
         self.close()
 
     def close(self) -> None:
+        """Close the connection; the server keeps its sessions for their time."""
         with self._lock:
             self._drop()
 
@@ -257,13 +260,13 @@ class Connection:
             )
             return opened.__enter__()  # the way that its versions share; `_drop` is its end
         except InvalidStatus as refused:
-            status, said = refused.response.status_code, refused.response.body or b""
+            status, body = refused.response.status_code, refused.response.body or b""
         except Exception as error:
             raise ConnectionError(f"there is no server at {self.url}: {error}") from error
         found = None
         with suppress(WrongMessage, ValueError):
-            found = error_in(_message(bytes(said)))
-        raise ConnectionError(f"{self.url} answered {status}: {said[:200]!r}") if found is None else error_of(found)
+            found = error_in(_message(bytes(body)))
+        raise ConnectionError(f"{self.url} answered {status}: {body[:200]!r}") if found is None else error_of(found)
 
     def _drop(self) -> None:
         link, self._link = self._link, None
@@ -285,3 +288,6 @@ def _message(data: str | bytes) -> dict[str, Any]:
         return read_object(data, MAX_ANSWER_VALUES, unique=False)  # all that is read from it is checked
     except ValueError as error:
         raise WrongMessage(f"a message that cannot be read: {error}") from None
+
+
+__getattr__ = renamed_in_module(__name__, {"Connection": "WireConnection"}, globals())

@@ -1,7 +1,7 @@
 """Sessions: one environment for each client that asks, and the order of what is asked of it. No network in here.
 
 An environment is stepped by the back ends of `rlvr.envs.vector`, in threads or processes, so that one that is stuck
-keeps its own thread or process busy and nobody else. All methods of `Sessions` belong to the event loop's thread.
+keeps its own thread or process busy and nobody else. All methods of `SessionTable` belong to the event loop's thread.
 """
 
 from __future__ import annotations
@@ -22,19 +22,20 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from rlvr.adapters.answers import MAX_SECONDS, Range
-from rlvr.adapters.guard import without_paths
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.answers import MAX_SECONDS, Range
+from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.wire import (
     EXPERT_CALLS,
     MAX_FRAME,
     MAX_IMAGE_PIXELS,
     MAX_REWARD,
-    Refusal,
-    Request,
+    ProtocolError,
+    WireRequest,
     is_number,
     pack,
     unpack,
 )
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import image_of, text_of, text_space
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
@@ -51,7 +52,7 @@ Result = dict[str, Any]
 log = logging.getLogger("rlvr.serve")
 
 
-class Slot(gym.Env[Any, Any]):
+class SessionEnv(gym.Env[Any, Any]):
     """Where one session's environment lives: made when the session first asks, closed when it ends.
 
     What it answers is ready for the wire. Snapshots stay here, under a name: a snapshot holds the task's solution, and
@@ -63,7 +64,7 @@ class Slot(gym.Env[Any, Any]):
         self._make = make
         self._rewards = rewards
         self._env: gym.Env[Any, Any] | None = None
-        self._begun = False
+        self._started = False
         self._states: dict[str, Any] = {}
 
     def play(self, op: str, item: dict[str, Any]) -> Result:
@@ -77,13 +78,13 @@ class Slot(gym.Env[Any, Any]):
                 case "call":
                     return {"value": self._call(item["name"], item.get("state", ""))}
             return self._leave()
-        except Refusal as refusal:
-            return Refusal(refusal.code, without_paths(refusal.message)).to_dict()
+        except ProtocolError as refusal:
+            return ProtocolError(refusal.code, without_paths(refusal.message)).to_dict()
         except gym.error.ResetNeeded as error:
-            return Refusal("reset_needed", without_paths(str(error))).to_dict()
+            return ProtocolError("reset_needed", without_paths(str(error))).to_dict()
         except Exception as error:
-            log.warning("%s: %s", op, _said(error))
-            return Refusal("env_error", without_paths(f"{op}: {_said(error)}")).to_dict()
+            log.warning("%s: %s", op, _described(error))
+            return ProtocolError("env_error", without_paths(f"{op}: {_described(error)}")).to_dict()
 
     def _reset(self, seed: int | None, options: dict[str, Any] | None) -> Result:
         if self._env is None:
@@ -91,8 +92,8 @@ class Slot(gym.Env[Any, Any]):
         try:
             observation, info = self._env.reset(seed=seed, options=None if options is None else unpack(options))
         except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
-            raise Refusal("invalid", str(error)) from error
-        self._begun = True
+            raise ProtocolError("invalid", str(error)) from error
+        self._started = True
         return {"observation": _sent(observation, self._env.observation_space), "info": pack(info)}
 
     def _step(self, action: str) -> Result:
@@ -118,35 +119,38 @@ class Slot(gym.Env[Any, Any]):
         try:
             method = env.get_wrapper_attr(name)
         except AttributeError:
-            raise Refusal("invalid", f"the environment has no {name}") from None
+            raise ProtocolError("invalid", f"the environment has no {name}") from None
         if name == "get_state":
             if len(self._states) >= MAX_STATES:
-                raise Refusal("invalid", f"a session keeps {MAX_STATES} states at most: close it and open another")
+                raise ProtocolError(
+                    "invalid", f"a session keeps {MAX_STATES} states at most: close it and open another"
+                )
             self._states[handle := secrets.token_hex(8)] = method()
             return handle
         if name == "set_state":
             if state not in self._states:
-                raise Refusal("invalid", "no get_state of this session gave this state")
+                raise ProtocolError("invalid", "no get_state of this session gave this state")
             method(self._states[state])
             return None
         try:
             return pack(method())
         except NotImplementedError as error:
-            raise Refusal("invalid", f"{name}: {error}") from error
+            raise ProtocolError("invalid", f"{name}: {error}") from error
 
     def _leave(self) -> Result:
-        env, self._env, self._begun = self._env, None, False
+        env, self._env, self._started = self._env, None, False
         self._states.clear()
         if env is not None:
             env.close()
         return {}
 
     def _playing(self) -> gym.Env[Any, Any]:
-        if self._env is None or not self._begun:
+        if self._env is None or not self._started:
             raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
         return self._env
 
     def close(self) -> None:
+        """Close the session's environment, and forget its snapshots."""
         self._leave()
 
 
@@ -177,21 +181,21 @@ class _Session:
     number: int = -1
     earlier: dict[int, None] = field(default_factory=dict)
 
-    def is_again(self, request: Request) -> bool:
+    def is_again(self, request: WireRequest) -> bool:
         """Whether this is the last request once more.
 
         Raises:
-            Refusal: it is an earlier one.
+            ProtocolError: it is an earlier one.
         """
         if self.answer is not None and self.request == request.id:
             return True
         late = hash(request.id) in self.earlier if request.number is None else request.number <= self.number
         if late:
             reason = f"request {request.id} was answered, and the session went on: it is not carried out again"
-            raise Refusal("stale", reason)
+            raise ProtocolError("stale", reason)
         return False
 
-    def begin(self, request: Request, answer: asyncio.Future[Result]) -> None:
+    def begin(self, request: WireRequest, answer: asyncio.Future[Result]) -> None:
         """Go on to the next request."""
         self.request, self.answer = request.id, answer
         if request.number is not None:
@@ -202,7 +206,7 @@ class _Session:
             del self.earlier[next(iter(self.earlier))]
 
 
-class Sessions:
+class SessionTable:
     """Environments of one kind, a session each.
 
     Args:
@@ -257,7 +261,7 @@ class Sessions:
             self.first.close()
             raise
         slots = [
-            EnvSlot(partial(Slot, make, self.rewards), AutoresetMode.DISABLED, Text())
+            EnvSlot(partial(SessionEnv, make, self.rewards), AutoresetMode.DISABLED, Text())
             for make in sharing(self.first, makers)
         ]
         workers = checked_workers(backend, workers, timeout, limit)
@@ -288,25 +292,25 @@ class Sessions:
         self._submitted.set()
         for answer in self._under_way.values():
             if not answer.done():
-                answer.set_result(Refusal("closing", "the server is being shut down").to_dict())
+                answer.set_result(ProtocolError("closing", "the server is being shut down").to_dict())
         self._sessions.clear()
         self._backend.close()
         self.first.close()
 
     # what clients ask
 
-    async def open(self, request: Request, owner: Hashable | None) -> list[str]:
+    async def open(self, request: WireRequest, owner: Hashable | None) -> list[str]:
         """New sessions; the same ones for a client's request that is sent again.
 
         Sessions of clients that vanished yield to those who ask, once they were gone for some seconds.
 
         Raises:
-            Refusal: there are not so many left.
+            ProtocolError: there are not so many left.
         """
         opened = (request.client, request.id) if request.client else ("", "")
         if again := [key for key, session in self._sessions.items() if request.client and session.opened == opened]:
             if len(again) < request.count:
-                raise Refusal("stale", "this request was answered, and its sessions were closed")
+                raise ProtocolError("stale", "this request was answered, and its sessions were closed")
             for key in again:
                 self._use(self._sessions[key], owner)
             return again
@@ -324,7 +328,7 @@ class Sessions:
             gone = sorted((s.used, key) for key, s in self._sessions.items() if s.vanished and not self._is_busy(s))
             if count > len(self._free) + len(self._ending) + len(gone) or time.monotonic() > until:
                 free = f"{len(self._free)} of {self.limit} are free"
-                raise Refusal("full", f"{count} sessions were asked for, and {free}: try later")
+                raise ProtocolError("full", f"{count} sessions were asked for, and {free}: try later")
             yields = [key for used, key in gone if self._clock() - used >= GONE_SECONDS]
             for key in yields[: max(0, count - len(self._free) - len(self._ending))]:
                 self._end(key)
@@ -338,14 +342,14 @@ class Sessions:
         if owner is not None:
             session.owners.add(owner)
 
-    async def play(self, request: Request, owner: Hashable | None) -> list[Result]:
+    async def play(self, request: WireRequest, owner: Hashable | None) -> list[Result]:
         """What becomes of each item, in their order."""
         answers: list[Result | asyncio.Future[Result]] = []
         jobs: list[tuple[int, dict[str, Any]]] = []
         for item in request.items:
             try:
                 answers.append(self._begin(request, item, owner, jobs))
-            except Refusal as refusal:
+            except ProtocolError as refusal:
                 answers.append(refusal.to_dict())
         if jobs:
             self._submit(request.op, jobs)
@@ -376,12 +380,14 @@ class Sessions:
         return len(over)
 
     def _begin(
-        self, request: Request, item: dict[str, Any], owner: Hashable | None, jobs: list[tuple[int, dict[str, Any]]]
+        self, request: WireRequest, item: dict[str, Any], owner: Hashable | None, jobs: list[tuple[int, dict[str, Any]]]
     ) -> Result | asyncio.Future[Result]:
         key = item["session"]
         session = self._sessions.get(key)
         if session is None:
-            raise Refusal("unknown_session", f"there is no such session: it was closed, or unused for {self.ttl:g} s")
+            raise ProtocolError(
+                "unknown_session", f"there is no such session: it was closed, or unused for {self.ttl:g} s"
+            )
         self._use(session, owner)
         if request.op == "ping":
             return {}
@@ -391,9 +397,9 @@ class Sessions:
         if session.is_again(request) and session.answer is not None:
             return session.answer
         if session.index in self._under_way:
-            raise Refusal("busy", f"the session is still at request {session.request}: wait for its answer")
+            raise ProtocolError("busy", f"the session is still at request {session.request}: wait for its answer")
         if request.op == "call" and item["name"] in EXPERT_CALLS and not self.expert:
-            raise Refusal("forbidden", f"{item['name']} is not served here: it takes `rlvr serve --expert`")
+            raise ProtocolError("forbidden", f"{item['name']} is not served here: it takes `rlvr serve --expert`")
         answer = self._future(session.index)
         session.begin(request, answer)
         jobs.append((session.index, item))
@@ -407,7 +413,9 @@ class Sessions:
     def _submit(self, op: str, jobs: Sequence[tuple[int, dict[str, Any]]]) -> None:
         if self._closed:
             for index, _ in jobs:
-                self._under_way.pop(index).set_result(Refusal("closing", "the server is being shut down").to_dict())
+                self._under_way.pop(index).set_result(
+                    ProtocolError("closing", "the server is being shut down").to_dict()
+                )
             return
         self._backend.submit([(index, ("call", ("play", (op, item), {}))) for index, item in jobs])
         self._submitted.set()
@@ -453,19 +461,19 @@ class Sessions:
                 self._leave(index)
 
 
-def _result(said: dict[str, Any]) -> Result:
+def _result(answer: dict[str, Any]) -> Result:
     """The answer of a slot, or what kept it from answering."""
-    if "error" not in said and isinstance(said, CallResult):
-        return said["value"]  # type: ignore[no-any-return]
-    error = said.get("error")
+    if "error" not in answer and isinstance(answer, CallResult):
+        return answer["value"]  # type: ignore[no-any-return]
+    error = answer.get("error")
     if isinstance(error, TimeoutError):
         reason = f"{error}; the environment was given up, and reset() begins another"
-        return Refusal("timeout", reason).to_dict()
-    log.error("an environment failed: %s", _said(error))
-    return Refusal("env_error", without_paths(_said(error))).to_dict()
+        return ProtocolError("timeout", reason).to_dict()
+    log.error("an environment failed: %s", _described(error))
+    return ProtocolError("env_error", without_paths(_described(error))).to_dict()
 
 
-def _said(error: Any) -> str:
+def _described(error: Any) -> str:
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:
@@ -510,3 +518,6 @@ def _speaks(space: gym.Space[Any]) -> bool:
         known = known and shape is not None and shape[0] * shape[1] <= MAX_IMAGE_PIXELS
         return known and _speaks(space["text"])
     return isinstance(space, Text | gym.spaces.Text)
+
+
+__getattr__ = renamed_in_module(__name__, {"Sessions": "SessionTable", "Slot": "SessionEnv"}, globals())

@@ -17,9 +17,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rlvr.adapters.answers import Greeting, Range
-from rlvr.adapters.connection import Connection, RemoteError, error_of
-from rlvr.adapters.wire import pack
+from rlvr.adapters.serving.answers import Greeting, Range
+from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
+from rlvr.adapters.serving.wire import pack
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
@@ -90,7 +90,7 @@ class RemoteEnv(gym.Env[Any, str]):
     ) -> None:
         self._session: str | None = None
         self._again = partial(RemoteEnv, url, token=token, timeout=timeout, reward_range=reward_range)
-        self._connection = Connection(url, token, timeout, reward_range)
+        self._connection = WireConnection(url, token, timeout, reward_range)
         greeting = self._connection.greeting
         self.name: str = greeting.env_id
         self.size: int | None = greeting.size
@@ -102,20 +102,23 @@ class RemoteEnv(gym.Env[Any, str]):
         self.action_space = Text(greeting.action_length)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a task of the served environment; the errors are those of the class."""
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._session is None:
             (self._session,) = self._connection.open(1)
-        told = self._ask("reset", seed=seed, options=None if options is None else pack(options))
-        return told["observation"], told["info"]
+        result = self._ask("reset", seed=seed, options=None if options is None else pack(options))
+        return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Play an action; the errors are those of the class."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         return _step_of(self._ask("step", action=action))
 
     def render(self) -> Any:
+        """The served environment's rendering."""
         return self._call("render")
 
     def solve(self) -> str:
@@ -135,6 +138,7 @@ class RemoteEnv(gym.Env[Any, str]):
         return self._again()
 
     def close(self) -> None:
+        """End the session, and close the connection."""
         session, self._session = self._session, None
         self._connection.leave([] if session is None else [session])
 
@@ -156,8 +160,8 @@ class RemoteEnv(gym.Env[Any, str]):
         raise error_of(result["error"])
 
 
-def _step_of(told: Mapping[str, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-    return told["observation"], told["reward"], told["terminated"], told["truncated"], told["info"]
+def _step_of(result: Mapping[str, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+    return result["observation"], result["reward"], result["terminated"], result["truncated"], result["info"]
 
 
 def _space(greeting: Greeting) -> gym.Space[Any]:
@@ -198,7 +202,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         self.num_envs = operator.index(num_envs)
         if self.num_envs < 1:
             raise ValueError(f"num_envs must be a whole number from 1, got {num_envs!r}")
-        self._connection = Connection(url, token, timeout, reward_range)
+        self._connection = WireConnection(url, token, timeout, reward_range)
         greeting = self._connection.greeting
         image = greeting.image
         most = greeting.items if image is None else min(greeting.items, MAX_BATCH_BYTES // (image[0] * image[1] * 3))
@@ -242,11 +246,12 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if len(seeds) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
         rows: list[dict[str, Any] | None] = [None] * self.num_envs
-        for place, info in self._begin(np.flatnonzero(mask).tolist(), seeds, options or None).items():
-            rows[place] = info
+        for index, info in self._begin(np.flatnonzero(mask).tolist(), seeds, options or None).items():
+            rows[index] = info
         return self._batched(), Infos(rows)
 
     def step(self, actions: Sequence[str]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
+        """Play one action for each session, as ``gymnasium.vector``."""
         if not self._sessions:
             raise gym.error.ResetNeeded("call reset() before step()")
         if isinstance(actions, str) or not all(isinstance(action, str) for action in actions):
@@ -258,24 +263,25 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise gym.error.ResetNeeded(f"the episodes of {over} are over: reset them with reset_mask")
         if over:
             restarted = self._begin(over)
-        places = [place for place in range(self.num_envs) if place not in restarted]
+        indices = [index for index in range(self.num_envs) if index not in restarted]
         rewards = np.zeros(self.num_envs)
         terminations, truncations = np.zeros(self.num_envs, np.bool_), np.zeros(self.num_envs, np.bool_)
-        rows: list[dict[str, Any]] = [restarted.get(place, {}) for place in range(self.num_envs)]
-        told = self._ask("step", [{"session": self._sessions[i], "action": actions[i]} for i in places])
-        for place, result in zip(places, told, strict=True):
+        rows: list[dict[str, Any]] = [restarted.get(index, {}) for index in range(self.num_envs)]
+        results = self._ask("step", [{"session": self._sessions[i], "action": actions[i]} for i in indices])
+        for index, result in zip(indices, results, strict=True):
             step = self._failure(result["error"]) if "error" in result else _step_of(result)
-            self._observations[place], rewards[place], terminations[place], truncations[place], rows[place] = step
+            self._observations[index], rewards[index], terminations[index], truncations[index], rows[index] = step
         self._over = terminations | truncations
         if self.autoreset_mode is AutoresetMode.SAME_STEP and self._over.any():
-            finals = {place: (self._observations[place], rows[place]) for place in np.flatnonzero(self._over).tolist()}
-            for place, info in self._begin(list(finals)).items():
-                observation, ended = finals[place]
+            finals = {index: (self._observations[index], rows[index]) for index in np.flatnonzero(self._over).tolist()}
+            for index, info in self._begin(list(finals)).items():
+                observation, ended = finals[index]
                 kept = {name: ended[name] for name in OF_THE_STEP if name in ended}
-                rows[place] = {"final_obs": observation, "final_info": ended, **info, **kept}
+                rows[index] = {"final_obs": observation, "final_info": ended, **info, **kept}
         return self._batched(), rewards, terminations, truncations, Infos(rows)
 
     def close_extras(self, **kwargs: Any) -> None:
+        """End the sessions, and close the connection."""
         sessions, self._sessions = self._sessions, []
         self._connection.leave(sessions)
 
@@ -295,20 +301,20 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         return with_text(self._blank, reason), 0.0, False, True, info
 
     def _begin(
-        self, places: list[int], seeds: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
+        self, indices: list[int], seeds: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> dict[int, dict[str, Any]]:
         """Reset these sessions: their infos."""
         packed = None if options is None else pack(options)
         items = [
-            {"session": self._sessions[place], "seed": None if seeds is None else seeds[place], "options": packed}
-            for place in places
+            {"session": self._sessions[index], "seed": None if seeds is None else seeds[index], "options": packed}
+            for index in indices
         ]
         infos = {}
-        for place, result in zip(places, self._ask("reset", items), strict=True):
+        for index, result in zip(indices, self._ask("reset", items), strict=True):
             if "error" in result:
                 raise error_of(result["error"])
-            self._observations[place], infos[place] = (result[name] for name in ("observation", "info"))
-            self._over[place] = False
+            self._observations[index], infos[index] = (result[name] for name in ("observation", "info"))
+            self._over[index] = False
         return infos
 
     def _ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -3,7 +3,7 @@
 ``--train.agent_func_path`` names a Python file with a class ``AgentExecutor``; this module is one. A file of your own
 may set what it leaves open::
 
-    from rlvr.adapters.openrlhf import AgentExecutor as Base
+    from rlvr.adapters.trainers.openrlhf import AgentExecutor as Base
 
     class AgentExecutor(Base):
         template_options = {"enable_thinking": False}
@@ -41,7 +41,7 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
     """Plays episodes: tokens to the engine and back, and nothing encoded twice.
 
     Attributes:
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         template_options: variables for the chat template.
         attempts: how often a task is played, at most, until its verdict is valid.
     """
@@ -126,10 +126,10 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
                 asked = deepcopy(sampling_params)  # the group shares one
                 asked.max_tokens = min(sampling_params.max_tokens or episode.tokens_left, episode.tokens_left)
                 output = await engine.generate(list(episode.prompt()), asked, multi_modal_data=None)
-                said = output.outputs[0]
-                ids, cut = list(said.token_ids), said.finish_reason == "length"
-                logprobs = [said.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
-                await asyncio.to_thread(episode.step_tokens, ids, logprobs)
+                sample = output.outputs[0]
+                ids, cut = list(sample.token_ids), sample.finish_reason == "length"
+                logprobs = [sample.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
+                await asyncio.to_thread(episode.hear, ids, logprobs)
         finally:
             await asyncio.to_thread(episode.session.close)
         if not episode.session.valid:
@@ -150,5 +150,5 @@ async def _mean(group: Sequence[asyncio.Future[float | None]]) -> float | None:
 def _ranges(mask: Sequence[int]) -> list[tuple[int, int]]:
     """Where the runs of ones begin and end."""
     padded = [0, *mask, 0]
-    edges = [place for place in range(len(mask) + 1) if padded[place] != padded[place + 1]]
+    edges = [i for i in range(len(mask) + 1) if padded[i] != padded[i + 1]]
     return list(zip(edges[::2], edges[1::2], strict=True))

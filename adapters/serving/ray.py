@@ -1,12 +1,12 @@
 """Ray: environments in actors, anywhere in a cluster, behind our vector environment; see docs/adapters/ray.md.
 
->>> from rlvr.adapters.ray import actors                            # doctest: +SKIP
+>>> from rlvr.adapters.serving.ray import actors                            # doctest: +SKIP
 >>> from rlvr.envs.vector import VectorEnv                          # doctest: +SKIP
 >>> vector = VectorEnv("rlvr/Terminal-v0", 64, backend=actors(num_cpus=1), workers=16, timeout=60)   # doctest: +SKIP
 
 It is for environments that take a millisecond or more for a step, or that need the machines. What `VectorEnv` says of
 its back ends holds here too: an actor that dies, with its process or its machine, ends its environments' episodes with
-an ``env_error`` verdict, one that is over its time is killed, and others take their places with the same seeds.
+an ``env_error`` verdict, one that is over its time is killed, and others replace them with the same seeds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def actors(**options: Any) -> Callable[[list[EnvSlot], int, float | None], Actor
     """
     require(*TESTED)
     if options.get("max_restarts"):
-        raise ValueError("max_restarts: actors that died are replaced here, with seeds that belong to their places")
+        raise ValueError("max_restarts: actors that died are replaced here, with seeds that belong to their indices")
     return partial(Actors, options=options)
 
 
@@ -54,14 +54,16 @@ class Holder:
 
     def __init__(self, slots: dict[int, tuple[Any, ...]]) -> None:
         self._slots: dict[int, EnvSlot] = {}
-        for place, (lost, *made_of) in slots.items():
-            self._slots[place] = EnvSlot(*made_of)
-            self._slots[place].lost = lost
+        for index, (lost, *made_of) in slots.items():
+            self._slots[index] = EnvSlot(*made_of)
+            self._slots[index].lost = lost
 
-    def run(self, place: int, order: Command) -> Outcome:
-        return self._slots[place].run(order)
+    def run(self, index: int, order: Command) -> Outcome:
+        """Carry out a command for the environment at this index."""
+        return self._slots[index].run(order)
 
     def ready(self) -> bool:
+        """Answers as soon as the actor can."""
         return True
 
 
@@ -70,7 +72,7 @@ class _Actor:
     """Our side of an actor: what it was sent and has not answered, in turn, and when it began with the first."""
 
     handle: Any
-    places: list[int]
+    indices: list[int]
     start: Any = None  # the reference that is ready when the actor is
     under_way: deque[tuple[Any, Job]] = field(default_factory=deque)
     clock: float = field(default_factory=time.monotonic)
@@ -94,18 +96,20 @@ class Actors:
         self._done: list[Done] = []
         self._playing: set[int] = set()  # the environments in the middle of an episode
         self._closed = False
-        self._actors: dict[int, _Actor] = {}  # by place
+        self._actors: dict[int, _Actor] = {}  # by index of the environment
         for first in range(min(workers, len(slots))):
             self._hire(list(range(first, len(slots), workers)), {})
 
     def submit(self, jobs: Sequence[Job]) -> None:
+        """Send commands, each with the index of its environment."""
         with self._lock:
-            for place, order in jobs:
+            for index, order in jobs:
                 if order[0] == "reset" and order[1][0] is not None:
-                    self._slots[place].seed = order[1][0]
-                self._send(self._actors[place], (place, order))
+                    self._slots[index].seed = order[1][0]
+                self._send(self._actors[index], (index, order))
 
     def collect(self, timeout: float | None) -> list[Done]:
+        """Outcomes that are ready; waits for one at most ``timeout`` seconds."""
         until = float("inf") if timeout is None else time.monotonic() + timeout
         while True:
             with self._lock:
@@ -122,6 +126,7 @@ class Actors:
                     self._take(heads[reference])
 
     def close(self) -> None:
+        """Kill the actors."""
         with self._lock:
             if self._closed:
                 return
@@ -137,16 +142,16 @@ class Actors:
     def _busy(self) -> list[_Actor]:
         return [actor for actor in self._distinct() if actor.under_way]
 
-    def _hire(self, places: list[int], lost: dict[int, str]) -> _Actor:
+    def _hire(self, indices: list[int], lost: dict[int, str]) -> _Actor:
         parts = {
-            place: (lost.get(place, ""), slot.make, slot.mode, slot.space, slot.seed, slot.generation)
-            for place in places
-            for slot in [self._slots[place]]
+            index: (lost.get(index, ""), slot.make, slot.mode, slot.space, slot.seed, slot.generation)
+            for index in indices
+            for slot in [self._slots[index]]
         }
         handle = self._kind.remote(parts)
-        actor = _Actor(handle, places, handle.ready.remote())
-        for place in places:
-            self._actors[place] = actor
+        actor = _Actor(handle, indices, handle.ready.remote())
+        for index in indices:
+            self._actors[index] = actor
         return actor
 
     def _send(self, actor: _Actor, job: Job) -> None:
@@ -156,26 +161,26 @@ class Actors:
 
     def _take(self, actor: _Actor) -> None:
         """Everything that the actor has answered, in turn."""
-        while actor.under_way and self._actors[actor.places[0]] is actor:
-            reference, (place, order) = actor.under_way[0]
+        while actor.under_way and self._actors[actor.indices[0]] is actor:
+            reference, (index, order) = actor.under_way[0]
             if not self._ray.wait([reference], timeout=0)[0]:
                 return
             try:
                 outcome = self._ray.get(reference)
             except self._ray.exceptions.RayTaskError as error:  # what EnvSlot lets through: no fault of an environment
-                outcome = self._slots[place].failure("env_error", f"{order[0]}: {error}")
+                outcome = self._slots[index].failure("env_error", f"{order[0]}: {error}")
             except self._ray.exceptions.RayError as error:
                 self._replace(actor, "env_error", f"its actor died: {str(error).splitlines()[0]}")
                 return
             actor.under_way.popleft()
             actor.start, actor.clock = None, time.monotonic()
-            self._enter(place, order, outcome)
+            self._enter(index, order, outcome)
 
-    def _enter(self, place: int, order: Command, outcome: Outcome) -> None:
-        self._done.append((place, outcome))
+    def _enter(self, index: int, order: Command, outcome: Outcome) -> None:
+        self._done.append((index, outcome))
         if order[0] in ("reset", "step", "again"):
-            over = (outcome[2] or outcome[3]) and self._slots[place].mode is not AutoresetMode.SAME_STEP
-            (self._playing.discard if over else self._playing.add)(place)
+            over = (outcome[2] or outcome[3]) and self._slots[index].mode is not AutoresetMode.SAME_STEP
+            (self._playing.discard if over else self._playing.add)(index)
 
     # what goes wrong
 
@@ -199,20 +204,20 @@ class Actors:
     def _replace(self, actor: _Actor, status: Status, reason: str) -> None:
         """Give an actor up; its environments begin anew in another, and what it was at has failed."""
         self._kill(actor)
-        _, (place, order) = actor.under_way.popleft()
+        _, (index, order) = actor.under_way.popleft()
         lost = {}
-        for each in actor.places:
+        for each in actor.indices:
             old = self._slots[each]
             self._slots[each] = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
-            if each != place and each in self._playing:
+            if each != index and each in self._playing:
                 lost[each] = f"the actor that it shared with others is gone: {reason}"
-        successor = self._hire(actor.places, lost)
-        slot = self._slots[place]
+        successor = self._hire(actor.indices, lost)
+        slot = self._slots[index]
         outcome = slot.failure(status, f"{order[0]}: {reason}")
         if order[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
-            self._send(successor, (place, ("again", outcome)))
+            self._send(successor, (index, ("again", outcome)))
         else:
-            self._enter(place, order, timed_out(order, outcome))
+            self._enter(index, order, timed_out(order, outcome))
         for _, job in actor.under_way:
             self._send(successor, job)
 

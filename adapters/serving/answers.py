@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rlvr.adapters.bounded_json import kind_of
-from rlvr.adapters.wire import (
+from rlvr.adapters.serving.bounded_json import kind_of
+from rlvr.adapters.serving.wire import (
     CODES,
     MAX_FRAME,
     MAX_IMAGE_PIXELS,
@@ -286,10 +286,10 @@ def _observation(value: Any, greeting: Greeting) -> Any:
     text = value
     if greeting.image is not None:
         if not isinstance(value, dict) or value.keys() != {"text", "image"}:
-            raise ValueError("an observation is not text and image, as the greeting said")
+            raise ValueError("an observation is not text and image, as the greeting says")
         image, text = value["image"], value["text"]
         if not isinstance(image, np.ndarray) or image.shape != greeting.image or image.dtype != np.uint8:
-            raise ValueError(f"an observation's image is not {list(greeting.image)} of uint8, as the greeting said")
+            raise ValueError(f"an observation's image is not {list(greeting.image)} of uint8, as the greeting says")
     if not isinstance(text, str):
         raise ValueError(f"an observation is {kind_of(text)}, and must be a text")
     if len(text) > greeting.observation_length:

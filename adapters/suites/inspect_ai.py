@@ -1,7 +1,7 @@
 """Inspect AI: our environments as its tasks, a solver, and scorers for any solver; see docs/adapters/inspect_ai.md.
 
 >>> from inspect_ai import eval                                     # doctest: +SKIP
->>> from rlvr.adapters.inspect_ai import episodes                   # doctest: +SKIP
+>>> from rlvr.adapters.suites.inspect_ai import episodes                   # doctest: +SKIP
 >>> eval(episodes("rlvr/GuessNumber-v0", 100), model="openai/…")    # doctest: +SKIP
 
 A verdict that is not the policy's fault is *unscored* (a NaN, which Inspect leaves out of every metric and reducer),
@@ -17,7 +17,7 @@ from typing import Any
 from anyio import to_thread
 
 from rlvr.adapters.rows import rows
-from rlvr.adapters.spec import Session
+from rlvr.adapters.spec import EpisodeSession
 from rlvr.adapters.versions import require
 
 TESTED = ("inspect-ai", "0.3.285", "0.4")
@@ -47,7 +47,7 @@ def episodes(
         env_id: an id, perhaps with the module that registers it before a colon.
         n: how many tasks; None for all of a table.
         seed: another seed, other tasks.
-        use_system: whether the environment's system prompt is said.
+        use_system: whether the conversation begins with the environment's system prompt.
         settings: for ``gym.make``: split, level, max_turns, …
         options: of ``inspect_ai.Task``: epochs, message_limit, fail_on_error, …
 
@@ -86,7 +86,7 @@ def play() -> Any:
     """Plays the sample's episode to its end: the model's reply is the action, the observation the next message."""
 
     async def solve(state: Any, generate: Any) -> Any:
-        session = await to_thread.run_sync(_begun, state)
+        session = await to_thread.run_sync(_started, state)
         try:
             while not session.done:
                 state = await generate(state, tool_calls="none")
@@ -126,19 +126,19 @@ async def _scored(state: Any, target: Any, success: bool) -> Score:
     return Score(value=outcome["reward"], **about)
 
 
-def _begun(state: Any) -> Session:
+def _started(state: Any) -> EpisodeSession:
     metadata = state.metadata or {}
     if "spec" not in metadata:
-        raise ValueError("the sample names no task: make the data set with rlvr.adapters.inspect_ai.dataset")
-    session = Session(metadata["spec"], use_system=metadata.get("use_system", True))
+        raise ValueError("the sample names no task: make the data set with rlvr.adapters.suites.inspect_ai.dataset")
+    session = EpisodeSession(metadata["spec"], use_system=metadata.get("use_system", True))
     if session.info.get("tools"):
         raise ValueError(f"{session.spec.env_id} leaves its tools to the chat template: make it with tools_in='system'")
     return session
 
 
 def _replayed(state: Any) -> dict[str, Any]:
-    """The outcome of what the model said, in whatever way it was led to say it."""
-    session = _begun(state)
+    """The outcome of the model's replies, whatever solver led to them."""
+    session = _started(state)
     try:
         for message in state.messages:
             if isinstance(message, ChatMessageAssistant) and not session.done:
@@ -148,12 +148,12 @@ def _replayed(state: Any) -> dict[str, Any]:
     return _outcome(session)
 
 
-def _outcome(session: Session) -> dict[str, Any]:
+def _outcome(session: EpisodeSession) -> dict[str, Any]:
     """How an episode went, as JSON."""
     verdict = session.verdict.to_dict() if session.verdict else {}
-    said = str(verdict.get("reason", ""))
+    explanation = str(verdict.get("reason", ""))
     if not session.done:
-        said = f"the episode was not over after {session.turns} turns; {said}".rstrip("; ")
+        explanation = f"the episode was not over after {session.turns} turns; {explanation}".rstrip("; ")
     return {
         "reward": session.reward,
         "valid": session.valid,
@@ -161,7 +161,7 @@ def _outcome(session: Session) -> dict[str, Any]:
         "turns": session.turns,
         "done": session.done,
         "truncated": session.truncated,
-        "explanation": said,
+        "explanation": explanation,
     }
 
 

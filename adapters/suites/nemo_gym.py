@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.guard import GuardedApp
 from rlvr.adapters.rows import AGENT, read_spec, rows, write_rows
-from rlvr.adapters.spec import Session, TaskSpec, turns_of
+from rlvr.adapters.serving.guard import GuardedApp
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, turns_of
 from rlvr.adapters.versions import require
 from rlvr.envs.core.code_rule import CodeRefused
 
@@ -36,7 +36,7 @@ except ImportError:
     BaseResourcesServerConfig = object
 
     class GymnasiumServer:  # type: ignore[no-redef]
-        """In its place: whoever asks for a server hears what is missing."""
+        """In its place: asking for a server is an error that names what is missing."""
 
         def __init__(self, **settings: Any) -> None:
             require(*TESTED)
@@ -64,7 +64,7 @@ class RlvrServerConfig(BaseResourcesServerConfig):  # type: ignore[misc]
 class _Episode:
     """One session. A step that arrives a second time, because the connection broke, is answered and not played."""
 
-    session: Session
+    session: EpisodeSession
     used: float
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     request: Any = None
@@ -77,17 +77,19 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
     config: RlvrServerConfig
 
     def model_post_init(self, context: Any) -> None:
+        """Check the version of NeMo Gym first."""
         require(*TESTED)
         super().model_post_init(context)
 
     def setup_webserver(self) -> Any:
+        """NeMo Gym's application, with ``/close``, behind `GuardedApp`."""
         app = super().setup_webserver()
         app.post("/close")(self._close_endpoint)
         app.add_middleware(GuardedApp, hosts=self.config.hosts)
         return app
 
     async def reset(self, metadata: Mapping[str, Any], session_id: str | None = None) -> tuple[None, dict[str, Any]]:
-        """Begin a row's task. Nothing is observed: the row's ``input`` has said it already."""
+        """Begin a row's task. Nothing is observed: the row's ``input`` has it already."""
         await self._drop_idle()
         try:
             spec = read_spec(metadata)
@@ -98,7 +100,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
             raise HTTPException(400, f"a task of module {spec.module!r}; the configuration's modules are {allowed}")
         await self._drop(session_id)
         try:
-            session = await asyncio.to_thread(Session, spec)
+            session = await asyncio.to_thread(EpisodeSession, spec)
         except CodeRefused as error:
             raise HTTPException(400, str(error)) from error
         if session.done:
@@ -135,9 +137,9 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
             if session.done:
                 info["success"] = bool(verdict and verdict.success)
             terminated = session.done and not session.truncated
-            said = message["content"] if message else None
+            observation = message["content"] if message else None
             episode.request = request
-            episode.answer = (said, session.reward - before, terminated, session.truncated, info)
+            episode.answer = (observation, session.reward - before, terminated, session.truncated, info)
             return episode.answer
 
     async def close_session(self, session_id: str | None) -> None:
@@ -164,7 +166,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
 
 
 APP = """\
-from rlvr.adapters.nemo_gym import RlvrServer
+from rlvr.adapters.suites.nemo_gym import RlvrServer
 
 if __name__ == "__main__":
     RlvrServer.run_webserver()
@@ -232,8 +234,8 @@ def write_project(
     write_rows(table, home / "data" / "example.jsonl")
     config = home / "configs" / f"{AGENT}.yaml"
     modules = json.dumps(sorted({"rlvr", *(spec.module for spec in specs)}))  # JSON is YAML
-    said = json.dumps(f"tasks of {specs[0].env_id}")
-    text = CONFIG.format(agent=AGENT, description=said, modules=modules, max_steps=max_steps)
+    description = json.dumps(f"tasks of {specs[0].env_id}")
+    text = CONFIG.format(agent=AGENT, description=description, modules=modules, max_steps=max_steps)
     config.write_text(text, encoding="utf-8")
     return config
 

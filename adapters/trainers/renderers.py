@@ -6,7 +6,7 @@ one episode falls into several training samples. This one appends, as our own ro
 
     [orchestrator.renderer]
     name = "custom"
-    import_path = "rlvr.adapters.renderers.AppendingRenderer"
+    import_path = "rlvr.adapters.trainers.renderers.AppendingRenderer"
 
 A reply is its text: no tool calls and no thinking are cut out of it, since our environments read both themselves.
 """
@@ -68,25 +68,28 @@ class AppendingRenderer:
             ValueError: it ends with the assistant's words and asks for more, or does not end with them and asks for
                 none: a chat template has no tokens of ours for that.
         """
-        said = Conversation("", [], tools=json.dumps(list(tools)) if tools else "")
+        conversation = Conversation("", [], tools=json.dumps(list(tools)) if tools else "")
         owners: list[int] = []
-        for place, message in enumerate(messages):
+        for index, message in enumerate(messages):
             if message["role"] == "assistant":
-                self._append(said, owners, place - 1)
-                said.tokens.append_context(self._reply(message))
-                owners += [place] * (len(said.tokens) - len(owners))
-            said.messages.append({"role": message["role"], "content": _text(message)})
+                self._append(conversation, owners, index - 1)
+                conversation.tokens.append_context(self._reply(message))
+                owners += [index] * (len(conversation.tokens) - len(owners))
+            conversation.messages.append({"role": message["role"], "content": _text(message)})
             if message["role"] == "assistant":
-                said.rendered = len(said.messages)
+                conversation.rendered = len(conversation.messages)
         if add_generation_prompt:
-            self._append(said, owners, len(messages) - 1)
-        elif said.rendered != len(messages):
+            self._append(conversation, owners, len(messages) - 1)
+        elif conversation.rendered != len(messages):
             raise ValueError("a conversation that does not end with a reply is rendered to ask for one")
         return RenderedTokens(
-            token_ids=said.tokens.ids, message_indices=owners, message_roles=[message["role"] for message in messages]
+            token_ids=conversation.tokens.ids,
+            message_indices=owners,
+            message_roles=[message["role"] for message in messages],
         )
 
     def render_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """The tokens of `render` alone."""
         ids: list[int] = self.render(messages, **options).token_ids
         return ids
 
@@ -96,6 +99,7 @@ class AppendingRenderer:
         return ParsedResponse(content=self._renderer.decode(token_ids[:-1] if ended else token_ids))
 
     def get_stop_token_ids(self) -> list[int]:
+        """What ends a reply."""
         return sorted(self._renderer.end_ids)
 
     def bridge_to_next_turn(
@@ -110,20 +114,20 @@ class AppendingRenderer:
         if not new_messages or any(message["role"] == "assistant" for message in new_messages):
             return None
         before = [*previous_prompt_ids, *previous_completion_ids]
-        said = Conversation("", [{"role": "assistant", "content": ""}], rendered=1)
-        said.messages += [{"role": message["role"], "content": _text(message)} for message in new_messages]
-        said.tokens.append_context(before[-1:])
-        new = self._renderer.render(said)
+        conversation = Conversation("", [{"role": "assistant", "content": ""}], rendered=1)
+        conversation.messages += [{"role": message["role"], "content": _text(message)} for message in new_messages]
+        conversation.tokens.append_context(before[-1:])
+        new = self._renderer.render(conversation)
         return RenderedTokens(
             token_ids=before + new,
             message_indices=[-1] * len(before) + [len(new_messages) - 1] * len(new),
             message_roles=[message["role"] for message in new_messages],
         )
 
-    def _append(self, said: Conversation, owners: list[int], owner: int) -> None:
-        said.tokens.append_context(self._renderer.render(said))
-        said.rendered = len(said.messages)
-        owners += [owner] * (len(said.tokens) - len(owners))
+    def _append(self, conversation: Conversation, owners: list[int], owner: int) -> None:
+        conversation.tokens.append_context(self._renderer.render(conversation))
+        conversation.rendered = len(conversation.messages)
+        owners += [owner] * (len(conversation.tokens) - len(owners))
 
     def _reply(self, message: Mapping[str, Any]) -> list[int]:
         ids, mask = self._renderer.render_demonstration(

@@ -25,8 +25,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.adapters.guard import without_paths
-from rlvr.adapters.loopback import LoopbackServer, Refusal, Request
+from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.loopback import HttpError, HttpRequest, LoopbackServer
 from rlvr.agents.tiny import MISSING_EXTRA
 
 try:
@@ -135,14 +135,14 @@ class GenerateServer:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Nothing is sampled inside: the place to change the weights. Requests wait."""
+        """Nothing is sampled inside: the time to change the weights. Requests wait."""
         with self._weights:
             yield
             self.version += 1
 
     # requests
 
-    def _answer(self, request: Request) -> dict[str, Any]:
+    def _answer(self, request: HttpRequest) -> dict[str, Any]:
         match request.method, request.path:
             case "GET", "/health":
                 return {}
@@ -151,19 +151,19 @@ class GenerateServer:
                 return {"object": "list", "data": [{**model, "max_model_len": self.max_length}]}
             case "POST", path if path == PATH:
                 return self._generate(request.body)
-        raise Refusal(404, f"there is no {request.method} {request.path}: this server has POST {PATH}")
+        raise HttpError(404, f"there is no {request.method} {request.path}: this server has POST {PATH}")
 
     def _generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
         if body.get("model") not in (None, "", self.name):
-            raise Refusal(404, f"the model {body['model']!r:.100} is not served here; {self.name!r} is")
+            raise HttpError(404, f"the model {body['model']!r:.100} is not served here; {self.name!r} is")
         for unsupported in ("stream", "features", "content_parts"):
             if body.get(unsupported):
-                raise Refusal(400, f"{unsupported} is not supported: answers are whole, and of text tokens")
+                raise HttpError(400, f"{unsupported} is not supported: answers are whole, and of text tokens")
         prompt = _tokens(body.get("token_ids"), self.vocabulary)
         room = self.max_length - len(prompt)
         if room < 1:
             text = f"the maximum context length is {self.max_length} tokens, and the prompt has {len(prompt)}"
-            raise Refusal(400, text)
+            raise HttpError(400, text)
         number = next(self._numbers)
         settings = _settings(body.get("sampling_params") or {}, self.vocabulary)
         ends = settings.stops | (frozenset() if settings.ignore_eos else self.end_ids)
@@ -176,7 +176,7 @@ class GenerateServer:
         for job in jobs:
             self._jobs.put(job)
         if self._closed:
-            raise Refusal(503, "this server was closed")
+            raise HttpError(503, "this server was closed")
         choices, version = [], self.version
         for index, job in enumerate(jobs):
             ids, logprobs, version = job.done.result(ANSWER_SECONDS)
@@ -189,7 +189,7 @@ class GenerateServer:
     # sampling
 
     def _work(self) -> None:
-        """Take what waits, sample what goes together, until told to stop."""
+        """Take what waits, sample what goes together, until asked to stop."""
         ended = False
         while not ended:
             waiting = [self._jobs.get()]
@@ -201,12 +201,12 @@ class GenerateServer:
                 if job is not None and not ended:
                     batches.setdefault((job.end_ids, job.sampling), []).append(job)
                 elif job is not None:
-                    job.done.set_exception(Refusal(503, "this server was closed"))
+                    job.done.set_exception(HttpError(503, "this server was closed"))
             for (ends, sampling), jobs in batches.items():
                 self._sample(jobs, ends, sampling)
         while not self._jobs.empty():
             if (job := self._jobs.get()) is not None:
-                job.done.set_exception(Refusal(503, "this server was closed"))
+                job.done.set_exception(HttpError(503, "this server was closed"))
 
     def _sample(self, jobs: list[_Job], ends: frozenset[int], sampling: Sampling) -> None:
         noise = [uniforms(job.seed, job.key, len(job.prompt), 0 if sampling.greedy else job.limit) for job in jobs]
@@ -219,7 +219,7 @@ class GenerateServer:
             log.exception("sampling failed")
             reason = without_paths(f"sampling failed: {type(error).__name__}: {error}")
             for job in jobs:
-                job.done.set_exception(Refusal(500, reason))
+                job.done.set_exception(HttpError(500, reason))
             return
         for job, (ids, logprobs) in zip(jobs, replies, strict=True):
             job.done.set_result((ids, logprobs, version))
@@ -242,14 +242,14 @@ def _settings(given: Any, vocabulary: int) -> _Settings:
     """Read ``sampling_params``.
 
     Raises:
-        Refusal: a setting that is unknown, not supported, or out of range.
+        HttpError: a setting that is unknown, not supported, or out of range.
     """
     if not isinstance(given, Mapping):
-        raise Refusal(400, "sampling_params must be an object")
+        raise HttpError(400, "sampling_params must be an object")
     for name, value in given.items():
         neutral = value is None or (name in NEUTRAL and value == NEUTRAL[name]) or value in ([], {}, "")
         if name not in KNOWN and name not in WITHOUT_EFFECT and not neutral:
-            raise Refusal(400, f"{name}={value!r:.60} is not supported; this sampler has {', '.join(sorted(KNOWN))}")
+            raise HttpError(400, f"{name}={value!r:.60} is not supported; this sampler has {', '.join(sorted(KNOWN))}")
     temperature, top_k = _number(given, "temperature", 1.0), _whole(given, "top_k", 0)
     greedy = temperature == 0
     try:
@@ -260,12 +260,12 @@ def _settings(given: Any, vocabulary: int) -> _Settings:
             greedy=greedy,
         )
     except ValueError as error:
-        raise Refusal(400, str(error)) from error
+        raise HttpError(400, str(error)) from error
     max_tokens, n = _whole(given, "max_tokens", DEFAULT_TOKENS), _whole(given, "n", 1)
     if max_tokens < 1 or not 1 <= n <= MOST_CHOICES:
-        raise Refusal(400, f"max_tokens={max_tokens} must be at least 1, and n={n} from 1 to {MOST_CHOICES}")
+        raise HttpError(400, f"max_tokens={max_tokens} must be at least 1, and n={n} from 1 to {MOST_CHOICES}")
     if (logprobs := _whole(given, "logprobs", -1)) > 1:
-        raise Refusal(400, f"logprobs={logprobs}: only the sampled token's is kept, ask for 0 or 1")
+        raise HttpError(400, f"logprobs={logprobs}: only the sampled token's is kept, ask for 0 or 1")
     stops = frozenset(_tokens(given.get("stop_token_ids") or [], vocabulary, empty=True))
     seed = None if given.get("seed") is None else _whole(given, "seed", 0)
     return _Settings(max_tokens, sampling, seed, n, stops, bool(given.get("ignore_eos")), logprobs >= 0)
@@ -276,23 +276,23 @@ def _number(given: Mapping[str, Any], name: str, default: float) -> float:
     if value is None:
         return default
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise Refusal(400, f"{name} must be a number, got {value!r:.60}")
+        raise HttpError(400, f"{name} must be a number, got {value!r:.60}")
     return float(value)
 
 
 def _whole(given: Mapping[str, Any], name: str, default: int) -> int:
     number = _number(given, name, default)
     if number != int(number):
-        raise Refusal(400, f"{name} must be a whole number, got {number}")
+        raise HttpError(400, f"{name} must be a whole number, got {number}")
     return int(number)
 
 
 def _tokens(given: Any, vocabulary: int, *, empty: bool = False) -> list[int]:
     if not isinstance(given, list) or (not given and not empty):
-        raise Refusal(400, "token ids must be a list that is not empty")
+        raise HttpError(400, "token ids must be a list that is not empty")
     for token in given:
         if type(token) is not int or not 0 <= token < vocabulary:
-            raise Refusal(400, f"token ids are whole numbers from 0 to {vocabulary - 1}, got {token!r:.60}")
+            raise HttpError(400, f"token ids are whole numbers from 0 to {vocabulary - 1}, got {token!r:.60}")
     return given
 
 

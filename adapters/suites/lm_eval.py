@@ -1,6 +1,6 @@
 """lm-evaluation-harness: an environment of one turn as one of its tasks, graded here; see docs/adapters/lm_eval.md.
 
->>> from rlvr.adapters.lm_eval import export                        # doctest: +SKIP
+>>> from rlvr.adapters.suites.lm_eval import export                        # doctest: +SKIP
 >>> export("rlvr/WordProblems-v0", 500, "tasks")                    # doctest: +SKIP
 $ lm_eval run --model hf --model_args pretrained=… --tasks rlvr_wordproblems --include_path tasks
 
@@ -27,7 +27,7 @@ LOG = logging.getLogger(__name__)
 TESTED = ("lm-eval", "0.4.13", "0.5")
 NAME = re.compile(r"[A-Za-z0-9_.-]+")
 TASK = """\
-# {env_id}, written by rlvr.adapters.lm_eval
+# {env_id}, written by rlvr.adapters.suites.lm_eval
 task: {name}
 tag: rlvr
 dataset_path: json
@@ -38,7 +38,7 @@ test_split: test
 output_type: generate_until
 {description}doc_to_text: "{{{{prompt}}}}"
 doc_to_target: ""
-process_results: !function rlvr.adapters.lm_eval.process_results
+process_results: !function rlvr.adapters.suites.lm_eval.process_results
 generation_kwargs:
   until: []
   do_sample: false
@@ -98,9 +98,11 @@ def export(
     folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
     path = write_rows(documents, folder / f"{name}.jsonl")
-    said = 'description: "{{system}}\\n\\n"\n' if use_system and any(each["system"] for each in documents) else ""
+    description = (
+        'description: "{{system}}\\n\\n"\n' if use_system and any(each["system"] for each in documents) else ""
+    )
     text = TASK.format(
-        env_id=env_id, name=name, documents=json.dumps(str(path)), description=said, max_gen_toks=max_gen_toks
+        env_id=env_id, name=name, documents=json.dumps(str(path)), description=description, max_gen_toks=max_gen_toks
     )
     task = folder / f"{name}.yaml"
     task.write_text(text, encoding="utf-8")

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 from rlvr.adapters.rows import AGENT, read_spec
-from rlvr.adapters.spec import Session, turns_of
+from rlvr.adapters.spec import EpisodeSession, turns_of
 from rlvr.adapters.versions import require
 
 TESTED = ("skyrl-gym", "0.4.0", "0.5")
@@ -50,14 +50,15 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         super().__init__()
         extras = extras or {}
         self._task = read_spec(extras)  # `spec` is what skyrl_gym.make sets
-        self.session: Session | None = None
+        self.session: EpisodeSession | None = None
         self.allowed: int | None = extras.get("max_turns")
 
     def init(self, prompt: Sequence[Mapping[str, str]]) -> tuple[list[dict[str, str]], dict[str, Any]]:
-        said = [dict(message) for message in prompt]
-        session = self.session = Session(self._task, use_system=any(m["role"] == "system" for m in said))
+        """Begin the row's task: its messages, and an empty info."""
+        messages = [dict(message) for message in prompt]
+        session = self.session = EpisodeSession(self._task, use_system=any(m["role"] == "system" for m in messages))
         shown = session.messages
-        if shown and (not said or said[-1]["content"] != shown[-1]["content"]):
+        if shown and (not messages or messages[-1]["content"] != shown[-1]["content"]):
             raise ValueError(f"the row's prompt is not what {self._task.env_id} shows: make the rows anew")
         turns = turns_of(session.env, session.info)
         if self.allowed is not None and turns is not None and turns > self.allowed:
@@ -65,9 +66,10 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
                 f"{self._task.env_id} has up to {turns} turns, and SkyRL's generator.max_turns is {self.allowed}: set "
                 f"generator.max_turns={turns}, or make the rows with kwargs={{'max_turns': {self.allowed}}}"
             )
-        return said, {}
+        return messages, {}
 
     def step(self, action: str) -> Any:
+        """Play an action, in SkyRL's form of a step."""
         session = self.session
         if session is None:
             raise ValueError("an episode begins with init")
@@ -83,6 +85,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         )
 
     def get_metrics(self) -> dict[str, float]:
+        """What the log has of the episode."""
         session = self.session
         if session is None:
             return {}
@@ -95,6 +98,7 @@ class RlvrTextEnv(BaseTextEnv):  # type: ignore[misc]  # skyrl-gym is not here w
         }
 
     def close(self) -> None:
+        """Close the environment behind it."""
         if self.session is not None:
             self.session.close()
 
@@ -110,6 +114,7 @@ class ValidOnly:
     """
 
     async def generate(self, input_batch: Any, disable_tqdm: bool = False) -> Any:
+        """SkyRL's generation; episodes without a valid verdict have no token in the loss."""
         output = await super().generate(input_batch, disable_tqdm)  # type: ignore[misc]
         metrics = output.get("env_metrics")
         if metrics is None:

@@ -19,8 +19,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.guard import GuardedApp
-from rlvr.adapters.spec import Session, TaskSpec
+from rlvr.adapters.serving.guard import GuardedApp
+from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
 
 TESTED = ("openenv", "0.10", "0.11")
@@ -74,7 +74,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
 
     Args:
         served: names the environment; its seed and options are not looked at.
-        use_system: whether the system prompt is told.
+        use_system: whether the first observation has the system prompt.
         reward_at_end: no reward before the end, and there the return: for those who take the last reward for the
             episode's, as OpenEnv's harness does.
     """
@@ -85,7 +85,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         super().__init__()
         self._served, self._use_system, self._reward_at_end = served, use_system, reward_at_end
         self._env: gym.Env[str, str] | None = None
-        self._session: Session | None = None
+        self._session: EpisodeSession | None = None
         self._episode_id: str | None = None
 
     def reset(
@@ -99,7 +99,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
 
         Args:
             seed: as ``reset`` of the environment; without one, and without an index, a random task.
-            episode_id: told back by ``/state``.
+            episode_id: what ``/state`` gives back.
             spec: a row's task (`rlvr.adapters.rows`) in place of seed and options.
             options: ``split``, ``level``, ``index``.
 
@@ -110,7 +110,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         self._session = None
         task = self._task(seed, spec, options)
         self._env = self._env or task.make()
-        session = Session(task, use_system=self._use_system, env=self._env)
+        session = EpisodeSession(task, use_system=self._use_system, env=self._env)
         if session.done:
             self.close()
             raise RuntimeError(session.verdict.reason if session.verdict else "the episode is over before it begins")
@@ -159,10 +159,11 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         session = self._session
         if session is None:
             return State(episode_id=self._episode_id)
-        told = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
-        return State(episode_id=self._episode_id, step_count=session.turns, **told)
+        facts = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
+        return State(episode_id=self._episode_id, step_count=session.turns, **facts)
 
     def close(self) -> None:
+        """Close the environment; the next ``reset`` makes another."""
         env, self._env = self._env, None
         if env is not None:
             env.close()
@@ -200,7 +201,7 @@ def server_app(
     Args:
         env_id: perhaps with the module that registers it before a colon, as in `rlvr.adapters.rows`.
         kwargs: for ``gym.make``.
-        max_sessions: sessions at once; one more is told that the server is full.
+        max_sessions: sessions at once; one more is refused.
         use_system, reward_at_end: as in `TextEnvironment`.
         hosts: names that clients may call the server by in ``Host``, for a server behind a proxy on the same machine;
             with any, they are asked for wherever a connection arrives.
@@ -214,7 +215,7 @@ def server_app(
         raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
     module, _, name = env_id.rpartition(":")
     served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
-    served.make().close()  # what cannot be made is heard of now, not with the first client
+    served.make().close()  # what cannot be made is an error now, not with the first client
     factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end)
     app = create_fastapi_app(
         factory,
