@@ -2,7 +2,9 @@
 
 The expert must succeed, and everything else must not: empty and junk replies, listed answers, the expert's answer
 beside others, in look-alike digits, or only thought of, echoes of the prompt, forged tool output and chat tokens,
-injections, bombs. Tasks must be the same again from the same seed, and never be shared by two splits.
+injections, bombs. Tasks must be the same again from the same seed, and never be shared by two splits. Where one of
+several options is the answer, rules learnt from the train split that see only the options, or the question without its
+numbers, must do no better on the test split than chance and a tenth.
 """
 
 from __future__ import annotations
@@ -15,10 +17,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlvr.envs.choice_attacks import BARE, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.text_env import TextEnv
 
 SLOW = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
+CHOICES = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
 LEAKS = 0.5  # share of prompts that may hold the answer by chance
 BOX = re.compile(r".*\\boxed\{(.*)\}", re.DOTALL)  # the last one: a worked solution may have its own
 FULL_WIDTH = str.maketrans("0123456789", "".join(chr(0xFF10 + digit) for digit in range(10)))
@@ -107,6 +111,7 @@ class _Auditor:
                 yield self._attack(name, disguise)
             yield self._leak()
             yield self._positions()
+            yield from self._choices()
         yield self._determinism()
         yield self._splits()
 
@@ -226,6 +231,28 @@ class _Auditor:
             if len(letters) == 1 or excess > 5 * math.sqrt(2 * freedom):
                 check.note(f"the right letters are {dict(letters)}")
         return check
+
+    def _choices(self) -> Iterator[Check]:
+        """Whether an option can be told to be right by a rule that does not know what is asked."""
+        splits = self.env.task.splits
+        if self.env.size is not None or not {"train", "test"} <= set(splits):
+            return  # the rows of a table are published facts
+        per_level = CHOICES * len(self.tasks) // self.env.task.levels
+        drawn: dict[str, list[ChoiceQuestion]] = {"train": [], "test": []}
+        for split, questions in drawn.items():
+            for level in range(1, self.env.task.levels + 1):
+                for index in range(per_level):
+                    prompt, _ = self._reset(level, index, split=split)
+                    question = taken_apart(prompt, self._answer() or "")
+                    if question is None:
+                        return
+                    questions.append(question)
+        for sees in (OPTIONS, BARE):
+            check = Check(f"not told by {sees}", tries=len(drawn["test"]))
+            share = accuracy(drawn["train"], drawn["test"], sees)
+            if share > (most := allowed(drawn["test"])):
+                check.note(f"a rule that sees {sees} is right in {share:.2f} of the test split, allowed are {most:.2f}")
+            yield check
 
     def _determinism(self) -> Check:
         check = Check("the same seed is the same task")

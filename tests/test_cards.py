@@ -96,7 +96,7 @@ def test_the_command_prints_cards(capsys):
 
 
 def test_scores_of_a_question_and_of_a_game():
-    question = measure("rlvr/Motion-v0", 1, seeds=40, draws=60)
+    question = measure("rlvr/VisualMatrices-v0", 1, seeds=40, draws=60)
     assert question.expert == 1.0
     assert 0.0 < question.random < 0.6  # one of four options
     assert question.constant is not None

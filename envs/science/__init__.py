@@ -1,4 +1,4 @@
-"""Science: four options, computed from formulas; and tables of multiple choice."""
+"""Science: quantities computed from laws; and tables of multiple choice."""
 
 from rlvr.envs.core.registry import register
 

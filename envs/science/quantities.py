@@ -1,0 +1,222 @@
+"""What the families of this folder share: a quantity found from a law, asked for as a number with its unit.
+
+A law is a function of the quantities that the text gives. Their ranges stand beside it, and they are drawn
+independently of one another. With ``answers="choice"`` four options are shown instead: two problems under the same law
+are posed, and the options are the answers to both and to the two ways of mixing up their data. Each option is the right
+answer as often as any other, whatever the four are: exchanging the data of the two problems turns each option into each
+other one and leaves the odds of the draw as they are. No rule that sees the options alone, or the text without its
+numbers, does better than chance.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.extraction import extract, first_sentence
+from rlvr.envs.rewards.grading import grade
+from rlvr.envs.rewards.number import NotANumber, clean, read_number
+from rlvr.envs.rewards.tasks import Question, QuestionTask
+
+LETTERS: Final = "ABCD"
+DIGITS: Final = 3
+TOLERANCE: Final = Fraction(1, 100)
+MODES: Final = ("number", "choice")
+
+# unit -> its other spellings, and other units of the same kind with their size in it
+SPELLINGS: Final[Mapping[str, str]] = {
+    "m": "metre metres meter meters",
+    "m/s": "m/sec m*s^-1 ms^-1",
+    "m/s^2": "m/s2 m/s² m*s^-2 ms^-2",
+    "N": "newton newtons",
+    "J": "joule joules",
+    "kJ": "kilojoule kilojoules",
+    "W": "watt watts J/s",
+    "s": "sec second seconds",
+    "kPa": "kilopascal kilopascals",
+    "mol": "mole moles mols",
+    "g/l": "g/L kg/m^3 kg/m³",
+    "°C": "C °c ° degree degrees celsius Celsius",
+    "A": "amp amps ampere amperes",
+    "V": "volt volts",
+    "mol/l": "mol/L M molar",
+    "ml": "mL millilitre millilitres milliliter milliliters cm^3 cm³",
+    "g": "gram grams",
+}
+MULTIPLES: Final[Mapping[str, Mapping[str, Fraction]]] = {
+    "m": {"km": Fraction(1000), "cm": Fraction(1, 100), "mm": Fraction(1, 1000)},
+    "N": {"kN": Fraction(1000)},
+    "J": {"kJ": Fraction(1000)},
+    "kJ": {"J": Fraction(1, 1000), "MJ": Fraction(1000)},
+    "W": {"kW": Fraction(1000), "mW": Fraction(1, 1000)},
+    "s": {"min": Fraction(60), "minutes": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600)},
+    "kPa": {"Pa": Fraction(1, 1000), "MPa": Fraction(1000), "bar": Fraction(100)},
+    "mol": {"mmol": Fraction(1, 1000)},
+    "A": {"mA": Fraction(1, 1000)},
+    "V": {"mV": Fraction(1, 1000), "kV": Fraction(1000)},
+    "mol/l": {"mmol/l": Fraction(1, 1000), "mmol/L": Fraction(1, 1000)},
+    "ml": {"l": Fraction(1000), "L": Fraction(1000), "litres": Fraction(1000), "liters": Fraction(1000)},
+    "g": {"kg": Fraction(1000), "mg": Fraction(1, 1000)},
+}
+
+
+class Posed(NamedTuple):
+    """``text`` asks for ``value``, in ``unit``; ``working`` leads to it, line by line."""
+
+    text: str
+    value: Fraction
+    unit: str
+    working: tuple[str, ...]
+
+
+class Law(NamedTuple):
+    """A kind of problem.
+
+    Attributes:
+        pose: from the given quantities, by name, to the problem; ``kind=`` as well where there are kinds.
+        given: name -> (least, most, divisor): a whole number from least to most, over the divisor.
+        kinds: what the problem is about where that is no number, such as a salt; one is drawn.
+    """
+
+    pose: Callable[..., Posed]
+    given: Mapping[str, tuple[int, int, int]]
+    kinds: tuple[Any, ...] = ()
+
+    def draw(self, rng: random.Random) -> dict[str, Fraction]:
+        return {name: Fraction(rng.randint(low, high), over) for name, (low, high, over) in self.given.items()}
+
+
+class Quantities(QuestionTask):
+    """One law for each level, from ``laws``.
+
+    Args:
+        answers: ``number`` asks for a number within 1 % of the right one; ``choice`` for one of four options.
+
+    Raises:
+        ValueError: ``answers`` is neither.
+    """
+
+    laws: tuple[Law, ...] = ()
+
+    def __init__(self, *, answers: str = "number") -> None:
+        if answers not in MODES:
+            raise ValueError(f"answers must be one of {', '.join(MODES)}, got {answers!r}")
+        self.answers = answers
+        box = "the number, with its unit if you like," if answers == "number" else "the letter of the right option"
+        self.system = f"Think step by step. Put {box} and nothing else, in \\boxed{{}}.".replace(
+            "option and", "option, and"
+        )
+
+    def ask(self, rng: random.Random, level: int) -> Question:
+        law = self.laws[level - 1]
+        kind = {"kind": rng.choice(law.kinds)} if law.kinds else {}
+        if self.answers == "choice":
+            return self._choice(rng, law, kind)
+        posed = law.pose(**law.draw(rng), **kind)
+        while not posed.value:
+            posed = law.pose(**law.draw(rng), **kind)
+        shown = significant(posed.value)
+        text = f"{posed.text} Give the answer in {posed.unit}, to {DIGITS} significant digits."
+        working = "\n".join([*posed.working, f"That is {shown} {posed.unit}."])
+        return Question(text, (posed.value, posed.unit), working, shown.replace("*", "\\times "), posed.text)
+
+    def _choice(self, rng: random.Random, law: Law, kind: dict[str, Any]) -> Question:
+        """Two problems, and the answers to all four ways of taking some data from one and the rest from the other."""
+        names = list(law.given)
+        while True:
+            mixed = set(rng.sample(names, rng.randrange(1, len(names)))) if len(names) > 1 else set(names)
+            first, second = law.draw(rng), law.draw(rng)
+            ways = [
+                {name: (other if name in mixed else own)[name] for name in names}
+                for own, other in ((first, first), (first, second), (second, first), (second, second))
+            ]
+            posed = [law.pose(**way, **kind) for way in ways]
+            shown = [significant(one.value) for one in posed]
+            if len(set(shown)) == len(LETTERS):
+                break
+        unit = posed[0].unit
+        order = rng.sample(shown, len(shown))
+        answer = LETTERS[order.index(shown[0])]
+        text = f"Two problems of the same kind, with different data.\nThe first: {posed[0].text}\n"
+        text += f"The second: {posed[3].text}\nWhich is the answer to the first, to {DIGITS} significant digits?\n"
+        text += "\n".join(f"{letter}) {value} {unit}" for letter, value in zip(LETTERS, order, strict=True))
+        working = "\n".join([*posed[0].working, f"That is {shown[0]} {unit}, option {answer}."])
+        return Question(text, answer, working, content=f"{posed[0].text}\n{posed[3].text}")
+
+    def judge(self, question: Question, reply: str) -> Verdict:
+        if self.answers == "choice":
+            return grade("choice", reply, question.answer, letters=LETTERS)
+        found = extract(reply)
+        if found.answer is None:
+            return unparsable(found.reason)
+        value, unit = question.answer
+        try:
+            given = read_quantity(found.answer if found.marker in ("boxed", "tag") else first_sentence(found), unit)
+        except NotANumber as error:
+            return unparsable(str(error)[:200], found.answer)
+        near = abs(given - value) <= TOLERANCE * abs(value)
+        return correct(found.answer) if near else wrong(found.answer)
+
+    def guess(self, state: Question, rng: random.Random) -> str | None:
+        if self.answers == "choice":
+            return rng.choice(LETTERS)
+        return f"{float(Fraction(rng.randint(100, 999)) * Fraction(10) ** rng.randint(-3, 2)):g}"
+
+
+def read_quantity(text: str, unit: str) -> Fraction:
+    """The value, in ``unit``, of one number with or without a unit behind it.
+
+    Raises:
+        NotANumber: it is not exactly one number, or has a unit of another kind.
+    """
+    cleaned = clean(text.replace("\\circ", "°").replace("^{°}", "°").replace("^°", "°")).replace("· ", "*")
+    known = {unit: Fraction(1), **dict.fromkeys(SPELLINGS[unit].split(), Fraction(1)), **MULTIPLES.get(unit, {})}
+    compact = cleaned.replace(" ", "")
+    for name in sorted(known, key=len, reverse=True):
+        if compact.endswith(name) and len(compact) > len(name) and compact[-len(name) - 1] in "0123456789.}°":
+            return _bare(_without(cleaned, name)) * known[name]
+    return _bare(cleaned)
+
+
+def _without(text: str, name: str) -> str:
+    """The text without the letters of its last unit, blanks inside it ignored."""
+    left = len(name)
+    while left:
+        left -= not text[-1].isspace()
+        text = text[:-1]
+    return text.rstrip()
+
+
+def _bare(text: str) -> Fraction:
+    number = read_number(text)
+    if number.unit or number.percent:
+        raise NotANumber(f"{number.unit or '%'!r} is not the unit that was asked for")
+    return number.value
+
+
+def significant(value: Fraction) -> str:
+    """Rounded to ``DIGITS`` significant digits, a half up; powers of ten where the number is long."""
+    if not value:
+        return "0"
+    size, power = abs(value), 0
+    while size >= 10**DIGITS:
+        size, power = size / 10, power + 1
+    while size < 10 ** (DIGITS - 1):
+        size, power = size * 10, power - 1
+    digits = (2 * size.numerator + size.denominator) // (2 * size.denominator)
+    if digits == 10**DIGITS:
+        digits, power = digits // 10, power + 1
+    sign = "-" if value < 0 else ""
+    if -6 <= power <= 2:
+        whole, part = divmod(digits * 10 ** max(power, 0), 10 ** max(-power, 0))
+        return f"{sign}{whole}" + (f".{part:0{-power}}" if power < 0 else "")
+    return f"{sign}{digits // 100}.{digits % 100:02}*10^{power + 2}"
+
+
+def shown(value: Fraction) -> str:
+    """A value inside a working: exact where it is short, else to five significant digits."""
+    text = f"{float(value):.10g}"
+    return text if len(text) <= 6 else f"{float(value):.5g}"
