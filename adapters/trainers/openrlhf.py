@@ -129,7 +129,7 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
                 sample = output.outputs[0]
                 ids, cut = list(sample.token_ids), sample.finish_reason == "length"
                 logprobs = [sample.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
-                await asyncio.to_thread(episode.hear, ids, logprobs)
+                await asyncio.to_thread(episode.step_tokens, ids, logprobs)
         finally:
             await asyncio.to_thread(episode.session.close)
         if not episode.session.valid:

@@ -131,7 +131,7 @@ class _Mersenne(KeyedRandom):
     random = Random.random
     getrandbits = Random.getrandbits
     randint = Random.randint
-    _randbelow = Random._randbelow
+    _randbelow = Random._randbelow  # type: ignore[attr-defined]  # typeshed names public methods alone
     getstate = Random.getstate
 
 

@@ -88,13 +88,13 @@ def card(options: argparse.Namespace, rest: list[str]) -> int:
 
 def play(options: argparse.Namespace, rest: list[str]) -> int:
     """A person plays one episode in the terminal."""
-    from rlvr.agents import HumanAgent, Request, Rollout
+    from rlvr.agents import HumanAgent, Rollout, RolloutRequest
     from rlvr.agents.scripted import printable
 
     settings = _settings(options)
     require_registered(options.env, settings)
     rollout = Rollout(options.env, HumanAgent(), env_settings=settings)
-    request = Request(seed=_seed(options.seed), index=options.index)
+    request = RolloutRequest(seed=_seed(options.seed), index=options.index)
     try:
         episode = rollout([request])[0]
     except EOFError:

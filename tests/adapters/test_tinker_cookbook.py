@@ -205,7 +205,7 @@ def test_a_conversation_that_grows_too_long_keeps_what_it_earned(ours, policy):
 @foreign
 def test_a_builder_pickles_and_closes_its_environments(ours, policy, monkeypatch):
     closed = []
-    monkeypatch.setattr(ours.Session, "close", lambda session: closed.append(session))
+    monkeypatch.setattr(ours.EpisodeSession, "close", lambda session: closed.append(session))
     builder = pickle.loads(pickle.dumps(ours.GroupBuilder(kit.say_specs(1)[0].to_json(), MODEL, 2)))
     roll_out([builder], completer(kit.RecordingEngine(*policy)))
     assert len(set(closed)) == 2
