@@ -57,6 +57,7 @@ def test_a_fault_that_is_not_the_models_is_no_zero(unchecked, monkeypatch, caplo
     if fault == "verdict":
         verdict = Verdict(0.0, "verifier_error", reason="no verdict, on purpose")
         monkeypatch.setattr(adapter, "grade", lambda *_: verdict)
+    monkeypatch.setenv("RLVR_ALLOW_CODE", "1")  # a row's text for an environment that is none of ours
     told = adapter.process_results({"spec": kit.say_specs(1, fault="reset")[0].to_json(), "index": 7}, ["x"])
     assert math.isnan(told["reward"])
     assert math.isnan(told["success"])

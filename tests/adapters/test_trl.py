@@ -34,7 +34,7 @@ def test_a_single_reply_is_graded_and_several_turns_are_refused():
     assert verified_reward([""] * 2, env_reward=[0.5, None]) == [0.5, None]
 
 
-def test_the_tool_plays_an_episode():
+def test_the_tool_plays_an_episode(monkeypatch):
     tool = ToolEnvironment()
     with pytest.raises(ValueError, match="names no task"):
         tool.reset(prompt=[])
@@ -49,6 +49,7 @@ def test_the_tool_plays_an_episode():
     assert tool.get_reward() == pytest.approx(1.0)
     with pytest.raises(ValueError, match="over"):
         tool.act("more")
+    monkeypatch.setenv("RLVR_ALLOW_CODE", "1")  # a row's text for an environment that is none of ours
     tool.reset(spec=kit.say_specs(1, fault="verdict")[0].to_json())
     for _ in range(3):
         tool.act("x")

@@ -544,9 +544,9 @@ def test_members_that_are_served_keep_their_own(backend: str):
     pytest.importorskip("uvicorn")
     pytest.importorskip("websockets")
     from rlvr.adapters import connect
-    from rlvr.adapters.serve import Server
+    from rlvr.adapters.serving.serve import EnvServer
 
-    with Server(SUMS, {"tools": [Drawing()]}, backend=backend, limit=4) as server:
+    with EnvServer(SUMS, {"tools": [Drawing()]}, backend=backend, limit=4) as server:
         envs = [connect(server.url) for _ in range(4)]
         for seed in range(3):
             check_members(envs, PRIVATE, seed=seed)
