@@ -278,7 +278,7 @@ class TextEnv(gym.Env[Any, str]):
         state = self.task.detached(self._current(over=True))
         generator = self._generator.bit_generator.state if self._generator is not None else None
         return Snapshot(
-            identity={name: value for name, value in self._info.items() if name not in PROGRESS},
+            identity=self._identity,
             state=state,
             turn=self._turn,
             limit=self._limit,
@@ -344,6 +344,11 @@ class TextEnv(gym.Env[Any, str]):
             if (split_of(content(state)) if divided is None else divided[content(state)]) == split:
                 return state
         raise ValueError(f"{self.name} has no task of level {level} in split {split!r}; use split=None")
+
+    @property
+    def _identity(self) -> dict[str, Any]:
+        """What ``info`` names the task by."""
+        return {name: value for name, value in self._info.items() if name not in PROGRESS}
 
     def _shuffled(self, seed: int, index: int, size: int) -> int:
         """Every row once, in an order of the seed's own, then every row again in another order."""

@@ -157,7 +157,7 @@ class MixtureEnv(TextEnv):
             "part_level": part.level_at(info["level"]),
             "part_index": self._row(part.env, info["seed"], info["index"]),
         }
-        self._info |= there
+        self._info = {**self._identity, **there, "turn": 0, "role": "user"}
         info |= there
         for name in ("system", "tools"):
             if value := getattr(part.env.task, name):
