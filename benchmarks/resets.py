@@ -1,0 +1,179 @@
+"""What an episode costs before it begins: games with resets beside GEM's, vectors of games, tables of any length.
+
+    python benchmarks/resets.py [--rounds 5] [--gem PYTHON] [--out benchmarks/results]
+
+``--gem`` names an interpreter in which ``import gem`` works (gem-llm 0.1.0). Both sides stay open for the whole run and
+take turns in every round; rates are per CPU-second of the contender's process. All games are of GuessNumber's kind with
+a million numbers, played with an action that never ends one before its last turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from results import Table, write_results
+
+from rlvr.envs import TextEnv
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import wrong
+from rlvr.envs.games.guess_number import GuessNumber
+from rlvr.envs.vector import VectorEnv
+
+ACTION = "\\boxed{7}"
+
+# Reads "one TURNS", "many TURNS" or "resets COUNT", answers with a rate.
+GEM = """
+import contextlib, io, sys, time
+import gem
+
+GAME = dict(max_number=1_000_000)
+
+def made(count, turns):
+    with contextlib.redirect_stdout(io.StringIO()):
+        return gem.make_vec(["game:GuessTheNumber-v0-hard"] * count, async_mode=False, max_turns=turns, **GAME)
+
+def one(turns):
+    env = gem.make("game:GuessTheNumber-v0-hard", max_turns=turns, **GAME)
+    env.reset(seed=0)
+    start = time.process_time()
+    for _ in range(14_000):
+        if any(env.step("\\\\boxed{7}")[2:4]):
+            env.reset()
+    return 14_000 / (time.process_time() - start)
+
+def many(turns):
+    vector = made(256, turns)
+    vector.reset(seed=0)
+    actions = ["\\\\boxed{7}"] * 256
+    start = time.process_time()
+    for _ in range(60):
+        vector.step(actions)
+    return 256 * 60 / (time.process_time() - start)
+
+def resets(count):
+    vector = made(count, 7)
+    vector.reset(seed=0)
+    start = time.process_time()
+    vector.reset(seed=1)
+    return count / (time.process_time() - start)
+
+for line in sys.stdin:
+    name, word = line.split()
+    print(globals()[name](int(word)), flush=True)
+"""
+
+
+def one(turns: int) -> float:
+    env = TextEnv(GuessNumber(), level=5, max_turns=turns)
+    env.reset(seed=0)
+    start = time.process_time()
+    for _ in range(14_000):
+        if env.step(ACTION)[3]:
+            env.reset()
+    return 14_000 / (time.process_time() - start)
+
+
+def games(count: int, turns: int) -> VectorEnv:
+    settings = {"level": 5, "max_turns": turns}
+    return VectorEnv("rlvr/GuessNumber-v0", count, autoreset_mode="SameStep", env_settings=settings)
+
+
+def many(turns: int) -> float:
+    with games(256, turns) as vector:
+        vector.reset(seed=0)
+        start = time.process_time()
+        for _ in range(60):
+            vector.step((ACTION,) * 256)
+        return 256 * 60 / (time.process_time() - start)
+
+
+def resets(count: int) -> float:
+    with games(count, 7) as vector:
+        vector.reset(seed=0)
+        start = time.process_time()
+        vector.reset(seed=1)
+        return count / (time.process_time() - start)
+
+
+class Rows(Task[str]):
+    """A table that costs nothing but its order."""
+
+    splits = ("train",)
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def row(self, index: int, rng: random.Random) -> str:
+        return "a row"
+
+    def observe(self, state: str) -> str:
+        return state
+
+    def apply(self, state: str, action: str) -> Transition:
+        return Transition(state, wrong(), terminated=True)
+
+
+def table(size: int) -> float:
+    """Resets with a new seed each."""
+    env = TextEnv(Rows(size))
+    env.reset(seed=0)
+    start = time.process_time()
+    for seed in range(5_000):
+        env.reset(seed=seed)
+    return 5_000 / (time.process_time() - start)
+
+
+def listing() -> float:
+    """CPU-seconds of ``rlvr envs -l``."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run([sys.executable, "-m", "rlvr", "envs", "-l"], check=True, capture_output=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--gem", metavar="PYTHON")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    works = [
+        ("one game at a time, a reset each 7 turns", one, "one", 7),
+        ("one game at a time, a reset each 20 turns", one, "one", 20),
+        ("256 games in a vector environment, 7 turns each", many, "many", 7),
+        ("256 games in a vector environment, 20 turns each", many, "many", 20),
+        ("10,000 games in a vector environment, reset at once", resets, "resets", 10_000),
+    ]
+    tables = [Table(title, "per CPU-second, higher is better", "rlvr") for title, *_ in works]
+    lengths = Table("reset with a new seed each, rows of a table", "per CPU-second, higher is better", "7,473 rows")
+    short = Table("rlvr envs -l", "CPU-seconds, lower is better", "rlvr envs -l")
+    ratios: dict[str, list[float]] = {title: [] for title, *_ in works}
+    gem = None
+    if options.gem:
+        gem = subprocess.Popen([options.gem, "-c", GEM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    for _ in range(options.rounds):
+        for found, (title, work, name, word) in zip(tables, works, strict=True):
+            found.add("rlvr", ours := work(word))
+            if gem is not None and gem.stdin is not None and gem.stdout is not None:
+                print(name, word, file=gem.stdin, flush=True)
+                found.add("GEM", theirs := float(gem.stdout.readline()))
+                ratios[title].append(ours / theirs)
+        for size in (7_473, 1_000_000):
+            lengths.add(f"{size:,} rows", table(size))
+        short.add("rlvr envs -l", listing())
+    if gem is not None:
+        gem.stdin.close()  # type: ignore[union-attr]
+        gem.wait()
+    facts = {f"{title}: median of the rounds' ratios to GEM": statistics.median(r) for title, r in ratios.items() if r}
+    write_results("resets", [*tables, lengths, short], facts, options.out)
+
+
+if __name__ == "__main__":
+    main()
