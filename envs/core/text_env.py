@@ -220,7 +220,7 @@ class TextEnv(gym.Env[Any, str]):
     # Gymnasium's generator, which no task of ours reads
 
     @property
-    def _np_random(self) -> np.random.Generator | None:  # type: ignore[override]
+    def _np_random(self) -> np.random.Generator | None:
         """Made when it is first asked for: a reset that made it would take four times as long."""
         if self._generator is None and self._np_random_seed is not None:
             self._generator, _ = seeding.np_random(self._np_random_seed)
