@@ -13,7 +13,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, first_sentence
@@ -99,7 +99,7 @@ class Quantities(QuestionTask):
         ValueError: ``answers`` is neither.
     """
 
-    laws: tuple[Law, ...] = ()
+    laws: ClassVar[tuple[Law, ...]] = ()
 
     def __init__(self, *, answers: str = "number") -> None:
         if answers not in MODES:
