@@ -234,7 +234,7 @@ class RecordingEngine:
         end = self.tokenizer.eos_token_id
         with self._lock:
             if self.script is None:
-                self._fail_if_told()
+                self._fail_if_asked()
                 noise = uniforms(0, f"{len(self.calls)}", len(prompt), limit)
                 ids, logprobs = sample(self.model, [prompt], [limit], [noise], [end], Sampling())[0]
             else:
@@ -246,13 +246,13 @@ class RecordingEngine:
             return call
 
     def _say(self, text: str) -> str:
-        self._fail_if_told()
+        self._fail_if_asked()
         if self.script is None:
             raise ValueError("an engine that replies to texts has a script")
         self._asked += 1
         return "nothing" if self._asked % self.wrong_every == 0 else self.script(text)
 
-    def _fail_if_told(self) -> None:
+    def _fail_if_asked(self) -> None:
         if self.fails:
             raise EngineFault("the engine fails, on purpose")
 
@@ -269,7 +269,7 @@ def score(model: Any, ids: Sequence[int]) -> list[float]:
 
 
 @dataclass(slots=True)
-class Played:
+class PlayedEpisode:
     """One episode as an adapter left it to its trainer.
 
     Attributes:
@@ -294,7 +294,7 @@ class Played:
         return self.reward is not None and self.weight != 0.0 and (self.tokens is None or self.tokens.sampled > 0)
 
 
-Play = Callable[[Sequence[TaskSpec], RecordingEngine], Sequence[Played]]
+Play = Callable[[Sequence[TaskSpec], RecordingEngine], Sequence[PlayedEpisode]]
 
 
 def segments(mask: Sequence[int]) -> list[tuple[int, int]]:
@@ -311,7 +311,7 @@ def actions_of(tokens: TokenSequence, tokenizer: Any) -> list[str]:
     ]
 
 
-def check_rewards(played: Played, tokenizer: Any = None) -> None:
+def check_rewards(played: PlayedEpisode, tokenizer: Any = None) -> None:
     """The same actions, stepped directly, give the same return and verdict.
 
     Raises:
@@ -330,7 +330,7 @@ def check_rewards(played: Played, tokenizer: Any = None) -> None:
         _require(played.verdict == steps[-1][4]["verdict"], f"{played.spec}: another verdict than stepped directly")
 
 
-def check_masks(played: Played, calls: Sequence[EngineCall]) -> None:
+def check_masks(played: PlayedEpisode, calls: Sequence[EngineCall]) -> None:
     """The mask is 1 on every token that the engine sampled for this episode, and 0 on every other.
 
     What the trainer cut off at its longest completion is not asked for.
@@ -352,7 +352,7 @@ def check_masks(played: Played, calls: Sequence[EngineCall]) -> None:
     _require(not wrong, f"{played.spec}: the mask is wrong at tokens {wrong[:10]} of {len(tokens)}")
 
 
-def check_logprobs(played: Played, model: Any, tolerance: float = 1e-4) -> float:
+def check_logprobs(played: PlayedEpisode, model: Any, tolerance: float = 1e-4) -> float:
     """What was recorded at sampling equals one forward pass over the whole sequence; the largest difference.
 
     Raises:
@@ -367,7 +367,7 @@ def check_logprobs(played: Played, model: Any, tolerance: float = 1e-4) -> float
     return off
 
 
-def check_groups(episodes: Sequence[Played], group_size: int) -> None:
+def check_groups(episodes: Sequence[PlayedEpisode], group_size: int) -> None:
     """Each run of ``group_size`` episodes begins with the same tokens, and different groups with others.
 
     Raises:
@@ -580,7 +580,7 @@ def _fails(action: Callable[[], object], message: str) -> None:
     _require(any(message in text for text in messages), f"another error was raised: {messages}")
 
 
-def _tokens(played: Played) -> TokenSequence:
+def _tokens(played: PlayedEpisode) -> TokenSequence:
     if played.tokens is None:
         raise AssertionError(f"{played.spec}: the adapter gives no tokens")
     return played.tokens

@@ -392,8 +392,8 @@ def _explain_one(detail: dict[str, Any]) -> str:
     where = ".".join(map(str, (*section, name)))
     if detail["type"] != "extra_forbidden":
         message = str(detail["msg"]).removeprefix("Value error, ")
-        said = detail["type"] == "value_error"  # one of ours, which names what was given
-        return message if said else f"{where}: {message}, got {detail['input']!r}"
+        of_ours = detail["type"] == "value_error"  # one of ours, which names what was given
+        return message if of_ours else f"{where}: {message}, got {detail['input']!r}"
     owner: Any = TrainConfig
     for part in section:
         owner = type(getattr(owner(), str(part)))

@@ -390,9 +390,9 @@ class HarnessEnv(gym.Env[str, str]):
             info["system"] = "\n\n".join(system)
         known = len(self._known)
         news = [message for message in request.messages[known:] if message["role"] != "system"]
-        told_anew = _same(request.messages[:known], self._known) is False
-        if told_anew or any(message["role"] == "assistant" for message in news):
-            whole = [m for m in request.messages if m["role"] != "system" or told_anew]
+        repeated = _same(request.messages[:known], self._known) is False
+        if repeated or any(message["role"] == "assistant" for message in news):
+            whole = [m for m in request.messages if m["role"] != "system" or repeated]
             return "\n\n".join(f"[{m['role']}]\n{m['content']}" for m in whole), info | {"role": "user"}
         info["role"] = "tool" if news and all(message["role"] == "tool" for message in news) else "user"
         return "\n\n".join(message["content"] for message in news), info

@@ -153,14 +153,14 @@ def _table(evaluations: list[dict[str, Any]]) -> str:
 def _transcript(episode: Episode) -> str:
     verdict = episode.verdict
     status = verdict.status if verdict else "unfinished"
-    said = "".join(
+    turns_html = "".join(
         f"<div class='role'>{_shown(str(message['role']))}</div><pre>{_shown(str(message['content']))}</pre>"
         for message in episode.messages()
     )
     earned = _number(episode.reward, "the reward of an episode")
     reason = _shown(f"{status}, reward {earned:g}: {verdict.reason}" if verdict else str(status))
     kind = "correct" if episode.success else "other"
-    return f"<div class='episode {kind}'>{said}<div class='role'>{reason}</div></div>"
+    return f"<div class='episode {kind}'>{turns_html}<div class='role'>{reason}</div></div>"
 
 
 def _shown(text: str) -> str:

@@ -81,7 +81,7 @@ class SearchWorld(NamedTuple):
     path: tuple[tuple[str, str], ...]  # what to search for, and the title that it leads to
 
 
-class Made(NamedTuple):
+class SearchFacts(NamedTuple):
     """Everybody and everything: by name the kind, the byname, the relations and the facts."""
 
     kinds: dict[str, str]
@@ -197,7 +197,7 @@ def index(seed: int, level: int) -> Index:
 
 
 @lru_cache(maxsize=64)
-def make(seed: int, level: int) -> Made:
+def make(seed: int, level: int) -> SearchFacts:
     """All that a world holds; it depends on nothing but its arguments."""
     rng, settings = random.Random(seed), LEVELS[level - 1]
     taken: set[str] = set()
@@ -223,7 +223,7 @@ def make(seed: int, level: int) -> Made:
         for fact, (source, _, _, _) in FACTS.items():
             if source == kind:
                 facts[name][fact] = _value(rng, fact)
-    made = Made(kinds, bynames, links, facts, [])
+    made = SearchFacts(kinds, bynames, links, facts, [])
     made.documents.extend(Document(name, _written(rng, made, of_kind, name)) for name in kinds)
     rng.shuffle(made.documents)
     return made
@@ -234,12 +234,12 @@ def _value(rng: random.Random, fact: str) -> str:
     return rng.choice(words) if words else str(rng.randint(1500, 1999))
 
 
-def _mention(rng: random.Random, made: Made, name: str) -> str:
+def _mention(rng: random.Random, made: SearchFacts, name: str) -> str:
     """The name, or half of the time the byname if there is one."""
     return made.bynames[name] if name in made.bynames and rng.random() < 0.5 else name
 
 
-def _written(rng: random.Random, made: Made, of_kind: dict[str, list[str]], name: str) -> str:
+def _written(rng: random.Random, made: SearchFacts, of_kind: dict[str, list[str]], name: str) -> str:
     """A document: what it is first, then all that is true of it, in any order."""
     kind = made.kinds[name]
     sentences = []

@@ -16,7 +16,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
+from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.bridges.names import GEM
 from rlvr.envs.core.seeding import digest
 
@@ -51,7 +51,7 @@ def begin(name: str, level: int, seed: int, number: int) -> dict[str, Any]:
 
 def play(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: the next observation, whether it is over and won, GEM's own return."""
-    past, action, asked = tuple(actions[:-1]), actions[-1], Named(*episode)
+    past, action, asked = tuple(actions[:-1]), actions[-1], KeptKey(*episode)
     game, score = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
     text, reward, over, won = _step(game, name, level, seed, past, action)
     if not over:
@@ -62,7 +62,7 @@ def play(name: str, level: int, seed: int, actions: list[str], episode: list[Any
 
 def solve(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> str | None:
     """The move of an expert who sees what is hidden; None where none is known."""
-    past, asked = tuple(actions), Named(*episode)
+    past, asked = tuple(actions), KeptKey(*episode)
     game, score = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
     _games.keep(asked.before, (game, score))
     if name in SEARCHES:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 MOST = 256
 
 
-class Named(NamedTuple):
+class KeptKey(NamedTuple):
     """How an episode is asked for: its number so far, the number that it is to have then, and its digest so far."""
 
     before: int | None
@@ -49,8 +49,8 @@ class KeptEpisodes(Generic[T]):
         found = None if number is None else self._episodes.pop(number, None)
         if found is not None:
             return found
-        made, said = again()
-        if said != record:
+        made, again_record = again()
+        if again_record != record:
             if self._drop is not None:
                 self._drop(made)
             raise RuntimeError("it does not repeat itself from a seed, so the episode cannot be brought back")
@@ -67,11 +67,11 @@ class KeptEpisodes(Generic[T]):
                 self._drop(oldest)
 
 
-def recorded(before: str, *said: object) -> str:
+def recorded(before: str, *texts: object) -> str:
     """The digest after something more was said."""
-    return f"{digest('record', before, *map(repr, said)):032x}"
+    return f"{digest('record', before, *map(repr, texts)):032x}"
 
 
 def named(live: Handle | None, after: Handle | None, record: str) -> list[Any]:
     """What a worker is given to find the episode of a state by."""
-    return list(Named(live.number if live else None, after.number if after else None, record))
+    return list(KeptKey(live.number if live else None, after.number if after else None, record))

@@ -12,7 +12,7 @@ import random
 import re
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
+from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.bridges.names import TEXTARENA
 from rlvr.envs.core.seeding import digest
 
@@ -47,7 +47,7 @@ def begin(name: str, level: int, seed: int, number: int) -> dict[str, Any]:
 
 def play(name: str, level: int, seed: int, actions: list[str], episode: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: the next observation, or the end, its reason and the game's own score."""
-    past, action, asked = tuple(actions[:-1]), actions[-1], Named(*episode)
+    past, action, asked = tuple(actions[:-1]), actions[-1], KeptKey(*episode)
     game = _games.take(asked.before, lambda: _again(name, level, seed, past), asked.record)
     game = _step(game, name, level, seed, past, action)
     text = _observed(game)

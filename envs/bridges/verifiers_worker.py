@@ -22,7 +22,7 @@ from importlib.util import find_spec
 from types import SimpleNamespace
 from typing import Any
 
-from rlvr.envs.bridges.kept import KeptEpisodes, Named, recorded
+from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, recorded
 from rlvr.envs.core.seeding import digest
 
 Names = tuple[str, str, int]  # the taskset, its configuration as JSON, how many of its tasks there are
@@ -63,7 +63,7 @@ def begin(taskset: str, config: str, most: int, index: int, number: int) -> dict
 
 def play(taskset: str, config: str, most: int, index: int, actions: list[str], asked_for: list[Any]) -> dict[str, Any]:
     """What the last of the actions leads to: what comes next, or the end and its scores."""
-    names, past, action, asked = (taskset, config, most), tuple(actions[:-1]), actions[-1], Named(*asked_for)
+    names, past, action, asked = (taskset, config, most), tuple(actions[:-1]), actions[-1], KeptKey(*asked_for)
     episode = _episodes.take(asked.before, lambda: _again(names, index, past), asked.record)
     episode = _step(episode, names, index, past, action)
     if episode.result is None:

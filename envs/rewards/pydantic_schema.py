@@ -143,22 +143,22 @@ def in_child(work: Callable[[], str]) -> str:
         _work(work, theirs)
     os.close(theirs)
     try:
-        said = _all_of(ours, time.monotonic() + WALL_SECONDS)
+        report = _all_of(ours, time.monotonic() + WALL_SECONDS)
     finally:
         os.close(ours)
         with suppress(ProcessLookupError):
             os.kill(child, signal.SIGKILL)  # nothing is lost: it has said all, or it is late
         _, status, usage = os.wait4(child, 0)
-    if said is not None and said[:1] in (b"=", b"!"):
-        if said[:1] == b"!":
-            raise WorkerError(said[1:].decode("utf-8", "replace"))
-        return said[1:].decode("utf-8", "replace")
+    if report is not None and report[:1] in (b"=", b"!"):
+        if report[:1] == b"!":
+            raise WorkerError(report[1:].decode("utf-8", "replace"))
+        return report[1:].decode("utf-8", "replace")
     died_of = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
-    if said == b"memory" or died_of == signal.SIGABRT:  # the second is how Rust ends without memory
+    if report == b"memory" or died_of == signal.SIGABRT:  # the second is how Rust ends without memory
         raise WorkerSpent("out of memory")
     if died_of == signal.SIGXCPU or usage.ru_utime + usage.ru_stime >= CPU_SECONDS:
         raise WorkerSpent(f"over the limit of {CPU_SECONDS} s of processor time", slow=True)
-    if said is None:
+    if report is None:
         raise WorkerTimeout(f"over the limit of {WALL_SECONDS:g} s of wall time")
     raise WorkerError("the checking process was killed from outside")
 
@@ -175,25 +175,25 @@ def _work(work: Callable[[], str], pipe: int) -> None:
             with open("/proc/self/statm") as pages:
                 here = int(pages.read().split()[0]) * resource.getpagesize()
             resource.setrlimit(resource.RLIMIT_AS, (here + MEMORY, here + MEMORY))
-        said = b"=" + work().encode("utf-8", "replace")
+        report = b"=" + work().encode("utf-8", "replace")
     except MemoryError:
-        said = b"memory"
+        report = b"memory"
     except BaseException as error:
-        said = f"!{type(error).__name__}: {error}"[:500].encode("utf-8", "replace")
+        report = f"!{type(error).__name__}: {error}"[:500].encode("utf-8", "replace")
     try:
-        os.write(pipe, said)
+        os.write(pipe, report)
     finally:
         os._exit(0)
 
 
 def _all_of(pipe: int, until: float) -> bytes | None:
     """All that a pipe gives until its other end is closed; None when that is not so in time."""
-    said = bytearray()
+    report = bytearray()
     poll = select.poll()
     poll.register(pipe, select.POLLIN)
     while poll.poll(max(0.0, until - time.monotonic()) * 1000):
         block = os.read(pipe, 65_536)
         if not block:
-            return bytes(said)
-        said += block
+            return bytes(report)
+        report += block
     return None

@@ -90,7 +90,7 @@ class _Terminal:
                 stdout=subprocess.DEVNULL, check=True,
             )  # fmt: skip
         self._daemons = {name: self._daemon(argv, given) for name, argv, given in request["daemons"]}
-        self._printed, self._said = _Printed(), _Said()
+        self._printed, self._prompt_marks = _Printed(), _Said()
         self._shell = self._open()
         if not self._rest(_Clock(_OPENING), self._opened):
             raise OSError("the shell did not ask for a command")
@@ -108,7 +108,7 @@ class _Terminal:
             ["bash", "--norc", "--noprofile"], stdin=self._slave, stdout=self._slave, stderr=self._slave,
             cwd=self._home, env=self._shells_environment, preexec_fn=prepare,
         )  # fmt: skip
-        self._opened = _Awaited(self._said.prompts + 1 + self._leads, entered=True)
+        self._opened = _Awaited(self._prompt_marks.prompts + 1 + self._leads, entered=True)
         if self._leads:  # process groups are refused as well: bash must not try
             os.write(self._master, b" set +m\r")
         return shell
@@ -141,7 +141,7 @@ class _Terminal:
         for encoded, pause in keys:
             data = binascii.a2b_base64(encoded)
             lines = len(_ENDS.findall(data))
-            awaited = _Awaited(self._said.prompts + lines, lines > 0, bool(_SIGNALS.search(data)))
+            awaited = _Awaited(self._prompt_marks.prompts + lines, lines > 0, bool(_SIGNALS.search(data)))
             rests = self._write(data, clock)
             if not rests:
                 break
@@ -193,7 +193,7 @@ class _Terminal:
             except OSError:
                 break
             self._printed.add(chunk)
-            self._said.take(chunk)
+            self._prompt_marks.take(chunk)
             found = True
         return found
 
@@ -235,9 +235,9 @@ class _Terminal:
             return silent if awaited.signalled else still.looks >= 10
         if self._reads_lines():  # so it is while bash runs a command, and not at its prompt
             return is_read is None and still.lasts(_BLIND_SILENCE)
-        if self._said.runs:
+        if self._prompt_marks.runs:
             return silent
-        if self._said.prompts < awaited.prompts:
+        if self._prompt_marks.prompts < awaited.prompts:
             return still.lasts(_LONG_SILENCE)
         return silent or still.looks >= (3 if awaited.entered else 15 if printed else 75)
 

@@ -26,7 +26,7 @@ from rlvr.envs.tools.turn import carry_out
 LiveSessions = dict[int, Any]  # by the number of their kit
 
 
-class Made(NamedTuple):
+class MadeCall(NamedTuple):
     """A call: the tool's name, the arguments as JSON, and a digest of what it said; no digest before it was made."""
 
     name: str
@@ -41,7 +41,7 @@ class Working(NamedTuple):
     inner: Any
     said: str = ""
     calls: int = 0
-    made: tuple[Made, ...] = ()
+    made: tuple[MadeCall, ...] = ()
     live: Handle | None = None
 
 
@@ -199,7 +199,7 @@ class WithTools(Task[Working]):
             self._end(state)
         return Transition(state._replace(inner=inner, said=""), verdict, terminated, role)
 
-    def _arguments(self, call: Made) -> dict[str, Any]:
+    def _arguments(self, call: MadeCall) -> dict[str, Any]:
         """The arguments of a call that was made, with their types."""
         return self._known[call.name].check(json.loads(call.arguments))
 
@@ -295,7 +295,7 @@ class SessionLease:
             "a fresh session and gave another output"
         )
 
-    def _again(self, kit: Kit, session: Any, call: Made) -> Made:
+    def _again(self, kit: Kit, session: Any, call: MadeCall) -> MadeCall:
         try:
             said = kit.run(session, self._task._known[call.name], self._task._arguments(call), self._task.seconds)
         except ToolError as error:
@@ -313,9 +313,9 @@ def _digest(said: str) -> str:
     return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def written(name: str, arguments: Mapping[str, Any]) -> Made:
+def written(name: str, arguments: Mapping[str, Any]) -> MadeCall:
     """A call to be kept in a state, before it is made."""
-    return Made(name, json.dumps(arguments, sort_keys=True))
+    return MadeCall(name, json.dumps(arguments, sort_keys=True))
 
 
 def _kit(given: str | Kit) -> Kit:

@@ -27,7 +27,7 @@ CLOSE_SECONDS = 5.0  # how long closing waits for steps that are under way
 
 
 @dataclass(slots=True, eq=False)
-class Task:
+class ThreadJob:
     """A command under way.
 
     Attributes:
@@ -60,10 +60,10 @@ class Threads:
         self._workers = workers
         self._timeout = timeout
         self._changed = threading.Condition()  # guards all that follows
-        self._tasks: dict[int, Task] = {}
+        self._tasks: dict[int, ThreadJob] = {}
         self._done: list[Done] = []
         self._closed = False
-        self._queue: SimpleQueue[Task | None] = SimpleQueue()
+        self._queue: SimpleQueue[ThreadJob | None] = SimpleQueue()
         self._threads: set[threading.Thread] = set()
         self._load = 0  # tasks that a thread is in, or has yet to take
 
@@ -71,7 +71,7 @@ class Threads:
         """Start jobs; ``collect`` gives their results."""
         with self._changed:
             for index, command in jobs:
-                self._start(Task(index, self._slots[index], command))
+                self._start(ThreadJob(index, self._slots[index], command))
 
     def collect(self, timeout: float | None) -> list[Done]:
         """The results that are ready, waiting at most ``timeout`` seconds for the first."""
@@ -125,7 +125,7 @@ class Threads:
 
     # beginning and ending a task
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: ThreadJob) -> None:
         self._tasks[task.index] = task
         self._load += 1
         self._hire()
@@ -153,11 +153,11 @@ class Threads:
                 return task.slot.close()  # it was given up, and this thread with it
         return None
 
-    def _elsewhere(self, task: Task) -> bool:
+    def _elsewhere(self, task: ThreadJob) -> bool:
         """Whether the task, whose environment is made now, needs no thread; then it was started elsewhere."""
         return False
 
-    def _begin(self, task: Task, making: bool) -> bool:
+    def _begin(self, task: ThreadJob, making: bool) -> bool:
         """Start the clock of a task; whether anybody still waits for it."""
         with self._changed:
             task.thread = threading.current_thread()
@@ -167,7 +167,7 @@ class Threads:
                 self._changed.notify_all()  # who waits may have to wake up earlier now
             return not task.given_up
 
-    def _finish(self, task: Task, outcome: Outcome) -> bool:
+    def _finish(self, task: ThreadJob, outcome: Outcome) -> bool:
         """Hand in an outcome; whether anybody still waited for it."""
         with self._changed:
             if task.given_up:
@@ -187,19 +187,19 @@ class Threads:
             self._fail(task, "timeout", f"no answer within {self._timeout:g} s")
         return min((task.deadline for task in self._tasks.values()), default=float("inf"))
 
-    def _fail(self, task: Task, status: Status, reason: str) -> None:
+    def _fail(self, task: ThreadJob, status: Status, reason: str) -> None:
         """Answer for a task that was given up; another environment takes the place of the one that it was for."""
         old = task.slot
         slot = EnvSlot(old.make, old.mode, old.space, old.seed, old.generation + 1)
         self._slots[task.index] = slot
         outcome = slot.failure(status, f"{task.command[0]}: {reason}")
         if task.command[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
-            self._start(Task(task.index, slot, ("again", outcome)))
+            self._start(ThreadJob(task.index, slot, ("again", outcome)))
         else:
             del self._tasks[task.index]
             self._done.append((task.index, timed_out(task.command, outcome)))
 
-    def _leave(self, task: Task) -> None:
+    def _leave(self, task: ThreadJob) -> None:
         """Wait no longer for a task, nor for the thread that is in it."""
         task.given_up = True
         if task.cancel is not None:

@@ -175,7 +175,7 @@ def test_the_adapter_conforms_under_gems_make(say):
             inner = say.make(gem_name(spec))
             env = EpisodeTrackingWrapper(ObservationWrapper(inner, include_chat_template=False))
             observation, info = env.reset(seed=spec.seed)
-            played, over = kit.Played(spec, 0.0), False
+            played, over = kit.PlayedEpisode(spec, 0.0), False
             while not over:
                 played.actions.append(engine.reply(observation))
                 observation, _, terminated, truncated, info = env.step(played.actions[-1])

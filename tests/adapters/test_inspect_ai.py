@@ -83,7 +83,7 @@ class TestUnderInspect:
                 assert (played.scores["success"].value in ("C", "I")) == verdict.valid
                 actions = [message.text for message in played.messages if message.role == "assistant"]
                 reward = None if math.isnan(score.value) else score.value
-                episodes.append(kit.Played(specs[played.id], reward, actions=actions, verdict=verdict))
+                episodes.append(kit.PlayedEpisode(specs[played.id], reward, actions=actions, verdict=verdict))
             return episodes
 
         print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False)))

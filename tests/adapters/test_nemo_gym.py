@@ -210,17 +210,17 @@ def test_the_adapter_conforms_under_their_agent_with_concurrent_episodes():
     print("\n".join(kit.conform(play, kit.RecordingEngine(), tokens=False, groups=4)))
 
 
-def play_one(url, spec, failed) -> kit.Played:
+def play_one(url, spec, failed) -> kit.PlayedEpisode:
     try:
         told, _ = post(f"{url}/run", row_of(spec))
     except urllib.error.HTTPError as error:
         said = error.read().decode()
         if failed:
             raise failed[0] from None
-        return kit.Played(spec, None) if "on purpose" in said else pytest.fail(said)
+        return kit.PlayedEpisode(spec, None) if "on purpose" in said else pytest.fail(said)
     said = [text_of(item) for item in told["response"]["output"] if item.get("role") == "assistant"]
     assert told["terminated"] != told["truncated"]
-    return kit.Played(spec, told["reward"], None, said, Verdict.from_dict(told["info"]["verdict"]))
+    return kit.PlayedEpisode(spec, told["reward"], None, said, Verdict.from_dict(told["info"]["verdict"]))
 
 
 @foreign

@@ -81,7 +81,7 @@ def served(spec):
     return spec.env_id, json.dumps(spec.kwargs)
 
 
-def play_one(url, spec, engine) -> kit.Played:
+def play_one(url, spec, engine) -> kit.PlayedEpisode:
     client = connect(url)
     try:
         client.connect()
@@ -89,7 +89,7 @@ def play_one(url, spec, engine) -> kit.Played:
             told = client.reset(spec=spec.to_json())
         except RuntimeError as error:
             said = str(error)
-            return kit.Played(spec, None) if "on purpose" in said else pytest.fail(said)
+            return kit.PlayedEpisode(spec, None) if "on purpose" in said else pytest.fail(said)
         said, rewards, actions = told.observation["text"], [], []
         while not told.done:
             actions.append(engine.reply(said))
@@ -100,7 +100,7 @@ def play_one(url, spec, engine) -> kit.Played:
         assert seen["turn"] == len(actions)
         assert seen["valid"] == (None not in rewards)
         reward = sum(rewards) if seen["valid"] else None
-        return kit.Played(spec, reward, None, actions, Verdict.from_dict(seen["verdict"]))
+        return kit.PlayedEpisode(spec, reward, None, actions, Verdict.from_dict(seen["verdict"]))
     finally:
         client.close()
 

@@ -156,14 +156,14 @@ def test_the_adapter_conforms_in_the_real_actor(openrlhf, policy):
     print("\n".join(report))
 
 
-def episode_of(batch, place, spec) -> kit.Played:
+def episode_of(batch, place, spec) -> kit.PlayedEpisode:
     """One row of the tensors that OpenRLHF's loss is computed from."""
     length = int(batch.attention_mask[place].sum())
     mask = [0, *batch.action_mask[place].tolist()][:length]
     logprobs = [0.0, *batch.rollout_log_probs[place].tolist()][:length]
     tokens = TokenSequence(batch.sequences[place, :length].tolist(), mask, logprobs)
     # The next test but one shows that what is left of a group that failed weighs nothing.
-    return kit.Played(spec, batch.rewards[place].item(), tokens, weight=batch.info["valid"][place].item())
+    return kit.PlayedEpisode(spec, batch.rewards[place].item(), tokens, weight=batch.info["valid"][place].item())
 
 
 @pytest.fixture

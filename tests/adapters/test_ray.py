@@ -109,7 +109,7 @@ class TestActors:
     def test_the_adapter_conforms(self, ray):
         def play(specs, engine):
             makers = [partial(TextEnv, kit.SayTask(spec.kwargs.get("fault")), split=None) for spec in specs]
-            episodes = [kit.Played(spec, 0.0) for spec in specs]
+            episodes = [kit.PlayedEpisode(spec, 0.0) for spec in specs]
             with VectorEnv(makers, backend=actors(num_cpus=0), workers=2, autoreset_mode="Disabled") as vector:
                 observations, infos = vector.reset(seed=[spec.seed for spec in specs])
                 texts, live = dict(enumerate(observations)), []

@@ -129,7 +129,7 @@ def test_the_adapter_conforms_under_the_real_generator(example, policy):
             mask = [0] * len(prompt) + output["loss_masks"][place]
             logprobs = [0.0] * len(prompt) + output["rollout_logprobs"][place]
             tokens = TokenSequence(prompt + response, mask, logprobs)
-            episodes.append(kit.Played(spec, sum(output["rewards"][place]), tokens))
+            episodes.append(kit.PlayedEpisode(spec, sum(output["rewards"][place]), tokens))
         return episodes
 
     play(kit.say_specs(1), kit.RecordingEngine(*policy))  # what tqdm starts once and keeps

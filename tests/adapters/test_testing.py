@@ -25,13 +25,13 @@ def engine() -> kit.RecordingEngine:
     return kit.RecordingEngine(*tiny_policy(hidden=32, layers=1))
 
 
-def play(specs, engine) -> list[kit.Played]:
+def play(specs, engine) -> list[kit.PlayedEpisode]:
     """A model adapter: the loop that each framework has, over our own renderer."""
     renderer = Renderer(engine.tokenizer)
     return [play_one(renderer, spec, engine) for spec in specs]
 
 
-def play_one(renderer, spec, engine) -> kit.Played:
+def play_one(renderer, spec, engine) -> kit.PlayedEpisode:
     session, conversation = EpisodeSession(spec), Conversation("", [])
     conversation.messages += session.messages
     while not session.done:
@@ -44,10 +44,10 @@ def play_one(renderer, spec, engine) -> kit.Played:
         if (message := session.step(text)) is not None:
             conversation.messages.append(message)
     tokens = conversation.tokens if session.valid else conversation.tokens.without_loss()
-    return kit.Played(spec, session.reward, tokens, [], session.verdict)
+    return kit.PlayedEpisode(spec, session.reward, tokens, [], session.verdict)
 
 
-def play_texts(specs, engine) -> list[kit.Played]:
+def play_texts(specs, engine) -> list[kit.PlayedEpisode]:
     episodes = []
     for spec in specs:
         session, actions = EpisodeSession(spec), []
@@ -56,7 +56,7 @@ def play_texts(specs, engine) -> list[kit.Played]:
             actions.append(engine.reply(said))
             said += f"\n{actions[-1]}\n{(session.step(actions[-1]) or {}).get('content', '')}"
         reward = session.reward if session.valid else None
-        episodes.append(kit.Played(spec, reward, None, actions, session.verdict))
+        episodes.append(kit.PlayedEpisode(spec, reward, None, actions, session.verdict))
     return episodes
 
 
@@ -166,7 +166,7 @@ def test_members_that_are_mixed_up_are_seen(engine):
                     actions[number].append(told[number])
                     said[number] = (session.step(told[number]) or {}).get("content", "")
         return [
-            kit.Played(session.spec, session.reward if session.valid else None, None, done, session.verdict)
+            kit.PlayedEpisode(session.spec, session.reward if session.valid else None, None, done, session.verdict)
             for session, done in zip(sessions, actions, strict=True)
         ]
 

@@ -119,7 +119,7 @@ def test_tokens_conform_under_the_cookbooks_rollouts(ours, policy):
             if not tokens.sampled:
                 assert not any(datum.loss_fn_inputs["advantages"].tolist())
             reward = groups[place["group_idx"]].get_total_rewards()[place["traj_idx"]]
-            episodes.append(kit.Played(spec, reward, tokens))
+            episodes.append(kit.PlayedEpisode(spec, reward, tokens))
         return episodes
 
     print("\n".join(kit.conform(play, kit.RecordingEngine(*policy), tokens=True)))
@@ -150,7 +150,7 @@ def test_messages_conform_with_a_renderer_of_the_cookbooks(ours, policy):
             masked = any(turn.metrics.get("parse_error_masked") for turn in turns)
             actions = [tokenizer.decode(turn.ac.tokens, skip_special_tokens=True) for turn in turns]
             reward = group.get_total_rewards()[place]
-            episodes.append(kit.Played(spec, reward, actions=actions, weight=0.0 if masked else 1.0))
+            episodes.append(kit.PlayedEpisode(spec, reward, actions=actions, weight=0.0 if masked else 1.0))
         return episodes
 
     print("\n".join(kit.conform(play, kit.RecordingEngine(model, tokenizer), tokens=False)))

@@ -153,7 +153,7 @@ def test_the_adapter_conforms_under_the_real_trainer(tmp_path, policy):
     print("\n".join(report))
 
 
-def episode_of(batch, said, place, spec) -> kit.Played:
+def episode_of(batch, said, place, spec) -> kit.PlayedEpisode:
     """One row of the tensors that TRL's loss is computed from."""
     prompt = batch["prompt_ids"][place][batch["prompt_mask"][place].bool()].tolist()
     there = batch["completion_mask"][place].bool()
@@ -164,7 +164,7 @@ def episode_of(batch, said, place, spec) -> kit.Played:
     reward = said["env_reward"][place]
     if reward is None:
         assert batch["advantages"][place].item() == 0.0
-    return kit.Played(spec, reward, tokens)
+    return kit.PlayedEpisode(spec, reward, tokens)
 
 
 @foreign

@@ -155,7 +155,7 @@ def test_the_adapter_conforms_under_the_training_client(vf, folder, policy):
                 if error.type == "ProviderError":
                     raise RuntimeError(error.message)
         return [
-            kit.Played(
+            kit.PlayedEpisode(
                 spec,
                 trace.reward,
                 tokens_of(trace),
@@ -196,7 +196,7 @@ def test_our_own_sampler_serves_their_training_client(vf, folder, policy):
             episodes = run_all(make_env(vf), tasks, context)
             assert all(episode.ok for episode in episodes)
             for task, episode in zip(tasks, episodes, strict=True):
-                played = kit.Played(TaskSpec.parse(task.data.spec), 0.0, tokens_of(episode.traces[0]))
+                played = kit.PlayedEpisode(TaskSpec.parse(task.data.spec), 0.0, tokens_of(episode.traces[0]))
                 assert len(kit.segments(played.tokens.mask)) == 3
                 assert kit.check_logprobs(played, model) < 1e-5
             with server.paused(), torch.no_grad():  # other weights, and the next round fits them
@@ -371,7 +371,7 @@ def test_rewards_of_text_are_those_of_direct_stepping(vf, monkeypatch):
             if error.type == "ProviderError":
                 raise RuntimeError(error.message)
         return [
-            kit.Played(spec, trace.reward, actions=[message.content for message in trace.assistant_messages])
+            kit.PlayedEpisode(spec, trace.reward, actions=[message.content for message in trace.assistant_messages])
             for spec, episode in zip(specs, episodes, strict=True)
             if episode.ok
             for trace in episode.traces
@@ -418,7 +418,9 @@ def test_the_environment_server_that_prime_rl_runs(vf, folder, policy):
         (trace,) = episode.traces
         assert episode.ok
         spec = TaskSpec.parse(trace.task.data.spec)
-        played = kit.Played(spec, trace.reward, tokens_of(trace), verdict=Verdict.from_dict(trace.info["verdict"]))
+        played = kit.PlayedEpisode(
+            spec, trace.reward, tokens_of(trace), verdict=Verdict.from_dict(trace.info["verdict"])
+        )
         kit.check_rewards(played, engine.tokenizer)
         kit.check_masks(played, engine.calls)
         kit.check_logprobs(played, engine.model)

@@ -155,13 +155,13 @@ def test_the_adapter_conforms_in_the_older_worker(policy):
     print("\n".join(report))
 
 
-def episode_of(row, spec) -> kit.Played:
+def episode_of(row, spec) -> kit.PlayedEpisode:
     """One row of the tensors that verl's loss is computed from, padding aside."""
     there = row["attention_mask"].bool()
     start = int(there[:PROMPT].sum())
     mask = [0] * start + row["response_mask"][there[PROMPT:]].tolist()
     logprobs = [0.0] * start + row["rollout_log_probs"][there[PROMPT:]].tolist()
-    return kit.Played(
+    return kit.PlayedEpisode(
         spec, row["rm_scores"].sum().item(), TokenSequence(row["input_ids"][there].tolist(), mask, logprobs)
     )
 
@@ -231,11 +231,13 @@ def play_new(queue, config, client, table, repeats):
     return [key for key in order if key in found], [found.get(key) for key in order], data, sampled
 
 
-def nested_episode(row, spec) -> kit.Played:
+def nested_episode(row, spec) -> kit.PlayedEpisode:
     start = len(row["prompts"])
     mask = [0] * start + row["response_mask"].tolist()
     logprobs = [0.0] * start + row["rollout_log_probs"].tolist()
-    return kit.Played(spec, row["rm_scores"].sum().item(), TokenSequence(row["input_ids"].tolist(), mask, logprobs))
+    return kit.PlayedEpisode(
+        spec, row["rm_scores"].sum().item(), TokenSequence(row["input_ids"].tolist(), mask, logprobs)
+    )
 
 
 @foreign

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlvr.envs.bridges.kept import KeptEpisodes, Named, named, recorded
+from rlvr.envs.bridges.kept import KeptEpisodes, KeptKey, named, recorded
 from rlvr.envs.tools.sessions import Handle
 
 
@@ -47,6 +47,6 @@ def test_a_digest_knows_every_word_and_their_order():
 
 def test_a_state_without_a_hold_names_none():
     before, after = Handle(), Handle()
-    assert Named(*named(before, after, "r")) == Named(before.number, after.number, "r")
+    assert KeptKey(*named(before, after, "r")) == KeptKey(before.number, after.number, "r")
     assert before.number != after.number
-    assert Named(*named(None, after, "r")).before is None
+    assert KeptKey(*named(None, after, "r")).before is None
