@@ -16,7 +16,7 @@ import time
 from functools import partial
 
 from rlvr.envs.vector.env_slot import EnvSlot
-from rlvr.envs.vector.threads import CLOSE_SECONDS, Task, Threads
+from rlvr.envs.vector.threads import CLOSE_SECONDS, ThreadJob, Threads
 
 BLOCKED_SECONDS = 1.0  # how long a coroutine may run on after its time is up before its loop is given up
 
@@ -32,8 +32,8 @@ class Coroutines(Threads):
 
     def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
         self._run_loop()
-        self._played: dict[Task, asyncio.Task[None]] = {}  # those that the loop has begun
-        self._suspect: tuple[asyncio.Task[None], float] | None = None  # may block the loop; until when it may
+        self._played: dict[ThreadJob, asyncio.ThreadJob[None]] = {}  # those that the loop has begun
+        self._suspect: tuple[asyncio.ThreadJob[None], float] | None = None  # may block the loop; until when it may
         super().__init__(slots, workers, timeout)
 
     def close(self) -> None:
@@ -47,18 +47,18 @@ class Coroutines(Threads):
             if not self._runner.is_alive():  # else a coroutine blocks it: the thread is left with that
                 self._loop.close()
 
-    def _start(self, task: Task) -> None:
+    def _start(self, task: ThreadJob) -> None:
         self._tasks[task.index] = task
         if not self._awaited(task):
             super()._start(task)
 
-    def _elsewhere(self, task: Task) -> bool:
+    def _elsewhere(self, task: ThreadJob) -> bool:
         with self._changed:
             moved = self._awaited(task)
             self._load -= moved
             return moved
 
-    def _awaited(self, task: Task) -> bool:
+    def _awaited(self, task: ThreadJob) -> bool:
         """Whether the task was given to the event loop."""
         if task.command[0] not in ("reset", "step", "again") or not task.slot.awaits():
             return False
@@ -72,7 +72,7 @@ class Coroutines(Threads):
         self._runner = threading.Thread(target=self._loop.run_forever, name="vector-env-loop", daemon=True)
         self._runner.start()
 
-    def _play(self, task: Task) -> None:
+    def _play(self, task: ThreadJob) -> None:
         with self._changed:
             if task.given_up:
                 return
@@ -80,7 +80,7 @@ class Coroutines(Threads):
             self._played[task] = running = loop.create_task(self._await(task))
             task.cancel = partial(loop.call_soon_threadsafe, running.cancel)
 
-    async def _await(self, task: Task) -> None:
+    async def _await(self, task: ThreadJob) -> None:
         try:
             outcome = await task.slot.arun(task.command)
         except asyncio.CancelledError:
@@ -98,7 +98,7 @@ class Coroutines(Threads):
 
     # a coroutine that blocks
 
-    def _leave(self, task: Task) -> None:
+    def _leave(self, task: ThreadJob) -> None:
         super()._leave(task)
         if task in self._played and asyncio.current_task(self._loop) is self._played[task]:
             self._suspect = self._played[task], time.monotonic() + BLOCKED_SECONDS
@@ -126,7 +126,7 @@ class Coroutines(Threads):
             if task in self._played:
                 self._fail(task, "env_error", "another environment has blocked the event loop")
             else:
-                self._start(Task(task.index, task.slot, task.command))
+                self._start(ThreadJob(task.index, task.slot, task.command))
         self._played.clear()
 
 
