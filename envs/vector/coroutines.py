@@ -32,8 +32,8 @@ class Coroutines(Threads):
 
     def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None) -> None:
         self._run_loop()
-        self._played: dict[ThreadJob, asyncio.ThreadJob[None]] = {}  # those that the loop has begun
-        self._suspect: tuple[asyncio.ThreadJob[None], float] | None = None  # may block the loop; until when it may
+        self._played: dict[ThreadJob, asyncio.Task[None]] = {}  # those that the loop has begun
+        self._suspect: tuple[asyncio.Task[None], float] | None = None  # may block the loop; until when it may
         super().__init__(slots, workers, timeout)
 
     def close(self) -> None:
