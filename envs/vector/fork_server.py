@@ -28,6 +28,7 @@ from rlvr.envs.vector.process_tree import become_subreaper, die_with_parent, end
 
 PID = struct.Struct("<cq")
 REPLY = b"."
+STARTS = 5  # of one fork server after another, where each is killed before it has forked
 ANSWER_SECONDS = 60.0  # far more than a fork or a kill takes
 SEND_SECONDS = 10  # how long a worker may keep who writes to it waiting: it reads in a thread of its own
 POLL_SECONDS = 1.0  # between two looks at the parent where the kernel has no pidfd
@@ -50,13 +51,17 @@ class ForkServer:
             ours, theirs = socket.socketpair()
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("@ll", SEND_SECONDS, 0))
             with theirs:
-                try:
-                    pid = self._ask(b"f", 0, theirs.fileno())
-                except OSError:  # somebody killed it; another one can do the same
-                    self._end()
-                    self._start()
-                    pid = self._ask(b"f", 0, theirs.fileno())
+                pid = self._fork(theirs.fileno())
             return pid, Connection(ours.detach())
+
+    def _fork(self, descriptor: int) -> int:
+        for _ in range(STARTS):
+            try:
+                return self._ask(b"f", 0, descriptor)
+            except OSError:  # somebody killed it; another one can do the same
+                self._end()
+                self._start()
+        return self._ask(b"f", 0, descriptor)
 
     def kill(self, pid: int) -> None:
         """End a worker with all that it has started, and wait for that."""

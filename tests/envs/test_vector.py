@@ -512,6 +512,30 @@ def test_a_killed_fork_server_is_replaced(build, which):
     assert vector.step(["b", "b"])[0][1] == "seed 1 episode 1 turn 1"
 
 
+def test_fork_servers_that_are_killed_one_after_the_other_are_replaced(build, monkeypatch):
+    vector = build(Puppet, 2, backend="process", autoreset_mode="Disabled")
+    vector.reset(seed=0)
+    server, killed = vector._backend._fork_server, []
+    start = server._start
+
+    def start_and_be_killed():
+        start()
+        if len(killed) < 3:
+            killed.append(server._process)
+            server._process.kill()
+            server._process.wait(60)
+
+    monkeypatch.setattr(server, "_start", start_and_be_killed)
+    pids = vector.call("pid")
+    server._process.kill()
+    server._process.wait(60)
+    while any(alive(pid) for pid in pids):
+        time.sleep(0.001)
+    assert {verdict.status for verdict in vector.step(["a", "a"])[4]["verdict"]} == {"env_error"}
+    assert vector.reset(seed=0)[0][0] == "seed 0 episode 1 turn 0"
+    assert len(killed) == 3
+
+
 def test_what_ctrl_c_interrupted_can_still_be_received(build):
     vector = build(Puppet, 3)
     vector.reset(seed=0)
