@@ -1,6 +1,6 @@
 """Isolation: whether a program finds earlier ones in its memory, what kills change, and what keeping them apart costs.
 
-    python benchmarks/isolation.py [--canaries 10000] [--kills 200] [--rounds 100] [--before checkout] [--out folder]
+    python benchmarks/isolation.py [--canaries 200000] [--kills 200] [--rounds 100] [--before checkout] [--out folder]
         [--resume] [--only canaries,kills,costs]
 
 Canaries are planted in every kind of request, by 1 to 8 threads; after them programs of every form scan their own
@@ -80,6 +80,14 @@ def scans(box: Sandbox, scan: ModuleType) -> list[str]:
     return found
 
 
+def plant_at_length(box: Sandbox, new: Any) -> None:
+    """Requests that are longer than a scan's own, so that the scan does not overwrite all that they may have left."""
+    for size in (3000, 300):
+        given = "".join(f"{new('long input')}\n" for _ in range(size // 10))
+        program = "\n".join(f"# {new('long program')}" for _ in range(size))
+        box.run_python(program, given, {"given": "".join(f"{new('long file')}\n" for _ in range(size // 10))})
+
+
 def canaries(tier: str, wanted: int, threads: int) -> dict[str, Any]:
     """Plant and scan in turns, with as many interpreters as there are threads."""
     scan = scanner()
@@ -87,6 +95,7 @@ def canaries(tier: str, wanted: int, threads: int) -> dict[str, Any]:
     with Sandbox(tier=tier, parallel=threads) as box, ThreadPoolExecutor(threads) as pool:
         while len(new.made) < wanted:
             list(pool.map(lambda _: scan.plant(box, new, slow=False), range(4 * threads)))
+            list(pool.map(lambda _: plant_at_length(box, new), range(2 * threads)))
             for seen in pool.map(lambda _: scans(box, scan), range(threads)):
                 found.update(new.made.get(canary, canary) for canary in seen)
                 done += 4
@@ -360,7 +369,7 @@ def measure_all(parts: Parts, tiers: list[str], options: argparse.Namespace) -> 
                 share = options.canaries // len(THREADS)
                 parts(f"canaries {tier} {threads}", lambda t=tier, n=threads, s=share: canaries(t, s, n))  # type: ignore[misc]
         for tier in tiers if options.before is not None else ():
-            argv = other(options.before, "--scan", tier, "--canaries", str(options.canaries // 40))
+            argv = other(options.before, "--scan", tier, "--canaries", str(options.canaries // 20))
             parts(f"before {tier}", lambda argv=argv: json.loads(_output_of(argv)))  # type: ignore[misc]
 
 
@@ -411,7 +420,7 @@ def _together(key: str, values: list[Any]) -> Any:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--canaries", type=int, default=10_000, help="how many are planted on each tier")
+    parser.add_argument("--canaries", type=int, default=200_000, help="how many are planted on each tier")
     parser.add_argument("--kills", type=int, default=200, help="on each tier, and of parts of a vector environment")
     parser.add_argument("--rounds", type=int, default=100)
     parser.add_argument("--before", type=Path, help="a checkout of the version to compare with")
