@@ -48,7 +48,7 @@ class NeMoGym(BridgedEnv):
         self.rows = rows
         self._table = _read(rows)
         self._order: list[int] = []
-        self._index, self._index = 0, 0
+        self._drawn, self._index = 0, 0
         self._row: Row = {}
         self._cookies: dict[str, str] = {}
         self._closes = False
@@ -107,12 +107,12 @@ class NeMoGym(BridgedEnv):
         if unknown := set(options) - {"index"}:
             raise ValueError(f"reset has no option {', '.join(sorted(unknown))}; there is index")
         if seed is not None:
-            self._order, self._index = list(range(self.size)), 0
+            self._order, self._drawn = list(range(self.size)), 0
             stream("NeMoGym", "order", int(seed)).shuffle(self._order)
         index = options.get("index")
         if index is None:
             self._order = self._order or list(range(self.size))
-            index, self._index = self._order[self._index % self.size], self._index + 1
+            index, self._drawn = self._order[self._drawn % self.size], self._drawn + 1
         elif not isinstance(index, int) or not 0 <= index < self.size:
             raise ValueError(f"index must be a whole number below {self.size}, got {index!r}")
         self._index, self._row = index, self._table[index]

