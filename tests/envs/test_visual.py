@@ -259,7 +259,8 @@ def test_coloured_areas_are_as_large_as_the_answers():
         for state, image in tasks("Geometry", level, 8):
             blue = (np.abs(image - geometry.SHADE).max(axis=2) < 40).sum()
             grey = 1.09  # lines of the grid lie over it
-            assert math.isclose(blue * grey / geometry.WIDE**2, float(state.answer), rel_tol=0.12, abs_tol=0.8)
+            # The edges of a thin triangle are mostly of mixed colours.
+            assert math.isclose(blue * grey / geometry.WIDE**2, float(state.answer), rel_tol=0.12, abs_tol=1.2)
 
 
 def test_angles_are_drawn_as_large_as_they_are():
@@ -368,15 +369,18 @@ def test_answers_are_read_in_their_forms(name, level, right, wrong, unread):
 
 def test_a_way_through_a_wall_or_past_the_goal_is_wrong_and_a_longer_way_is_right():
     env = made("Mazes", level=3)
+    walls = 0
     for seed in range(10):
         env.reset(seed=seed)
         state = env.get_state().state
         maze, way = state.scene, state.answer
-        blocked = next(m for m in "UDLR" if m not in maze.open[maze.start[0] * maze.size + maze.start[1]])
-        assert "wall" in env.task.apply(state, f"\\boxed{{{blocked + way}}}")[1].reason
+        for blocked in set("UDLR") - set(maze.open[maze.start[0] * maze.size + maze.start[1]]):
+            walls += 1
+            assert "wall" in env.task.apply(state, f"\\boxed{{{blocked + way}}}")[1].reason
         assert "end" in env.task.apply(state, f"\\boxed{{{way[:-1]}}}")[1].reason
         back = {"U": "D", "D": "U", "L": "R", "R": "L"}[way[0]]
         assert env.task.apply(state, f"\\boxed{{{way[0] + back + way.lower()}}}")[1].reward == 1.0
+    assert walls >= 10
 
 
 def test_a_detour_is_no_shortest_way_and_arrows_are_one_way():
