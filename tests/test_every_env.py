@@ -202,7 +202,9 @@ def test_other_seeds_are_other_tasks(env_id):
     space = env.size or len(env.task.enumerate_contents(1) or range(1_000_000))
     assert len(contents) >= min(len(SEEDS), space) // 3
     episodes = [tuple(_contents_of_stream(env, seed, 5)) for seed in range(8)]
-    assert len(set(episodes)) == len(episodes), "two seeds walk through the same tasks"
+    # The few rows of a test table have few orders, of which two seeds may draw the same.
+    least = 4 if env.size is not None and env.size < 7 else len(episodes)
+    assert len(set(episodes)) >= least, "two seeds walk through the same tasks"
 
 
 def _contents_of_stream(env: TextEnv, seed: int, count: int) -> list[str]:
