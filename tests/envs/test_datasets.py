@@ -150,8 +150,9 @@ def test_a_json_file_that_is_no_list_of_objects_is_refused(tmp_path, content):
 class Hub:
     """Stands in for the client of the hub, and notes what it was asked."""
 
-    def __init__(self, rows=None, error=None):
+    def __init__(self, rows=None, error=None, version="4.0.0"):
         self.rows, self.error, self.asked = rows, error, []
+        self.__version__ = version
         self.config = SimpleNamespace(HF_HUB_OFFLINE=False, HF_ENDPOINT="http://localhost:1")
 
     def load_dataset(self, name, config, **options):
@@ -197,6 +198,14 @@ def test_a_limit_streams_from_the_hub(hub):
     assert load_rows(SOURCE, "train", limit=3) == ROWS[:3]
     assert client.asked[0]["streaming"] is True
     assert len(read) <= 4
+
+
+@pytest.mark.parametrize(("version", "said"), [("3.6.0", {"trust_remote_code": False}), ("4.0.0", {}), ("5.1.0", {})])
+def test_code_of_a_data_set_never_runs_and_new_clients_are_not_told_a_word_they_lack(hub, version, said):
+    client = hub(rows=ROWS, version=version)
+    assert load_rows(SOURCE, "train") == ROWS
+    (asked,) = client.asked
+    assert {key: asked[key] for key in asked if key == "trust_remote_code"} == said
 
 
 def test_a_hub_out_of_reach_is_not_asked_again_but_what_is_kept_is_read(hub):
