@@ -293,21 +293,27 @@ class _Terminal:
             group = os.tcgetpgrp(self._master)  # the slave knows only those of its own session
         except OSError:
             return True
-        known = False
+        hidden = False
         for pid, _, _ in processes:
-            with contextlib.suppress(OSError, ValueError):
+            try:
                 if os.getpgid(pid) != group:
                     continue
                 with open(f"/proc/{pid}/syscall") as file:
-                    call, first, *_ = file.read().split()
-                known = True
-                number = int(call)
-                if number in _READS:
-                    if _is_terminal(pid, int(first, 16)):
-                        return True
-                elif number in _WAITS and any(_is_terminal(pid, fd) for fd in range(3)):
+                    call, *arguments = file.read().split()
+            except PermissionError:
+                hidden = True
+                continue
+            except OSError:  # it has ended since they were listed
+                return False
+            if call == "running":  # so has its sleep
+                return False
+            number = int(call)
+            if number in _READS:
+                if _is_terminal(pid, int(arguments[0], 16)):
                     return True
-        return not known
+            elif number in _WAITS and any(_is_terminal(pid, fd) for fd in range(3)):
+                return True
+        return hidden
 
     # --- the workspace ---
 

@@ -53,6 +53,33 @@ def test_keys_come_back_as_what_is_drawn_and_the_workspace_is_copied(desk: Sandb
     assert not shell.alive
 
 
+NAPS = """
+import random, time
+began = time.monotonic()
+while time.monotonic() < began + 2:
+    time.sleep(random.uniform(0.003, 0.012))
+    end = time.monotonic() + 0.002
+    while time.monotonic() < end:
+        pass
+print("na" + "ps", flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 naps.py",
+        "python3 naps.py | cat; true",
+        "for i in $(seq 150); do sleep 0.00$((i % 9 + 1)); done; echo na''ps",
+        "clear; n=$(for i in $(seq 100); do sleep 0.007 | cat; done; echo ps); echo na$n",
+    ],
+)
+def test_a_command_that_naps_and_works_by_turns_is_waited_for(desk: Sandbox, command: str) -> None:
+    with desk.terminal(LIMITS, {"naps.py": NAPS}) as shell:
+        for _ in range(2):
+            assert "naps\r\n" in typed(shell, command).replace("naps.py", "")
+
+
 def test_daemons_run_until_they_are_ended_and_their_end_is_told(desk: Sandbox) -> None:
     code = "import signal, sys; print(input(), flush=True); signal.pause()"
     daemons = [Daemon(name, ("python3", "-c", code, name), "ready\n") for name in ("one", "two", "three")]
