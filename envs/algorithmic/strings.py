@@ -348,7 +348,7 @@ class PatternMatch(ListAnswerTask):
             if 2 <= len(gold) < count:
                 break
         what = "In a pattern ? stands for any one letter, * for any letters or none, [ab] for a or b. "
-        what += f"Which words match the whole pattern {''.join(pattern)} ? Answer with their numbers."
+        what += f'Which of the words match the pattern "{"".join(pattern)}" as a whole? Answer with their numbers.'
         return Question(f"{what}\n{numbered(words)}", tuple(gold))
 
     @staticmethod

@@ -13,6 +13,7 @@ from rlvr.envs.rewards.answers import ListAnswerTask, listed
 from rlvr.envs.rewards.tasks import Question
 
 PEOPLE = ("Ann", "Ben", "Cay", "Dan", "Eve", "Fay", "Gus", "Hal")
+Belief = tuple[str, str, str]  # who thinks, of whose thoughts, about which thing
 THINGS = ("apple", "ball", "clock", "drum", "egg", "fork", "glove", "hat")
 
 
@@ -58,46 +59,78 @@ class FalseBeliefs(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         count, steps, kinds = (2, 3, 3, 3, 4)[level - 1], (6, 9, 12, 12, 16)[level - 1], (2, 2, 3, 2, 2)[level - 1]
-        people, locations = rng.sample(PEOPLE, count), rng.sample(self.PLACES, 4)
-        things = rng.sample(THINGS, kinds)
-        where = {thing: rng.choice(locations) for thing in things}
-        begin = " ".join(f"The {thing} is in the {location}." for thing, location in where.items())
-        # What a person thinks of a thing, and thinks that another thinks: both change only with what they see.
-        thinks = {(a, b, t): where[t] for a in people for b in people for t in things}
-        inside, events = set(people), []
-        for _ in range(steps):
+        while True:
+            people, locations = rng.sample(PEOPLE, count), rng.sample(self.PLACES, 4)
+            where = {thing: rng.choice(locations) for thing in rng.sample(THINGS, kinds)}
+            begin = " ".join(f"The {thing} is in the {location}." for thing, location in where.items())
+            thinks, events = self.played(rng, people, locations, where, steps)
+            if level < 4:
+                asked = [(a, a, t) for a in people for t in where]
+            else:
+                asked = [(a, b, t) for a in people for b in people for t in where if a != b]
+            asked = rng.sample(asked, min(len(asked), 3 + level))
+            mistaken = {thinks[key] == where[key[2]] for key in asked}
+            if len(mistaken) == 2 and len({thinks[key] for key in asked}) > 1:
+                break
+        text = f"{listed(people)} are in a room with a {listed(locations)}. All see the start, and whoever is in the "
+        text += (
+            "room sees all that happens in it, and who is there. Only somebody who knows where a thing is moves it; "
+        )
+        text += "a move shows nobody what else is in a place. Outside the room they learn nothing and suspect nothing. "
+        text += f"All of them know all of this. {begin}\n{' '.join(events)}\n"
+        names = [f"({n}) {self.named(key)}" for n, key in enumerate(asked, 1)]
+        text += f"In which place is, in the end: {'; '.join(names)}? Answer with the places, in order."
+        return Question(text, tuple(thinks[key] for key in asked))
+
+    def played(
+        self, rng: random.Random, people: list[str], locations: list[str], where: dict[str, str], steps: int
+    ) -> tuple[dict[Belief, str], list[str]]:
+        """What everybody thinks after so many steps, and the steps; ``where`` follows the things.
+
+        A belief is of (a, b, thing): where a thinks that b thinks it is. It changes only with what a sees.
+        """
+        thinks = {(a, b, t): location for a in people for b in people for t, location in where.items()}
+        inside, events = set(people), list[str]()
+        while len(events) < steps:
             out = [name for name in people if name not in inside]
-            if len(inside) > 1 and rng.random() < 0.4:
+            moves = self.moves(sorted(inside), locations, where, thinks)
+            if len(inside) > 1 and (not moves or rng.random() < 0.4):
                 name = rng.choice(sorted(inside))
                 inside.discard(name)
                 events.append(f"{name} leaves the room.")
-            elif out and rng.random() < 0.35:
+            elif out and (not moves or rng.random() < 0.35):
                 name = rng.choice(out)
                 inside.add(name)
                 events.append(f"{name} comes back, and looks into nothing.")
-            else:
-                name, thing = rng.choice(sorted(inside)), rng.choice(things)
-                where[thing] = rng.choice([location for location in locations if location != where[thing]])
-                events.append(f"{name} moves the {thing} to the {where[thing]}.")
-                thinks |= {(a, b, thing): where[thing] for a in inside for b in inside}
-        if level < 4:
-            asked = [(a, a, t) for a in people for t in things]
-        else:
-            asked = [(a, b, t) for a in people for b in people for t in things if a != b]
-        asked = rng.sample(asked, min(len(asked), 3 + level))
-        if len({thinks[key] == where[key[2]] for key in asked}) < 2 or len({thinks[key] for key in asked}) < 2:
-            return self.ask(rng, level)
-        names = [f"({n}) {self.named(key)}" for n, key in enumerate(asked, 1)]
-        text = f"{listed(people)} are in a room with a {listed(locations)}, and all see the start and all that happens "
-        text += "while they are in it, and who is there; outside they learn and suspect nothing; and all of them know "
-        text += "this. "
-        text += begin
-        text += f"\n{' '.join(events)}\nIn which place is, in the end: {'; '.join(names)}? Answer with the places, in "
-        text += "order."
-        return Question(text, tuple(thinks[key] for key in asked))
+            elif moves:
+                name, thing, location = rng.choice(moves)
+                events.append(f"{name} moves the {thing} from the {where[thing]} to the {location}.")
+                where[thing] = location
+                thinks |= {(a, b, thing): location for a in inside for b in inside}
+        return thinks, events
 
     @staticmethod
-    def named(key: tuple[str, str, str]) -> str:
+    def moves(
+        inside: list[str], locations: list[str], where: dict[str, str], thinks: dict[Belief, str]
+    ) -> list[tuple[str, str, str]]:
+        """The moves that can be understood in one way alone: who moves which thing where.
+
+        Whoever moves a thing knows where it is. If those who are there saw what else is in the two places that are
+        opened, they would learn nothing new: so it does not matter whether they do.
+        """
+        certain = {t: all(thinks[a, b, t] == where[t] for a in inside for b in inside) for t in where}
+        doubted = {t: {where[t], *(thinks[a, b, t] for a in inside for b in inside)} for t in where}
+        return [
+            (name, thing, location)
+            for name in inside
+            for thing in where
+            for location in locations
+            if location != where[thing] == thinks[name, name, thing]
+            and all(certain[t] or doubted[t].isdisjoint((where[thing], location)) for t in where if t != thing)
+        ]
+
+    @staticmethod
+    def named(key: Belief) -> str:
         one, other, thing = key
         return f"the {thing}, as {one} thinks" if one == other else f"the {thing}, as {other} thinks in {one}'s opinion"
 

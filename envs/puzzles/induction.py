@@ -21,39 +21,52 @@ Function = Callable[[Any], Any]
 POINTS = range(1, 31)
 
 
+# The families, as the text states them; the ranges are those that ``families`` runs through.
+KINDS = (
+    "a x + b, with a from 2 to 12 and b from -9 to 9",
+    "a x^2 + b x + c, with a from 1 to 3, b from -4 to 4 and c from -5 to 5",
+    "(a x modulo m) + b, with a from 2 to 7, m from 5 to 13 and b from 0 to 3",
+    "b times the quotient plus c times the remainder of the division of x by a, "
+    "with a from 2 to 5 and b and c from 1 to 9",
+    "a x + b for odd x and c x + d for even x, with a and c from 2 to 5 and b and d from -2 to 2",
+    "a x + b for x up to n and c x + d for larger x, with a and c from 2 to 5, b and d from -2 to 2 and n from 8 to 20",
+    "a times the sum of the digits of x, plus b x + c, with a from 1 to 9, b from 0 to 3 and c from -4 to 4",
+)
+SHOWN_KINDS = (1, 2, 4, 5, 7)  # how many of them a level has
+
+
+@cache
+def families(level: int) -> tuple[tuple[tuple[int, ...], ...], ...]:
+    """For each of the kinds of a level, the values at ``POINTS`` of all its functions, without doubles."""
+    digits, halves = range(1, 10), list(product(range(2, 6), range(-2, 3)))
+    makers: tuple[Callable[[], Iterable[list[int]]], ...] = (
+        lambda: ([a * x + b for x in POINTS] for a, b in product(range(2, 13), range(-9, 10))),
+        lambda: (
+            [a * x * x + b * x + c for x in POINTS] for a, b, c in product(range(1, 4), range(-4, 5), range(-5, 6))
+        ),
+        lambda: ([a * x % m + b for x in POINTS] for a, m, b in product(range(2, 8), range(5, 14), range(4))),
+        lambda: ([x // a * b + x % a * c for x in POINTS] for a, b, c in product(range(2, 6), digits, digits)),
+        lambda: ([(a * x + b) if x % 2 else (c * x + d) for x in POINTS] for (a, b), (c, d) in product(halves, halves)),
+        lambda: (
+            [(a * x + b) if x <= n else (c * x + d) for x in POINTS]
+            for (a, b), (c, d), n in product(halves, halves, range(8, 21))
+        ),
+        lambda: (
+            [a * (x % 10 + x // 10) + b * x + c for x in POINTS] for a, b, c in product(digits, range(4), range(-4, 5))
+        ),
+    )
+    return tuple(tuple(dict.fromkeys(map(tuple, make()))) for make in makers[: SHOWN_KINDS[level - 1]])
+
+
 @cache
 def functions(level: int) -> tuple[tuple[int, ...], ...]:
-    """The values at ``POINTS`` of every function of a level's family, without doubles."""
-    made: list[list[int]] = []
-    small = range(1, 10)
-    made += [[a * x + b for x in POINTS] for a, b in product(range(2, 13), range(-9, 10))]
-    if level >= 2:
-        made += [[a * x * x + b * x + c for x in POINTS] for a, b, c in product((1, 2, 3), range(-4, 5), range(-5, 6))]
-    if level >= 3:
-        made += [[a * x % m + b for x in POINTS] for a, m, b in product(range(2, 8), range(5, 14), range(4))]
-        made += [[x // a * b + x % a * c for x in POINTS] for a, b, c in product(range(2, 6), small, small) if b != c]
-    if level >= 4:
-        halves = list(product((2, 3, 4, 5), (-3, -1, 0, 2, 4)))
-        made += [
-            [(a * x + b) if x % 2 else (c * x + d) for x in POINTS]
-            for (a, b), (c, d) in product(halves, halves)
-            if a != c
-        ]
-    if level >= 5:
-        made += [
-            [(a * x + b) if x <= cut else (c * x + d) for x in POINTS]
-            for (a, b), (c, d), cut in product(halves[::2], halves[::2], (8, 10, 12, 15, 18, 20))
-            if a != c
-        ]
-        made += [
-            [a * (x % 10 + x // 10) + b * x + c for x in POINTS] for a, b, c in product(small, range(4), range(-4, 5))
-        ]
-    return tuple(dict.fromkeys(map(tuple, made)))
+    """The functions of all the kinds of a level, without doubles."""
+    return tuple(dict.fromkeys(values for family in families(level) for values in family))
 
 
 @cache
 def by_value(level: int) -> dict[tuple[int, int], frozenset[int]]:
-    """(place of x, value) -> the functions that have that value there."""
+    """(position of x, value) -> the functions that have that value there."""
     found: dict[tuple[int, int], set[int]] = {}
     for number, values in enumerate(functions(level)):
         for index, value in enumerate(values):
@@ -61,32 +74,28 @@ def by_value(level: int) -> dict[tuple[int, int], frozenset[int]]:
     return {key: frozenset(numbers) for key, numbers in found.items()}
 
 
-KINDS = (
-    "a x + b",
-    "a x^2 + b x + c",
-    "(a x modulo m) + b; or b times the quotient plus c times the remainder of x by a",
-    "one a x + b for odd x and another for even x",
-    "one a x + b up to some x and another beyond; or a times the sum of the digits of x, plus b x + c",
-)
-
-
 class FunctionInduction(ExactAnswerTask):
     """Find a function of whole numbers from some of its values, and one more value.
 
-    Levels 1 to 5: linear functions, then also quadratic, modular, by parity, and by parts or digits.
+    Levels 1 to 5: linear functions, then also quadratic, modular, by parity, and by parts or digits. Every function of
+    the kinds that the text states, in the ranges that it states, is tried: those that fit the examples have one value.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        known, index = functions(level), by_value(level)
-        values = known[int(rng.random() * len(known))]
-        indices = rng.sample(range(len(POINTS)), 4 + level)
-        shown, asked = sorted(indices[1:]), indices[0]
-        fitting = frozenset.intersection(*(index[position, values[position]] for position in shown))
-        if any(known[number][asked] != values[asked] for number in fitting):
-            return self.ask(rng, level)
+        known, index, kinds = functions(level), by_value(level), families(level)
+        while True:
+            family = kinds[int(rng.random() * len(kinds))]
+            values = family[int(rng.random() * len(family))]
+            indices = rng.sample(range(len(POINTS)), 4 + level)
+            shown, asked = sorted(indices[1:]), indices[0]
+            fitting = frozenset.intersection(*(index[position, values[position]] for position in shown))
+            if all(known[number][asked] == values[asked] for number in fitting):
+                break
         examples = "; ".join(f"f({POINTS[position]}) = {values[position]}" for position in shown)
-        text = f"{examples}.\nf is a function of whole numbers of one of these kinds, with whole a, b, ...: "
-        text += f"{'; or '.join(KINDS[:level])}. What is f({POINTS[asked]})?"
+        lines = "".join(f"- {kind}\n" for kind in KINDS[: len(kinds)])
+        text = f"{examples}.\nf is a function of whole numbers from 1 to {POINTS[-1]} of "
+        text += "this kind" if level == 1 else "one of these kinds"
+        text += f", and all letters but x stand for whole numbers:\n{lines}What is f({POINTS[asked]})?"
         return Question(text, values[asked])
 
 
@@ -98,49 +107,66 @@ def running(numbers: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sums)
 
 
+def exchanged_halves(value: Any) -> Any:
+    middle = len(value) // 2
+    return value[middle:] + value[:middle]
+
+
+def without_largest(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    if not numbers:
+        return numbers
+    first = numbers.index(max(numbers))
+    return numbers[:first] + numbers[first + 1 :]
+
+
+ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+NEXT_LETTER = str.maketrans(ALPHABET, ALPHABET[1:] + "a")
+NEXT_VOWEL = str.maketrans("aeiou", "eioua")
+HALVES = "halves exchanged, the first half the shorter one of an odd number"
+PAIRS = "neighbours exchanged in pairs from the left, a last one left over stays"
 LISTS: dict[str, Function] = {
     "reversed": lambda xs: xs[::-1],
     "sorted upwards": lambda xs: tuple(sorted(xs)),
     "sorted downwards": lambda xs: tuple(sorted(xs, reverse=True)),
     "without the first": lambda xs: xs[1:],
     "without the last": lambda xs: xs[:-1],
-    "without repeats": lambda xs: tuple(dict.fromkeys(xs)),
-    "the even ones": lambda xs: tuple(x for x in xs if x % 2 == 0),
-    "the odd ones": lambda xs: tuple(x for x in xs if x % 2),
-    "every second": lambda xs: xs[::2],
-    "those over 5": lambda xs: tuple(x for x in xs if x > 5),
+    "each number kept only where it first stands": lambda xs: tuple(dict.fromkeys(xs)),
+    "only the even ones": lambda xs: tuple(x for x in xs if x % 2 == 0),
+    "only the odd ones": lambda xs: tuple(x for x in xs if x % 2),
+    "every second one, from the first on": lambda xs: xs[::2],
+    "only those over 5": lambda xs: tuple(x for x in xs if x > 5),
     "each plus 1": lambda xs: tuple(x + 1 for x in xs),
     "each doubled": lambda xs: tuple(2 * x for x in xs),
     "each squared": lambda xs: tuple(x * x for x in xs),
     "running sums": running,
-    "differences of neighbours": lambda xs: tuple(b - a for a, b in pairwise(xs)),
+    "each but the first minus the one before it": lambda xs: tuple(b - a for a, b in pairwise(xs)),
     "the first moved to the end": lambda xs: xs[1:] + xs[:1],
     "the last moved to the front": lambda xs: xs[-1:] + xs[:-1],
-    "halves exchanged": lambda xs: xs[len(xs) // 2 :] + xs[: len(xs) // 2],
-    "neighbours exchanged in pairs": lambda xs: tuple(x for k in range(0, len(xs), 2) for x in xs[k : k + 2][::-1]),
-    "each minus the least": lambda xs: tuple(x - min(xs) for x in xs),
-    "the largest removed": lambda xs: xs[: xs.index(max(xs))] + xs[xs.index(max(xs)) + 1 :] if xs else xs,
-    "each with its place added": lambda xs: tuple(x + k for k, x in enumerate(xs, 1)),
+    HALVES: exchanged_halves,
+    PAIRS: lambda xs: tuple(x for k in range(0, len(xs), 2) for x in xs[k : k + 2][::-1]),
+    "each minus the least of them": lambda xs: tuple(x - min(xs) for x in xs),
+    "the largest left out, the first of them if there are several": without_largest,
+    "each with its position added, counted from 1": lambda xs: tuple(x + k for k, x in enumerate(xs, 1)),
 }
 WORDS: dict[str, Function] = {
     "reversed": lambda s: s[::-1],
     "first letter to the end": lambda s: s[1:] + s[:1],
     "last letter to the front": lambda s: s[-1:] + s[:-1],
     "vowels left out": lambda s: "".join(c for c in s if c not in "aeiou"),
-    "vowels doubled": lambda s: "".join(c * (1 + (c in "aeiou")) for c in s),
+    "each vowel doubled": lambda s: "".join(c * (1 + (c in "aeiou")) for c in s),
     "letters in alphabetical order": lambda s: "".join(sorted(s)),
-    "repeated letters kept once": lambda s: "".join(dict.fromkeys(s)),
-    "each letter moved one on": lambda s: "".join(chr((ord(c) - 96) % 26 + 97) for c in s),
-    "each vowel moved to the next vowel": lambda s: s.translate(str.maketrans("aeiou", "eioua")),
-    "halves exchanged": lambda s: s[len(s) // 2 :] + s[: len(s) // 2],
-    "neighbours exchanged in pairs": lambda s: "".join(s[k : k + 2][::-1] for k in range(0, len(s), 2)),
-    "every second letter": lambda s: s[::2],
+    "each letter kept only where it first stands": lambda s: "".join(dict.fromkeys(s)),
+    "each letter replaced by the next of the alphabet, z by a": lambda s: s.translate(NEXT_LETTER),
+    "each vowel replaced by the next of a, e, i, o, u, and u by a": lambda s: s.translate(NEXT_VOWEL),
+    HALVES: exchanged_halves,
+    PAIRS: lambda s: "".join(s[k : k + 2][::-1] for k in range(0, len(s), 2)),
+    "every second letter, from the first on": lambda s: s[::2],
     "first letter doubled": lambda s: s[:1] + s,
     "last letter left out": lambda s: s[:-1],
     "first letter left out": lambda s: s[1:],
-    "word and its mirror image": lambda s: s + s[::-1],
+    "the word followed by its mirror image": lambda s: s + s[::-1],
     "first and last letter exchanged": lambda s: s[-1:] + s[1:-1] + s[:1] if len(s) > 1 else s,
-    "middle letters reversed": lambda s: s[:1] + s[1:-1][::-1] + s[-1:] if len(s) > 1 else s,
+    "all letters but the first and the last reversed": lambda s: s[:1] + s[1:-1][::-1] + s[-1:] if len(s) > 1 else s,
 }
 
 
@@ -198,9 +224,12 @@ class Chained(ListAnswerTask):
             if all(self.applied(other, last) == result for other in self.chains(level, examples)):
                 break
         shown = "\n".join(f"{self.written(x)} -> {self.written(y)}" for x, y in examples)
-        kinds = f"one of these changes{', or two of them one after the other' if level > 1 else ''}"
-        text = f"A rule turns each {self.what} on the left into the one on the right:\n{shown}\nThe rule is {kinds}: "
-        text += f"{'; '.join(names)}.\nWhat does the rule make of {self.written(last)}?"
+        kinds = "one of these changes"
+        if level > 1:
+            kinds += ", or two of them one after the other (the same one twice, too)"
+        lines = "".join(f"- {name}\n" for name in names)
+        text = f"A rule turns each {self.what} on the left into the one on the right:\n{shown}\nThe rule is {kinds}:\n"
+        text += f"{lines}What does the rule make of {self.written(last)}?"
         return Question(text, self.gold(result), f"The rule: {', then '.join(chain)}.")
 
 
@@ -399,12 +428,27 @@ class ObjectTransformation(Board):
             for n, (_, x, y) in enumerate(scenes[:3], 1)
         ]
         text = "One rule turns each input into its output. Equal symbols other than 0 that share sides are a shape. "
-        text += f"The rule is about shapes ({listed(CHOICES)}): they may be {listed(CHANGES)}, get another symbol, "
-        text += "vanish, or "
-        text += "stay alone.\n" + "\n".join(shown) + "\nInput 4:\n" + "\n".join(scenes[3][1])
+        text += f"{self.stated(level)}\n" + "\n".join(shown) + "\nInput 4:\n" + "\n".join(scenes[3][1])
         return Question(
             f"{text}\nWhat is output 4? Answer with its rows, one to a line.", gold, f"The rule: {listed(rule)}."
         )
+
+    @staticmethod
+    def stated(level: int) -> str:
+        """The rules of ``object_rules``, in words."""
+        some = " or ".join(name for name in CHOICES if name != "all")
+        changes, colours = " or ".join(CHANGES), ", ".join(COLOURS)
+        if level == 1:
+            return f"The rule changes all shapes in one way: they are {changes}. All else is 0."
+        chosen = f"The rule chooses one shape, always by the same property: {some}. No other shape ties with it. "
+        if level == 2:
+            return f"{chosen}It gets one symbol, the same in all grids ({colours}), or vanishes; the others stay."
+        if level == 3:
+            return f"{chosen}It alone is left: as it was, mirrored in place or filled to a rectangle."
+        chosen += f"It is changed, always in the same way: {changes}. "
+        if level == 5:
+            chosen += f"It also gets one symbol, the same in all grids ({colours}). "
+        return f"{chosen}The others stay, and where they meet it lies on top of them."
 
     @staticmethod
     def scene(rng: random.Random, size: int, count: int) -> Scene:

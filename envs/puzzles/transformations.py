@@ -93,6 +93,24 @@ def applied(rule: tuple[Callable[[Grid], Grid], ...], grid: Grid) -> Grid:
     return grid
 
 
+_TURNS = "the grid is turned by a quarter, a half or three quarters, mirrored, or both"
+_CHANGES = (
+    "all symbols but 0 slide as far as they can; or each row is shifted by one cell, and what leaves it comes back at "
+    "the other end; or all symbols but 0 spread over the 0s before them, up to the next symbol; or the grid is "
+    "continued by its mirror image"
+)
+# What ``rules`` holds, in words, for each level.
+RULES = (
+    f"The rule: {_TURNS}.",
+    "The rule is one of these, to the right, to the left, upwards or downwards (there, columns stand for rows): "
+    f"{_CHANGES}.",
+    f"The rule has two steps. First {_TURNS}. Then one of these, always to the right: {_CHANGES}.",
+    f"The rule has two steps. First {_TURNS}, or nothing is done. Then two of the symbols 1, 2 and 3 are exchanged.",
+    f"The rule has three steps. First {_TURNS}, or nothing is done. Then one of these, always to the right: "
+    f"{_CHANGES.rpartition('; or')[0]}. Then two of the symbols 1, 2 and 3 are exchanged.",
+)
+
+
 class GridTransformation(Board):
     """Find the rule that changes whole grids, and apply it.
 
@@ -119,5 +137,6 @@ class GridTransformation(Board):
             f"Input {n}:\n" + "\n".join(grid) + f"\nOutput {n}:\n" + "\n".join(result)
             for n, (grid, result) in enumerate(zip(grids[:3], results[:3], strict=True), 1)
         ]
-        text = "One rule turns each input into its output:\n" + "\n".join(shown) + "\nInput 4:\n" + "\n".join(grids[3])
+        text = f"One rule turns each input into its output. {RULES[level - 1]}\n"
+        text += "\n".join(shown) + "\nInput 4:\n" + "\n".join(grids[3])
         return Question(f"{text}\nWhat is output 4? Answer with its rows, one to a line.", results[3])
