@@ -27,6 +27,10 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.adapters.members import Private as Private
+from rlvr.adapters.members import check_interleaved as check_interleaved
+from rlvr.adapters.members import check_members as check_members
+from rlvr.adapters.members import exchanges as exchanges
 from rlvr.adapters.spec import TaskSpec
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
@@ -383,62 +387,6 @@ def check_groups(episodes: Sequence[PlayedEpisode], group_size: int) -> None:
         _require(len(prompts) <= 1, f"a group's episodes began with {len(prompts)} different prompts")
         starts += prompts
     _require(len(set(starts)) == len(starts), "different groups began with the same prompt")
-
-
-class Private(NamedTuple):
-    """How a member of a group gets a value of its own through an environment's tools.
-
-    Attributes:
-        draw: the action of each member, by its number, after which its world alone holds a value; equal actions where
-            the world draws by itself.
-        tell: the action of each member that shows the value again.
-        read: the value in an observation of either; empty if there is none.
-    """
-
-    draw: Callable[[int], str]
-    tell: Callable[[int], str]
-    read: Callable[[str], str]
-
-
-def exchanges(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0, rounds: int = 2) -> int:
-    """How often a member of one group is given another's value, or none.
-
-    Args:
-        envs: the members; each is reset with ``seed``, so all begin alike. They draw in one order and ask in others.
-        rounds: how often each asks for its value again.
-
-    Raises:
-        AssertionError: two drew the same, or a verdict was invalid, so that nothing is measured.
-    """
-    rng = random.Random(seed)
-    numbers = list(range(len(envs)))
-
-    def ask(number: int, action: str) -> str:
-        observation, _, _, _, info = envs[number].step(action)
-        verdict = info.get("verdict")
-        _require(verdict is None or verdict.valid, f"member {number}: {verdict}")
-        return private.read(observation)
-
-    for env in envs:
-        env.reset(seed=seed)
-    rng.shuffle(numbers)
-    drawn = {number: ask(number, private.draw(number)) for number in numbers}
-    _require(len({*drawn.values(), ""}) == len(envs) + 1, f"the members drew {sorted(drawn.values())}: not all differ")
-    crossed = 0
-    for _ in range(rounds):
-        rng.shuffle(numbers)
-        crossed += sum(ask(number, private.tell(number)) != drawn[number] for number in numbers)
-    return crossed
-
-
-def check_members(envs: Sequence[gym.Env[Any, str]], private: Private, *, seed: int = 0) -> None:
-    """No value crosses from one member of a group to another; see `exchanges`.
-
-    Raises:
-        AssertionError: one does.
-    """
-    crossed = exchanges(envs, private, seed=seed)
-    _require(not crossed, f"{crossed} times a member of a group of {len(envs)} was given another's value")
 
 
 @contextmanager

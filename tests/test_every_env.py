@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import math
 import os
 import pickle
 import random
+import re
 import subprocess
 import sys
 import warnings
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -21,12 +24,19 @@ from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import check_env
 
 import rlvr
+from rlvr.adapters.testing import Private, check_interleaved, check_members
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.seeding import SPLITS
+from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
+from rlvr.envs.tools import Call, write_call
 
-CODING = {"rlvr/HumanEval-v0", "rlvr/MBPP-v0", "rlvr/CodeContests-v0", "rlvr/CodeTests-v0", "rlvr/CodeRepair-v0"}
+# Processes import it by its name.
+sys.path.insert(0, str(Path(__file__).parent / "envs"))
+Drawing = importlib.import_module("private_kit").Drawing
+
+CODING = {f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair GSM8K-Python".split()}
 HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
@@ -440,6 +450,61 @@ def test_a_fork_goes_its_own_way(env_id):
     twin.np_random.random()
     twin.reset(seed=9)
     assert pickle.dumps(env.get_state()) == before
+
+
+# groups
+
+
+def members(env_id: str, count: int, **settings: Any) -> list[TextEnv]:
+    """Members of one group, as a rollout makes them."""
+    first = gym.make(env_id, **settings).unwrapped
+    return [first, *(first.spawn() for _ in range(count - 1))]
+
+
+DRAW, TELL = (write_call(Call(name, {}), "hermes") for name in ("draw", "tell"))
+# How a member draws a value of its own in the live session that an environment has by itself.
+PRIVATE = {
+    "rlvr/GSM8K-Python-v0": Private(
+        lambda _: write_call(Call("python", {"code": "import secrets; n = secrets.token_hex(8); print(n)"}), "hermes"),
+        lambda _: write_call(Call("python", {"code": "print(n)"}), "hermes"),
+        str.strip,
+    ),
+    "rlvr/Terminal-v0": Private(
+        lambda _: "clear; echo n=$(od -An -N8 -tx8 /dev/urandom | tr -d ' ') > n; cat n<Enter>",
+        lambda _: "clear; cat n<Enter>",
+        lambda screen: (re.findall(r"^n=(\w+)", screen, re.MULTILINE) or [""])[-1],
+    ),
+}
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_no_value_crosses_between_members_of_a_group_with_tools(env_id):
+    """Each member's tools draw a value; equal calls in random orders must bring each its own."""
+    envs = members(env_id, 8, tools={"tools": [Drawing()], "max_calls": 20})
+    for seed in range(2):
+        check_members(envs, Private(lambda _: DRAW, lambda _: TELL, str.strip), seed=seed)
+    for env in envs:
+        env.close()
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_no_value_crosses_between_the_live_sessions_of_a_group(env_id):
+    if type(shared(env_id).task).detached is Task.detached:
+        pytest.skip("its states hold all there is: no session lives beside them")
+    assert env_id in PRIVATE, "say in PRIVATE how a member of a group draws a value of its own"
+    envs = members(env_id, 4)
+    check_members(envs, PRIVATE[env_id])
+    for env in envs:
+        env.close()
+
+
+@pytest.mark.parametrize("env_id", ENVS)
+def test_members_of_a_group_that_act_in_turns_observe_what_each_observes_alone(env_id):
+    envs, (alone,) = members(env_id, 4), members(env_id, 1)
+    for seed in range(2):
+        check_interleaved(envs, alone, seed=seed)
+    for env in (*envs, alone):
+        env.close()
 
 
 # splits

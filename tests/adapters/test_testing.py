@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import subprocess
 import sys
 import threading
@@ -17,7 +19,8 @@ from rlvr.agents import TokenSequence
 from rlvr.agents.conversation import Conversation
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.tiny import tiny_policy
-from rlvr.envs import list_envs
+from rlvr.envs import TextEnv, Verdict, list_envs
+from rlvr.envs.core.task import Task, Transition
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +175,51 @@ def test_members_that_are_mixed_up_are_seen(engine):
 
     with pytest.raises(AssertionError, match="did not keep what they drew"):
         kit.conform(swaps, kit.RecordingEngine(wrong_every=5), tokens=False)
+
+
+class Pooled(Task[tuple[int, int]]):
+    """Adds up the letters that it is given, in a session that is found by how many actions were taken before."""
+
+    def __init__(self) -> None:
+        self.pool: dict[int, list[int]] = {}
+
+    def start(self, rng: random.Random, level: int) -> tuple[int, int]:
+        return 0, 0
+
+    def turns(self, level: int) -> int:
+        return 9
+
+    def observe(self, state: tuple[int, int]) -> str:
+        return str(state[1])
+
+    def apply(self, state: tuple[int, int], action: str) -> Transition:
+        turn, _ = state
+        total = (self.pool[turn].pop() if turn else 0) + len(action)
+        self.pool.setdefault(turn + 1, []).append(total)
+        return Transition((turn + 1, total), Verdict(0.0, "partial"))
+
+    def solve(self, state: tuple[int, int]) -> str:
+        return "a"
+
+    def sample_action(self, state: tuple[int, int], rng: random.Random) -> str:
+        return "a" * rng.randrange(2, 9)
+
+
+class Apart(Pooled):
+    """The control: the session is what the state says."""
+
+    def apply(self, state: tuple[int, int], action: str) -> Transition:
+        self.pool[state[0]] = [state[1]]
+        return super().apply(state, action)
+
+
+def test_members_whose_sessions_are_found_by_their_history_are_seen():
+    for task, holds in ((Apart(), True), (Pooled(), False)):
+        first = TextEnv(task, split=None)
+        envs = [first, *(first.spawn() for _ in range(3))]
+        with contextlib.nullcontext() if holds else pytest.raises(AssertionError, match=r"turn \d: .*, and alone"):
+            for seed in range(3):
+                kit.check_interleaved(envs, TextEnv(task, split=None), seed=seed)
 
 
 def test_threads_and_processes_that_are_left_are_named():
