@@ -17,9 +17,9 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents import Conversation, Episode, Message, Reply
-from rlvr.agents.active_episode import ActiveEpisode
 from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, require_text
-from rlvr.agents.env_calls import EnvCall
+from rlvr.agents.driver.active_episode import ActiveEpisode
+from rlvr.agents.driver.env_calls import EnvCall
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
 from rlvr.envs.core.deprecation import renamed_in_module

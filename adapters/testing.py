@@ -230,8 +230,8 @@ class RecordingEngine:
 
     def generate(self, prompt: Sequence[int], max_tokens: int | None = None) -> EngineCall:
         """Tokens after these tokens, at most so many."""
-        from rlvr.agents.decoding import Sampling, sample
-        from rlvr.agents.sampling import uniforms
+        from rlvr.agents.models.decoding import Sampling, sample
+        from rlvr.agents.models.sampling import uniforms
 
         prompt = [int(token) for token in prompt]
         limit = min(self.max_new_tokens, max_tokens or self.max_new_tokens)
@@ -265,11 +265,11 @@ def score(model: Any, ids: Sequence[int]) -> list[float]:
     """Log-probability of each token given those before it, in one forward pass; 0.0 for the first."""
     import torch
 
-    from rlvr.agents.sampling import sequence_logprobs
-
     with torch.no_grad():
-        scores: list[float] = sequence_logprobs(model, torch.tensor([list(ids)]))[0].tolist()
-    return scores
+        sequence = torch.tensor([list(ids)])
+        logprobs = model(input_ids=sequence, use_cache=False).logits[:, :-1].float().log_softmax(-1)
+    scores: list[float] = logprobs.gather(-1, sequence[:, 1:, None])[0, :, 0].tolist()
+    return [0.0, *scores]
 
 
 @dataclass(slots=True)

@@ -1,11 +1,15 @@
-"""Agents: who acts, the rollout loop, evaluation. Nothing here imports torch before a model is asked for."""
+"""Agents: who acts, the rollout loop, evaluation. Nothing here imports torch before a model is asked for.
+
+`models` holds the agents that ask a language model, and what samples their tokens; `driver` plays one episode, a step
+at a time, for `Rollout`, branching and the adapters' sessions.
+"""
 
 from rlvr.agents.conversation import Agent, Conversation, Message, Reply, TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.agents.evaluation import Evaluation, evaluate, summarise, task_requests
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ConstantAgent, ExpertAgent, HumanAgent, RandomAgent
-from rlvr.envs.core.deprecation import renamed_in_module
+from rlvr.envs.core.deprecation import moved_modules, renamed_in_module
 
 __all__ = [
     "Agent",
@@ -28,3 +32,12 @@ __all__ = [
 ]
 
 __getattr__ = renamed_in_module(__name__, {"Request": "RolloutRequest"}, globals())
+moved_modules(
+    __name__,
+    {
+        "models": (
+            *("calls", "decoding", "kv_cache", "openai", "sampling", "tiny", "token_agent", "transformers", "vllm"),
+        ),
+        "driver": ("active_episode", "env_calls", "episode_loop"),
+    },
+)

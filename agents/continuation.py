@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from rlvr.agents.active_episode import ActiveEpisode, replay
 from rlvr.agents.conversation import Agent, Conversation, Message, TokenSequence
-from rlvr.agents.env_calls import DEFAULT_SECONDS, ThreadedEnvCalls
+from rlvr.agents.driver.active_episode import ActiveEpisode, replay
+from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, ThreadedEnvCalls
+from rlvr.agents.driver.episode_loop import EpisodeLoop
 from rlvr.agents.episode import Episode, Turn
-from rlvr.agents.episode_loop import EpisodeLoop
 from rlvr.envs import TextEnv
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_of

@@ -9,11 +9,11 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.agents.active_episode import ActiveEpisode, new_episode
 from rlvr.agents.conversation import Agent, Conversation
-from rlvr.agents.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
+from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
+from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
+from rlvr.agents.driver.episode_loop import EpisodeLoop
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.agents.episode_loop import EpisodeLoop
 
 EnvSource = str | gym.Env[Any, str] | Callable[[], gym.Env[Any, str]]
 

@@ -25,7 +25,7 @@ class Choices:
     gate            SAPO temperatures for A > 0 and A <= 0
     aggregation     one of AGGREGATIONS
     count_empty_sequences  whether a sequence without trained tokens still counts in the denominators (B and Q)
-    kl, kl_place, kl_coef   estimator, "loss" or "reward", coefficient
+    kl, kl_in, kl_coef   estimator, "loss" or "reward", coefficient
     behaviour_penalty  coefficient of (new - behaviour)^2
     entropy_coef    coefficient of an entropy bonus (needs `entropy` in the batch)
     corrections     tuple of Correction, multiplied together
@@ -58,7 +58,7 @@ class Choices:
     aggregation: str = "token_mean"
     count_empty_sequences: bool = True
     kl: str = "none"
-    kl_place: str = "loss"
+    kl_in: str = "loss"
     kl_coef: float = 0.0
     behaviour_penalty: float = 0.0
     entropy_coef: float = 0.0
@@ -71,4 +71,4 @@ class Choices:
     @property
     def reward_kl_coef(self) -> float:
         """The coefficient of a KL in the reward; 0 where there is none."""
-        return self.kl_coef if self.kl_place == "reward" else 0.0
+        return self.kl_coef if self.kl_in == "reward" else 0.0

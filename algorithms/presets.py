@@ -25,7 +25,7 @@ from rlvr.envs.core.deprecation import warn_renamed
 
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
-KL_PLACES = ("loss", "reward")
+KL_IN = ("loss", "reward")
 FILTERS = (
     "dynamic_sampling", "active_sampling", "zero_gradient", "no_positive_resampling", "overlong_filter",
     "soft_overlong", "thinking_budget", "curriculum", "length_reward", "partial_rollouts", "keep_correct", "keep_short",
@@ -37,6 +37,7 @@ OLD_CHOICES = {
     "anchor": "ratio_denominator",
     "sampler_penalty": "behaviour_penalty",
     "count_empty_rows": "count_empty_sequences",
+    "kl_place": "kl_in",
 }
 OLD_VALUES: Mapping[str, Mapping[str, str]] = {
     "clip": {
@@ -99,7 +100,7 @@ class Preset(Choices):
         one_of("clip", self.clip, CLIP_RULES)
         one_of("aggregation", self.aggregation, AGGREGATIONS)
         one_of("kl", self.kl, KL_ESTIMATORS)
-        one_of("kl_place", self.kl_place, KL_PLACES)
+        one_of("kl_in", self.kl_in, KL_IN)
         for name in self.filters:
             one_of("filter", name, FILTERS)
         self._check_ratio()
@@ -141,14 +142,14 @@ class Preset(Choices):
     def _check_kl(self) -> None:
         if self.kl_coef < 0 or self.behaviour_penalty < 0:
             raise ValueError(f"a KL coefficient is >= 0, not {min(self.kl_coef, self.behaviour_penalty)}")
-        if self.kl == "k1" and self.kl_place == "loss":
+        if self.kl == "k1" and self.kl_in == "loss":
             raise ValueError(
-                "k1 in the loss has an expected gradient of zero: it regularises nothing. Use kl_place='reward' "
+                "k1 in the loss has an expected gradient of zero: it regularises nothing. Use kl_in='reward' "
                 "with k1, or k2, k3 or k3_unbiased in the loss"
             )
         if self.kl_coef > 0 and self.kl == "none":
             raise ValueError(f"kl_coef={self.kl_coef} needs an estimator: kl='k2', 'k3' or 'k3_unbiased'")
-        if self.kl_place == "reward" and self.kl not in ("none", "k1"):
+        if self.kl_in == "reward" and self.kl not in ("none", "k1"):
             raise ValueError(f"the KL in the reward is k1 (detached, per token), not {self.kl!r}")
         if self.kl == "k3_unbiased" and self.ratio_level == "none":
             raise ValueError("k3_unbiased multiplies k3 by the ratio, so ratio_level='none' cannot use it")
@@ -190,7 +191,7 @@ class Preset(Choices):
     def acts_without_advantage(self) -> bool:
         """Whether a sequence of advantage zero has a gradient: from a KL, a penalty, a bonus, or the clip rule."""
         return bool(
-            (self.kl_place == "loss" and self.kl_coef)
+            (self.kl_in == "loss" and self.kl_coef)
             or self.behaviour_penalty
             or self.entropy_coef
             or self.clip_rule.acts_without_advantage(self)
@@ -204,7 +205,7 @@ class Preset(Choices):
             names.add(f"{self.ratio_denominator}_logprobs")
         if self.behaviour_penalty:
             names.add("behaviour_logprobs")
-        if self.kl_place == "loss" and self.kl_coef > 0:
+        if self.kl_in == "loss" and self.kl_coef > 0:
             names.add("ref_logprobs")
         if self.aggregation == "prompt_mean":
             names.add("group")
@@ -222,7 +223,7 @@ class Preset(Choices):
         parts += [f"times {correction}" for correction in self.corrections]
         extras = []
         if self.kl != "none":
-            extras.append(f"{self.kl_coef:g} {self.kl} in the {self.kl_place}")
+            extras.append(f"{self.kl_coef:g} {self.kl} in the {self.kl_in}")
         if self.behaviour_penalty:
             extras.append(f"{self.behaviour_penalty:g} (new - behaviour)^2")
         if self.entropy_coef:
@@ -277,18 +278,18 @@ _PRESETS = (
     Preset("reinforce_baseline", "group_mean", ratio_level="none", clip="none", aggregation="seq_mean_token_sum",
            arxiv="Williams 1992", note="nanochat uses this advantage with a token mean"),
     Preset("rloo", "rloo", ratio_level="none", clip="none", aggregation="seq_mean_token_sum", kl="k1",
-           kl_place="reward",
+           kl_in="reward",
            kl_coef=0.03, arxiv="2402.14740",
            note="three trainers mean three losses by RLOO; this is the paper's: no clip, sums, KL in the reward"),
-    Preset("rloo_trl", "rloo", ratio_level="product", aggregation="sequence_mean", kl="k1", kl_place="reward",
+    Preset("rloo_trl", "rloo", ratio_level="product", aggregation="sequence_mean", kl="k1", kl_in="reward",
            kl_coef=0.05,
            arxiv="2402.14740", note="PPO clip on the ratio of whole sequences, as TRL does, but skipping tool tokens"),
     Preset("loop", "rloo", arxiv="2502.01600", note="leave-one-out advantage with token-level PPO"),
-    Preset("reinforce_pp", "reinforce_pp", kl="k1", kl_place="reward", kl_coef=0.001, arxiv="2501.03262",
+    Preset("reinforce_pp", "reinforce_pp", kl="k1", kl_in="reward", kl_coef=0.001, arxiv="2501.03262",
            note="verl and SkyRL reset the return at masked tokens, so what precedes a tool call gets nothing"),
     Preset("reinforce_pp_baseline", "reinforce_pp_baseline", kl="k2", kl_coef=0.01, arxiv="2501.03262",
            note="whitened over the batch after the group mean; the KL is a k2 term of the loss"),
-    Preset("ppo", "gae", whiten=True, kl="k1", kl_place="reward", arxiv="1707.06347",
+    Preset("ppo", "gae", whiten=True, kl="k1", kl_in="reward", arxiv="1707.06347",
            note="verl's default adds a dual clip of 3, which is neither PPO nor DAPO; set kl_coef for a reward KL"),
     Preset("grpo", "group_z", aggregation="seq_mean_token_mean", kl="k3", kl_coef=0.04, arxiv="2402.03300",
            note="the paper fixes neither Bessel's correction nor the guard of the std: six conventions are in use"),

@@ -33,7 +33,7 @@ def table() -> str:
 
 def _cells(p: Preset) -> tuple[str, ...]:
     ratio = "-" if p.ratio_level == "none" else f"{p.ratio_level} ({p.ratio_denominator})"
-    kl = "-" if p.kl == "none" else f"{p.kl} {p.kl_place} {p.kl_coef:g}"
+    kl = "-" if p.kl == "none" else f"{p.kl} {p.kl_in} {p.kl_coef:g}"
     corrections, filters = ", ".join(map(str, p.corrections)) or "-", ", ".join(p.filters) or "-"
     return (p.name, p.advantage, ratio, p.clip_rule.summary(p), p.aggregation, kl, corrections, filters, p.arxiv)
 

@@ -24,7 +24,7 @@ from rlvr.adapters import EpisodeSession, TaskSpec
 from rlvr.adapters.serving.policy_endpoint import HarnessEnv
 from rlvr.adapters.suites import gem as gem_adapter
 from rlvr.adapters.trainers import trl as adapter
-from rlvr.agents.tiny import tiny_tokenizer
+from rlvr.agents.models.tiny import tiny_tokenizer
 
 ENV, TURNS = "rlvr/GuessNumber-v0", 8
 SPEC = TaskSpec(ENV, 0, kwargs={"max_turns": TURNS, "level": 3})

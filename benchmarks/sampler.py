@@ -23,15 +23,12 @@ import torch
 import transformers
 from results import Table, write_results
 
-from rlvr.agents.decoding import Sampling, sample
-from rlvr.agents.sampling import (
-    LOGITS_AT_ONCE,
-    score_hidden,
-    sequence_logprobs,
-    token_budget_batches,
-    uniforms,
-)
-from rlvr.agents.tiny import tiny_policy
+from rlvr.agents.models.decoding import Sampling, sample
+from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
+from rlvr.agents.models.tiny import tiny_policy
+from rlvr.algorithms.data.batch import token_budget_batches
+from rlvr.algorithms.train.head import score_hidden
+from rlvr.algorithms.train.scoring import sequence_logprobs
 
 ROWS, NEW_TOKENS = 64, 64
 RESULTS = Path(__file__).parent / "results"

@@ -18,7 +18,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 import rlvr  # noqa: F401  (importing it registers the environments)
-from rlvr.agents.tiny import tiny_policy
+from rlvr.agents.models.tiny import tiny_policy
 
 END, USER, ASSISTANT, TOOL = "<|end|>", "<|user|>", "<|assistant|>", "<|tool|>"
 ROLE = {"user": USER, "tool": TOOL}

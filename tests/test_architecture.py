@@ -140,7 +140,7 @@ def test_a_foreign_import_in_the_wrong_place_is_seen(tmp_path):
         "adapters/trainers/trl.py": "import trl.trainer\n",
         "adapters/trainers/verl.py": "def f():\n    from trl import GRPOTrainer\n",
         "envs/trl.py": "import trl\n",
-        "agents/vllm.py": "import vllm\nimport json, numpy, torch\n",
+        "agents/models/vllm.py": "import vllm\nimport json, numpy, torch\n",
     }.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_text(text, encoding="utf-8")

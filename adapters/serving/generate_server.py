@@ -27,11 +27,11 @@ from typing import Any
 
 from rlvr.adapters.serving.guard import without_paths
 from rlvr.adapters.serving.loopback import HttpError, HttpRequest, LoopbackServer
-from rlvr.agents.tiny import MISSING_EXTRA
+from rlvr.agents.models.tiny import MISSING_EXTRA
 
 try:
-    from rlvr.agents.decoding import Sampling, sample
-    from rlvr.agents.sampling import uniforms
+    from rlvr.agents.models.decoding import Sampling, sample
+    from rlvr.agents.models.sampling import uniforms
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
 

@@ -82,7 +82,7 @@ class Advantage:
     needs         entries of `AdvantageInputs` that it reads beside rewards and group
     gather        how these are made from the episodes of a step, a function for each kind
     per_token     whether A can differ within a sequence
-    places_kl     whether it places a KL reward on tokens itself; else the sum over tokens is added to the reward
+    kl_per_token     whether it places a KL reward on tokens itself; else the sum over tokens is added to the reward
     critic        whether it needs a learned value function
     value_tokens  (inputs) -> [B, T] bool: where a critic's values hold, if not at every trained token
     teacher       whether it needs a teacher model
@@ -96,7 +96,7 @@ class Advantage:
     needs: tuple[str, ...] = ()
     gather: tuple[Gather, ...] = ()
     per_token: bool = False
-    places_kl: bool = False
+    kl_per_token: bool = False
     critic: bool = False
     value_tokens: Callable[[AdvantageInputs], Tensor] | None = None
     teacher: bool = False

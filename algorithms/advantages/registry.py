@@ -48,7 +48,7 @@ def compute_advantages(
     advantage = ADVANTAGES[preset.advantage]
     rewards = as_rewards(rewards)
     x = _inputs(batch)
-    kl = None if advantage.places_kl else token_kl(x, preset)
+    kl = None if advantage.kl_per_token else token_kl(x, preset)
     if kl is not None:
         # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
         rewards = rewards + kl.sum(1).to(rewards)

@@ -93,7 +93,7 @@ RAW = Advantage(
     "Williams 1992",
     gather=(earned_per_token,),
     per_token=True,
-    places_kl=True,
+    kl_per_token=True,
 )
 
 
@@ -126,7 +126,7 @@ REINFORCE_PP = Advantage(
     needs=("mask",),
     gather=(earned_per_token,),
     per_token=True,
-    places_kl=True,
+    kl_per_token=True,
 )
 
 
@@ -171,6 +171,6 @@ GAE = Advantage(
     needs=("mask", "values"),
     gather=(earned_per_token, state_values),
     per_token=True,
-    places_kl=True,
+    kl_per_token=True,
     critic=True,
 )

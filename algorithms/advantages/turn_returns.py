@@ -114,7 +114,7 @@ TURN_GAE = Advantage(
     needs=("mask", "values", "turn", "turn_rewards"),
     gather=(turns, state_values),
     per_token=True,
-    places_kl=True,
+    kl_per_token=True,
     critic=True,
     value_tokens=_first_tokens,
 )
@@ -149,7 +149,7 @@ REBN = Advantage(
     needs=("mask", "turn", "turn_rewards"),
     gather=(turns,),
     per_token=True,
-    places_kl=True,
+    kl_per_token=True,
 )
 
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.sampling import token_budget_batches
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.losses.inputs import LossInputs
 
@@ -43,7 +42,7 @@ class Padded:
         """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices."""
         every = list(range(len(self))) if indices is None else list(indices)
         for chunk in token_budget_batches([self.lengths[index] for index in every], budget):
-            chosen = [every[place] for place in chunk]
+            chosen = [every[index] for index in chunk]
             yield chosen, self.pick(chosen)
 
 
@@ -56,6 +55,35 @@ def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
         ids[index, : lengths[index]] = torch.tensor(sequence.ids)
         mask[index, : lengths[index]] = torch.tensor(sequence.mask, dtype=torch.bool)
     return Padded(ids, mask, lengths)
+
+
+def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]:
+    """Split sequences into micro-batches of similar length and bounded size.
+
+    A batch of n sequences, padded to the longest of length t, takes n · t tokens: at most ``budget``, unless it
+    is one sequence that is longer alone. Longest first, so that memory peaks at the start.
+
+    Args:
+        lengths: of each sequence, in tokens.
+        budget: tokens of one batch, padding included.
+
+    Returns:
+        Batches of indices into ``lengths``; each index once.
+
+    Raises:
+        ValueError: the budget is below 1.
+    """
+    if budget < 1:
+        raise ValueError(f"a budget of {budget} tokens holds nothing: give at least 1")
+    batches: list[list[int]] = []
+    free = 0  # sequences that the last batch still takes
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if free < 1:
+            batches.append([])
+            free = max(1, budget // max(1, lengths[index]))
+        batches[-1].append(index)
+        free -= 1
+    return batches
 
 
 def behaviour_logprobs(sequences: Sequence[TokenSequence]) -> Tensor:

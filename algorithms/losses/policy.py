@@ -132,7 +132,7 @@ def _regularisers(columns: Columns, terms: Terms, preset: Preset) -> Tensor | No
     """[B, T] sum of what is added to the policy term: KL, square to the behaviour policy, entropy; None if nothing."""
     extra = None
     mask = terms.sequences.mask
-    if preset.kl_place == "loss" and preset.kl_coef > 0:
+    if preset.kl_in == "loss" and preset.kl_coef > 0:
         extra = preset.kl_coef * kl_loss(terms.new, columns["ref_logprobs"], mask, preset.kl, terms.log_ratio)
     if preset.behaviour_penalty:
         # c (new_t - behaviour_t)^2                                    [B, T]  prime-rl

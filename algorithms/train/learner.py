@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.sampling import score_sequences, sequence_logprobs
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
@@ -18,6 +17,7 @@ from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_update
 from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.train.scoring import score_sequences, sequence_logprobs
 
 
 class Learner:

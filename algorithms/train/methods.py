@@ -13,9 +13,8 @@ from typing import Any, Protocol
 from rlvr.agents.budget import PHRASES
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.sampling import sequence_logprobs
-from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Sources
 from rlvr.algorithms.advantages.roles import RoleBaselines
@@ -34,6 +33,7 @@ from rlvr.algorithms.train.credit import Credit
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.learner import Learner, merge_steps
 from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.train.scoring import sequence_logprobs
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}

@@ -17,10 +17,10 @@ from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
+from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
-from rlvr.agents.tiny import TINY, WORDS, TinyOptions, load_policy
-from rlvr.agents.transformers import TransformersAgent
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
@@ -300,7 +300,7 @@ class Trainer:
             rollout = self._rollout(self._agent(greedy=greedy), settings.split)
             order = TaskOrder(rollout.env.unwrapped, "evaluation", self.config.seed)
             tasks = min(settings.episodes, order.size or settings.episodes)
-            episodes = rollout([order.request(place, group=place, salt="evaluation") for place in range(tasks)])
+            episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
             result = summarise(episodes)
             self.evaluations[f"{name} {way}"] = {key: getattr(result, key) for key in result.__slots__}
             record |= {f"{way}_success": result.success, f"{way}_reward": result.reward, "tasks": tasks}

@@ -35,6 +35,24 @@ def renamed_in_module(module: str, names: Mapping[str, str], values: Mapping[str
     return look_up
 
 
+def moved_names(module: str, homes: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
+    """A module's ``__getattr__`` that gives the functions and classes which moved to other modules.
+
+    Args:
+        module: the module's ``__name__``.
+        homes: for each module that took some in, their names.
+    """
+    home_of = {name: home for home, names in homes.items() for name in names}
+
+    def look_up(name: str) -> Any:
+        if name not in home_of:
+            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+        warn_renamed(f"{module}.{name}", f"{home_of[name]}.{name}")
+        return getattr(importlib.import_module(home_of[name]), name)
+
+    return look_up
+
+
 def moved_modules(package: str, folders: Mapping[str, Iterable[str]]) -> None:
     """Let modules of a package be imported by the paths that they had before they were put into folders.
 

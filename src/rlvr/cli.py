@@ -254,8 +254,8 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     if options.options is not None:
         raise ValueError("--options are for --endpoint and --vllm")
     if options.model is not None:
-        from rlvr.agents.tiny import load_policy
-        from rlvr.agents.transformers import TransformersAgent
+        from rlvr.agents.models.tiny import load_policy
+        from rlvr.agents.models.transformers import TransformersAgent
 
         options.agent = options.model
         model, tokenizer = load_policy(options.model, device=options.device, dtype=options.dtype)
@@ -306,12 +306,12 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         )
         options.agent = f"{name} at {server.address()}"
     if options.vllm is None and server is not None:
-        from rlvr.agents.openai import OpenAIAgent
+        from rlvr.agents.models.openai import OpenAIAgent
 
         style = str(settings.get("tool_style", "hermes"))
         seed = options.seed if options.temperature else None
         return OpenAIAgent(server, concurrency=options.concurrency, seed=seed, tool_style=style, request=more)
-    from rlvr.agents.vllm import VLLMAgent
+    from rlvr.agents.models.vllm import VLLMAgent
 
     if server is not None and more:
         raise ValueError("--options are vLLM's own in this process; a server was started with its own")

@@ -15,7 +15,7 @@ import torch
 
 from rlvr.adapters.serving.generate_server import PATH, GenerateServer
 from rlvr.adapters.testing import nothing_left, score
-from rlvr.agents.tiny import tiny_policy
+from rlvr.agents.models.tiny import tiny_policy
 
 
 @pytest.fixture(scope="module")

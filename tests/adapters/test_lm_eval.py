@@ -143,7 +143,7 @@ def test_invalid_verdicts_are_left_out_of_the_mean(tmp_path, offline, monkeypatc
 @needs_harness
 @pytest.mark.parametrize("template", [True, False])
 def test_lm_eval_on_the_command_line_with_a_tiny_model(tmp_path, template):
-    from rlvr.agents.tiny import build_tiny
+    from rlvr.agents.models.tiny import build_tiny
 
     build_tiny(tmp_path / "policy", hidden=32, layers=1)
     task = adapter.export(SINGLE, 3, tmp_path / "tasks", max_gen_toks=8)

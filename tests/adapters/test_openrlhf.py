@@ -85,7 +85,7 @@ def openrlhf():
 
 @pytest.fixture(scope="module")
 def policy(openrlhf):
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     return tiny_policy(hidden=32, layers=1)
 

@@ -37,7 +37,7 @@ def ours():
 
 @pytest.fixture(scope="module")
 def policy(ours):
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     return tiny_policy(hidden=32, layers=1)
 

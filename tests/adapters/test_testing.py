@@ -17,8 +17,8 @@ from rlvr.adapters import EpisodeSession
 from rlvr.adapters import testing as kit
 from rlvr.agents import TokenSequence
 from rlvr.agents.conversation import Conversation
+from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import tiny_policy
 from rlvr.envs import TextEnv, Verdict, list_envs
 from rlvr.envs.core.task import Task, Transition
 

@@ -61,7 +61,7 @@ def policy(ours):
     """A tiny model whose tokenizer also has the tokens of Qwen's chat format, for the cookbook's renderers."""
     from tinker_cookbook import tokenizer_utils
 
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     model, tokenizer = tiny_policy(hidden=32, layers=1)
     tokenizer.add_special_tokens({"additional_special_tokens": ["<|im_start|>", "<|im_end|>"]})
@@ -279,7 +279,7 @@ def test_a_tokenizer_without_a_chat_template_is_refused(ours, policy):
 
 @foreign
 def test_the_example_trains_against_skyrls_server(ours, tmp_path):
-    from rlvr.agents.tiny import build_tiny
+    from rlvr.agents.models.tiny import build_tiny
 
     example = load_example()
     build_tiny(tmp_path / "policy", hidden=32, layers=1)

@@ -8,8 +8,8 @@ pytest.importorskip("transformers")
 
 from rlvr.adapters import testing as kit
 from rlvr.adapters.token_session import TokenSession
+from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import tiny_tokenizer
 
 TOOLS = "{%- if tools -%}{{- '<|tool|>' + (tools | tojson) + '<|end|>' -}}{%- endif -%}"
 

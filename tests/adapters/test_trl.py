@@ -59,7 +59,7 @@ def test_the_tool_plays_an_episode(monkeypatch):
 def test_processes_that_generate_together_ask_equally_often(monkeypatch):
     """Another process has episodes for five rounds; ours are over after three, and go on asking."""
     torch = pytest.importorskip("torch")
-    from rlvr.agents.tiny import tiny_tokenizer
+    from rlvr.agents.models.tiny import tiny_tokenizer
 
     monkeypatch.setattr(trl_adapter, "require", lambda *_: "")
     tokenizer, rounds = tiny_tokenizer(), []
@@ -100,7 +100,7 @@ foreign = pytest.mark.foreign
 @pytest.fixture(scope="module")
 def policy():
     pytest.importorskip("trl")
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     return tiny_policy(hidden=32, layers=1)
 
@@ -185,7 +185,7 @@ def test_a_real_step_with_trls_own_generation(tmp_path, policy):
 
 @foreign
 def test_the_example_trains(tmp_path, policy):
-    from rlvr.agents.tiny import build_tiny
+    from rlvr.agents.models.tiny import build_tiny
 
     path = Path(__file__).parents[2] / "examples" / "trl_grpo.py"
     found = importlib.util.spec_from_file_location("trl_grpo", path)
@@ -221,7 +221,7 @@ def test_one_turn_with_the_reward_function_alone(tmp_path, policy):
 def test_tools_under_the_real_trainer(tmp_path, policy):
     import trl
 
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     model, tokenizer = tiny_policy(hidden=32, layers=1)
     tokenizer.add_special_tokens(

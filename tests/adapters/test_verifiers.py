@@ -77,7 +77,7 @@ def vf():
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    from rlvr.agents.tiny import build_tiny
+    from rlvr.agents.models.tiny import build_tiny
 
     path = tmp_path_factory.mktemp("policy") / "tiny"
     build_tiny(path, hidden=32, layers=1)

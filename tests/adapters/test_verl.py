@@ -59,7 +59,7 @@ def qwen(tmp_path_factory):
 def make_policy(folder, family):
     from transformers import AutoConfig
 
-    from rlvr.agents.tiny import tiny_policy
+    from rlvr.agents.models.tiny import tiny_policy
 
     model, tokenizer = tiny_policy(hidden=32, layers=1)
     if family == "qwen3":

@@ -11,10 +11,10 @@ from rlvr.agents.budget import PHRASES, ThinkingBudget
 from rlvr.agents.continuation import branch_points, continue_from
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.models.tiny import tiny_policy
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ConstantAgent
-from rlvr.agents.tiny import tiny_policy
-from rlvr.agents.transformers import TransformersAgent
 
 MODEL, TOKENIZER = tiny_policy(hidden=32, layers=1)
 

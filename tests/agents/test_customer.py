@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.chat_function import as_chat_function
-from rlvr.agents.tiny import tiny_policy
-from rlvr.agents.transformers import TransformersAgent
+from rlvr.agents.models.tiny import tiny_policy
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic.customers import MAX_SAID, ModelCustomer, conversation
 from rlvr.envs.core.text_env import replay

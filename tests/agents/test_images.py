@@ -16,7 +16,7 @@ from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.conversation import observation_to_message
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import evaluate, read_episodes
-from rlvr.agents.openai import OpenAIAgent
+from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.scripted import HumanAgent
 from rlvr.cli import main
 from rlvr.envs.core.images import read_data_url, read_png

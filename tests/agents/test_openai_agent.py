@@ -16,7 +16,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
-from rlvr.agents.openai import OpenAIAgent
+from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.cli import main
 from rlvr.envs.rewards.endpoint import Endpoint, seconds_to_wait
 from rlvr.envs.tools.calls import read_calls

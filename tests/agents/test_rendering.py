@@ -15,8 +15,8 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 from transformers import PreTrainedTokenizerFast
 
 from rlvr.agents.conversation import Conversation, Message
+from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import tiny_tokenizer
 from rlvr.envs.tools import tool
 
 CHATML = """\

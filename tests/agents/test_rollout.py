@@ -370,7 +370,7 @@ def let_go():
 @pytest.mark.parametrize("workers", [0, 3])
 @pytest.mark.parametrize("where", ["reset", "step"])
 def test_an_environment_that_hangs_ends_its_own_episode_and_not_the_run(where, workers, let_go, monkeypatch):
-    monkeypatch.setattr("rlvr.agents.env_calls.START_SECONDS", 3.0)
+    monkeypatch.setattr("rlvr.agents.driver.env_calls.START_SECONDS", 3.0)
     closed = []
     good = plain(Rollout(partial(Hangs, "", let_go, closed), RandomAgent(1), batch_size=8)(requests(8)))
     make = partial(Hangs, where, let_go, closed)
@@ -407,7 +407,7 @@ def test_several_environments_that_hang_at_once_leave_the_rest_to_new_threads(le
 
 
 def test_making_an_environment_has_a_limit_of_its_own(let_go, monkeypatch):
-    monkeypatch.setattr("rlvr.agents.env_calls.START_SECONDS", 3.0)
+    monkeypatch.setattr("rlvr.agents.driver.env_calls.START_SECONDS", 3.0)
     made = []
 
     def make():
@@ -422,7 +422,7 @@ def test_making_an_environment_has_a_limit_of_its_own(let_go, monkeypatch):
 
 
 def test_an_environment_that_hangs_while_it_is_closed_does_not_hang_the_run(let_go, monkeypatch):
-    monkeypatch.setattr("rlvr.agents.env_calls.CLOSE_SECONDS", 0.5)
+    monkeypatch.setattr("rlvr.agents.driver.env_calls.CLOSE_SECONDS", 0.5)
     closed = []
     episodes = Rollout(partial(Hangs, "close", let_go, closed), ExpertAgent())(requests(5))
     assert [episode.verdict.status for episode in episodes].count("env_error") == 1

@@ -7,9 +7,9 @@ import pytest
 pytest.importorskip("transformers")
 
 from rlvr.agents import template_deadline
+from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
 from rlvr.agents.template_deadline import TemplateTooLong, in_time
-from rlvr.agents.tiny import tiny_tokenizer
 
 LOOP = "{% for a in range(99999) %}" * 3 + "{% endfor %}" * 3
 

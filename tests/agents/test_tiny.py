@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3ForCausalLM
 
+from rlvr.agents.models.tiny import SPECIAL_TOKENS, TINY, WORDS, build_tiny, load_policy, tiny_policy, tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import SPECIAL_TOKENS, TINY, WORDS, build_tiny, load_policy, tiny_policy, tiny_tokenizer
 
 
 @pytest.fixture(scope="module")
@@ -181,13 +181,13 @@ def test_bad_options_of_loading(folder):
 
 @pytest.mark.parametrize("call", ["tiny.load_policy('rlvr/tiny')", "tiny.tiny_tokenizer()"])
 def test_the_missing_extra_is_named(call):
-    code = f"import sys; sys.modules['torch'] = None; from rlvr.agents import tiny; {call}"
+    code = f"import sys; sys.modules['torch'] = None; from rlvr.agents.models import tiny; {call}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "ImportError: a language model needs torch and transformers" in done.stderr
     assert "pip install 'rlvr[train]'" in done.stderr
 
 
 def test_the_agent_names_the_missing_extra():
-    code = "import sys; sys.modules['torch'] = None; from rlvr.agents.transformers import TransformersAgent"
+    code = "import sys; sys.modules['torch'] = None; from rlvr.agents.models.transformers import TransformersAgent"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert "pip install 'rlvr[train]'" in done.stderr

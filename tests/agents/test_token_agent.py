@@ -14,9 +14,9 @@ import torch
 
 from rlvr.adapters.serving.generate_server import GenerateServer
 from rlvr.agents import Conversation, Rollout, RolloutRequest
-from rlvr.agents.tiny import tiny_policy
-from rlvr.agents.transformers import TransformersAgent
-from rlvr.agents.vllm import LocalEngine, ServerEngine, VLLMAgent, seed_of
+from rlvr.agents.models.tiny import tiny_policy
+from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.models.vllm import LocalEngine, ServerEngine, VLLMAgent, seed_of
 from rlvr.envs.rewards.endpoint import Endpoint, EndpointError
 
 GUESS = "rlvr/GuessNumber-v0"

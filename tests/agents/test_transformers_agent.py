@@ -31,19 +31,13 @@ from transformers import (
 )
 
 from rlvr.agents.conversation import Conversation, Reply
-from rlvr.agents.decoding import Sampling, sample
-from rlvr.agents.sampling import (
-    choose_tokens,
-    has_plain_head,
-    score_hidden,
-    score_logits,
-    score_sequences,
-    sequence_logprobs,
-    token_budget_batches,
-    uniforms,
-)
-from rlvr.agents.tiny import tiny_policy, tiny_tokenizer
-from rlvr.agents.transformers import TransformersAgent
+from rlvr.agents.models.decoding import Sampling, sample
+from rlvr.agents.models.sampling import choose_tokens, uniforms
+from rlvr.agents.models.tiny import tiny_policy, tiny_tokenizer
+from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.algorithms.data.batch import token_budget_batches
+from rlvr.algorithms.train.head import score_hidden, score_logits
+from rlvr.algorithms.train.scoring import has_plain_head, score_sequences, sequence_logprobs
 
 WIDTHS = {"vocab_size": 262, "max_position_embeddings": 256, "pad_token_id": 256, "eos_token_id": 257}
 WIDTHS |= {"bos_token_id": None}
@@ -316,7 +310,7 @@ def test_many_lengths_under_a_large_vocabulary(qwen3, tokenizer, monkeypatch):
     usual = conversations(8)
     agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=8)
     act(agent, usual)
-    monkeypatch.setattr("rlvr.agents.decoding.LOGITS_AT_ONCE", 1)
+    monkeypatch.setattr("rlvr.agents.models.decoding.LOGITS_AT_ONCE", 1)
     frugal = conversations(8)
     act(agent, frugal)
     for one, other in zip(usual, frugal, strict=True):

@@ -27,10 +27,10 @@ import torch
 
 from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
 from rlvr.agents.budget import ThinkingBudget
-from rlvr.agents.openai import OpenAIAgent
-from rlvr.agents.tiny import build_tiny, load_policy
-from rlvr.agents.transformers import TransformersAgent
-from rlvr.agents.vllm import LocalEngine, ServerEngine, VLLMAgent
+from rlvr.agents.models.openai import OpenAIAgent
+from rlvr.agents.models.tiny import build_tiny, load_policy
+from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.models.vllm import LocalEngine, ServerEngine, VLLMAgent
 from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
 
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]

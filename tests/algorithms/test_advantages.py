@@ -268,7 +268,7 @@ FED_FROM_THE_BATCH = {
 def test_what_is_missing_is_named(name: str):
     """With rewards and groups alone a preset gives [B], or names the entry it needs."""
     preset = PRESETS[name].replace(pass_k=2, group_keep=2)
-    preset = preset.replace(kl_coef=0.0) if preset.kl_place == "reward" else preset
+    preset = preset.replace(kl_coef=0.0) if preset.kl_in == "reward" else preset
     rewards, group = [1.0, 0.0, 1.0, 0.0], [0, 0, 1, 1]
     if name in FED_FROM_THE_BATCH:
         with pytest.raises(KeyError, match=f"of preset '{name}' needs '{FED_FROM_THE_BATCH[name]}'"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.tiny import tiny_policy
+from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.advantages import compute_advantages
 from rlvr.algorithms.config import CriticSection
 from rlvr.algorithms.presets import PRESETS

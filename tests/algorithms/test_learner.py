@@ -13,8 +13,8 @@ import torch
 from rlvr.agents import Rollout, RolloutRequest
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
-from rlvr.agents.tiny import load_policy
-from rlvr.agents.transformers import TransformersAgent
+from rlvr.agents.models.tiny import load_policy
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS, Preset
 from rlvr.algorithms.train.learner import Learner, merge_steps

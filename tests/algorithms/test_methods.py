@@ -10,11 +10,11 @@ import torch
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
-from rlvr.agents.sampling import sequence_logprobs
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.train.methods import best_sequences, correct_sequences
+from rlvr.algorithms.train.scoring import sequence_logprobs
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs import Verdict
 

@@ -36,6 +36,8 @@ def test_old_choices_warn_wherever_they_stand():
     for name, new in (("gfpo", "group_keep"), ("passk", "pass_k"), ("vineppo", "continuations")):
         with pytest.warns(DeprecationWarning, match=new):
             assert getattr(PRESETS[name].replace(k=3), new) == 3
+    with pytest.warns(DeprecationWarning, match="kl_in"):
+        assert PRESETS["grpo"].kl_place == PRESETS["grpo"].replace(kl_place="loss").kl_in == "loss"
     with pytest.raises(AttributeError, match="no choice 'levle'"):
         _ = made.levle
 

@@ -70,7 +70,7 @@ def test_rows_of_the_table(name: str):
 
 
 def test_kl_in_the_reward_is_part_of_the_row():
-    assert {n: p.kl_coef for n, p in PRESETS.items() if p.kl_place == "reward"} == {
+    assert {n: p.kl_coef for n, p in PRESETS.items() if p.kl_in == "reward"} == {
         "rloo": 0.03, "rloo_trl": 0.05, "reinforce_pp": 0.001, "ppo": 0.0,
     }  # fmt: skip
 
@@ -90,7 +90,7 @@ REFUSED = {
     "empty band": ("prime", {"ratio_min": 9.0}, "ratio_min < ratio_max"),
     "KL without estimator": ("dapo", {"kl_coef": 0.1}, "needs an estimator"),
     "negative KL": ("grpo", {"kl_coef": -0.1}, ">= 0"),
-    "k3 in the reward": ("grpo", {"kl_place": "reward"}, "is k1"),
+    "k3 in the reward": ("grpo", {"kl_in": "reward"}, "is k1"),
     "unbiased KL without ratio": ("reinforce", {"kl": "k3_unbiased"}, "ratio_level='none'"),
     "clip and level": ("sapo", {"ratio_level": "sequence"}, "works on a ratio of level token"),
     "typo": ("grpo", {"aggregation": "token_maen"}, "did you mean 'token_mean'"),

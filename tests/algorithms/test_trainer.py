@@ -16,8 +16,8 @@ from safetensors.torch import load_file
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
+from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import load_policy
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS

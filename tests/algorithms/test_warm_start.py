@@ -7,8 +7,8 @@ from itertools import count
 import pytest
 
 from rlvr.agents import ConstantAgent, ExpertAgent, Rollout, RolloutRequest
+from rlvr.agents.models.tiny import load_policy, tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.agents.tiny import load_policy, tiny_tokenizer
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.train.learner import Learner

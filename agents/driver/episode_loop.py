@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from rlvr.agents.active_episode import ActiveEpisode, Env
 from rlvr.agents.conversation import Agent, Conversation, Reply
-from rlvr.agents.env_calls import EnvCall, EnvCalls
+from rlvr.agents.driver.active_episode import ActiveEpisode, Env
+from rlvr.agents.driver.env_calls import EnvCall, EnvCalls
 
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlvr.agents.budget import ThinkingBudget
-from rlvr.agents.tiny import MISSING_EXTRA
-from rlvr.agents.token_agent import Continuation, Draft, TokenAgent
+from rlvr.agents.models.tiny import MISSING_EXTRA
+from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent
 from rlvr.envs.core.deprecation import warn_renamed
 
 try:
-    from rlvr.agents.decoding import Sampling, sample
-    from rlvr.agents.sampling import uniforms
+    from rlvr.agents.models.decoding import Sampling, sample
+    from rlvr.agents.models.sampling import uniforms
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
 

@@ -16,7 +16,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence, observation_to_message
-from rlvr.agents.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExceeded
+from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExceeded
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import text_of

