@@ -1,7 +1,8 @@
 # Two commands, each of which sets up its own virtual environment first:
 #   make demo    train the embedded policy on the calculator and draw its learning curve
-#   make test    every check and every test
+#   make test    every check, and the tests: a sample of the sweeps and of the slow ones, another one each day
 # And: make check (linters, types, arrows), make quick (tests that are not slow), make clean,
+#   make test-all        every check and every test, as continuous integration runs them
 #   make docs            the generated pages anew: the gallery, the README's counts, the algorithms
 #   make test-adapters   each foreign framework in its own environment; ADAPTERS="trl gem" takes some
 #   make test-vllm       the vLLM agent against a real vLLM on the CPU, in its own environment
@@ -10,6 +11,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 ADAPTERS ?=
+SAMPLE ?= 12
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
@@ -18,17 +20,20 @@ SOURCES := pyproject.toml setup.py constraints.txt
 # Without it, `agents` and `adapters` at the top of this folder would hide installed packages of those names.
 export PYTHONSAFEPATH := 1
 
-.PHONY: help demo test check quick clean docs test-adapters test-vllm
+.PHONY: help demo test test-all check quick clean docs test-adapters test-vllm
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -8
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -9
 
 demo: $(VENV)/demo.stamp
 	@out=runs/demo; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=runs/demo-$$n; done; \
 	set -x; $(BIN)/rlvr train --config examples/calculator.yaml --out "$$out"
 
 test: check
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --sample $(SAMPLE)
+
+test-all: check
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --quiet
 
 check: $(VENV)/test.stamp

@@ -27,6 +27,7 @@ os.environ.update(
 import pytest
 from hypothesis import settings
 
+from . import sampling
 from .children import child as child_process
 from .children import take_default_signals
 
@@ -36,6 +37,23 @@ take_default_signals()
 settings.register_profile("fixed", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1_000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fixed"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    sampling.add_options(parser)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    sampling.choose_seed(config)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    return sampling.header(config)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    sampling.leave_out(config, items)
+
 
 LOOPBACK = ("127.", "::1", "localhost")
 
