@@ -25,8 +25,8 @@ from math_verify import parse, verify
 from results import Table, write_results
 
 from rlvr.envs.rewards import grade
-from rlvr.envs.rewards.mathematical import read_gold
-from rlvr.envs.rewards.number import read_reference
+from rlvr.envs.rewards.graders.mathematical import read_gold
+from rlvr.envs.rewards.graders.number import read_reference
 from rlvr.envs.rewards.workers import shared_pool
 
 ROOT = Path(__file__).parents[1]

@@ -32,7 +32,7 @@ from typing import Any
 import gymnasium as gym
 from results import Table, write_results
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, probe
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.vector import VectorEnv

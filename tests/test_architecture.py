@@ -22,6 +22,7 @@ MODULES = architecture.modules()
 PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 SHARED_IN_ENVS = {
     "core",
+    "tasks",
     "rewards",
     "sandbox",
     "tools",
@@ -170,8 +171,13 @@ def test_files_functions_and_folders_keep_to_the_budget():
     )
     ranked = sorted(lengths.values())
     assert ranked[int(0.95 * len(ranked))] <= 40, "95 % of the functions have at most 40 lines"
-    deep = [name for name, module in MODULES.items() if len(module.path.relative_to(ROOT).parts) > 3]
-    assert deep == [], "folders are at most two deep"
+    folders = {module.path.parent.relative_to(ROOT) for module in MODULES.values()}
+    deep = [str(folder) for folder in folders if len(folder.parts) > 3]
+    assert deep == [], "folders in a room are at most two deep"
+    families = {f"envs/{path.name}" for path in (ROOT / "envs").iterdir()} - {f"envs/{name}" for name in SHARED_IN_ENVS}
+    sizes = {str(folder): len([*(ROOT / folder).glob("*.py")]) - 1 for folder in folders}
+    large = {folder for folder, size in sizes.items() if size > 15}
+    assert large - families == set(), "no folder holds more than 15 modules beside its __init__"
 
 
 def test_the_top_of_the_package_shows_at_most_twelve_names():

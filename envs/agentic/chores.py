@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from rlvr.envs.agentic.keys import write_keys
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.rewards.code import sandbox_fault
+from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import Daemon, Limits, SandboxError, TerminalWorkspace, shared
 
 WORDS = "amber birch cedar delta ember fjord grove harbor iris juniper kelp lotus maple north olive pine quartz".split()

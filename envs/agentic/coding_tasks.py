@@ -23,11 +23,12 @@ from rlvr.envs.agentic.programs import Family
 from rlvr.envs.agentic.programs_advanced import LEVELS
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
-from rlvr.envs.rewards.code import MAX_CODE_CHARS, defines, extract_code, grade_code, sandbox_fault
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS
-from rlvr.envs.rewards.prompts import PROGRAM
-from rlvr.envs.sandbox import Limits, SandboxDied, SandboxError, SandboxUnavailable, probes, shared, wire
+from rlvr.envs.rewards.graders.code import MAX_CODE_CHARS, defines, extract_code, grade_code, sandbox_fault
+from rlvr.envs.sandbox import Limits, SandboxDied, SandboxError, SandboxUnavailable, probes, shared
+from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.sandbox.running import ProgramEnded
+from rlvr.envs.tasks.prompts import PROGRAM
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests

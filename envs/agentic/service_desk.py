@@ -18,7 +18,7 @@ from rlvr.envs.agentic.customers import Chat, ModelCustomer, model_customer
 from rlvr.envs.agentic.shop import Desk
 from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.rewards.endpoint import Endpoint
+from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools import Call, Session, Tool, ToolFault, ToolTask, tool, write_call
 from rlvr.envs.tools.tool import MAX_OUTPUT, shown

@@ -29,8 +29,8 @@ from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
-from rlvr.envs.rewards.code import sandbox_fault
 from rlvr.envs.rewards.extraction import spoken_text
+from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxStarved, SandboxUnavailable, probes, shared
 from rlvr.envs.sandbox.running import ProgramEnded
 from rlvr.envs.tools.sessions import Handle, Sessions

@@ -15,8 +15,8 @@ import random
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Board, ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 METHODS = {
     "bubble": "A round goes once from left to right and exchanges each two neighbours that are in the wrong order.",

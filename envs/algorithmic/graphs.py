@@ -19,8 +19,8 @@ from heapq import heappop, heappush
 from itertools import pairwise
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Edge = tuple[int, int]
 SIZES = (6, 8, 10, 13, 16)  # nodes of levels 1 to 5

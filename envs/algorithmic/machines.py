@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import random
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 
 class FiniteAutomaton(ListAnswerTask):

@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import ListAnswerTask
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 # An expression is a number, a name, or (left, operator, right); a statement is a tuple whose first part is its kind.
 Expression = Any

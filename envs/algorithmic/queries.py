@@ -11,8 +11,8 @@ import json
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 NAMES = "Ada Ben Cleo Dan Eva Finn Gus Hana Ivo June Kai Lena Milo Nora Otto Pia Quin Rosa Sami Tess Udo Vera".split()
 CITIES = ("Oslo", "Rome", "Lima", "Cairo", "Perth")

@@ -12,8 +12,8 @@ from collections import Counter
 from itertools import pairwise, product
 from typing import ClassVar, NamedTuple
 
-from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
 
 class StringRewriting(ListAnswerTask):

@@ -21,8 +21,8 @@ from itertools import pairwise
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
 

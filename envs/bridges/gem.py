@@ -21,7 +21,7 @@ from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
 
-WORKER: Final = "gem_worker"
+WORKER: Final = "gem"
 SECONDS: Final = 60.0
 DRAWS: Final = 50
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, ServerStep, exchange
-from rlvr.envs.rewards.json_schema import NotJSON, find_json, load
+from rlvr.envs.rewards.graders.json_schema import NotJSON, find_json, load
 from rlvr.envs.tools.calls import read_calls
 
 if TYPE_CHECKING:

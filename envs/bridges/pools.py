@@ -21,24 +21,24 @@ _lock = threading.Lock()
 
 
 def pool(module: str) -> WorkerPool:
-    """The pool of this process whose workers have loaded ``rlvr.envs.bridges.<module>``."""
+    """The pool of this process whose workers have loaded ``rlvr.envs.bridges.workers.<module>``."""
     with _lock:
         if module not in _pools:
             _pools[module] = WorkerPool(
-                memory=MEMORY, preload=(f"rlvr.envs.bridges.{module}:warm",), slice_seconds=None
+                memory=MEMORY, preload=(f"rlvr.envs.bridges.workers.{module}:warm",), slice_seconds=None
             )
         return _pools[module]
 
 
 def call(module: str, function: str, arguments: list[Any], seconds: float) -> Any:
-    """Run a function of ``rlvr.envs.bridges.<module>`` in a worker, on JSON-like arguments.
+    """Run a function of ``rlvr.envs.bridges.workers.<module>`` in a worker, on JSON-like arguments.
 
     Raises:
         WorkerSpent: it took more processor time or memory; the worker was killed.
         WorkerTimeout: it waited, or the machine is overloaded.
         WorkerError: it raised, or the foreign package cannot be loaded.
     """
-    return pool(module).call(f"rlvr.envs.bridges.{module}:{function}", arguments, seconds)
+    return pool(module).call(f"rlvr.envs.bridges.workers.{module}:{function}", arguments, seconds)
 
 
 def verdict_on_fault(

@@ -24,7 +24,7 @@ from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grade
 from rlvr.envs.rewards.workers import WorkerError, WorkerTimeout
 
-WORKER: Final = "reasoning_gym_worker"
+WORKER: Final = "reasoning_gym"
 GENERATE_SECONDS: Final = 60.0
 SCORE_SECONDS: Final = 10.0
 DRAWS: Final = 20
@@ -221,8 +221,8 @@ def _notation(text: str) -> str:
 
 
 def _same_integral(answer: str, gold: str, variable: str) -> bool:
-    from rlvr.envs.rewards.expression import parse
-    from rlvr.envs.rewards.mathematical import _check_cost, as_lists
+    from rlvr.envs.rewards.expressions.expression import parse
+    from rlvr.envs.rewards.graders.mathematical import _check_cost, as_lists
 
     lists = []
     for text in (answer, gold):

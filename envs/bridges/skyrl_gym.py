@@ -23,7 +23,7 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.workers import WorkerError
 
-WORKER: Final = "skyrl_gym_worker"
+WORKER: Final = "skyrl_gym"
 SECONDS: Final = 20.0
 LONGEST: Final = 20_000  # characters of an action that a scorer is given: its end
 NUMBER: Final = re.compile(r"[-+]?\d{1,40}(?:\.\d{0,40})?")

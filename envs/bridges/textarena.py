@@ -22,7 +22,7 @@ from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
 
-WORKER: Final = "textarena_worker"
+WORKER: Final = "textarena"
 SECONDS: Final = 60.0
 LONGEST: Final = 500  # characters of an action that a game is told; no move of any game is longer
 DRAWS: Final = 50

@@ -3,7 +3,7 @@
 >>> gym.make("rlvr/verifiers.Taskset-v0", taskset="reverse-text", config={"dataset_split": "train"})   # doctest: +SKIP
 
 There, an environment cannot be stepped: it asks a model server through a harness program in a sandbox. Here the policy
-sits in the seat of its agent, in a worker process without any of the three (see ``verifiers_worker``). A state is the
+sits in the seat of its agent, in a worker process without any of the three (see ``workers.verifiers``). A state is the
 task's number and the actions so far. The reward is 1 where their rewards come to ``full`` and 0 for all else; their own
 sum, and each reward by its name, stand in the verdict's ``parts``. A scorer that raises is an invalid verdict.
 """
@@ -27,7 +27,7 @@ from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
 
-WORKER: Final = "verifiers_worker"
+WORKER: Final = "verifiers"
 SECONDS: Final = 60.0
 LOAD_SECONDS: Final = 600.0
 LONGEST: Final = 20_000  # characters of an action that a scorer is given: its end

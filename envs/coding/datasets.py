@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar
 
 from rlvr.envs.core.tables import Source
-from rlvr.envs.rewards.prompts import PROGRAM
-from rlvr.envs.rewards.table_tasks import Problem, Row, TableTask, texts
 from rlvr.envs.sandbox import probes
+from rlvr.envs.tasks.prompts import PROGRAM
+from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 PYTHON3 = (3, "PYTHON3")  # how CodeContests names the language
 

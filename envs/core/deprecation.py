@@ -53,15 +53,19 @@ def moved_names(module: str, homes: Mapping[str, Iterable[str]]) -> Callable[[st
     return look_up
 
 
-def moved_modules(package: str, folders: Mapping[str, Iterable[str]]) -> None:
+def moved_modules(
+    package: str, folders: Mapping[str, Iterable[str]], elsewhere: Mapping[str, str] | None = None
+) -> None:
     """Let modules of a package be imported by the paths that they had before they were put into folders.
 
     Args:
         package: the package's ``__name__``.
         folders: names of its sub-packages, and the modules that moved into each: ``{"trainers": ["trl"]}`` lets
             ``import package.trl`` give the module ``package.trainers.trl`` itself, with a warning.
+        elsewhere: names of modules that left the package, and their full names now.
     """
     homes = {f"{package}.{name}": f"{package}.{folder}.{name}" for folder, names in folders.items() for name in names}
+    homes |= {f"{package}.{name}": home for name, home in (elsewhere or {}).items()}
     sys.meta_path.append(_MovedModules(homes))
 
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from rlvr.envs.core.tables import Source
-from rlvr.envs.rewards.question import normalised
-from rlvr.envs.rewards.table_tasks import Problem, Row, TableTask, texts
+from rlvr.envs.rewards.graders.question import normalised
+from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 
 class Answers(TableTask):

@@ -18,8 +18,8 @@ from typing import Any
 from rlvr.envs.core.tables import Source, look_up
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.grading import grade
-from rlvr.envs.rewards.prompts import JSON, PROGRAM
-from rlvr.envs.rewards.table_tasks import LETTERS, Problem, Row, TableTask, choice, texts, with_options
+from rlvr.envs.tasks.prompts import JSON, PROGRAM
+from rlvr.envs.tasks.tables import LETTERS, Problem, Row, TableTask, choice, texts, with_options
 
 WANTED = {
     "number": "the final number",

@@ -8,8 +8,8 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 NAMES = ("Ann", "Ben", "Cas", "Dan", "Eva", "Fay", "Gil", "Hal", "Ida", "Jon", "Kim", "Leo", "Mia", "Ned", "Oda", "Pam")
 # What is said: ("is", who, knight?), ("same", a, b, same?), ("count", how, number), ("both"/"either", claim, claim).

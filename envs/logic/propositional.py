@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 
 # A formula is a variable's number, ("not", f), or (f, operator, g).
 Formula = Any

@@ -9,8 +9,8 @@ import random
 from collections.abc import Callable
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 PEOPLE = (
     "Ada Al Amy Ann Art Bea Ben Bob Cas Cy Dan Dee Don Eli Eva Fay Gil Guy Hal Ida Ian Ira Ivy Jan Jay Jim Joe Jon "

@@ -10,8 +10,8 @@ from functools import cache
 from itertools import permutations
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask
+from rlvr.envs.tasks.questions import Question
 
 WORDS = "bakers climbers dancers farmers gardeners hikers jugglers knitters painters readers sailors swimmers".split()
 FORMS = {"all": "All {} are {}.", "no": "No {} are {}.", "some": "Some {} are {}.", "not": "Some {} are not {}."}

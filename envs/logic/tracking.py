@@ -9,8 +9,8 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question
 
 PEOPLE = ("Ann", "Ben", "Cay", "Dan", "Eve", "Fay", "Gus", "Hal")
 Belief = tuple[str, str, str]  # who thinks, of whose thoughts, about which thing

@@ -25,7 +25,7 @@ from rlvr.envs.mathematics.common import (
     polynomial,
     times,
 )
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 
 class LinearEquations(ExactAnswerTask):

@@ -14,7 +14,7 @@ import random
 from typing import NamedTuple
 
 from rlvr.envs.mathematics.common import NumberList, bracketed, lines, signed
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 
 class Sums(ExactAnswerTask):

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, wrong
-from rlvr.envs.rewards.arithmetic import evaluate
-from rlvr.envs.rewards.number import grade_number
+from rlvr.envs.rewards.expressions.arithmetic import evaluate
+from rlvr.envs.rewards.graders.number import grade_number
 
 OPEN, CLOSE = "<tool>", "</tool>"
 CALLED = Verdict(0.0, "partial", reason="called the calculator")

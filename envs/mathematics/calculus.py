@@ -16,7 +16,7 @@ from itertools import pairwise
 from math import comb
 
 from rlvr.envs.mathematics.common import bracketed, lines, listed, nonzero, polynomial, times, value_at
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 
 def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:

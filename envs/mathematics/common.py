@@ -6,8 +6,8 @@ import random
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
-from rlvr.envs.rewards.answers import ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import Question, whole_numbers
+from rlvr.envs.tasks.answers import ListAnswerTask, listed
+from rlvr.envs.tasks.questions import Question, whole_numbers
 
 __all__ = [
     "NumberList",

@@ -11,7 +11,7 @@ import random
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, linear, lines, nonzero
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 Move = tuple[str, int, int]
 

@@ -14,7 +14,7 @@ import random
 from math import comb, factorial, prod
 
 from rlvr.envs.mathematics.common import lines, listed
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
 

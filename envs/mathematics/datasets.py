@@ -11,8 +11,8 @@ from typing import Any
 from rlvr.envs.core.tables import Source
 from rlvr.envs.mathematics.prompts import NUMBER
 from rlvr.envs.rewards.extraction import closing_brace
-from rlvr.envs.rewards.number import read_reference
-from rlvr.envs.rewards.table_tasks import Problem, Row, TableTask, texts
+from rlvr.envs.rewards.graders.number import read_reference
+from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 
 def boxed_answer(solution: str) -> str:

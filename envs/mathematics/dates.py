@@ -18,8 +18,8 @@ from datetime import date, timedelta
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, lines, listed
-from rlvr.envs.rewards.answers import ListAnswerTask
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKDAYS = tuple(day[:3] for day in DAYS)  # as answers name them

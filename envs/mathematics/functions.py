@@ -25,7 +25,7 @@ from rlvr.envs.mathematics.common import (
     times,
     value_at,
 )
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 
 def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:

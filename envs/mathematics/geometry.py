@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import gcd
 
 from rlvr.envs.mathematics.common import bracketed, lines, polynomial
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 Point = tuple[int, int]
 

@@ -10,8 +10,8 @@ import re
 
 from rlvr.envs.core.tables import Source
 from rlvr.envs.mathematics.prompts import NUMBER
-from rlvr.envs.rewards.number import read_reference
-from rlvr.envs.rewards.table_tasks import Problem, Row, TableTask, texts
+from rlvr.envs.rewards.graders.number import read_reference
+from rlvr.envs.tasks.tables import Problem, Row, TableTask, texts
 
 ANNOTATION = re.compile(r"<<[^<>]*>>")  # the calculator's notes in the official solutions
 

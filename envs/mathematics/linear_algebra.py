@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from rlvr.envs.mathematics.common import NumberList, bracketed, linear, lines, listed, nonzero, polynomial
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Rows = Sequence[Sequence[int | Fraction]]
 _ENTRY = re.compile(r"-?\d{1,12}(?:/\d{1,12})?", re.ASCII)

@@ -19,7 +19,7 @@ from itertools import combinations
 from math import gcd, lcm, prod
 
 from rlvr.envs.mathematics.common import NumberList, lines, listed
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 

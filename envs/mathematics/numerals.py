@@ -10,7 +10,7 @@ import random
 import re
 
 from rlvr.envs.mathematics.common import lines
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 
 DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 ROMAN = tuple(

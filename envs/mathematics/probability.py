@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import comb
 
 from rlvr.envs.mathematics.common import lines, listed
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 EXACT = "Answer exactly, with a fraction or a decimal."
 

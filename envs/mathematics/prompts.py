@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlvr.envs.rewards import prompts
+from rlvr.envs.tasks import prompts
 
 NUMBER = "the final number"
 SYSTEM_PROMPTS: dict[str, str | None] = {style: prompts.system_prompt(style, NUMBER) for style in prompts.STYLES}

@@ -14,7 +14,7 @@ from fractions import Fraction
 from math import lcm
 
 from rlvr.envs.mathematics.common import lines
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 
 def _fraction(rng: random.Random, most: int) -> Fraction:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.mathematics.prompts import system_prompt
-from rlvr.envs.rewards.number import grade_number
+from rlvr.envs.rewards.graders.number import grade_number
 
 NAMES = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom")
 THINGS = ("apples", "books", "cards", "coins", "eggs", "nuts", "pens", "stamps")

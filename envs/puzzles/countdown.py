@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.rewards.countdown import grade_countdown
+from rlvr.envs.rewards.graders.countdown import grade_countdown
 
 # For each level: how many numbers, the largest of them, the largest target.
 LEVELS = ((3, 9, 100), (3, 99, 999), (4, 99, 999), (5, 99, 999), (6, 99, 999))

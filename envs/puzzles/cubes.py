@@ -9,8 +9,8 @@ import random
 from collections.abc import Iterable
 from functools import cache
 
-from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
 Vector = tuple[int, int, int]
 FACES: dict[str, Vector] = {

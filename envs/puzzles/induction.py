@@ -14,8 +14,8 @@ from itertools import pairwise, product
 from typing import Any, ClassVar
 
 from rlvr.envs.puzzles.shading import Cell, beside
-from rlvr.envs.rewards.answers import Board, ListAnswerTask, listed
-from rlvr.envs.rewards.tasks import ExactAnswerTask, Question
+from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 Function = Callable[[Any], Any]
 POINTS = range(1, 31)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, ClassVar
 
-from rlvr.envs.rewards.answers import board
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
+from rlvr.envs.tasks.answers import board
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
 Cell = tuple[int, int]
 Grid = list[list[int]]

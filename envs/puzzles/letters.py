@@ -10,8 +10,8 @@ import random
 from collections import Counter
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import ListAnswerTask, board, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
+from rlvr.envs.tasks.answers import ListAnswerTask, board, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwz", "aeiou"
 COMPASS = {

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from rlvr.envs.puzzles.shading import Cell, beside, connected
-from rlvr.envs.rewards.answers import board, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import board, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 RING = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 

@@ -10,8 +10,8 @@ import random
 from itertools import pairwise
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import board, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import board, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
 BACK = {"u": "d", "d": "u", "l": "r", "r": "l"}

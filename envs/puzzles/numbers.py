@@ -15,9 +15,9 @@ from itertools import combinations
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.puzzles.latin import latin_square
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
-from rlvr.envs.rewards.answers import items, listed
-from rlvr.envs.rewards.countdown import grade_countdown
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.rewards.graders.countdown import grade_countdown
+from rlvr.envs.tasks.answers import items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 TARGET = 24
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 
-from rlvr.envs.rewards.answers import ListAnswerTask, board, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import ListAnswerTask, board, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 
 class Knapsack(ExactAnswerTask):

@@ -11,8 +11,8 @@ from __future__ import annotations
 import random
 from itertools import combinations, pairwise
 
-from rlvr.envs.rewards.answers import ListAnswerTask, items, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 
 class BinPacking(CheckedAnswerTask):

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 
 from rlvr.envs.puzzles.latin import latin_square
-from rlvr.envs.rewards.answers import board, listed
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.answers import board, listed
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 Cell = tuple[int, int]
 

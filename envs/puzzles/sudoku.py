@@ -11,8 +11,8 @@ import random
 from typing import ClassVar
 
 from rlvr.envs.puzzles.sudoku_grids import MINI, NINE
-from rlvr.envs.rewards.answers import Board
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import Board
+from rlvr.envs.tasks.questions import Question
 
 
 def shuffled_lines(rng: random.Random, bands: int, size: int) -> list[int]:

@@ -11,8 +11,8 @@ from functools import cache
 from itertools import product
 from typing import ClassVar
 
-from rlvr.envs.rewards.answers import Board
-from rlvr.envs.rewards.tasks import Question
+from rlvr.envs.tasks.answers import Board
+from rlvr.envs.tasks.questions import Question
 
 Grid = tuple[str, ...]
 

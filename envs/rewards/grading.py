@@ -18,16 +18,16 @@ Grader = Callable[..., Verdict]
 
 # kind -> "module:function"; imported when first used.
 GRADERS: Final[dict[str, str]] = {
-    "number": "rlvr.envs.rewards.number:grade_number",
-    "math": "rlvr.envs.rewards.mathematical:grade_math",
-    "choice": "rlvr.envs.rewards.choice:grade_choice",
-    "countdown": "rlvr.envs.rewards.countdown:grade_countdown",
-    "format": "rlvr.envs.rewards.format:grade_format",
-    "action": "rlvr.envs.rewards.action:grade_action",
-    "json": "rlvr.envs.rewards.json_schema:grade_json",
-    "exact": "rlvr.envs.rewards.question:grade_exact",
-    "f1": "rlvr.envs.rewards.question:grade_f1",
-    "code": "rlvr.envs.rewards.code:grade_code",
+    "number": "rlvr.envs.rewards.graders.number:grade_number",
+    "math": "rlvr.envs.rewards.graders.mathematical:grade_math",
+    "choice": "rlvr.envs.rewards.graders.choice:grade_choice",
+    "countdown": "rlvr.envs.rewards.graders.countdown:grade_countdown",
+    "format": "rlvr.envs.rewards.graders.format:grade_format",
+    "action": "rlvr.envs.rewards.graders.action:grade_action",
+    "json": "rlvr.envs.rewards.graders.json_schema:grade_json",
+    "exact": "rlvr.envs.rewards.graders.question:grade_exact",
+    "f1": "rlvr.envs.rewards.graders.question:grade_f1",
+    "code": "rlvr.envs.rewards.graders.code:grade_code",
 }
 # Kinds that start a process for every grade.
 SLOW: Final = frozenset(["code"])
@@ -109,7 +109,7 @@ def grade_batch(kind: str, completions: Iterable[str], references: Iterable[Any]
         with ThreadPoolExecutor(min(len(pairs), 16), thread_name_prefix="rlvr-grade") as threads:
             return list(threads.map(lambda pair: grade(kind, *pair, **options), pairs))
     if kind == "math":
-        from rlvr.envs.rewards.mathematical import grade_math_batch
+        from rlvr.envs.rewards.graders.mathematical import grade_math_batch
 
         return grade_math_batch(pairs, **options)
     return [grade(kind, text, gold, **options) for text, gold in pairs]
@@ -118,7 +118,7 @@ def grade_batch(kind: str, completions: Iterable[str], references: Iterable[Any]
 async def agrade(kind: str, completion: str, reference: Any, **options: Any) -> Verdict:
     """``grade`` from asyncio: kinds that may wait for a process run in a thread, so that the event loop stays free."""
     if kind == "math":
-        from rlvr.envs.rewards.mathematical import agrade_math
+        from rlvr.envs.rewards.graders.mathematical import agrade_math
 
         return await agrade_math(_threads(), completion, reference, **options)
     if kind in SLOW:

@@ -14,7 +14,7 @@ from statistics import pstdev
 from typing import Any, Final
 
 from rlvr.envs.core.verdict import Status, Verdict
-from rlvr.envs.rewards.endpoint import Endpoint, JudgeError, chat
+from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.rubric import Rubric, Sample

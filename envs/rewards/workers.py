@@ -46,7 +46,7 @@ WALL_SECONDS: Final = 30.0
 SLICE_WALL: Final = 5.0
 # Signals that a worker gets for what its job does; any other comes from outside.
 _OWN_DOING: Final = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
-_PRELOAD: Final = ("rlvr.envs.rewards.symbolic:warm",)
+_PRELOAD: Final = ("rlvr.envs.rewards.expressions.symbolic:warm",)
 _KEPT_ENVIRONMENT: Final = ("PATH", "LANG", "LC_ALL", "HOME", "TMPDIR", "SYSTEMROOT", "LD_LIBRARY_PATH")
 
 

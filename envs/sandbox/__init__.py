@@ -1,6 +1,6 @@
 """Running what a model wrote: one interface, four tiers, and a refusal where none of them holds."""
 
-from rlvr.envs.core.deprecation import renamed_in_module
+from rlvr.envs.core.deprecation import moved_modules, renamed_in_module
 from rlvr.envs.sandbox.limits import (
     Limits,
     Result,
@@ -35,3 +35,12 @@ __all__ = [
 ]
 
 __getattr__ = renamed_in_module(__name__, {"Session": "SandboxSession", "Workspace": "TerminalWorkspace"}, globals())
+moved_modules(
+    __name__,
+    {
+        "inside": (
+            *("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "cleaner", "zygote"),
+            "container",
+        )
+    },
+)

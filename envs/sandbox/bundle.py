@@ -15,15 +15,18 @@ from functools import cache
 from types import CodeType
 
 _PACKAGE = "rlvr.envs.sandbox"
-_INSIDE = ("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "cleaner", "zygote", "container")
-_SUPERVISOR = ("kernel", "scratch", "channel", "cgroups", "supervisor")
+_INSIDE = (
+    *("inside.kernel", "inside.scratch", "inside.channel", "inside.wire", "inside.referee", "inside.terminal"),
+    *("inside.program", "inside.cleaner", "inside.zygote", "inside.container"),
+)
+_SUPERVISOR = ("inside.kernel", "inside.scratch", "inside.channel", "cgroups", "supervisor")
 
 # Reads a bundle (from descriptor 4, or framed from standard input) and starts one of its modules.
 _LOAD = """
 import binascii, json, marshal, sys, types
 def load(text):
     bundle = json.loads(text)
-    for name in ("rlvr", "rlvr.envs", "rlvr.envs.sandbox"):
+    for name in ("rlvr", "rlvr.envs", "rlvr.envs.sandbox", "rlvr.envs.sandbox.inside"):
         sys.modules[name] = types.ModuleType(name)
         sys.modules[name].__path__ = []
     for name, code, source in bundle["modules"]:
@@ -38,7 +41,7 @@ import os
 module = load(os.pread(4, 1 << 24, 0))
 if sys.argv[1] == "supervisor":
     module.main(3)
-sys.modules["rlvr.envs.sandbox.zygote"].serve(3, json.loads(sys.argv[2]))
+sys.modules["rlvr.envs.sandbox.inside.zygote"].serve(3, json.loads(sys.argv[2]))
 """
 BOOT_FROM_INPUT = f"""{_LOAD}
 import os

@@ -13,8 +13,9 @@ import tempfile
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.envs.sandbox import bundle, scratch
-from rlvr.envs.sandbox.channel import ASKED
+from rlvr.envs.sandbox import bundle
+from rlvr.envs.sandbox.inside import scratch
+from rlvr.envs.sandbox.inside.channel import ASKED
 from rlvr.envs.sandbox.limits import Limits, SandboxError, Tier
 from rlvr.envs.sandbox.native import memory_file
 from rlvr.envs.sandbox.progress import Watched

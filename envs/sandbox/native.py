@@ -16,8 +16,9 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.envs.sandbox import bundle, kernel
-from rlvr.envs.sandbox.channel import (
+from rlvr.envs.sandbox import bundle
+from rlvr.envs.sandbox.inside import kernel
+from rlvr.envs.sandbox.inside.channel import (
     ASKED,
     DESCRIPTORS,
     KILL,
@@ -30,11 +31,11 @@ from rlvr.envs.sandbox.channel import (
     receive,
     send,
 )
+from rlvr.envs.sandbox.inside.scratch import below
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import SandboxPlan
 from rlvr.envs.sandbox.progress import Watched, group_of
 from rlvr.envs.sandbox.running import Ended, Running
-from rlvr.envs.sandbox.scratch import below
 
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0

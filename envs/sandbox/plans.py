@@ -16,7 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
-from rlvr.envs.sandbox import bundle, cgroups, kernel
+from rlvr.envs.sandbox import bundle, cgroups
+from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.sandbox.limits import Tier
 from rlvr.envs.sandbox.supervisor import CONFIG, first_closed_folder
 

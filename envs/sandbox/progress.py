@@ -17,7 +17,7 @@ import os
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rlvr.envs.sandbox.scratch import below
+from rlvr.envs.sandbox.inside.scratch import below
 
 _GROUPS = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100

@@ -16,11 +16,11 @@ import time
 from dataclasses import dataclass
 from typing import Protocol
 
-from rlvr.envs.sandbox.channel import readable
 from rlvr.envs.sandbox.idle import pause_soon
+from rlvr.envs.sandbox.inside.channel import readable
+from rlvr.envs.sandbox.inside.scratch import below, is_running
 from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, SandboxStarved, Tier
 from rlvr.envs.sandbox.progress import RunProgress, Watched
-from rlvr.envs.sandbox.scratch import below, is_running
 
 PATIENCE = 10.0  # wall time over the program's own, at most; more where many threads want each processor
 

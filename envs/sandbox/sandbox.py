@@ -25,8 +25,9 @@ from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from rlvr.envs.core.deprecation import warn_renamed
-from rlvr.envs.sandbox import plans, probes, wire
+from rlvr.envs.sandbox import plans, probes
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
+from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.sandbox.limits import (
     Limits,
     Result,

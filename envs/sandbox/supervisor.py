@@ -17,8 +17,9 @@ import socket
 import time
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import cgroups, kernel, scratch
-from rlvr.envs.sandbox.channel import readable, receive, send
+from rlvr.envs.sandbox import cgroups
+from rlvr.envs.sandbox.inside import kernel, scratch
+from rlvr.envs.sandbox.inside.channel import readable, receive, send
 
 CONFIG = "<config>"  # stands in a command line where the sandbox's own configuration will
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlvr.envs.core.tables import Source
-from rlvr.envs.rewards.table_tasks import ChoiceTable, Problem, Row, choice, texts
+from rlvr.envs.tasks.tables import ChoiceTable, Problem, Row, choice, texts
 
 
 class GPQA(ChoiceTable):

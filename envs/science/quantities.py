@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, first_sentence
+from rlvr.envs.rewards.graders.number import NotANumber, clean, read_number
 from rlvr.envs.rewards.grading import grade
-from rlvr.envs.rewards.number import NotANumber, clean, read_number
-from rlvr.envs.rewards.tasks import Question, QuestionTask
+from rlvr.envs.tasks.questions import Question, QuestionTask
 
 LETTERS: Final = "ABCD"
 DIGITS: Final = 3

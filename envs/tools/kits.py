@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from rlvr.envs.rewards.arithmetic import evaluate
-from rlvr.envs.rewards.endpoint import Endpoint
+from rlvr.envs.endpoint import Endpoint
+from rlvr.envs.rewards.expressions.arithmetic import evaluate
 from rlvr.envs.sandbox import Limits, SandboxError, SandboxStarved, shared
 from rlvr.envs.sandbox.sandbox import SandboxSession as Interpreter
 from rlvr.envs.tools.search import DenseIndex, Document, Index
@@ -253,11 +253,11 @@ class Search(Kit):
 
     Args:
         documents: what is searched; ``rlvr.envs.tools.search.load_documents`` reads a folder or a JSONL file.
-        embeddings: an OpenAI-compatible endpoint, ``rlvr.envs.rewards.endpoint.Endpoint``, to embed documents (now)
+        embeddings: an OpenAI-compatible endpoint, ``rlvr.envs.endpoint.Endpoint``, to embed documents (now)
             and queries with; BM25 if None. Without an answer from it, a search ends the episode as invalid.
 
     Raises:
-        rlvr.envs.rewards.endpoint.EndpointError: the endpoint does not embed the documents.
+        rlvr.envs.endpoint.EndpointError: the endpoint does not embed the documents.
     """
 
     def __init__(self, documents: Sequence[Document], *, embeddings: Endpoint | None = None) -> None:

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from rlvr.envs.core.tables import DataError
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
 MAX_QUERY = 1_000
 MAX_HITS = 20

@@ -7,7 +7,7 @@ import random
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from rlvr.envs.rewards.tasks import whole_numbers
+from rlvr.envs.tasks.questions import whole_numbers
 from rlvr.envs.visual.canvas import COLOURS, INK, UNITS, Canvas, Point, on_circle_radians
 from rlvr.envs.visual.seen import VisualQuestions, VisualState
 

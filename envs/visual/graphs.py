@@ -8,7 +8,7 @@ import random
 from itertools import combinations, pairwise
 from typing import NamedTuple
 
-from rlvr.envs.rewards.answers import items
+from rlvr.envs.tasks.answers import items
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
 from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.rewards.action import read_action
+from rlvr.envs.rewards.graders.action import read_action
 from rlvr.envs.visual.canvas import COLOURS, INK, PAPER, UNITS, Canvas, star
 from rlvr.envs.visual.seen import Visual
 

@@ -16,7 +16,7 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grader
-from rlvr.envs.rewards.tasks import checked
+from rlvr.envs.tasks.questions import checked
 from rlvr.envs.visual.canvas import Canvas, checked_side
 
 LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."

@@ -14,8 +14,8 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.envs.rewards.action import match_action
 from rlvr.envs.rewards.extraction import extract, last_tagged, visible_text
+from rlvr.envs.rewards.graders.action import match_action
 from rlvr.envs.wrappers.base import Step, TextWrapper
 
 MAX_NEAREST = 100  # characters of a reply that may be a misspelt action

@@ -286,7 +286,7 @@ _PLAIN_ENGINE = frozenset(
 
 def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     """vLLM in this process or behind an endpoint, or any chat endpoint."""
-    from rlvr.envs.rewards.endpoint import Endpoint, EndpointError
+    from rlvr.envs.endpoint import Endpoint, EndpointError
 
     more = _value(options.options or "{}")
     if not isinstance(more, dict):

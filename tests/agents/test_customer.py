@@ -21,7 +21,7 @@ from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import TextEnv
 from rlvr.envs.agentic.customers import MAX_SAID, ModelCustomer, conversation
 from rlvr.envs.core.text_env import replay
-from rlvr.envs.rewards.endpoint import Endpoint
+from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.tools import Call, write_call
 
 DESK = "rlvr/ServiceDesk-v0"

@@ -20,7 +20,7 @@ from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.scripted import HumanAgent
 from rlvr.cli import main
 from rlvr.envs.core.images import read_data_url, read_png
-from rlvr.envs.rewards.endpoint import Endpoint
+from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.tools.calls import Call, write_call
 
 WORLD, CLOCKS = "rlvr/VisualGridWorld-v0", "rlvr/VisualClocks-v0"

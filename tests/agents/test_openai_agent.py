@@ -18,7 +18,7 @@ import pytest
 from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.cli import main
-from rlvr.envs.rewards.endpoint import Endpoint, seconds_to_wait
+from rlvr.envs.endpoint import Endpoint, seconds_to_wait
 from rlvr.envs.tools.calls import read_calls
 
 KEY = "sk-very-secret"

@@ -17,7 +17,7 @@ from rlvr.agents import Conversation, Rollout, RolloutRequest
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.models.vllm import LocalEngine, ServerEngine, VLLMAgent, seed_of
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError
+from rlvr.envs.endpoint import Endpoint, EndpointError
 
 GUESS = "rlvr/GuessNumber-v0"
 

@@ -31,7 +31,7 @@ from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.models.vllm import LocalEngine, ServerEngine, VLLMAgent
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
 

@@ -33,7 +33,7 @@ def bridge(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SkyRLGym
     (tmp_path / "skyrl_gym.py").write_text(PACKAGE)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr(skyrl_gym, "SECONDS", 0.5)
-    pool = WorkerPool(size=1, preload=("rlvr.envs.bridges.skyrl_gym_worker:warm",), slice_seconds=None)
+    pool = WorkerPool(size=1, preload=("rlvr.envs.bridges.workers.skyrl_gym:warm",), slice_seconds=None)
     monkeypatch.setitem(pools._pools, skyrl_gym.WORKER, pool)
     yield SkyRLGym(name="gsm8k")
     pool.close()

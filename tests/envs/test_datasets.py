@@ -21,11 +21,11 @@ from rlvr.cli import main
 from rlvr.envs.core.tables import DataError, Source, load_rows, look_up, scan_table
 from rlvr.envs.mathematics.datasets import MATH, MATH500, OlympiadBench, boxed_answer, plain
 from rlvr.envs.rewards.errors import BadOption
-from rlvr.envs.rewards.prompts import STYLES, worked
-from rlvr.envs.rewards.table_tasks import LETTERS, ChoiceTable, TableTask, choice
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.science.datasets import ARC, GPQA
+from rlvr.envs.tasks.prompts import STYLES, worked
+from rlvr.envs.tasks.tables import LETTERS, ChoiceTable, TableTask, choice
 
 SANDBOXED = ("rlvr/HumanEval-v0", "rlvr/MBPP-v0", "rlvr/CodeContests-v0")
 HELD = any(probe_tier(tier).holds for tier in NATIVE)

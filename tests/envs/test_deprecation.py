@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
+from rlvr.envs.core.deprecation import _MovedModules
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import correct
+
+ROOT = Path(__file__).parents[2]
 
 
 def old_task() -> type[Task[int]]:
@@ -64,10 +70,10 @@ def test_reading_an_old_name_warns_and_gives_the_new_one():
 @pytest.mark.parametrize(
     ("module", "old", "new"),
     [
-        ("rlvr.envs.rewards.tasks", "Asked", "QuestionTask"),
-        ("rlvr.envs.rewards.tasks", "Questions", "ExactAnswerTask"),
-        ("rlvr.envs.rewards.tasks", "Constructions", "CheckedAnswerTask"),
-        ("rlvr.envs.rewards.answers", "Listing", "ListAnswerTask"),
+        ("rlvr.envs.tasks.questions", "Asked", "QuestionTask"),
+        ("rlvr.envs.tasks.questions", "Questions", "ExactAnswerTask"),
+        ("rlvr.envs.tasks.questions", "Constructions", "CheckedAnswerTask"),
+        ("rlvr.envs.tasks.answers", "Listing", "ListAnswerTask"),
         ("rlvr.envs.curriculum", "Part", "MixturePart"),
     ],
 )
@@ -77,6 +83,36 @@ def test_a_renamed_class_is_found_under_its_old_name(module: str, old: str, new:
         assert getattr(found, old) is getattr(found, new)
     with pytest.raises(AttributeError, match="nothing"):
         _ = found.nothing
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("rewards.tasks", "tasks.questions"),
+        ("rewards.table_tasks", "tasks.tables"),
+        ("rewards.answers", "tasks.answers"),
+        ("rewards.endpoint", "endpoint"),
+        ("rewards.number", "rewards.graders.number"),
+        ("rewards.arithmetic", "rewards.expressions.arithmetic"),
+        ("sandbox.wire", "sandbox.inside.wire"),
+    ],
+)
+def test_a_moved_module_is_found_under_its_old_path(old: str, new: str, monkeypatch):
+    found = importlib.import_module(f"rlvr.envs.{new}")
+    monkeypatch.delitem(sys.modules, f"rlvr.envs.{old}", raising=False)
+    with pytest.warns(DeprecationWarning, match=rf"rlvr\.envs\.{old} is now called rlvr\.envs\.{new};"):
+        assert importlib.import_module(f"rlvr.envs.{old}") is found
+
+
+@pytest.mark.parametrize("package", ["rewards", "sandbox"])
+def test_every_old_path_leads_to_a_module(package: str):
+    importlib.import_module(f"rlvr.envs.{package}")
+    finders = [finder for finder in sys.meta_path if isinstance(finder, _MovedModules)]
+    homes = {old: new for finder in finders for old, new in finder._homes.items() if f"envs.{package}." in old}
+    assert len(homes) >= 10
+    for old, new in homes.items():
+        assert importlib.util.find_spec(new) is not None, new
+        assert not (ROOT / old.removeprefix("rlvr.").replace(".", "/")).with_suffix(".py").exists()
 
 
 def test_a_verdict_is_changed_by_replace():

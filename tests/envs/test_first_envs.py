@@ -21,7 +21,7 @@ from rlvr.envs.mathematics.prompts import SYSTEM_PROMPTS, system_prompt
 from rlvr.envs.mathematics.word_problems import WordProblems
 from rlvr.envs.puzzles.countdown import LEVELS as COUNTDOWN_LEVELS
 from rlvr.envs.puzzles.countdown import Countdown
-from rlvr.envs.rewards.prompts import worked
+from rlvr.envs.tasks.prompts import worked
 
 SEEDS = st.integers(0, 2**64)
 EVERY = st.integers(1, 5)

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.core.tables import DataError
-from rlvr.envs.rewards.endpoint import Endpoint, EndpointError
+from rlvr.envs.endpoint import Endpoint, EndpointError
 from rlvr.envs.tools import Call, Fetch, Search, SQLite, ToolError, ToolFault, write_call
 from rlvr.envs.tools.fetch import _public, plain_text
 from rlvr.envs.tools.search import Document, load_documents

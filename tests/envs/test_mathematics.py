@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import rlvr
-from rlvr.envs.rewards.tasks import QuestionTask
+from rlvr.envs.tasks.questions import QuestionTask
 
 FAMILIES = ("rlvr.envs.mathematics.", "rlvr.envs.science.")
 OWN_TESTS = ("rlvr.envs.mathematics.dates", "rlvr.envs.mathematics.linear_algebra")  # they show no working

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.puzzles import planning
-from rlvr.envs.rewards.tasks import QuestionTask
+from rlvr.envs.tasks.questions import QuestionTask
 
 from .reading import found, ints
 

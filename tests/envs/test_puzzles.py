@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlvr.envs.puzzles import moves, optimisation, sudoku, sudoku_grids, transformations
-from rlvr.envs.rewards.tasks import QuestionTask
+from rlvr.envs.tasks.questions import QuestionTask
 
 SEEDS = st.integers(0, 2**64)
 LEVELS = st.integers(1, 5)

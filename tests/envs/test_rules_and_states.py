@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
 from rlvr.envs.puzzles import cubes, induction
-from rlvr.envs.rewards.tasks import QuestionTask
+from rlvr.envs.tasks.questions import QuestionTask
 
 from .reading import found, ints
 

@@ -12,8 +12,8 @@ import pytest
 from pydantic import BaseModel, Field, StringConstraints
 
 from rlvr.envs.rewards import BadOption, grade
-from rlvr.envs.rewards import json_schema as module
-from rlvr.envs.rewards.pydantic_schema import CPU_SECONDS, _checker
+from rlvr.envs.rewards.graders import json_schema as module
+from rlvr.envs.rewards.graders.pydantic_schema import CPU_SECONDS, _checker
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="a child is forked")
 

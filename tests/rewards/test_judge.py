@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards import BadOption
-from rlvr.envs.rewards.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards.judge import Criterion, EvolvingRubrics, Judge, judge_messages, propose_criteria, read_scores
 from rlvr.envs.rewards.rubric import Grade, Sample
 

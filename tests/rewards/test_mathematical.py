@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.rewards import BadOption, grade, grade_batch
-from rlvr.envs.rewards.algebra import Algebra
-from rlvr.envs.rewards.compare import Undecided, same
-from rlvr.envs.rewards.expression import Node, number, parse
-from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError, tokenize
-from rlvr.envs.rewards.mathematical import as_lists, read_gold
-from rlvr.envs.rewards.numeric import evaluate
-from rlvr.envs.rewards.polynomial import factorise, integer_root, is_prime
-from rlvr.envs.rewards.units import measure
+from rlvr.envs.rewards.expressions.algebra import Algebra
+from rlvr.envs.rewards.expressions.compare import Undecided, same
+from rlvr.envs.rewards.expressions.expression import Node, number, parse
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError, tokenize
+from rlvr.envs.rewards.expressions.numeric import evaluate
+from rlvr.envs.rewards.expressions.polynomial import factorise, integer_root, is_prime
+from rlvr.envs.rewards.expressions.units import measure
+from rlvr.envs.rewards.graders.mathematical import as_lists, read_gold
 
 
 def equal(left: str, right: str) -> bool:

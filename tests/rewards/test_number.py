@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.rewards import BadOption, grade
-from rlvr.envs.rewards.arithmetic import (
+from rlvr.envs.rewards.expressions.arithmetic import (
     ArithmeticLimitError,
     ArithmeticSyntaxError,
     DivisionByZero,
@@ -22,7 +22,7 @@ from rlvr.envs.rewards.arithmetic import (
     integer_literals,
     parse_expression,
 )
-from rlvr.envs.rewards.number import NotANumber, read_number
+from rlvr.envs.rewards.graders.number import NotANumber, read_number
 
 integers = st.integers(min_value=-(10**30), max_value=10**30)
 

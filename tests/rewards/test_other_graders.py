@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from rlvr.envs.rewards import GRADERS, BadOption, agrade, grade, grade_batch
-from rlvr.envs.rewards.action import match_action, read_action
-from rlvr.envs.rewards.json_schema import NotJSON, load, same_json
+from rlvr.envs.rewards.graders.action import match_action, read_action
+from rlvr.envs.rewards.graders.json_schema import NotJSON, load, same_json
 
 
 class City(BaseModel):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the pool needs 
 
 HANG = ("time:sleep", [600])
 SPIN = ("math:factorial", [10**9])  # one call into C that holds the interpreter's lock
-SAME = "rlvr.envs.rewards.symbolic:same_trees"
+SAME = "rlvr.envs.rewards.expressions.symbolic:same_trees"
 GOOD = (SAME, [["num", "", "1", "2", []], ["num", "", "2", "4", []]])
 
 
@@ -149,7 +149,7 @@ def test_workers_hold_no_secrets_and_write_no_files(pool: WorkerPool, monkeypatc
     try:
         assert fresh.call("os:getenv", ["API_KEY"], 30.0) is None
         with pytest.raises(WorkerError):
-            fresh.call("rlvr.envs.rewards.symbolic:no_such", [], 5.0)
+            fresh.call("rlvr.envs.rewards.expressions.symbolic:no_such", [], 5.0)
         assert fresh.call("resource:getrlimit", [1], 5.0) == [0, 0]  # RLIMIT_FSIZE
     finally:
         fresh.close()

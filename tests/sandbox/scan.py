@@ -11,7 +11,7 @@ import contextlib
 import secrets
 from typing import Any
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 
 PREFIX = "KaNaRi"

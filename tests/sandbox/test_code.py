@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.rewards.code import extract_code, grade_code
 from rlvr.envs.rewards.errors import BadOption
+from rlvr.envs.rewards.graders.code import extract_code, grade_code
 from rlvr.envs.sandbox import Sandbox
 
 pytestmark = pytest.mark.sandbox

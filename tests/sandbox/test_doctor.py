@@ -62,7 +62,7 @@ assert probe().tier == "T0"
 try: Sandbox()
 except SandboxUnavailable as error: print(error)
 from rlvr.envs.rewards import grade
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 row = {"entry_point": "f", "tests": [{"args": [], "expected": 1}]}
 try: grade_code("def f(): return 1", row)
 except SandboxUnavailable as error: print("refused")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox
 from rlvr.envs.sandbox.running import PATIENCE
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 
 from .conftest import alive, children_of, processes_under, supervisor_of, worker_of

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, native
 from rlvr.envs.sandbox.running import Running
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxStarved, native, progress, running
 from rlvr.envs.tools.kits import Workspace
 from rlvr.envs.tools.tool import ToolFault

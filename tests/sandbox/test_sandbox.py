@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from rlvr.envs.rewards.code import grade_code
+from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 from rlvr.envs.sandbox.probes import probe_tier
 from rlvr.envs.sandbox.running import PATIENCE

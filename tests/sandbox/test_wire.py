@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.sandbox import wire
+from rlvr.envs.sandbox.inside import wire
 
 floats = st.floats(allow_nan=False, allow_infinity=False)
 scalars = st.none() | st.booleans() | st.integers() | floats | st.text() | st.binary()

@@ -15,10 +15,10 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.errors import BadOption, BadReference
+from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
+from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
-from rlvr.envs.rewards.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS
 
 MAX_DIGITS: Final = 300
 MAX_SCIENTIFIC_EXPONENT: Final = 300

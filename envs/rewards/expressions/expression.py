@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError, Token, tokenize
-from rlvr.envs.rewards.units import UNITS, is_unit_phrase
-from rlvr.envs.rewards.vocabulary import (
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError, Token, tokenize
+from rlvr.envs.rewards.expressions.units import UNITS, is_unit_phrase
+from rlvr.envs.rewards.expressions.vocabulary import (
     ALIASES,
     BASES,
     DIVIDE,

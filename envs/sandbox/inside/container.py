@@ -11,8 +11,8 @@ import os
 import tempfile
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import kernel, program
-from rlvr.envs.sandbox.channel import ASKED
+from rlvr.envs.sandbox.inside import kernel, program
+from rlvr.envs.sandbox.inside.channel import ASKED
 
 
 def run(request: dict[str, Any]) -> NoReturn:

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 from rlvr.envs.core.deprecation import renamed_in_module
-from rlvr.envs.rewards import guesses
-from rlvr.envs.rewards.tasks import CheckedAnswerTask, Question
+from rlvr.envs.tasks import guesses
+from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
 _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")

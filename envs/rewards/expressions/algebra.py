@@ -10,9 +10,9 @@ from fractions import Fraction
 from math import comb, factorial, gcd, lcm
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.rewards.expression import Node
-from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError
-from rlvr.envs.rewards.polynomial import (
+from rlvr.envs.rewards.expressions.expression import Node
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.expressions.polynomial import (
     ONE,
     Atom,
     Monomial,

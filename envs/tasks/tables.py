@@ -21,8 +21,8 @@ from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, Source, load_rows, locate
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.rewards import prompts
 from rlvr.envs.rewards.grading import grade
+from rlvr.envs.tasks import prompts
 
 Row = Mapping[str, Any]
 MOST_EXAMPLES = 64

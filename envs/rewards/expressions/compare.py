@@ -11,12 +11,12 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
-from rlvr.envs.rewards.algebra import Algebra, Normal
-from rlvr.envs.rewards.expression import Node
-from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError
-from rlvr.envs.rewards.numeric import NoValue, evaluate, real
-from rlvr.envs.rewards.polynomial import Work, multiply
-from rlvr.envs.rewards.units import measure
+from rlvr.envs.rewards.expressions.algebra import Algebra, Normal
+from rlvr.envs.rewards.expressions.expression import Node
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.expressions.numeric import NoValue, evaluate, real
+from rlvr.envs.rewards.expressions.polynomial import Work, multiply
+from rlvr.envs.rewards.expressions.units import measure
 
 MAX_ITEMS: Final = 24
 _ORDER: Final = {"<", ">", "<=", ">="}

@@ -22,7 +22,7 @@ import types
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import referee, terminal, wire
+from rlvr.envs.sandbox.inside import referee, terminal, wire
 
 REQUESTS, REPLIES = 3, 4  # the descriptors of a session or of a program that is called
 _STATUS_OF_ERROR = 1

@@ -58,7 +58,7 @@ def same_up_to_constant(answer: list[Any], gold: list[Any], variable: str) -> bo
     """Whether two trees of our own parser have the same derivative."""
     import sympy
 
-    from rlvr.envs.rewards.symbolic import _sympy
+    from rlvr.envs.rewards.expressions.symbolic import _sympy
 
     symbol = sympy.Symbol(variable, real=True)
     difference = sympy.diff(_sympy(answer, False) - _sympy(gold, False), symbol)

@@ -27,16 +27,8 @@ from typing import Any, Final, Literal
 from rlvr.envs.core.verdict import Status, Verdict, unparsable, wrong
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
-from rlvr.envs.sandbox import (
-    Limits,
-    Sandbox,
-    SandboxDied,
-    SandboxError,
-    SandboxStarved,
-    SandboxUnavailable,
-    shared,
-    wire,
-)
+from rlvr.envs.sandbox import Limits, Sandbox, SandboxDied, SandboxError, SandboxStarved, SandboxUnavailable, shared
+from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
 from rlvr.envs.sandbox.sandbox import Channel
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, NamedTuple
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards import guesses
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import grader
-from rlvr.envs.rewards.readings import readings
+from rlvr.envs.tasks import guesses
+from rlvr.envs.tasks.readings import readings
 
 BOXED = "Think step by step. Put the final answer, and nothing else, in \\boxed{}."
 

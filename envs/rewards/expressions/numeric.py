@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final
 from zlib import crc32
 
-from rlvr.envs.rewards.expression import Node
+from rlvr.envs.rewards.expressions.expression import Node
 
 
 class NoValue(ArithmeticError):

@@ -16,18 +16,18 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Status, Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.algebra import Algebra
-from rlvr.envs.rewards.compare import Undecided, same
 from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
-from rlvr.envs.rewards.expression import Node, number, parse
+from rlvr.envs.rewards.expressions.algebra import Algebra
+from rlvr.envs.rewards.expressions.compare import Undecided, same
+from rlvr.envs.rewards.expressions.expression import Node, number, parse
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
-from rlvr.envs.rewards.latex import MathLimitError, MathSyntaxError
 
 MAX_REFERENCE_CHARS: Final = 4_000
 MAX_FOREIGN_CHARS: Final = 400
 
-SAME_TREES: Final = "rlvr.envs.rewards.symbolic:same_trees"
-SAME_LATEX: Final = "rlvr.envs.rewards.symbolic:same_latex"
+SAME_TREES: Final = "rlvr.envs.rewards.expressions.symbolic:same_trees"
+SAME_LATEX: Final = "rlvr.envs.rewards.expressions.symbolic:same_latex"
 
 _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _SPACE = re.compile(r"\s+|\\[,;:! ]|\\left(?![A-Za-z])|\\right(?![A-Za-z])|\$")

@@ -12,7 +12,7 @@ import socket
 import struct
 from typing import NoReturn
 
-from rlvr.envs.sandbox import kernel, scratch
+from rlvr.envs.sandbox.inside import kernel, scratch
 
 _ORDER = struct.Struct("=BQQQ")  # what, the number of the run, the bytes that its folder may hold, who hides files
 _WATCH, _CLEAN, _HALT, _GO_ON = 1, 2, 3, 4

@@ -213,7 +213,7 @@ def _fault(value: Any, text: str, schema: Any, strict: bool) -> str:
     if isinstance(schema, Mapping):
         check_schema(schema)
         return schema_fault(value, schema, "the value", _Steps())
-    from rlvr.envs.rewards.pydantic_schema import fault_of
+    from rlvr.envs.rewards.graders.pydantic_schema import fault_of
 
     return fault_of(text, schema, strict)
 

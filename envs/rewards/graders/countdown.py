@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.arithmetic import ArithmeticSyntaxError, DivisionByZero, parse_expression, plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
+from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, DivisionByZero, parse_expression, plain
 from rlvr.envs.rewards.extraction import TAG_FIRST, extract
 
 

@@ -31,7 +31,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from rlvr.envs.sandbox import kernel
+from rlvr.envs.sandbox.inside import kernel
 
 KEPT_HEAD, KEPT_TAIL = 8_000, 24_000  # bytes of what one request printed; the middle of more is left out
 MOST_PRINTED = 1 << 20  # a program that prints more in one request is left waiting for the next

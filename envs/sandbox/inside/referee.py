@@ -12,7 +12,7 @@ import builtins
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rlvr.envs.sandbox import wire
+from rlvr.envs.sandbox.inside import wire
 
 _RECORD = "__assertion_held__"
 # Errors a test may expect from the candidate. StopIteration and its kind are not among them: raised inside

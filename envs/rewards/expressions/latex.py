@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from rlvr.envs.rewards.units import UNITS
+from rlvr.envs.rewards.expressions.units import UNITS
 
 MAX_TOKENS: Final = 400
 MAX_DIGITS: Final = 1_000

@@ -22,9 +22,9 @@ import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from rlvr.envs.sandbox import kernel, program
-from rlvr.envs.sandbox.channel import DESCRIPTORS, KILL, PAUSE, RUN, RUN_LEADER, next_order, read_request, send
-from rlvr.envs.sandbox.cleaner import Cleaner
+from rlvr.envs.sandbox.inside import kernel, program
+from rlvr.envs.sandbox.inside.channel import DESCRIPTORS, KILL, PAUSE, RUN, RUN_LEADER, next_order, read_request, send
+from rlvr.envs.sandbox.inside.cleaner import Cleaner
 
 _STATUS = 5
 _FIRST_CHECK, _LAST_CHECK = 20, 1000  # milliseconds between looks whether what was halted stands still

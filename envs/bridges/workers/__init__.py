@@ -1,0 +1,1 @@
+"""The bridges' halves that load foreign code: worker processes import them, this process never does."""
