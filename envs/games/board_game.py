@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
 from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -44,6 +44,7 @@ class BoardGame(Game[BoardState], Generic[B]):
     """
 
     levels = 5
+    nouns: ClassVar[Collection[str]] = ("one", "step", "cell", "square", "direction")
     move_form: ClassVar[str] = "A move is up, down, left or right."
 
     def deal(self, rng: random.Random, level: int) -> B:

@@ -32,6 +32,7 @@ class HigherLower(Game[Deck]):
     """
 
     levels = 5
+    verbs = ("higher", "lower")
     always_solvable = False
     # For each level: the highest card, how many there are of each, the calls, and how many must be right.
     sizes: ClassVar = ((9, 1, 5, 4), (13, 1, 7, 5), (13, 1, 10, 8), (13, 2, 11, 8), (13, 3, 13, 9))
@@ -128,6 +129,8 @@ class Blackjack(Game[BlackjackTable]):
     """
 
     levels = 5
+    verbs = ("hit", "stand", "double")
+    nouns = ("me", "down")
     always_solvable = False
     houses: ClassVar = (
         HouseRules(3, 0, 0, True, False, False),
@@ -347,6 +350,7 @@ class MemoryPairs(Game[Pairs]):
     """
 
     levels = 5
+    nouns = ("card", "cell", "over", "turn")
     sizes: ClassVar = ((2, 4), (3, 4), (4, 4), (4, 5), (4, 6))
 
     def start(self, rng: random.Random, level: int) -> Pairs:

@@ -35,6 +35,8 @@ class MultiArmedBandit(Game[Arms]):
     """
 
     levels = 5
+    verbs = ("pull", "name")
+    nouns = ("arm",)
     always_solvable = False
     # For each level: the arms, how far off a payout may be, and the pulls.
     sizes: ClassVar = ((4, 8, 10), (5, 12, 16), (6, 16, 24), (8, 20, 32), (10, 24, 40))
@@ -141,6 +143,8 @@ class Secretary(Game[Queue]):
     """
 
     levels = 5
+    verbs = ("take", "next")
+    nouns = ("candidate", "this")
     always_solvable = False
     sizes: ClassVar = ((4, 0), (6, 0), (9, 1), (13, 2), (18, 3))  # candidates, and the way in which scores come about
 
@@ -222,6 +226,8 @@ class PushYourLuck(Game[Dice]):
     """
 
     levels = 5
+    verbs = ("roll", "bank")
+    nouns = ("die", "dice", "again", "pot", "it")
     always_solvable = False
     # For each level: the sides of the die, how many of them are bad, the turns, and the lowest and highest goal.
     sizes: ClassVar = (

@@ -44,6 +44,7 @@ class LightsOutGame(BoardGame[Lamps]):
     """
 
     move_form = "A move is a cell, such as b3: its lamp is pressed."
+    nouns = ("cell", "lamp", "at")
 
     def turns(self, level: int) -> int:
         return 2 * LAMP_LEVELS[level - 1][0] ** 2
@@ -167,6 +168,7 @@ class FloodIt(BoardGame[Flood]):
     """
 
     move_form = "A move is the name of a colour."
+    nouns = ("colour", "color", "flood", "paint", "fill")
 
     def turns(self, level: int) -> int:
         return FLOODS[level - 1][2]

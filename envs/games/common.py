@@ -1,20 +1,22 @@
 """What the text games share: reading a move, the verdicts of a game that goes on, and the frame of a turn.
 
 A move is read in one way everywhere: what the last ``\\boxed{}`` of the visible text holds, or the whole reply when
-that is the move. What cannot be read and what the rules forbid costs a turn and is answered with what is legal.
+that is the move; where this is no move, its plainer readings (``rlvr.envs.rewards.moves``). What cannot be read and
+what the rules forbid costs a turn and is answered with what is legal.
 """
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
-from typing import Any, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Collection, Iterable
+from typing import Any, ClassVar, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.extraction import extract_visible, visible_text
+from rlvr.envs.rewards.moves import plainer_moves
 
 BOX: Final = "\\boxed{"
 MOST: Final = 200  # characters of a move; a longer text is a move of no game
@@ -24,6 +26,7 @@ PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
 UNREAD: Final = Verdict(0.0, "unparsable", reason="no move in \\boxed{}, nor a reply that is one")
 
 _WRAPPER = re.compile(r"\\(?:text|texttt|textbf|mathrm|mathtt|mathbf)\{([^{}\\]*)\}?")
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 
 S = TypeVar("S", bound=tuple[Any, ...])
 Step = tuple[S, Verdict, bool, str]
@@ -93,6 +96,11 @@ def read_numbers(move: str, count: int | None = None, largest: int = 10**9) -> l
     return numbers
 
 
+def without_separators(move: str) -> str:
+    """``1,234`` as ``1234``; other text as it is."""
+    return move.replace(",", "") if _THOUSANDS.fullmatch(move) else move
+
+
 def read_cell(word: str, height: int, width: int) -> Cell:
     """The place that a word such as ``b3`` names on a board.
 
@@ -128,9 +136,15 @@ class Game(Task[S], Generic[S]):
 
     A subclass writes ``start``, ``rules`` and ``play``. Unreadable and illegal moves cost a turn and change nothing
     else.
+
+    Attributes:
+        verbs: the words that this game's own moves begin with.
+        nouns: words that a move may have besides, without another meaning: "arm" in "pull arm a".
     """
 
     system = SYSTEM
+    verbs: ClassVar[Collection[str]] = ()
+    nouns: ClassVar[Collection[str]] = ()
 
     def rules(self, state: S) -> str:
         """The first observation: rules, form of a move, and the state."""
@@ -155,7 +169,18 @@ class Game(Task[S], Generic[S]):
     def apply(self, state: S, action: str) -> Step[S]:
         move = read_move(action)
         if move is None:
-            return go_on(state, f"No move was found. {self.reminder(state)}", UNREAD)
+            first = go_on(state, f"No move was found. {self.reminder(state)}", UNREAD)
+        else:
+            first = self._played(state, move)
+            if first[1].status != "unparsable":
+                return first
+        for plainer in plainer_moves(action, self.verbs, self.nouns):
+            step = self._played(state, plainer)
+            if step[1].status != "unparsable":
+                return step
+        return first
+
+    def _played(self, state: S, move: str) -> Step[S]:
         try:
             return self.play(state, move)
         except IllegalMove as error:

@@ -13,7 +13,7 @@ from itertools import permutations, product
 from operator import eq
 from typing import ClassVar, Final, NamedTuple
 
-from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, go_on, lost, read_numbers, won
+from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, go_on, lost, read_numbers, without_separators, won
 
 CANON: Final = "abcdefghij"  # the symbols in which the experts think, whatever a task calls them
 POOL: Final = 40  # guesses that an expert compares, evenly spaced among those that may be right
@@ -65,6 +65,7 @@ class CodeBreaking(Game[Code]):
     """
 
     levels = 5
+    nouns = ("code",)
     sizes: ClassVar[tuple[tuple[int, int, int], ...]]
     alphabet: ClassVar[str]
     repeats: ClassVar[bool]
@@ -179,6 +180,7 @@ class OneLie(Game[Liar]):
     """
 
     levels = 5
+    nouns = ("number",)
     sizes = ((30, 8), (100, 10), (200, 12), (500, 13), (1_000, 14))
 
     def start(self, rng: random.Random, level: int) -> Liar:
@@ -204,7 +206,7 @@ class OneLie(Game[Liar]):
 
     def play(self, state: Liar, move: str) -> Step[Liar]:
         try:
-            (guess,) = read_numbers(move, 1)
+            (guess,) = read_numbers(without_separators(move), 1)
         except IllegalMove:
             guess = -1
         if not state.first <= guess <= state.last:
@@ -286,6 +288,8 @@ class OddCoin(Game[Coins]):
     """
 
     levels = 5
+    verbs = ("weigh", "odd")
+    nouns = ("coin", "coins", "and")
     sizes = ((9, True, 2), (27, True, 3), (6, False, 3), (12, False, 3), (39, False, 4))
     results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "balance"}
 
@@ -318,7 +322,7 @@ class OddCoin(Game[Coins]):
         verb, _, rest = move.partition(" ")
         if verb == "odd":
             return self._name(state, rest)
-        left, vs, right = rest.partition(" vs ")
+        left, vs, right = rest.replace(" against ", " vs ").replace(" versus ", " vs ").partition(" vs ")
         if verb != "weigh" or not vs:
             raise IllegalMove(self.reminder(state).rstrip("."))
         pans = tuple(read_numbers(left)), tuple(read_numbers(right))

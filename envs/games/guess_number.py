@@ -10,7 +10,9 @@ from typing import NamedTuple
 
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.games.common import without_separators
 from rlvr.envs.rewards.extraction import visible_text
+from rlvr.envs.rewards.moves import plainer_moves
 
 # For each level: how many numbers there are to choose from, and the largest that may be among them.
 LEVELS = ((15, 99), (31, 99), (100, 999), (1_000, 9_999), (1_000_000, 9_999_999))
@@ -59,6 +61,8 @@ class GuessNumber(Task[GuessNumberState]):
     def apply(self, state: GuessNumberState, action: str) -> tuple[GuessNumberState, Verdict, bool, str]:
         secret, first, last, low, high, _ = state
         guess = read_guess(action)
+        if guess is None:
+            guess = plainer_guess(action)
         if guess == secret:
             return state, correct(str(secret)), True, "user"
         verdict = MISSED
@@ -87,6 +91,15 @@ class GuessNumber(Task[GuessNumberState]):
 
     def out_of_turns(self, state: GuessNumberState, turns: int) -> Verdict:
         return wrong(reason=f"not found in {turns} turns: it was {state.secret}")
+
+
+def plainer_guess(action: str) -> int | None:
+    """The whole number that a reply names in other words, as in "My guess is 1,234."; None where there is none."""
+    for text in plainer_moves(action, nouns=("number",)):
+        digits = without_separators(text)
+        if digits.isdecimal() and len(digits) <= 10:
+            return int(digits)
+    return None
 
 
 def read_guess(action: str) -> int | None:

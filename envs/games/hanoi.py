@@ -34,6 +34,7 @@ class HanoiGame(BoardGame[Tower]):
     """
 
     move_form = "A move is two letters, such as ab: the top disc of peg a goes to peg b."
+    nouns = ("peg", "rod", "top", "disc", "disk", "of", "from", "to")
 
     def turns(self, level: int) -> int:
         return DISC_TURNS[level - 1]

@@ -134,6 +134,8 @@ class Minesweeper(Game[MineField]):
     """
 
     levels = 5
+    verbs = ("open",)
+    nouns = ("cell", "cells", "square", "at", "and")
     # For each level: rows, columns, mines and turns.
     sizes: ClassVar = ((5, 5, 4, 10), (6, 6, 6, 12), (7, 7, 9, 15), (8, 8, 12, 20), (9, 9, 16, 25))
 
@@ -194,7 +196,9 @@ class Minesweeper(Game[MineField]):
     def play(self, state: MineField, move: str) -> Step[MineField]:
         height, width, _, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
-        if verb != "open":
+        if verb != "open" and verb[1:].isdecimal():
+            words = [verb, *words]  # to open is all that can be done with cells
+        elif verb != "open":
             raise IllegalMove(self.reminder(state).rstrip("."))
         cells = read_cells(words, height, width)
         if cells & state.open:
@@ -264,6 +268,8 @@ class Battleship(Game[Sea]):
     """
 
     levels = 5
+    verbs = ("fire",)
+    nouns = ("cell", "cells", "at", "and")
     always_solvable = False
     salvo = 3
     # For each level: rows and columns, the lengths of the ships, and the turns.
@@ -323,6 +329,8 @@ class Battleship(Game[Sea]):
     def play(self, state: Sea, move: str) -> Step[Sea]:
         size = self.sizes[state.level - 1][0]
         verb, *words = move.replace(",", " ").split()
+        if verb[1:].isdecimal():
+            verb, words = "fire", [verb, *words]
         if verb != "fire" or not 1 <= len(words) <= self.salvo:
             raise IllegalMove(self.reminder(state).rstrip("."))
         cells = read_cells(words, size, size)
@@ -462,6 +470,8 @@ class BlackBox(Game[Box]):
     """
 
     levels = 5
+    verbs = ("ray", "atoms")
+    nouns = ("from", "column", "row", "at", "cells", "and")
     sample: ClassVar = 120  # boxes on which the expert compares rays
     sizes: ClassVar = ((4, 2, 7), (5, 2, 7), (5, 3, 10), (6, 3, 10), (7, 3, 12))  # rows, atoms, turns
 

@@ -30,6 +30,7 @@ class PegJump(SearchedGame[Pegs]):
     """
 
     move_form = "A move names the peg that jumps and the hole it lands in, such as a1 a3."
+    nouns = ("peg", "from", "to", "hole", "into")
 
     def turns(self, level: int) -> int:
         return 2 * PEG_LEVELS[level - 1][1]

@@ -46,6 +46,7 @@ class RiverCrossing(SearchedGame[River]):
     """
 
     move_form = "A move names all that you take across, such as fox hen, or is alone."
+    nouns = ("cross", "across", "take", "bring", "over")
 
     def turns(self, level: int) -> int:
         return RIVER_TURNS[level - 1]

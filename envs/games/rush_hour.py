@@ -48,6 +48,7 @@ class RushHour(SearchedGame[Jam]):
     """
 
     move_form = "A move is a car, a direction and a number of cells, such as b down 2."
+    nouns = ("car", "by", "cell", "cells")
 
     def turns(self, level: int) -> int:
         return TURNS[level - 1]

@@ -41,6 +41,7 @@ class SlidingPuzzle(BoardGame[Tray]):
     """
 
     move_form = "A move is the number of a tile next to the gap, which slides into it."
+    nouns = ("tile", "number")
 
     def turns(self, level: int) -> int:
         return SLIDES[level - 1]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import WAYS, SearchedGame, directed, distances, shortest
+from rlvr.envs.games.board_game import WAYS, BoardGame, SearchedGame, directed, distances, shortest
 from rlvr.envs.games.common import Cell, drawn_board
 
 # For each level: rows and columns, walls, passengers, and whether the tank must be filled on the way.
@@ -39,6 +39,8 @@ class Taxi(SearchedGame[TaxiTown]):
     """
 
     move_form = "A move is up, down, left, right, pick, drop or fill."
+    verbs = ("pick", "drop", "fill")
+    nouns = (*BoardGame.nouns, "passenger", "tank")
 
     def turns(self, level: int) -> int:
         return TURNS[level - 1]
@@ -91,7 +93,7 @@ class Taxi(SearchedGame[TaxiTown]):
         )
 
     def named(self, move: str) -> str:
-        return directed(super().named(move))
+        return directed(super().named(move).removesuffix(" up").removesuffix(" off"))
 
     def legal(self, board: TaxiTown) -> list[str]:
         return [move for move, _ in drives(board)]

@@ -85,6 +85,8 @@ class TwentyQuestions(Game[Riddle]):
     """
 
     levels = len(LEVELS)
+    verbs = ("ask", "name")
+    nouns = ("is", "it", "if", "whether", "about")
 
     def start(self, rng: random.Random, level: int) -> Riddle:
         count, width, turns = LEVELS[level - 1]

@@ -35,6 +35,7 @@ class Nim(BoardGame[Heaps]):
     """
 
     move_form = "A move is a heap's letter and how many to take, such as a 2."
+    nouns = ("heap", "pile", "objects", "object", "remove")
 
     def turns(self, level: int) -> int:
         heaps, largest, _, _ = NIM_LEVELS[level - 1]
@@ -67,6 +68,12 @@ class Nim(BoardGame[Heaps]):
 
     def identity(self, board: Heaps) -> str:
         return f"{board.sizes} {board.most} {board.misere}"
+
+    def named(self, move: str) -> str:
+        parts = super().named(move).replace(":", " ").split()
+        if len(parts) == 3 and parts[1] == "from":  # "take 2 from a"
+            parts = [parts[2], parts[0]]
+        return " ".join(parts)
 
     def legal(self, board: Heaps) -> list[str]:
         return [f"{COLUMNS[heap]} {count}" for heap, count in takes(board)]
@@ -156,6 +163,7 @@ class TicTacToe(BoardGame[Stones]):
     """
 
     move_form = "A move is an empty cell, such as b2."
+    nouns = ("cell", "square", "at")
 
     def turns(self, level: int) -> int:
         height, width, _, stones, _ = ROW_LEVELS[level - 1]
@@ -308,6 +316,7 @@ class ConnectFour(SearchedGame[Drops]):
     """
 
     move_form = "A move is a column's letter."
+    nouns = ("column", "in")
 
     def turns(self, level: int) -> int:
         width, height, stones = DROP_LEVELS[level - 1]

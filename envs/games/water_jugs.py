@@ -37,6 +37,8 @@ class WaterJugs(SearchedGame[Jugs]):
     """
 
     move_form = "A move is fill a, empty a or pour a b (from a into b)."
+    verbs = ("fill", "empty", "pour")
+    nouns = ("jug", "jar")
 
     def turns(self, level: int) -> int:
         return 3 * JUG_LEVELS[level - 1][4]

@@ -66,6 +66,7 @@ class Wordle(Game[Squares]):
     """
 
     levels = 5
+    nouns = ("word",)
     # For each level: how many secrets, the turns, and how many words are told.
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
 
@@ -161,6 +162,7 @@ class Hangman(Game[Gallows]):
     """
 
     levels = 5
+    nouns = ("letter", "word")
     # For each level: the letters of the word, and the misses that end the game.
     sizes: ClassVar = ((9, 6), (8, 6), (7, 6), (6, 7), (5, 11))
 
@@ -259,6 +261,7 @@ class WordHunt(Game[WordHuntState]):
     """
 
     levels = 5
+    nouns = ("word",)
     # For each level: the rows of the board, how many words to find, and the turns.
     sizes: ClassVar = ((3, 2, 6), (4, 3, 9), (4, 4, 12), (5, 5, 15), (6, 7, 21))
 

@@ -31,6 +31,7 @@ class WordLadder(SearchedGame[Ladder]):
     """
 
     move_form = "A move is a common English word of four letters that differs from the last one in exactly one letter."
+    nouns = ("word",)
 
     def turns(self, level: int) -> int:
         return 3 * LEVELS[level - 1][1] + 4

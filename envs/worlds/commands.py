@@ -12,10 +12,12 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, extract_visible, visible_text
+from rlvr.envs.rewards.moves import CHOOSING, VERBS, plainer_moves
 
 LONGEST = 120  # characters of a command
 BOX_ONLY = ("boxed",)
 ARTICLES = frozenset({"a", "an", "the", "my", "your"})
+LEADS = ("my ", "the ", "i ", "we ", "next ", "so ", "then ")
 WAYS = {
     "north": "north",
     "n": "north",
@@ -94,6 +96,16 @@ class Grammar:
     def shapes(self) -> str:
         """All forms, as a player is told them."""
         return "; ".join(form.shape for form in self.forms)
+
+    def read(self, action: str) -> tuple[str, Command | str]:
+        """The command of a reply, as written and as understood; a text in place of either says why there is none."""
+        text = read_command(action)
+        command = "" if text is None else self.parse(text)
+        if isinstance(command, str) or (text or "").startswith(LEADS):
+            for plainer in plainer_moves(action, self._starts.keys() | (VERBS - CHOOSING)):
+                if not isinstance(found := self.parse(plainer), str):
+                    text, command = plainer, found  # the plainest that is a command: "my move is" begins as "move" does
+        return text or "", command
 
     def parse(self, text: str) -> Command | str:
         """The command, or what to tell the player about a text that is none."""

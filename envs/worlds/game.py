@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
-from rlvr.envs.worlds.commands import Command, Grammar, read_command
+from rlvr.envs.worlds.commands import Command, Grammar
 
 T = TypeVar("T")
 
@@ -106,12 +106,11 @@ class WorldGame(Task[WorldState[T]]):
         )
 
     def apply(self, state: WorldState[T], action: str) -> Transition:
-        text = read_command(action)
-        if text is None:
+        text, command = self.grammar.read(action)
+        if not text:
             example = self.grammar.forms[0].shape
             message = UNREADABLE.format(example=example, shapes=self.grammar.shapes)
             return Transition(state._replace(message=message), NOT_READ)
-        command = self.grammar.parse(text)
         if isinstance(command, str):
             return Transition(state._replace(message=command), NOT_READ)
         now, message, won = self.act(state.now, command)

@@ -17,6 +17,7 @@ from rlvr.envs.rewards.extraction import (
     last_tagged,
     visible_text,
 )
+from rlvr.envs.rewards.moves import plainer_texts
 
 _WRAPPER = re.compile(r"\\(?:text|texttt|textbf|textrm|mathrm|mathbf|mbox)\s*\{([^{}]*)\}")
 _ACTION_LINE = re.compile(
@@ -86,6 +87,18 @@ def read_action(
 def match_action(answer: str, legal: Iterable[str]) -> str | None:
     """The legal action that a short text spells, dressing and letter case apart; None when it is not exactly one."""
     actions = tuple(legal)
+    exact = _exactly(answer, actions)
+    if exact is not None:
+        return exact
+    verbs = {word for action in actions for word in action.lower().split()[:1]}
+    for plainer in plainer_texts(answer, verbs):
+        if (found := _exactly(plainer, actions)) is not None:
+            return found
+    return None
+
+
+def _exactly(answer: str, actions: Sequence[str]) -> str | None:
+    """The legal action that a text is, in its dress."""
     text = answer.strip()
     for _ in range(5):
         if text in actions:
