@@ -38,8 +38,8 @@ class Choices:
 
     name: str
     advantage: str = "group_mean"
-    gamma: float = 1.0
-    lam: float = 1.0
+    gamma: float = 1.0  # episodes end: no discount is needed for a finite return
+    lam: float = 1.0  # below 1 the weight of early tokens falls with the length of the sequence
     whiten: bool = False
     alpha: float = 1.0
     group_keep: int | None = None
@@ -52,7 +52,7 @@ class Choices:
     clip_high: float = 0.2
     dual_clip: float | None = None
     ratio_min: float = 0.0
-    ratio_max: float = math.inf
+    ratio_max: float = math.inf  # inf: no bound
     tau: float = 0.0
     gate: tuple[float, float] = (1.0, 1.05)
     aggregation: str = "token_mean"
@@ -64,7 +64,7 @@ class Choices:
     entropy_coef: float = 0.0
     corrections: tuple[Correction, ...] = ()
     filters: tuple[str, ...] = ()
-    value_clip: float | None = 0.2
+    value_clip: float | None = 0.2  # PPO's reference code
     arxiv: str = ""
     note: str = ""
 

@@ -18,15 +18,15 @@ def teacher_advantages(teacher: Any, student: Any, mask: Tensor) -> Tensor:
     Its policy gradient is that of the reverse KL, token by token. `student`: log-probs under which the tokens were
     sampled.
     """
-    teacher, student = as_floats(teacher), as_floats(student)
-    # A_t = log teacher_t - log behaviour_t                       [B, T]  2306.13649
+    teacher, student = as_floats(teacher), as_floats(student)  # [B, T] each
+    # A_t = log teacher_t - log behaviour_t, so E[sum_t A_t] = -KL(behaviour || teacher)   [B, T]  2306.13649
     return torch.where(mask, teacher - student, 0)
 
 
 def teacher_logprobs(played: Played, sources: Sources) -> dict[str, Any]:
     """teacher_logprobs, behaviour_logprobs [B, T]."""
     sequences = [episode.tokens for episode in played.episodes]
-    teacher = sources.scorer.logprobs(sequences, sources.teacher)
+    teacher = sources.scorer.logprobs(sequences, sources.teacher)  # [B, T]
     return {"teacher_logprobs": teacher, "behaviour_logprobs": ragged([sequence.logprobs for sequence in sequences])}
 
 

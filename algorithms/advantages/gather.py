@@ -26,10 +26,11 @@ def turns_as_steps(played: Played, sources: Sources) -> dict[str, Any]:
 
 def earned_per_token(played: Played, sources: Sources) -> dict[str, Any]:
     """token_rewards [B, T]: each turn's reward at its last token."""
-    width = max(len(episode.tokens) for episode in played.episodes)
-    earned = torch.zeros(len(played.episodes), width)
+    width = max(len(episode.tokens) for episode in played.episodes)  # T
+    earned = torch.zeros(len(played.episodes), width)  # [B, T]
     for index, (episode, reward) in enumerate(rewarded(played)):
         for turn, amount in zip(episode.turns, shaped_turn_rewards(episode, reward), strict=True):
+            # turn.end is one past the turn's last token
             earned[index, max(0, turn.end - 1)] += amount
     return {"token_rewards": earned}
 
@@ -38,8 +39,10 @@ def state_values(played: Played, sources: Sources) -> dict[str, Any]:
     """features [B, T, H], values [B, T] before each token, bootstrap [B]: after the last, where truncated."""
     if sources.state_values is None:
         raise ValueError("this advantage needs a critic, and there is none")
+    # [B, T, H], [B, T], [B]
     features, values, after = sources.state_values([episode.tokens for episode in played.episodes])
-    truncated = torch.tensor([float(episode.truncated) for episode in played.episodes])
+    truncated = torch.tensor([float(episode.truncated) for episode in played.episodes])  # [B]
+    # V after the end is 0 where the episode ended by itself; where it was cut off, the critic's     [B]
     return {"features": features, "values": values, "bootstrap": after * truncated}
 
 
@@ -56,13 +59,15 @@ def token_turns(episodes: Sequence[Episode]) -> Tensor:
 def _token_turns(episode: Episode) -> list[int]:
     numbers: list[int] = []
     for number, turn in enumerate(episode.turns):
-        numbers += [number] * (turn.end - len(numbers))
+        numbers += [number] * (turn.end - len(numbers))  # tokens of earlier turns are there already
+    # what the environment said last belongs to the last turn; it is not trained on
     return numbers + [max(0, len(episode.turns) - 1)] * (len(episode.tokens) - len(numbers))
 
 
 def shaped_turn_rewards(episode: Episode, reward: float) -> list[float]:
     """The reward of each turn; what ``reward`` has beyond the episode's own is earned in the last."""
-    earned = [turn.reward for turn in episode.turns]
+    earned = [turn.reward for turn in episode.turns]  # [K]
+    # shaping judges the episode as a whole, so it is earned where the episode ends
     earned[-1] += reward - episode.reward
     return earned
 
@@ -78,7 +83,7 @@ def ragged_ints(columns: Sequence[Sequence[int]]) -> Tensor:
 
 
 def _ragged(columns: Sequence[Sequence[float]], dtype: torch.dtype) -> Tensor:
-    width = max(map(len, columns), default=0)
+    width = max(map(len, columns), default=0)  # K
     out = torch.zeros(len(columns), width, dtype=dtype)
     for index, column in enumerate(columns):
         out[index, : len(column)] = torch.tensor(column, dtype=dtype)

@@ -22,7 +22,7 @@ from rlvr.algorithms.choices import Choices
 
 def group_mean(rewards: Any, group: Any) -> Tensor:
     """A = R - mean of the group (Dr. GRPO, 2503.20783). [B] -> [B]. N/(N-1) times this is leave-one-out."""
-    groups = Groups(as_rewards(rewards), group)
+    groups = Groups(as_rewards(rewards), group)  # [B] in Q groups
     groups.warn_of_ones()
     # A_i = R_i - mean_g                                          [B]  Dr. GRPO, 2503.20783
     return groups.centred()
@@ -40,7 +40,7 @@ def group_z(rewards: Any, group: Any, *, sample: bool = True, eps: float = EPS) 
     """
     groups = Groups(as_rewards(rewards), group)
     groups.warn_of_ones()
-    # A_i = (R_i - mean_g) / (std_g + eps)                        [B]  GRPO, 2402.03300 eq. 3
+    # A_i = (R_i - mean_g) / (std_g + eps)                        [B]  GRPO, 2402.03300 sec. 4.1.2
     return groups.centred() / (groups.broadcast(groups.std(sample=sample)) + eps)
 
 
@@ -70,6 +70,7 @@ def batch_std(rewards: Any, group: Any, *, eps: float = EPS) -> Tensor:
     rewards = as_rewards(rewards)
     groups = Groups(rewards, group)
     groups.warn_of_ones()
+    # the whole batch as one group                               [B] -> [1]
     batch = Groups(rewards, torch.zeros_like(rewards, dtype=torch.long))
     # A_i = (R_i - mean_g) / (std_batch(R) + eps)                 [B]  Lite-PPO, 2508.08221
     return groups.centred() / (batch.std()[0] + eps)
@@ -90,9 +91,9 @@ def scalerl(rewards: Any, group: Any, *, eps: float = EPS) -> Tensor:
     """
     groups = Groups(as_rewards(rewards), group)
     groups.warn_of_ones()
-    centred = groups.centred()
-    live = centred[groups.broadcast(groups.live)]
-    std = live.std() if len(live) > 1 else centred.new_zeros(())
+    centred = groups.centred()  # [B]
+    live = centred[groups.broadcast(groups.live)]  # [n], those of groups with spread
+    std = live.std() if len(live) > 1 else centred.new_zeros(())  # [], with Bessel's correction
     # A_i = c_i / (std_batch(c) + eps), c_i = R_i - mean_g        [B]  ScaleRL, 2510.13786
     return centred / (std + eps)
 
@@ -111,6 +112,7 @@ def maxrl(rewards: Any, group: Any) -> Tensor:
     Rewards must be >= 0. A group where all fail has mean 0 and gets 0.
     """
     rewards = as_rewards(rewards)
+    # a negative mean would turn the sign of the advantage
     if (rewards < 0).any():
         raise ValueError(f"MaxRL divides by the mean reward, so rewards must be >= 0, not {rewards.min().item():g}")
     groups = Groups(rewards, group)
@@ -128,11 +130,12 @@ def opo(rewards: Any, group: Any, lengths: Any) -> Tensor:
     The baseline of least variance when a sequence's score function grows with its length. lengths [B]: trained tokens.
     """
     rewards = as_rewards(rewards)
-    lengths = as_floats(lengths).to(rewards)
+    lengths = as_floats(lengths).to(rewards)  # [B] trained tokens
     groups = Groups(rewards, group)
     groups.warn_of_ones()
     # b_g = sum_j |y_j| R_j / sum_j |y_j|,  A_i = R_i - b_g       [B]  OPO, 2505.23585
-    baseline = groups.sum(lengths * rewards) / groups.sum(lengths).clamp(min=1)
+    baseline = groups.sum(lengths * rewards) / groups.sum(lengths).clamp(min=1)  # [Q]
+    # rounding of the baseline must not make an advantage where all rewards are equal
     return torch.where(groups.broadcast(groups.live), rewards - groups.broadcast(baseline), 0)
 
 
@@ -156,8 +159,8 @@ def passk(rewards: Any, group: Any, k: int) -> Tensor:
         raise ValueError("pass@k counts successes: rewards must be 0 or 1")
     groups = Groups(rewards, group)
     groups.warn_of_ones()
-    right: list[float] = []
-    wrong: list[float] = []
+    right: list[float] = []  # [Q] the advantage of a success of each group
+    wrong: list[float] = []  # [Q] and of a failure
     for total, good in zip(groups.size.long().tolist(), groups.sum(rewards).long().tolist(), strict=True):
         if total > 1 and not 1 <= k <= total:
             raise ValueError(f"pass@k needs 1 <= k <= the size of the group, not k={k} with {total} sequences")
@@ -165,9 +168,11 @@ def passk(rewards: Any, group: Any, k: int) -> Tensor:
             right, wrong = [*right, 0.0], [*wrong, 0.0]
             continue
         bad = total - good
-        # P = 1 - C(M, k) / C(N, k), s = sqrt(P (1 - P)); right (1 - P)/s, wrong (1 - P - C(M-1, k-1)/C(N-1, k-1))/s
-        success = 1 - math.comb(bad, k) / math.comb(total, k)
+        # P = 1 - C(M, k)/C(N, k), s = sqrt(P (1 - P)), M of N wrong               []  2508.10751
+        # right: A = (1 - P)/s; wrong: A = (1 - P - C(M-1, k-1)/C(N-1, k-1))/s     [B]  2508.10751
+        success = 1 - math.comb(bad, k) / math.comb(total, k)  # P, that k drawn without return hold a success
         spread = math.sqrt(success * (1 - success))
+        # that the k - 1 drawn beside a failure fail
         with_me = math.comb(bad - 1, k - 1) / math.comb(total - 1, k - 1) if bad else 0.0
         right.append((1 - success) / spread if spread else 0.0)
         wrong.append((1 - success - with_me) / spread if spread else 0.0)
@@ -193,11 +198,11 @@ def passk_max(rewards: Any, group: Any) -> Tensor:
     rewards = as_rewards(rewards)
     groups = Groups(rewards, group)
     groups.warn_of_ones()
-    out = torch.zeros_like(rewards)
+    out = torch.zeros_like(rewards)  # [B]
     for g in range(groups.n):
-        members = (groups.index == g).nonzero()[:, 0]
+        members = (groups.index == g).nonzero()[:, 0]  # [G] indices into the batch
         if len(members) > 1:
-            top = rewards[members].topk(2)
+            top = rewards[members].topk(2)  # values [2], indices [2] into the group
             # A_best = R_(1) - R_(2), else 0                              [B]  2503.19595
             out[members[top.indices[0]]] = top.values[0] - top.values[1]
     return out
@@ -222,11 +227,12 @@ def gfpo_keep(rewards: Any, group: Any, lengths: Any, k: int, *, metric: str = "
         raise ValueError(f"k={k}: at least one sequence per group must be kept")
     rewards = as_rewards(rewards)
     lengths = as_floats(lengths).to(rewards)
-    score = lengths if metric == "length" else -rewards / lengths.clamp(min=1)
+    score = lengths if metric == "length" else -rewards / lengths.clamp(min=1)  # [B], smallest is best
     groups = Groups(rewards, group)
-    keep = torch.zeros_like(rewards, dtype=torch.bool)
+    keep = torch.zeros_like(rewards, dtype=torch.bool)  # [B]
     for g in range(groups.n):
         members = (groups.index == g).nonzero()[:, 0]
+        # keep_i = 1[score_i is among the k smallest of its group]      [B]  GFPO, 2508.09726
         keep[members[score[members].argsort(stable=True)[:k]]] = True
     return keep
 
@@ -239,9 +245,9 @@ def gfpo(rewards: Any, group: Any, lengths: Any, k: int, *, metric: str = "lengt
     """
     rewards = as_rewards(rewards)
     group = torch.as_tensor(group, device=rewards.device)
-    keep = gfpo_keep(rewards, group, lengths, k, metric=metric)
+    keep = gfpo_keep(rewards, group, lengths, k, metric=metric)  # [B]
     out = torch.zeros_like(rewards)
-    # A_i = z-score of R_i among the k kept of its group, else 0   [B]  GFPO, 2508.09726
+    # A_i = (R_i - mean_kept) / (std_kept + eps) where kept, else 0  [B]  GFPO, 2508.09726
     out[keep] = group_z(rewards[keep], group[keep], eps=eps)
     return out
 

@@ -27,7 +27,9 @@ def as_floats(x: Any) -> Tensor:
         return torch.as_tensor(x, dtype=torch.float64)
     out: Tensor = x.detach()
     if out.dtype in (torch.float16, torch.bfloat16):
+        # sums of bfloat16 rewards would lose the difference between two of them
         return out.float()
+    # integers and lists: a mean of whole numbers is not whole
     return out if out.is_floating_point() else out.double()
 
 
@@ -43,18 +45,19 @@ class Groups:
         if group.is_floating_point():
             raise ValueError(f"{what} must be integer ids, not {group.dtype}")
         self.rewards = rewards
-        ids, self.index = torch.unique(group, return_inverse=True)
+        ids, self.index = torch.unique(group, return_inverse=True)  # ids [Q], index [B] into them
         self.n = len(ids)
-        self.size = self.sum(torch.ones_like(rewards))
-        self.mean = self.sum(rewards) / self.size
-        self.live = self._extreme("amax") > self._extreme("amin")
+        self.size = self.sum(torch.ones_like(rewards))  # [Q]
+        self.mean = self.sum(rewards) / self.size  # [Q]
+        # max > min, never std > 0: the mean of equal rewards of 0.1 is not exactly 0.1
+        self.live = self._extreme("amax") > self._extreme("amin")  # [Q] bool
 
     def sum(self, x: Tensor) -> Tensor:
         """[B] -> [n groups]."""
         return x.new_zeros(self.n).index_add(0, self.index, x)
 
     def _extreme(self, how: str) -> Tensor:
-        start = self.rewards.new_zeros(self.n)
+        start = self.rewards.new_zeros(self.n)  # [Q]
         return start.scatter_reduce(0, self.index, self.rewards, reduce=how, include_self=False)
 
     def broadcast(self, per_group: Tensor) -> Tensor:
@@ -63,12 +66,14 @@ class Groups:
 
     def centred(self) -> Tensor:
         """[B] reward minus the group's mean; exactly 0 in a group without spread."""
+        # c_i = R_i - mean_g                                           [B]
         return torch.where(self.broadcast(self.live), self.rewards - self.broadcast(self.mean), 0)
 
     def std(self, *, sample: bool = True) -> Tensor:
         """[n groups] standard deviation, with Bessel's correction if sample; 0 without spread."""
-        # s_g^2 = sum_(i in g) (R_i - mean_g)^2 / (|g| - 1), or / |g| for the population
-        square = self.sum(self.centred().square())
+        # s_g^2 = sum_(i in g) (R_i - mean_g)^2 / (|g| - 1), or / |g| for the population   [Q]
+        square = self.sum(self.centred().square())  # [Q]
+        # a group of one has no spread: the divisor is held at 1, the sum of squares is 0
         return (square / (self.size - int(sample)).clamp(min=1)).sqrt()
 
     def warn_of_ones(self) -> None:

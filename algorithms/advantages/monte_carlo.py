@@ -27,11 +27,12 @@ def vine(rewards: Tensor, step_values: Any, step: Any, mask: Tensor) -> Tensor:
 
     rewards [B] at the end; step_values [B, K]: V of the state before step k by continuations; step [B, T].
     """
-    steps = Turns(step, mask, what="step")
-    values = per_turn(step_values, mask, "step_values")
-    live = steps.live(values.shape[1])
-    outcome = at_last_token(rewards.to(values), live)
+    steps = Turns(step, mask, what="step")  # [B, T] in K steps
+    values = per_turn(step_values, mask, "step_values")  # [B, K]
+    live = steps.live(values.shape[1])  # [B, K]
+    outcome = at_last_token(rewards.to(values), live)  # [B, K], R at the last step
     # A_k = V(s_(k+1)) - V(s_k), of the last step R - V(s_k)       [B, K] -> [B, T]  VinePPO, 2410.01679
+    # GAE with lam = 0 is the difference of values: rewards before the end are 0
     return steps.broadcast(gae(outcome, values, live, lam=0.0))
 
 
@@ -46,6 +47,7 @@ def split_steps(pieces: Sequence[str], separator: str = "\n", max_steps: int = 2
         steps.append(step)
         text += piece
         if separator in text:
+            # a separator can be made by two tokens, so texts are joined until it is whole
             text = ""
             step = min(step + 1, max_steps - 1)
     return steps
@@ -56,8 +58,9 @@ def reply_steps(episode: Episode, decode: Callable[[Sequence[int]], str]) -> lis
     steps: list[int] = []
     first, before = 0, 0
     for turn in episode.turns:
-        begin = reply_start(episode.tokens, before, turn.end)
+        begin = reply_start(episode.tokens, before, turn.end)  # the first sampled token of the reply
         own = split_steps([decode([token]) for token in episode.tokens.ids[begin : turn.end]])
+        # what is rendered before a reply counts to the reply's first step
         steps += [first] * (begin - before) + [first + step for step in own]
         first, before = first + (own[-1] + 1 if own else 0), turn.end
     steps += [first] * (len(episode.tokens) - len(steps))
@@ -70,11 +73,13 @@ def vine_steps(played: Played, sources: Sources) -> dict[str, Any]:
     Equal states, such as the first ones of a group, are continued from once.
     """
     episodes = played.episodes
-    steps = [reply_steps(episode, sources.decode) for episode in episodes]
-    firsts = [[position for position, _ in _firsts(of)] for of in steps]
+    steps = [reply_steps(episode, sources.decode) for episode in episodes]  # [B] of [T]
+    firsts = [[position for position, _ in _firsts(of)] for of in steps]  # [B] of [K]
     wanted = [_Wanted(episode, positions, ()) for episode, positions in zip(episodes, firsts, strict=True)]
     values, count = _continuation_values(wanted, sources.continuations, sources)
+    # [B] of [K]
     before = [_earned_before(episode, positions) for episode, positions in zip(episodes, firsts, strict=True)]
+    # V(s_k) counts the return of the whole episode, as R does: what was earned before, and what follows
     total = [[a + b for a, b in zip(*pair, strict=True)] for pair in zip(values, before, strict=True)]
     return {"step": ragged_ints(steps), "step_values": ragged(total), "continuations": count}
 
@@ -107,24 +112,29 @@ def brpo(scores: Any, group: Any, probs: Any = None) -> Tensor:
 
     A group of one gives 0 and a warning.
     """
-    scores = as_floats(scores)
+    scores = as_floats(scores)  # [B, S]
     n = scores.shape[1]
     probs = torch.full((n,), 1 / n, dtype=scores.dtype) if probs is None else as_floats(probs).to(scores)
     if probs.shape != (n,) or (probs < 0).any() or not probs.sum() > 0:
         raise ValueError(f"probs must be {n} non-negative numbers, one per budget, not {probs.tolist()}")
-    probs = (probs / probs.sum()).to(scores.device)
-    # R_s = sum_(j >= s) p_j score_j                              [B, S]
-    tail = (scores * probs).flip(1).cumsum(1).flip(1)
-    mass = probs.flip(0).cumsum(0).flip(0)
+    probs = (probs / probs.sum()).to(scores.device)  # [S]
+    # R_s = sum_(j >= s) p_j score_j                                  [B, S]  BRPO, 2505.13438
+    tail = (scores * probs).flip(1).cumsum(1).flip(1)  # [B, S]
+    mass = probs.flip(0).cumsum(0).flip(0)  # [S], sum_(j >= s) p_j
+    # [S]: later answers know more of the thought
     weights = 2.0 ** torch.arange(n, dtype=scores.dtype, device=scores.device)
-    # V1_s = sum_(j < s) 2^j score_j / sum_(j < s) 2^j * sum_(j >= s) p_j      [B, S]
-    earlier = (scores * weights).cumsum(1)[:, :-1] / weights.cumsum(0)[:-1]
+    # V1_s = sum_(j < s) 2^j score_j / sum_(j < s) 2^j * sum_(j >= s) p_j   [B, S]  BRPO, 2505.13438
+    earlier = (scores * weights).cumsum(1)[:, :-1] / weights.cumsum(0)[:-1]  # [B, S - 1]
+    # [B, S]; nothing was answered before the first
     own = torch.cat([torch.zeros_like(scores[:, :1]), earlier * mass[1:]], 1)
-    groups = Groups(scores[:, 0], group)
+    groups = Groups(scores[:, 0], group)  # [B] in Q groups
     groups.warn_of_ones()
+    # V2_s = mean_g R_s                                              [B, S]  BRPO, 2505.13438
     peers = torch.stack([groups.broadcast(groups.sum(tail[:, s]) / groups.size) for s in range(n)], 1)
-    share = torch.arange(n, dtype=scores.dtype, device=scores.device) / n
+    share = torch.arange(n, dtype=scores.dtype, device=scores.device) / n  # [S], s / S
+    # A_s = R_s - (s V1_s + (S - s) V2_s) / S                        [B, S]  BRPO, 2505.13438
     advantages = tail - (share * own + (1 - share) * peers)
+    # alone in its group a sequence would be its own baseline
     return torch.where(groups.broadcast(groups.size)[:, None] > 1, advantages, 0)
 
 
@@ -133,7 +143,7 @@ def budget_probs(budgets: Sequence[int], prior: str = "uniform") -> list[float]:
     if not budgets or any(b <= a for a, b in itertools.pairwise(budgets)) or budgets[0] <= 0:
         raise ValueError(f"budgets must be positive and increasing, not {list(budgets)}")
     if prior == "uniform":
-        return [1 / len(budgets)] * len(budgets)
+        return [1 / len(budgets)] * len(budgets)  # [S]
     if prior == "linear":
         return [budget / sum(budgets) for budget in budgets]
     if prior == "base":
@@ -147,7 +157,7 @@ def sampled_position(episode: Episode, budget: int) -> int | None:
     for position, sampled in enumerate(episode.tokens.mask):
         if spent == budget and sampled:
             return position
-        spent += sampled
+        spent += sampled  # mask is 0 on what the environment said
     return None
 
 
@@ -182,16 +192,19 @@ def budget_answers(played: Played, sources: Sources) -> dict[str, Any]:
     limit = sources.max_new_tokens
     budgets = sources.budgets or tuple(sorted({max(1, limit * part // 4) for part in (1, 2, 3, 4)}))
     forced = tuple(sources.encode(sources.phrase))
+    # [B] of [S], None where it was over
     cuts = [[sampled_position(episode, budget) for budget in budgets] for episode in played.episodes]
     positions = [[cut for cut in of if cut is not None] for of in cuts]
     wanted = [_Wanted(episode, of, forced) for episode, of in zip(played.episodes, positions, strict=True)]
-    values, count = _continuation_values(wanted, sources.answers, sources)
+    values, count = _continuation_values(wanted, sources.answers, sources)  # [B] of up to [S]
     scores, slices = [], []
     for episode, reward, of, found in zip(played.episodes, played.rewards, positions, values, strict=True):
         before = _earned_before(episode, of)
         answers = [value + earned for value, earned in zip(found, before, strict=True)]
+        # an episode that was over before a budget answers there what it answered
         scores.append(answers + [reward] * (len(budgets) - len(answers)))
         spent = accumulate(episode.tokens.mask)
+        # the slice of a token is the number of budgets that were spent before it      [T]
         slices.append([sum(budget < n for budget in budgets[:-1]) for n in spent])
     return {
         "budget_scores": ragged(scores),
@@ -202,7 +215,7 @@ def budget_answers(played: Played, sources: Sources) -> dict[str, Any]:
 
 
 def _brpo(x: AdvantageInputs, p: Choices) -> Tensor:
-    slices = brpo(x.need("budget_scores", why(p)), x.group, x.budget_probs)
+    slices = brpo(x.need("budget_scores", why(p)), x.group, x.budget_probs)  # [B, S]
     index = Turns(x.need("budget_slice", why(p)), mask_of(x, p), what="budget slice")
     return index.broadcast(slices)
 
@@ -242,6 +255,6 @@ def _continuation_values(wanted: Sequence[_Wanted], count: int, sources: Sources
     means = []
     for index in range(len(found)):
         valid = [value for value in earned[index * count : (index + 1) * count] if value is not None]
-        # V(s) = (1/n) sum of the returns of n continuations whose verdict is about the policy
-        means.append(sum(valid) / max(1, len(valid)))
+        # V(s) = (1/n) sum_k R_k over n valid continuations from s     []  VinePPO, 2410.01679; BRPO, 2505.13438
+        means.append(sum(valid) / max(1, len(valid)))  # 0 where every continuation failed by a fault of ours
     return [[means[index] for index in of] for of in indices], len(starts)

@@ -46,9 +46,9 @@ def compute_advantages(
         ValueError: rewards or an entry are misshapen or not finite, or the batch is packed.
     """
     advantage = ADVANTAGES[preset.advantage]
-    rewards = as_rewards(rewards)
+    rewards = as_rewards(rewards)  # [B]
     x = _inputs(batch)
-    kl = None if advantage.kl_per_token else token_kl(x, preset)
+    kl = None if advantage.kl_per_token else token_kl(x, preset)  # [B, T] or None
     if kl is not None:
         # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
         rewards = rewards + kl.sum(1).to(rewards)
@@ -56,8 +56,8 @@ def compute_advantages(
     if preset.whiten:
         mask = mask_of(x, preset)
         if advantages.dim() == 1:
-            advantages = advantages[:, None] * mask
-        advantages = whiten(advantages, mask)
+            advantages = advantages[:, None] * mask  # [B] -> [B, T]
+        advantages = whiten(advantages, mask)  # after the baseline, as PPO does
     return advantages
 
 
@@ -73,9 +73,9 @@ def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mappi
     if not advantage.critic:
         raise ValueError(f"preset {preset.name!r} (advantage {preset.advantage!r}) has no critic")
     x = replace(_inputs(batch), rewards=as_rewards(rewards))
-    mask, values = mask_of(x, preset), floats(x, "values", preset)
-    advantages = advantage.compute(x, preset)
-    where = mask if advantage.value_tokens is None else advantage.value_tokens(x)
+    mask, values = mask_of(x, preset), floats(x, "values", preset)  # [B, T] each
+    advantages = advantage.compute(x, preset)  # [B, T]
+    where = mask if advantage.value_tokens is None else advantage.value_tokens(x)  # [B, T]
     # target_t = A_t + V_t, A before whitening                         [B, T]  PPO, 1707.06347
     return torch.where(where, advantages + torch.where(mask, values, 0), 0), where
 

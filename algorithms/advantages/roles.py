@@ -30,9 +30,9 @@ class RoleBaselines:
         rewards = as_rewards(rewards)
         if len(roles) != len(rewards):
             raise ValueError(f"{len(roles)} roles for {len(rewards)} rewards: one per sequence is needed")
-        out = torch.zeros_like(rewards)
+        out = torch.zeros_like(rewards)  # [B]
         for i, (role, reward) in enumerate(zip(roles, rewards.tolist(), strict=True)):
-            before = self.values.get(role, 0.0)
+            before = self.values.get(role, 0.0)  # read before it moves, or A would be shrunk by 1 - decay
             # A_i = R_i - b_role, then b <- decay b + (1 - decay) R_i     [B]  RAE, 2506.24119
             out[i] = reward - before
             self.values[role] = self.decay * before + (1 - self.decay) * reward
@@ -51,7 +51,7 @@ class RoleBaselines:
 
 def one_role(played: Played, sources: Sources) -> dict[str, Any]:
     """roles [B], role_baselines: one role for each environment and level; whoever plays alone has no other."""
-    roles = [f"{episode.env_id}, level {episode.level}" for episode in played.episodes]
+    roles = [f"{episode.env_id}, level {episode.level}" for episode in played.episodes]  # [B]
     return {"roles": roles, "role_baselines": sources.role_baselines}
 
 

@@ -22,12 +22,13 @@ def semantic_entropy(clusters: Any, group: Any) -> Tensor:
     """
     clusters = torch.as_tensor(clusters)
     groups = Groups(torch.zeros(len(clusters), dtype=torch.float64), group, what="group")
-    out = torch.zeros(groups.n, dtype=torch.float64)
+    out = torch.zeros(groups.n, dtype=torch.float64)  # [Q]
     for g in range(groups.n):
+        # [C], sequences of each answer
         counts = torch.unique(clusters[groups.index == g], return_counts=True)[1].double()
-        p = counts / counts.sum()
+        p = counts / counts.sum()  # [C]
         if counts.sum() > 1:
-            # H_g = -sum_c p_c log p_c / log |g|                          [n groups]  2505.12346
+            # H_g = -sum_c p_c log p_c / log |g|                          [Q]  discrete form of 2505.12346
             out[g] = -(p * p.log()).sum() / math.log(counts.sum())
     return groups.broadcast(out)
 
@@ -38,8 +39,9 @@ def seed_grpo(rewards: Any, group: Any, clusters: Any, *, alpha: float = 1.0, sh
     f: "linear" 1 - x, "exp" exp(-x), "focal" (1 - x)^2. The paper estimates SE from sequence
     probabilities; the authors' code, and this, from answer clusters.
     """
-    advantages = group_z(rewards, group)
-    x = alpha * semantic_entropy(clusters, group).to(advantages)
+    advantages = group_z(rewards, group)  # [B]
+    x = alpha * semantic_entropy(clusters, group).to(advantages)  # [B] in [0, alpha]
+    # f(x) = 1 - x, exp(-x) or (1 - x)^2                          [B]  SEED-GRPO, 2505.12346
     scales = {"linear": 1 - x, "exp": (-x).exp(), "focal": (1 - x).square()}
     if shape not in scales:
         raise ValueError(f"unknown shape {shape!r}; allowed: {', '.join(scales)}")
@@ -49,6 +51,7 @@ def seed_grpo(rewards: Any, group: Any, clusters: Any, *, alpha: float = 1.0, sh
 
 def answer_clusters(episodes: Sequence[Episode]) -> list[int]:
     """One number for each answer; replies without one are alike when their text is."""
+    # the flag keeps an extracted answer apart from a reply that is the same text
     seen: dict[tuple[int, bool, str], int] = {}
     clusters = []
     for episode in episodes:

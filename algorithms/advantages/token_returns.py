@@ -25,10 +25,11 @@ def whiten(advantages: Tensor, mask: Tensor, *, sample: bool = True, eps: float 
 
     Over tokens, so long sequences weigh more. Give it the whole batch, not a micro-batch. verl: sample std, 1e-8 too.
     """
+    # [n], the trained tokens as one group
     mean_free = Groups(advantages[mask], torch.zeros_like(advantages[mask], dtype=torch.long))
-    out = torch.zeros_like(advantages)
+    out = torch.zeros_like(advantages)  # [B, T]
     if mean_free.n:
-        # A_t <- (A_t - mean) / (std + eps) over trained tokens        [B, T]
+        # A_t <- (A_t - mean) / (std + eps) over trained tokens        [B, T]  as in REINFORCE++, 2501.03262
         out[mask] = mean_free.centred() / (mean_free.broadcast(mean_free.std(sample=sample)) + eps)
     return out
 
@@ -50,22 +51,24 @@ def gae(
     termination (default), the critic's value on truncation. Returns [B, T]; value targets are A + V.
     With an outcome reward lam < 1 weighs early tokens less the longer the sequence is: keep 1 there.
     """
-    values = torch.where(mask, values, 0)
-    advantages = torch.zeros_like(values)
+    values = torch.where(mask, values, 0)  # [B, T]
+    advantages = torch.zeros_like(values)  # [B, T]
+    # [B], V_(t+1) of the next trained token
     next_value = values.new_zeros(len(values)) if bootstrap is None else bootstrap.to(values)
-    next_advantage = torch.zeros_like(next_value)
+    next_advantage = torch.zeros_like(next_value)  # [B]
     owed = torch.zeros_like(next_value)  # rewards met on masked tokens, for the trained token before them
     for t in reversed(range(values.shape[1])):
-        live = mask[:, t]
+        live = mask[:, t]  # [B]
         owed = owed + rewards[:, t]
-        # delta_t = r_t + gamma V_(t+1) - V_t                         [B]  one column of [B, T]; GAE, 1506.02438 eq. 12
+        # delta_t = r_t + gamma V_(t+1) - V_t                         [B]  one column of [B, T]; GAE, 1506.02438 sec. 3
         delta = owed + gamma * next_value - values[:, t]
-        # A_t = delta_t + gamma lam A_(t+1)                           [B]  1506.02438 eq. 16
+        # A_t = delta_t + gamma lam A_(t+1) = sum_l (gamma lam)^l delta_(t+l)   [B]  1506.02438 eq. 16
         advantage = delta + gamma * lam * next_advantage
         advantages[:, t] = torch.where(live, advantage, 0)
+        # a masked token is no step: both wait for the trained token before it, without a decay
         next_advantage = torch.where(live, advantage, next_advantage)
         next_value = torch.where(live, values[:, t], next_value)
-        owed = torch.where(live, 0, owed)
+        owed = torch.where(live, 0, owed)  # paid out at a trained token
     return advantages
 
 
@@ -77,10 +80,12 @@ def return_to_go(rewards: Tensor, mask: Tensor, *, gamma: float = 1.0) -> Tensor
 
 def raw(rewards: Any) -> Tensor:
     """A = R (REINFORCE, Williams 1992). [B] -> [B]. Unbiased only when tokens are summed, not averaged per sequence."""
+    # A_i = R_i                                                   [B]  REINFORCE, Williams 1992
     return as_rewards(rewards)
 
 
 def _raw(x: AdvantageInputs, p: Choices) -> Tensor:
+    # one number for a sequence where no token differs from another
     if x.token_rewards is None and p.gamma == 1 and not p.reward_kl_coef:
         return raw(x.rewards)
     return return_to_go(token_rewards(x, p), mask_of(x, p), gamma=p.gamma)
@@ -105,8 +110,8 @@ def reinforce_pp(
     token_rewards [B, T]: -beta k1 against the reference (`reward_kl`), added to the outcome, so that
     A_t = R - beta sum_{i >= t} k1_i before whitening. Masked tokens are skipped; verl and SkyRL reset the return there.
     """
-    mask = as_mask(mask)
-    per_token = at_last_token(as_rewards(rewards), mask)
+    mask = as_mask(mask)  # [B, T]
+    per_token = at_last_token(as_rewards(rewards), mask)  # [B, T]
     if token_rewards is not None:
         per_token = per_token + token_rewards
     # A_t = whiten(R - beta sum_(i >= t) k1_i)                    [B, T]  REINFORCE++, 2501.03262
@@ -136,8 +141,8 @@ def reinforce_pp_baseline(rewards: Any, group: Any, mask: Tensor, *, eps: float 
     There is no division by the group's std. The KL belongs to the loss (k2). verl and OpenRLHF whiten over tokens as
     well.
     """
-    mask = as_mask(mask)
-    centred = group_mean(rewards, group)
+    mask = as_mask(mask)  # [B, T]
+    centred = group_mean(rewards, group)  # [B]
     # A_t = whiten(R - mean_g)                                    [B, T]  REINFORCE++-baseline, 2501.03262
     return whiten(centred[:, None] * mask, mask, eps=eps)
 
@@ -158,8 +163,8 @@ def bootstrap(x: AdvantageInputs) -> Tensor | None:
 
 
 def _gae(x: AdvantageInputs, p: Choices) -> Tensor:
-    values = floats(x, "values", p)
-    per_token = token_rewards(x, p).to(values)
+    values = floats(x, "values", p)  # [B, T]
+    per_token = token_rewards(x, p).to(values)  # [B, T]
     return gae(per_token, values, mask_of(x, p), gamma=p.gamma, lam=p.lam, bootstrap=bootstrap(x))
 
 

@@ -24,14 +24,15 @@ class Turns:
         if mask.any() and int(turn[mask].min()) < 0:
             raise ValueError(f"{what} is negative on a trained token; count from 0")
         self.mask = mask
-        self.n = int(turn[mask].max()) + 1 if mask.any() else 0
-        self.index = torch.where(mask, turn, 0).long()
+        self.n = int(turn[mask].max()) + 1 if mask.any() else 0  # K
+        self.index = torch.where(mask, turn, 0).long()  # [B, T]
         self.what = what
 
     def broadcast(self, per_turn: Tensor) -> Tensor:
         """[B, K] -> [B, T]."""
         if per_turn.shape[1] < self.n:
             raise ValueError(f"there are {self.n} {self.what}s, but only {per_turn.shape[1]} values per sequence")
+        # x_t = x_(turn of t), 0 at masked tokens                      [B, K] -> [B, T]
         out: Tensor = torch.where(self.mask, per_turn.gather(1, self.index), 0)
         return out
 
@@ -42,22 +43,25 @@ class Turns:
 
     def first(self, values: Tensor, k: int) -> Tensor:
         """[B, k]: the value at the first trained token of each turn, 0 where there is none."""
-        starts = self._starts(k)
-        found = starts < values.shape[1]
+        starts = self._starts(k)  # [B, k]
+        found = starts < values.shape[1]  # [B, k]
         return torch.where(found, values.gather(1, torch.where(found, starts, 0)), 0)
 
     def first_tokens(self) -> Tensor:
         """[B, T] bool: the first trained token of each turn."""
-        positions = torch.arange(self.mask.shape[1], device=self.mask.device)
+        positions = torch.arange(self.mask.shape[1], device=self.mask.device)  # [T]
         first: Tensor = self.mask & (self._starts(self.n).gather(1, self.index) == positions)
         return first
 
     def _starts(self, k: int) -> Tensor:
         """[B, k]: where each turn starts; T for a turn without trained tokens."""
         width = self.mask.shape[1]
-        positions = torch.arange(width, device=self.mask.device).expand_as(self.index)
+        positions = torch.arange(width, device=self.mask.device).expand_as(self.index)  # [B, T]
+        # [B, K] of T, past the end
         none = torch.full((len(self.mask), max(k, self.n, 1)), width, device=self.mask.device)
+        # [B, K], the smallest position of each turn
         starts = none.scatter_reduce(1, self.index, torch.where(self.mask, positions, width), reduce="amin")
+        # min over t of turn k of t, by scatter: no loop over turns    [B, K]
         return starts[:, :k] if k else starts
 
 
@@ -87,9 +91,9 @@ def turn_gae(
     bootstrap [B]: V after the last turn, 0 on termination. A turn without trained tokens gives its reward to the one
     before. Value targets belong to first tokens only, see `critic_targets`.
     """
-    index = Turns(turn, mask)
-    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards").to(values)
-    k = turn_rewards.shape[1]
+    index = Turns(turn, mask)  # [B, T] in K turns
+    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards").to(values)  # [B, K]
+    k = turn_rewards.shape[1]  # K, turns without trained tokens included
     # A_k = GAE with a turn as one step, V_k at its first token    [B, K] -> [B, T]  GEM, 2510.01051
     return index.broadcast(
         gae(turn_rewards, index.first(values, k), index.live(k), gamma=gamma, lam=lam, bootstrap=bootstrap)
@@ -128,10 +132,10 @@ def rebn(
     G_k = sum_{j >= k} gamma^(j - k) r_j over the sequence's turns. A turn counts once, whatever its length; no group is
     needed. GEM's own scripts use the population std in one place and the sample std in another.
     """
-    index = Turns(turn, mask)
-    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")
+    index = Turns(turn, mask)  # [B, T] in K turns
+    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")  # [B, K]
     k = turn_rewards.shape[1]
-    returns = return_to_go(turn_rewards, torch.ones_like(turn_rewards, dtype=torch.bool), gamma=gamma)
+    returns = return_to_go(turn_rewards, torch.ones_like(turn_rewards, dtype=torch.bool), gamma=gamma)  # [B, K]
     # A_k = (G_k - mean) / (std + eps), G_k = sum_(j >= k) gamma^(j-k) r_j   [B, K] -> [B, T]  ReBN, 2510.01051
     return index.broadcast(whiten(returns, index.live(k), sample=sample, eps=eps))
 
@@ -161,14 +165,15 @@ def process_supervision(
     All step rewards of a group are normalised together; A_t is the sum of the normalised rewards of the steps that end
     at or after t. step_rewards [B, K], step [B, T]; a step exists where a trained token carries its index.
     """
-    steps = Turns(step, mask, what="step")
-    step_rewards = per_turn(step_rewards, mask, "step_rewards")
-    live = steps.live(step_rewards.shape[1])
-    group = torch.as_tensor(group, device=mask.device)[:, None].expand_as(step_rewards)
-    groups = Groups(step_rewards[live], group[live])
-    normalised = torch.zeros_like(step_rewards)
+    steps = Turns(step, mask, what="step")  # [B, T] in K steps
+    step_rewards = per_turn(step_rewards, mask, "step_rewards")  # [B, K]
+    live = steps.live(step_rewards.shape[1])  # [B, K]
+    group = torch.as_tensor(group, device=mask.device)[:, None].expand_as(step_rewards)  # [B, K]
+    groups = Groups(step_rewards[live], group[live])  # [n], the steps that exist, by their group
+    normalised = torch.zeros_like(step_rewards)  # [B, K]
+    # z_k = (r_k - mean_g) / (std_g + eps) over all steps of a group   [n]  GRPO, 2402.03300 sec. 4.1.3
     normalised[live] = groups.centred() / (groups.broadcast(groups.std(sample=sample)) + eps)
-    # A_t = sum_(k ends at or after t) (r_k - mean_g) / (std_g + eps)   [B, K] -> [B, T]  2402.03300 sec. 4.1.3
+    # A_t = sum of z_k over the steps that end at or after t      [B, K] -> [B, T]  GRPO, 2402.03300 sec. 4.1.3
     return steps.broadcast(return_to_go(normalised, torch.ones_like(live)))
 
 

@@ -30,7 +30,7 @@ class Padded:
     def pick(self, indices: Sequence[int]) -> Padded:
         """The sequences with these indices, trimmed to the longest of them."""
         lengths = tuple(self.lengths[index] for index in indices)
-        width = max(lengths)
+        width = max(lengths)  # t <= T: padding beyond the longest is not computed
         chosen = torch.as_tensor(indices, device=self.ids.device)
         return Padded(self.ids[chosen, :width], self.mask[chosen, :width], lengths)
 
@@ -49,9 +49,10 @@ class Padded:
 def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
     """All sequences as one `Padded` on the CPU."""
     lengths = tuple(map(len, sequences))
-    ids = torch.full((len(sequences), max(lengths)), pad_id)
-    mask = torch.zeros(ids.shape, dtype=torch.bool)
+    ids = torch.full((len(sequences), max(lengths)), pad_id)  # [B, T]
+    mask = torch.zeros(ids.shape, dtype=torch.bool)  # [B, T]
     for index, sequence in enumerate(sequences):
+        # padded on the right: under causal attention no real token sees the padding
         ids[index, : lengths[index]] = torch.tensor(sequence.ids)
         mask[index, : lengths[index]] = torch.tensor(sequence.mask, dtype=torch.bool)
     return Padded(ids, mask, lengths)
@@ -88,7 +89,7 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
 
 def behaviour_logprobs(sequences: Sequence[TokenSequence]) -> Tensor:
     """[B, T] log-probs under which the tokens were sampled, 0 elsewhere."""
-    columns = torch.zeros(len(sequences), max(map(len, sequences)))
+    columns = torch.zeros(len(sequences), max(map(len, sequences)))  # [B, T]
     for index, sequence in enumerate(sequences):
         columns[index, : len(sequence)] = torch.tensor(sequence.logprobs)
     return columns
@@ -103,7 +104,7 @@ class TrainingBatch:
     traces   a dict for each sequence that collects what `rlvr explain` shows; empty where nobody asked
     """
 
-    padded: Padded
+    padded: Padded  # [B, T]
     inputs: LossInputs
     traces: tuple[dict[str, Any], ...] = field(default=())
 
@@ -140,7 +141,8 @@ class TrainingBatch:
             return [self]
         assert self.inputs.group is not None  # for the type checker: `of` sets it
         groups = self.inputs.group.tolist()
-        ids = list(dict.fromkeys(groups))
+        ids = list(dict.fromkeys(groups))  # Q groups, in their order
+        # cut between groups: a loss that compares the members of a group needs them together
         part = {group: index * count // len(ids) for index, group in enumerate(ids)}
         members: list[list[int]] = [[] for _ in range(count)]
         for index, group in enumerate(groups):

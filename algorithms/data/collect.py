@@ -150,24 +150,25 @@ class Collector:
         ]
         asked = [replace(group.request, sample=sample) for group in new for sample in range(members)]
         played = self.rollout([*(group.episodes[member] for group, member in paused), *asked])
-        for (group, member), episode in zip(paused, played, strict=False):
+        for (group, member), episode in zip(paused, played, strict=False):  # those paused come first
             group.episodes[member] = episode
         for number, group in enumerate(new):
             start = len(paused) + number * members
             group.episodes = played[start : start + members]
         groups = [*self.paused_groups, *new]
+        # an advantage compares the members of a group, so all of them must be over
         self.paused_groups = [group for group in groups if not group.whole]
         whole = [group for group in groups if group.whole]
         for number, group in enumerate(whole, first):
             for episode in group.episodes:
-                episode.group = number
+                episode.group = number  # a group that was paused has the number of an earlier step
             self.pool.record(group.request, [episode.success for episode in group.episodes if episode.valid])
         return whole
 
     def _keeps(self, group: _Group) -> bool:
         """Whether dynamic or active sampling keeps a group."""
         episodes = group.usable
-        ids = [0] * len(episodes)
+        ids = [0] * len(episodes)  # [G], one group
         reason = ""
         if not episodes:
             reason = "no episode of its group is valid"
@@ -195,6 +196,7 @@ class Collector:
                     _note([episode], dropped="the fault was not the policy's")
                 elif not episode.tokens.sampled:
                     _note([episode], dropped="it has no sampled token")
+            # a completion that was cut off says nothing of its quality: no gradient, but its reward counts in the mean
             filtered = "overlong_filter" in self.filters
             masked = [filtered and episode.hit_token_limit for episode in episodes]
             for episode, more, off in zip(episodes, extra, masked, strict=True):
@@ -206,11 +208,12 @@ class Collector:
 
     def _extra(self, step: int, episodes: list[Episode]) -> list[float]:
         """What shaping adds to the reward of each episode of one group."""
-        extra = [0.0] * len(episodes)
+        extra = [0.0] * len(episodes)  # [G]
         settings, limit = self.config.selection, self.config.sampling.max_new_tokens
         if "soft_overlong" in self.filters:
             buffer = settings.overlong_buffer or max(1, limit // 5)  # DAPO: 4,096 of 20,480
             for index, episode in enumerate(episodes):
+                # R_i <- R_i + punish(|y_i|)                                  DAPO, 2503.14476 eq. 13
                 extra[index] += soft_overlong(longest_completion(episode), max_length=limit, buffer=buffer)
         if "length_reward" in self.filters and episodes and 2 * step >= self.config.steps:
             lengths = [episode.tokens.sampled for episode in episodes]
@@ -247,7 +250,7 @@ def longest_completion(episode: Episode) -> int:
 
 def _short(collected: Collected, k: int) -> Tensor:
     groups = [episode.group for episode in collected.episodes]
-    lengths = torch.tensor([float(episode.tokens.sampled) for episode in collected.episodes])
+    lengths = torch.tensor([float(episode.tokens.sampled) for episode in collected.episodes])  # [B]
     return gfpo_keep(collected.rewards, groups, lengths, k)
 
 

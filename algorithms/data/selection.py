@@ -44,6 +44,7 @@ def mixed_outcome(rewards: Any, group: Any, *, correct: float = 1.0) -> Tensor:
     but is dropped here.
     """
     rewards = as_rewards(rewards)
+    # live where 0 < successes < G                                 [B]  DAPO, 2503.14476 eq. 11
     groups = Groups((rewards >= correct).to(rewards.dtype), group)
     return groups.broadcast(groups.live)
 
@@ -83,10 +84,12 @@ def fill_batch(
     kept: list[G] = []
     while len(kept) < want and filled.rounds < max_rounds:
         missing = want - len(kept)
+        # a round is never smaller than what is missing, so a share of kept groups ends the loop
         drawn = list(draw(max(missing, round(missing * over_sampling))))
         filled.rounds += 1
         filled.drawn += len(drawn)
         kept += [group for group in drawn if keep(group)]
+    # first drawn, first kept: choosing among them would favour tasks that end early
     filled.groups, filled.left_over = kept[:want], kept[want:]
     return filled
 
@@ -96,7 +99,7 @@ def keep_correct(rewards: Any, texts: Sequence[Hashable] | None = None, *, thres
 
     `texts`: the completions, or (prompt, completion); without them duplicates stay.
     """
-    keep = as_rewards(rewards) > threshold
+    keep = as_rewards(rewards) > threshold  # [B]
     if texts is None:
         return keep
     if len(texts) != len(keep):
@@ -111,11 +114,12 @@ def keep_correct(rewards: Any, texts: Sequence[Hashable] | None = None, *, thres
 
 def best_of_n(rewards: Any, group: Any, lengths: Any = None) -> Tensor:
     """[B] bool: the best sequence of each group; among equals the shortest, then the first. Every group keeps one."""
-    rewards = as_rewards(rewards)
+    rewards = as_rewards(rewards)  # [B]
     groups = Groups(rewards, group)
-    tie = torch.zeros_like(rewards) if lengths is None else as_floats(lengths).to(rewards)
+    tie = torch.zeros_like(rewards) if lengths is None else as_floats(lengths).to(rewards)  # [B]
     keep = torch.zeros_like(rewards, dtype=torch.bool)
     for g in range(groups.n):
         members = (groups.index == g).nonzero()[:, 0].tolist()
+        # the last key makes a draw the same on every machine
         keep[max(members, key=lambda i: (rewards[i].item(), -tie[i].item(), -i))] = True
     return keep

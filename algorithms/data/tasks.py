@@ -19,6 +19,7 @@ class TaskOrder:
 
     def __init__(self, env: Any, purpose: str, seed: int) -> None:
         self.size: int | None = getattr(env, "size", None)
+        # purposes have streams of their own: an evaluation asks no task of the training
         self.seed = digest(purpose, seed) % 2**32
         self._epoch, self._order = -1, list[int]()
 
@@ -27,7 +28,7 @@ class TaskOrder:
             return RolloutRequest(seed=self.seed, index=index, **member)
         if not self.size:
             raise ConfigError("the data set has no rows")
-        epoch, index = divmod(index, self.size)
+        epoch, index = divmod(index, self.size)  # a table is asked whole before a row comes again
         if epoch != self._epoch:
             self._epoch, self._order = epoch, list(range(self.size))
             rng: random.Random = stream("task order", self.seed, epoch)
@@ -77,11 +78,12 @@ class TaskPool:
             return RolloutRequest(seed=self.order.seed, index=index, level=curriculum.draw(), **member)
         if isinstance(curriculum, RateSampler) and not curriculum.open:
             return self.order.request(index, **member)
-        member["salt"] += f", draw {index}"
+        member["salt"] += f", draw {index}"  # one row may be drawn twice in a step, and is sampled with other noise
         return RolloutRequest(seed=self.order.seed, index=curriculum.draw(), **member)
 
     def level_at(self, index: int) -> int | None:
         """For demonstrations: the levels in turn, where a curriculum will draw them; None is the environment's own."""
+        # demonstrations show each level once before the first comes again
         if self.curriculum is None or self.order.size is not None or self.level == 1:
             return None
         return 1 + index % self.level
@@ -89,6 +91,7 @@ class TaskPool:
     def key(self, request: RolloutRequest) -> int:
         """What a task is known by: its row, or its level."""
         if self.order.size is None:
+            # tasks without end never return, so what is learned of one holds for its level
             return request.level or self.level
         return request.index or 0
 

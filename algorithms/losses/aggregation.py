@@ -59,8 +59,10 @@ class Denominators:
         prompts: dict[int, int] = {}
         for part in parts:
             for group, tokens in part.prompt_tokens.items():
+                # a group may be cut over micro-batches or ranks: its tokens are summed, not replaced
                 prompts[group] = prompts.get(group, 0) + tokens
         lengths = {part.max_length for part in parts}
+        # the constant divides every part: two values would be two losses
         if len(lengths) != 1:
             raise ValueError(f"parts of one batch disagree on max_length: {sorted(map(str, lengths))}")
         return Denominators(
@@ -80,7 +82,8 @@ class Denominators:
         dist = torch.distributed
         if not (dist.is_available() and dist.is_initialized()):
             return self
-        parts: list[Any] = [None] * dist.get_world_size(process_group)
+        parts: list[Any] = [None] * dist.get_world_size(process_group)  # a rank's counts each
+        # counts are few and of differing keys, so they travel as objects, not as a tensor
         dist.all_gather_object(parts, self, group=process_group)
         return Denominators.merge(parts)
 
@@ -92,14 +95,14 @@ def count_denominators(batch: LossInputs | Mapping[str, Any]) -> Denominators:
     by `.all_reduce()`.
     """
     batch = LossInputs.of(batch)
-    mask = as_mask(batch.mask)
-    sequences = sequences_of(batch, mask)
-    lengths = sequences.lengths.tolist()
-    group = groups_of(batch, sequences)
+    mask = as_mask(batch.mask)  # [B, T]
+    sequences = sequences_of(batch, mask)  # R sequences
+    lengths = sequences.lengths.tolist()  # [R]
+    group = groups_of(batch, sequences)  # [R] or None
     prompts: dict[int, int] = {}
     if group is not None:
         for name, length in zip(group.tolist(), lengths, strict=True):
-            prompts[name] = prompts.get(name, 0) + length
+            prompts[name] = prompts.get(name, 0) + length  # Q keys
     return Denominators(
         n_tokens=sum(lengths),
         n_sequences=sequences.n,
@@ -128,26 +131,26 @@ def aggregate(
     every = count_empty_sequences
     n_sequences = denominators.n_sequences if every else denominators.n_live_sequences
     if how == "sequence_mean":
-        # L = (1/B) sum_i l_i: GSPO (2507.18071), GMPO (2507.20673), Kimi k1.5 (2501.12599)
+        # L = (1/B) sum_i l_i                                        [R] -> []  GSPO 2507.18071, GMPO 2507.20673
         return torch.where(sequences.lengths > 0, loss, 0).sum() / n_sequences
     if how == "seq_mean_token_mean":
-        # L = (1/B) sum_i (1/|y_i|) sum_t l_it: GRPO (2402.03300), SAPO (2511.20347)
+        # L = (1/B) sum_i (1/|y_i|) sum_t l_it                       [B, T] -> []  GRPO 2402.03300, SAPO 2511.20347
         return sequences.mean(loss).sum() / n_sequences
     total = sequences.sum(loss)  # [R]
     if how == "prompt_mean":
-        # L = (1/Q) sum_q sum_(i in q) sum_t l_it / sum_(i in q) |y_i|: DAPO (2503.14476), ScaleRL (2510.13786)
+        # L = (1/Q) sum_q sum_(i in q) sum_t l_it / sum_(i in q) |y_i|   [B, T] -> []  DAPO 2503.14476, ScaleRL
         n_prompts = denominators.n_prompts if every else denominators.n_live_prompts
         return (total / _prompt_tokens(sequences, group, denominators)).sum() / n_prompts
     if how == "sum":
-        # L = sum_i sum_t l_it: Tinker; the learning rate carries the batch size
+        # L = sum_i sum_t l_it                                      [B, T] -> []  Tinker: the learning rate carries B
         return total.sum()
     if how == "token_mean":
-        # L = sum_i sum_t l_it / sum_i |y_i|: DAPO's code (2503.14476), CISPO (2506.13585), PPO (1707.06347)
+        # L = sum_i sum_t l_it / sum_i |y_i|                        [B, T] -> []  DAPO's code, CISPO 2506.13585, PPO
         return total.sum() / denominators.n_tokens
     if how == "seq_mean_token_sum":
-        # L = (1/B) sum_i sum_t l_it: REINFORCE (Williams 1992), RLOO (2402.14740)
+        # L = (1/B) sum_i sum_t l_it                                [B, T] -> []  REINFORCE, RLOO 2402.14740
         return total.sum() / n_sequences
-    # L = sum_i sum_t l_it / (B max_length): Dr. GRPO (2503.20783)
+    # L = sum_i sum_t l_it / (B max_length)                     [B, T] -> []  Dr. GRPO 2503.20783
     return total.sum() / (n_sequences * constant_length(denominators))
 
 
@@ -155,11 +158,11 @@ def _prompt_tokens(sequences: SequenceIndex, group: Tensor | None, denominators:
     """[R]: trained tokens of each sequence's prompt, in the whole batch."""
     if group is None:
         raise MissingInput("aggregation 'prompt_mean' needs 'group' in the batch: [B] ids of prompts")
-    known = denominators.prompt_tokens
+    known = denominators.prompt_tokens  # {group id: tokens}
     missing = sorted({name for name in group.tolist() if name not in known})
     if missing:
         raise ValueError(f"groups {missing[:5]} are not in the denominators: count the whole batch, with its groups")
-    tokens = [max(known[name], 1) for name in group.tolist()]
+    tokens = [max(known[name], 1) for name in group.tolist()]  # [R]
     return torch.tensor(tokens, device=sequences.mask.device, dtype=torch.float32)
 
 
@@ -184,4 +187,5 @@ def regulariser_aggregation(aggregation: str, ratio_level: str) -> str:
     """
     if aggregation != "sequence_mean":
         return aggregation
+    # on policy d exp(mean_t log r_t) = (1/|y|) sum_t d log pi_t, and d prod_t r_t = sum_t d log pi_t
     return "seq_mean_token_mean" if ratio_level == "sequence" else "seq_mean_token_sum"

@@ -22,10 +22,10 @@ from rlvr.algorithms.losses.inputs import SequenceIndex
 class Terms:
     """What a kernel reads. All [B, T], 0 at masked tokens; only `new` and `log_ratio` carry gradient."""
 
-    new: Tensor
-    log_ratio: Tensor
-    denominator: Tensor
-    advantages: Tensor
+    new: Tensor  # log pi(y_t)
+    log_ratio: Tensor  # log r_t = new - denominator
+    denominator: Tensor  # log-probs of the old or the behaviour policy
+    advantages: Tensor  # A_t
     sequences: SequenceIndex
 
 
@@ -98,11 +98,11 @@ class NoClip(ClipRule):
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T]."""
-        never = torch.zeros_like(t.sequences.mask)
+        never = torch.zeros_like(t.sequences.mask)  # [B, T]
         if p.ratio_level == "none":
             # l_t = -A_t log pi_t                                      [B, T]  REINFORCE, Williams 1992
             return Clipped(-t.advantages * t.new, never, never)
-        # l_t = -A_t r_t                                               [B, T]  importance sampling
+        # l_t = -A_t r_t                                               [B, T]  importance sampling, Tinker
         return Clipped(-t.advantages * _exp_where(t.advantages != 0, t.log_ratio), never, never)
 
     def formula(self, p: Choices) -> str:
@@ -119,7 +119,7 @@ class PPOClip(ClipRule):
 
     name = "ppo"
     ratio_levels = ("token", "sequence", "sequence_token", "product")
-    reads = ("clip_low", "clip_high", "dual_clip")
+    reads = ("clip_low", "clip_high", "dual_clip")  # distances from 1
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T], or [R] where the ratio is one of sequences."""
@@ -128,24 +128,27 @@ class PPOClip(ClipRule):
             return self._clipped(t.log_ratio, t.advantages, p)
         if p.ratio_level == "sequence_token":
             # r_it = sg(exp(mean_t log r_it)) pi_it / sg(pi_it)        [B, T]  GSPO-token, 2507.18071 eq. 14
-            value = sequences.broadcast(sequences.mean(t.log_ratio).detach())
+            value = sequences.broadcast(sequences.mean(t.log_ratio).detach())  # [B, T]
+            # value of the sequence's ratio, gradient of the token's own
             return self._clipped(value + (t.new - t.new.detach()), t.advantages, p)
         # r_i = exp(mean_t log r_it), or exp(sum_t log r_it)           [R]  GSPO, 2507.18071 eq. 7; RLOO in TRL
-        level = sequences.mean if p.ratio_level == "sequence" else sequences.sum
+        level = sequences.mean if p.ratio_level == "sequence" else sequences.sum  # [B, T] -> [R]
         return self._clipped(level(t.log_ratio), sequences.mean(t.advantages), p)
 
     def _clipped(self, log_ratio: Tensor, advantages: Tensor, p: Choices) -> Clipped:
-        # l = -min(r A, clip(r, 1 - low, 1 + high) A); with a dual clip c at most -c A where A < 0   (1707.06347 eq. 7)
-        ratio = log_ratio.detach().exp()
+        # l = -min(r A, clip(r, 1 - low, 1 + high) A)                 [B, T] or [R]  PPO, 1707.06347 eq. 7
+        ratio = log_ratio.detach().exp()  # only compared, so an overflow to infinity is harmless
+        # the minimum takes the clipped side only where the advantage pushes r further out
         high = (advantages > 0) & (ratio > 1 + p.clip_high)
         low = (advantages < 0) & (ratio < 1 - p.clip_low)
-        bound = torch.where(high, _like(ratio, 1 + p.clip_high), 1 - p.clip_low)
+        bound = torch.where(high, _like(ratio, 1 + p.clip_high), 1 - p.clip_low)  # [B, T] or [R]
         if p.dual_clip is not None:
+            # l <- min(l, -c A) where A < 0                                [B, T] or [R]  dual clip, 1912.09729
             dual = (advantages < 0) & (ratio > p.dual_clip)
             bound = torch.where(dual, p.dual_clip, bound)
             high = high | dual
-        held = high | low
-        surrogate = torch.where(held, bound, _exp_where(~held & (advantages != 0), log_ratio))
+        held = high | low  # where the loss is a constant
+        surrogate = torch.where(held, bound, _exp_where(~held & (advantages != 0), log_ratio))  # r where it is not held
         return Clipped(-advantages * surrogate, low, high)
 
     def formula(self, p: Choices) -> str:
@@ -167,22 +170,22 @@ class CISPOCap(ClipRule):
 
     name = "cispo"
     ratio_levels = ("token", "product")
-    reads = ("ratio_min", "ratio_max")
+    reads = ("ratio_min", "ratio_max")  # absolute bounds
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T]."""
-        log_ratio = t.log_ratio.detach()
+        log_ratio = t.log_ratio.detach()  # [B, T]
         if p.ratio_level == "product":
-            log_ratio = t.sequences.broadcast(t.sequences.sum(log_ratio))
-        ratio = log_ratio.exp()
+            log_ratio = t.sequences.broadcast(t.sequences.sum(log_ratio))  # log prod_t r_t on every token
+        ratio = log_ratio.exp()  # [B, T]
         high = t.sequences.mask & (ratio > p.ratio_max)
         low = t.sequences.mask & (ratio < p.ratio_min)
-        # l_t = -sg(min(r_t, max)) A_t log pi_t                        [B, T]  CISPO, 2506.13585; ScaleRL, 2510.13786
+        # l_t = -sg(clip(r_t, min, max)) A_t log pi_t, min 0 there      [B, T]  CISPO, 2506.13585; ScaleRL, 2510.13786
         return Clipped(-ratio.clamp(p.ratio_min, p.ratio_max) * t.advantages * t.new, low, high)
 
     def formula(self, p: Choices) -> str:
         """The capped weight."""
-        return f"-sg(min(r, {p.ratio_max:g})) A log pi"
+        return f"-sg({_bounded('r', p)}) A log pi"
 
     def summary(self, p: Choices) -> str:
         """cispo and the cap."""
@@ -204,11 +207,11 @@ class PrimeMask(ClipRule):
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T]."""
-        log_ratio = t.log_ratio.detach()
-        ratio = log_ratio.exp()
-        low, high = ratio < p.ratio_min, ratio > p.ratio_max
+        log_ratio = t.log_ratio.detach()  # [B, T]
+        ratio = log_ratio.exp()  # [B, T]
+        low, high = ratio < p.ratio_min, ratio > p.ratio_max  # [B, T]
         # l_t = -sg(1[min <= r_t <= max] r_t (A_t - tau log r_t)) log pi_t   [B, T]  prime-rl
-        weight = torch.where(low | high, 0, ratio * (t.advantages - p.tau * log_ratio))
+        weight = torch.where(low | high, 0, ratio * (t.advantages - p.tau * log_ratio))  # [B, T], detached
         return Clipped(-weight * t.new, low & t.sequences.mask, high & t.sequences.mask)
 
     def formula(self, p: Choices) -> str:
@@ -233,10 +236,10 @@ class DPPOMask(ClipRule):
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T]."""
-        moved = t.new.detach().exp() - t.denominator.exp()
+        moved = t.new.detach().exp() - t.denominator.exp()  # [B, T] pi - mu, of the sampled token alone
         high = (t.advantages > 0) & (moved > p.clip_high)
         low = (t.advantages < 0) & (moved < -p.clip_low)
-        live = ~(high | low) & (t.advantages != 0)
+        live = ~(high | low) & (t.advantages != 0)  # [B, T]
         # l_t = -A_t r_t unless pi_t - mu_t > high with A > 0, or < -low with A < 0   [B, T]  DPPO, 2602.04879
         return Clipped(torch.where(live, -t.advantages * _exp_where(live, t.log_ratio), 0), low, high)
 
@@ -253,13 +256,13 @@ class SAPOGate(ClipRule):
     """SAPO (2511.20347): a smooth gate of slope one at r = 1 instead of a clip."""
 
     name = "sapo"
-    reads = ("gate",)
+    reads = ("gate",)  # temperatures for A > 0 and A <= 0
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[B, T]."""
-        tau = torch.where(t.advantages > 0, _like(t.advantages, p.gate[0]), p.gate[1])
+        tau = torch.where(t.advantages > 0, _like(t.advantages, p.gate[0]), p.gate[1])  # [B, T], one for each sign of A
         saturated = t.log_ratio.detach() > 30  # the sigmoid is exactly 1 there in every float type
-        gate = torch.sigmoid(tau * (_exp_where(~saturated, t.log_ratio) - 1))
+        gate = torch.sigmoid(tau * (_exp_where(~saturated, t.log_ratio) - 1))  # [B, T] sigmoid(tau (r - 1))
         never = torch.zeros_like(saturated)
         # l_t = -A_t (4 / tau) sigmoid(tau (r_t - 1)), tau by the sign of A_t   [B, T]  SAPO, 2511.20347
         return Clipped(-t.advantages * 4 / tau * torch.where(saturated, 1, gate), never, never)
@@ -282,13 +285,13 @@ class GMPOClip(ClipRule):
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[R]."""
-        up, mask = t.advantages > 0, t.sequences.mask
+        up, mask = t.advantages > 0, t.sequences.mask  # [B, T] each
         high = up & (t.log_ratio.detach() > p.clip_high)
         low = (t.advantages < 0) & (t.log_ratio.detach() < -p.clip_low)
-        clipped = torch.where(high, p.clip_high, torch.where(low, -p.clip_low, t.log_ratio))
-        advantages = t.sequences.mean(t.advantages)
+        clipped = torch.where(high, p.clip_high, torch.where(low, -p.clip_low, t.log_ratio))  # [B, T] c_t
+        advantages = t.sequences.mean(t.advantages)  # [R], equal on all tokens of a sequence
         # l_i = -A_i exp(mean_t c_t), c_t = min(log r_t, high) if A > 0 else max(log r_t, -low)   [R]  GMPO, 2507.20673
-        surrogate = _exp_where(advantages != 0, t.sequences.mean(clipped))
+        surrogate = _exp_where(advantages != 0, t.sequences.mean(clipped))  # [R]
         return Clipped(-advantages * surrogate, low & mask, high & mask)
 
     def formula(self, p: Choices) -> str:
@@ -354,16 +357,16 @@ class TOPRCap(ClipRule):
 
     def loss(self, t: Terms, p: Choices) -> Clipped:
         """[R]."""
-        ratio = t.sequences.broadcast(t.sequences.sum(t.log_ratio.detach()).exp())
+        ratio = t.sequences.broadcast(t.sequences.sum(t.log_ratio.detach()).exp())  # [B, T] prod_t r_t
         negative = t.advantages < 0
         high = negative & (ratio > p.ratio_max)
-        # l_i = -w_i A_i log pi(y_i), w_i = 1 if A_i >= 0 else sg(min(r_i, max))   [R]  TOPR, 2503.14286
-        weight = torch.where(negative, ratio.clamp(p.ratio_min, p.ratio_max), 1)
+        # l_i = -w_i A_i log pi(y_i), w_i = 1 if A_i >= 0 else sg(clip(r_i, min, max))   [R]  TOPR, 2503.14286
+        weight = torch.where(negative, ratio.clamp(p.ratio_min, p.ratio_max), 1)  # [B, T]
         return Clipped(t.sequences.sum(-weight * t.advantages * t.new), torch.zeros_like(high), high)
 
     def formula(self, p: Choices) -> str:
         """The weighted log-likelihood."""
-        return f"-w A log pi(y), w = 1 if A >= 0 else sg(min(r, {p.ratio_max:g}))"
+        return f"-w A log pi(y), w = 1 if A >= 0 else sg({_bounded('r', p)})"
 
     def summary(self, p: Choices) -> str:
         """topr and the cap."""
@@ -372,6 +375,13 @@ class TOPRCap(ClipRule):
     def per_sequence(self, p: Choices) -> bool:
         """Always."""
         return True
+
+
+def _bounded(ratio: str, p: Choices) -> str:
+    """The absolute bounds of a preset around a ratio, as a formula."""
+    if p.ratio_min:
+        return f"clip({ratio}, {p.ratio_min:g}, {p.ratio_max:g})"
+    return f"min({ratio}, {p.ratio_max:g})"
 
 
 def _exp_where(live: Tensor, log_ratio: Tensor) -> Tensor:

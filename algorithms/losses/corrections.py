@@ -6,8 +6,9 @@ term is not touched. Tokens and sequences that get weight zero *stay in the deno
 edits the mask, so there the denominator shrinks. A ratio that is already new / behaviour needs none of this (`Preset`
 refuses it).
 
-Sources: truncated importance sampling, Yao et al. 2025; IcePop, 2510.18855; the sequence mask of DeepSeek-V3.2,
-2512.02556. Beware: verl's `token_k1` thresholds bound the inverse ratio, behaviour / old.
+Sources: truncated importance sampling, Yao et al. 2025 ("Your efficient RL framework secretly brings you off-policy RL
+training"); its forms per sequence, Liu, Li et al. 2025 ("When speed kills stability"); IcePop, 2510.18855; the sequence
+mask of DeepSeek-V3.2, 2512.02556. Beware: verl's `token_k1` thresholds bound the inverse ratio, behaviour / old.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from rlvr.algorithms.names import one_of
 class CorrectionInputs:
     """Log-probabilities of one batch, [B, T], detached and 0 at masked tokens, and the advantages."""
 
-    old: Tensor | None
-    behaviour: Tensor
-    new: Tensor
-    advantages: Tensor
+    old: Tensor | None  # the trainer's, when the batch was taken
+    behaviour: Tensor  # the engine's, when it sampled
+    new: Tensor  # the trainer's, now
+    advantages: Tensor  # A_t
 
     @property
     def log_rho(self) -> Tensor:
         """[B, T] log old / behaviour."""
         if self.old is None:
             raise MissingInput("corrections by old / behaviour need 'old_logprobs' in the batch")
+        # log rho_t = old_t - behaviour_t                               [B, T]
         return self.old - self.behaviour
 
 
@@ -68,30 +70,30 @@ def _tis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tenso
 
 def _icepop(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
     # w_t = rho_t 1[low <= rho_t <= high]                           [B, T]  IcePop, 2510.18855
-    rho = x.log_rho.exp()
+    rho = x.log_rho.exp()  # [B, T]
     return torch.where((rho >= bounds[0]) & (rho <= bounds[1]), rho, 0)
 
 
 def _seq_tis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
-    # w_i = min(prod_t rho_t, high)                                 [R]  sequence-level TIS, Yao et al. 2025
+    # w_i = min(prod_t rho_t, high)                                 [R]  sequence-level TIS, Liu, Li et al. 2025
     return sequences.broadcast(sequences.sum(x.log_rho).exp().clamp(max=bounds[1]))
 
 
 def _seq_mis(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
-    # w_i = p_i 1[low <= p_i <= high], p_i = prod_t rho_t           [R]  masked importance sampling, 2510.18855
-    product = sequences.sum(x.log_rho).exp()
+    # w_i = p_i 1[low <= p_i <= high], p_i = prod_t rho_t           [R]  masked importance sampling, Liu, Li et al. 2025
+    product = sequences.sum(x.log_rho).exp()  # [R]
     return sequences.broadcast(torch.where((product >= bounds[0]) & (product <= bounds[1]), product, 0))
 
 
 def _geo_mask(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
-    # w_i = 1[low <= exp(mean_t log rho_t) <= high]                 [R]  geometric mask, Yao et al. 2025
-    mean = sequences.mean(x.log_rho).exp()
+    # w_i = 1[low <= exp(mean_t log rho_t) <= high]                 [R]  geometric mask, Liu, Li et al. 2025
+    mean = sequences.mean(x.log_rho).exp()  # [R]
     return sequences.broadcast(((mean >= bounds[0]) & (mean <= bounds[1])).to(x.new.dtype))
 
 
 def _off_policy_mask(x: CorrectionInputs, sequences: SequenceIndex, bounds: Bounds) -> Tensor:
     # w_t = 0 where A_t < 0 and mean_t(behaviour - new) > high, else 1   [B, T]  DeepSeek-V3.2, 2512.02556
-    stale = sequences.mean(x.behaviour - x.new) > bounds[1]
+    stale = sequences.mean(x.behaviour - x.new) > bounds[1]  # [R]
     return (~((x.advantages < 0) & sequences.broadcast(stale))).to(x.new.dtype)
 
 
@@ -182,8 +184,9 @@ def correction_weights(
     corrections: tuple[Correction, ...], inputs: CorrectionInputs, sequences: SequenceIndex
 ) -> Tensor:
     """[B, T] product of the corrections' weights; `CORRECTIONS` has each formula."""
-    weight = torch.ones_like(inputs.new)
+    weight = torch.ones_like(inputs.new)  # [B, T]
     for correction in corrections:
+        # w = prod over corrections of w_c                              [B, T]
         weight = weight * correction.rule.weight(inputs, sequences, (correction.low, correction.high))
     return weight
 
@@ -201,8 +204,10 @@ def effective_sample_size(log_weight: Tensor, mask: Tensor) -> Tensor:
 
     Shift-invariant in logs, so it never overflows; 1 when there is no token.
     """
-    w = torch.where(mask, log_weight, -torch.inf)
+    w = torch.where(mask, log_weight, -torch.inf)  # [B, T]
+    # a common factor of the weights cancels: the largest is divided out before exp
     top = w.max() if w.numel() else w.sum()
     w = torch.where(mask, (w - torch.where(top.isfinite(), top, 0)).exp(), 0)
     n = mask.sum()
+    # ESS/n = (sum_t w_t)^2 / (n sum_t w_t^2)                        []  Kish 1965
     return torch.where(n > 0, w.sum().square() / (n * w.square().sum()).clamp(min=1e-30), 1.0)

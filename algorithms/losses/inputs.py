@@ -70,7 +70,7 @@ class SequenceIndex:
         else:
             if sequence_id.shape != mask.shape:
                 raise ValueError(f"sequence_id has shape {tuple(sequence_id.shape)}, the mask {tuple(mask.shape)}")
-            used = sequence_id[mask]
+            used = sequence_id[mask]  # [n] ids of trained tokens
             top = int(used.max()) + 1 if used.numel() else 0
             self.n = top if count is None else count
             if used.numel() and (int(used.min()) < 0 or top > self.n):
@@ -78,18 +78,20 @@ class SequenceIndex:
                     f"sequence_id runs from {int(used.min())} to {top - 1} on trained tokens, but there are "
                     f"{self.n} sequences"
                 )
-            self.sequence_id = torch.where(mask, sequence_id, 0).long()
-        self.lengths = self.sum(mask.long())
+            self.sequence_id = torch.where(mask, sequence_id, 0).long()  # [B, T]; padding may hold any id
+        self.lengths = self.sum(mask.long())  # [R] |y_i|
 
     def sum(self, x: Tensor) -> Tensor:
         """[B, T] -> [R], over trained tokens only."""
-        x = torch.where(self.mask, x, 0)
+        x = torch.where(self.mask, x, 0)  # where, not x * mask: 0 * NaN is NaN
         if self.sequence_id is None:
             return x.sum(1)
+        # s_i = sum over t with sequence_id_t = i of x_t                [B, T] -> [R]
         return x.new_zeros(self.n).index_add(0, self.sequence_id.reshape(-1), x.reshape(-1))
 
     def mean(self, x: Tensor) -> Tensor:
         """[B, T] -> [R], mean over trained tokens; 0 for a sequence without any."""
+        # m_i = s_i / |y_i|                                             [B, T] -> [R]
         return self.sum(x) / self.lengths.clamp(min=1)
 
     def broadcast(self, per_sequence: Tensor) -> Tensor:
@@ -122,9 +124,9 @@ def groups_of(batch: LossInputs, sequences: SequenceIndex) -> Tensor | None:
     if batch.group is None:
         return None
     mask = sequences.mask
-    group = torch.as_tensor(batch.group, device=mask.device)
+    group = torch.as_tensor(batch.group, device=mask.device)  # [R], or [B, T] where packed
     if group.dim() == 2 and sequences.sequence_id is not None and group.shape == mask.shape:
-        ids = group.new_zeros(sequences.n)
+        ids = group.new_zeros(sequences.n)  # [R]
         return ids.index_put((sequences.sequence_id[mask],), group[mask])
     if group.shape != (sequences.n,):
         raise ValueError(f"group has shape {tuple(group.shape)}, expected one id per sequence: ({sequences.n},)")

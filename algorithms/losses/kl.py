@@ -30,7 +30,7 @@ def kl_estimate(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3") -
 
     estimator: "k1", "k2" or "k3".
     """
-    d = torch.where(mask, new - ref, 0)
+    d = torch.where(mask, new - ref, 0)  # where before exp: what stands at a masked token may overflow
     if estimator == "k1":
         # k1_t = d_t = new_t - ref_t                                   [B, T]  Schulman 2020
         return d
@@ -39,7 +39,7 @@ def kl_estimate(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3") -
         return d.square() / 2
     if estimator == "k3":
         # k3_t = exp(-d_t) - 1 + d_t                                   [B, T]  Schulman 2020; GRPO, 2402.03300 eq. 4
-        return torch.expm1(-d) + d
+        return torch.expm1(-d) + d  # expm1: exp(-d) - 1 loses all digits where d is small
     raise ValueError(f"unknown KL estimator {estimator!r}; allowed: k1, k2, k3")
 
 
@@ -61,7 +61,7 @@ def kl_loss(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3", log_r
 
 def reward_kl(old: Tensor, ref: Tensor, mask: Tensor, coef: float, clamp_min: float | None = None) -> Tensor:
     """[B, T] per-token reward -coef * k1, detached. `clamp_min=0` is AlpacaFarm's max(k1, 0)."""
-    k1 = kl_estimate(old.detach(), ref.detach(), mask, "k1")
+    k1 = kl_estimate(old.detach(), ref.detach(), mask, "k1")  # [B, T]
     if clamp_min is not None:
         k1 = k1.clamp(min=clamp_min)
     # R_t <- -c k1_t                                                   [B, T]  RLHF's PPO; REINFORCE++, 2501.03262

@@ -26,16 +26,16 @@ def nll_loss(
     with rlvr.algorithms.data.selection, and *remove* the others: empty ones would still count in per-sequence means.
     """
     batch = LossInputs.of(batch)
-    mask = as_mask(batch.mask, new.device)
+    mask = as_mask(batch.mask, new.device)  # [B, T]
     sequences, new = sequences_of(batch, mask), _checked("new", new, mask)
     if denominators is None:
         denominators = count_denominators(replace(batch, mask=mask))
     if denominators.n_tokens <= 0:
         raise ValueError("no token is trained on: the batch is empty")
     # l_t = -log pi(y_t), mean over trained tokens                    [B, T]  maximum likelihood
-    loss = aggregate(-new, sequences, aggregation, denominators)
+    loss = aggregate(-new, sequences, aggregation, denominators)  # [B, T] -> []
     with torch.no_grad():
-        mean = sequences.sum(-new).sum() / mask.sum().clamp(min=1)
+        mean = sequences.sum(-new).sum() / mask.sum().clamp(min=1)  # of this micro-batch alone, for the log
     return loss, {
         "loss": loss.detach(),
         "nll_mean": mean,
@@ -55,18 +55,18 @@ def verifree_loss(
     no length norm. The border between thought and answer must be made of fixed token ids, or the answer's tokenisation
     depends on the thought. n_sequences: those of the whole batch when this is a micro-batch (a group's all together).
     """
-    thought, answer = as_mask(thought, new.device), as_mask(answer, new.device)
+    thought, answer = as_mask(thought, new.device), as_mask(answer, new.device)  # [B, T] each
     if (thought & answer).any():
         raise ValueError("thought and answer overlap: a token is either sampled or given")
     if not answer.any(1).all():
         raise ValueError("a sequence has no reference answer: its probability is not defined")
     new = _checked("new", new, thought | answer)
-    log_answer = SequenceIndex(answer).sum(new)
-    reward = log_answer.detach().exp()
-    advantages = rloo(reward, group)
+    log_answer = SequenceIndex(answer).sum(new)  # [B] log pi(y* | x, z)
+    reward = log_answer.detach().exp()  # [B]
+    advantages = rloo(reward, group)  # [B]
     # l_i = -A_i sum_t log pi(z_t) - R_i log pi(y*), R = sg(pi(y* | x, z))   [B]  VeriFree, 2505.21493
     loss = -advantages * SequenceIndex(thought).sum(new) - reward * log_answer
-    loss = loss.sum() / (len(new) if n_sequences is None else n_sequences)
+    loss = loss.sum() / (len(new) if n_sequences is None else n_sequences)  # [B] -> []
     stats = {"loss": loss.detach(), "reward_mean": reward.mean(), "answer_nll_mean": -log_answer.detach().mean()}
     return loss, stats | {"n_sequences": torch.tensor(len(new)), "n_tokens": (thought | answer).sum()}
 
@@ -76,4 +76,5 @@ def _checked(name: str, new: Tensor, mask: Tensor) -> Tensor:
         raise ValueError(f"{name} has shape {tuple(new.shape)}, the mask {tuple(mask.shape)}; both are [B, T]")
     if not new[mask].isfinite().all():
         raise ValueError(f"{name} holds NaN or infinity at a trained token")
+    # half precision would lose the sum of a thousand log-probabilities
     return torch.where(mask, new, 0).to(torch.promote_types(new.dtype, torch.float32))

@@ -42,6 +42,7 @@ def _overridden(
     beta: float | None,
     loss_reduction: str | None,
 ) -> Preset:
+    # an override that the rule does not read would change nothing, in silence
     reads = preset.clip_rule.reads
     if (epsilon_lower is not None or epsilon_upper is not None) and "clip_high" not in reads:
         raise ValueError(f"{preset.name} has no epsilon (clip rule {preset.clip!r}); an absolute cap is ratio_max")
@@ -55,7 +56,7 @@ def _overridden(
         "aggregation": REDUCTIONS.get(loss_reduction, loss_reduction) if loss_reduction else None,
     }
     if beta and preset.kl == "none":
-        changes["kl"] = "k3"
+        changes["kl"] = "k3"  # a coefficient without an estimator asks for GRPO's
     return preset.replace(**{key: value for key, value in changes.items() if value is not None})
 
 
@@ -88,8 +89,8 @@ def _named(name: str) -> LossFunction:
                     f"{name}_loss corrects old / inference: give old_log_probs. Without them its ratio is to the "
                     "behaviour policy already, and the correction would be applied twice"
                 )
-            old_log_probs = inference_log_probs
-        batch = LossInputs(
+            old_log_probs = inference_log_probs  # r = new / behaviour, exact where the engines agree
+        batch = LossInputs(  # shapes as in the module's table
             mask=completion_mask,
             advantages=advantages,
             old_logprobs=old_log_probs,

@@ -44,6 +44,7 @@ class PolicyTerms:
     @property
     def loss(self) -> Tensor:
         """[B, T] or [R]: corrected, not yet aggregated."""
+        # w_t l_t                                                       [B, T] or [R]
         return self.clipped.loss if self.weight is None else self.weight * self.clipped.loss
 
 
@@ -69,19 +70,19 @@ def policy_loss(
     batch = LossInputs.of(batch)
     parts = policy_terms(new, batch, preset, validate=validate)
     sequences = parts.terms.sequences
-    group = groups_of(batch, sequences)
+    group = groups_of(batch, sequences)  # [R] or None
     if denominators is None:
         denominators = count_denominators(dataclasses.replace(batch, mask=sequences.mask))
     elif preset.aggregation == "seq_mean_token_sum_norm" and denominators.max_length is None:
         denominators = dataclasses.replace(denominators, max_length=batch.max_length)
     _check_counts(denominators, preset)
     count = preset.count_empty_sequences
-    loss = aggregate(parts.loss, sequences, preset.aggregation, denominators, group, count)
+    loss = aggregate(parts.loss, sequences, preset.aggregation, denominators, group, count)  # []
     stats = {"policy_loss": loss.detach()}
     extra = _regularisers(parts.columns, parts.terms, preset)
     if extra is not None:
         how = regulariser_aggregation(preset.aggregation, preset.ratio_level)
-        term = aggregate(extra, sequences, how, denominators, group, count)
+        term = aggregate(extra, sequences, how, denominators, group, count)  # []
         stats["regulariser_loss"] = term.detach()
         loss = loss + term
     stats["loss"] = loss.detach()
@@ -97,19 +98,19 @@ def policy_terms(
 ) -> PolicyTerms:
     """Ratio, clip and corrections of every token, before any sum; arguments and errors as in `policy_loss`."""
     batch = LossInputs.of(batch)
-    dtype = torch.promote_types(new.dtype, torch.float32)
+    dtype = torch.promote_types(new.dtype, torch.float32)  # a ratio in half precision has 3 digits
     why = f"preset {preset.name!r}"
-    mask = as_mask(batch.need("mask", why), new.device)
+    mask = as_mask(batch.need("mask", why), new.device)  # [B, T]
     if mask.numel() == 0:
         raise ValueError(f"the batch is empty: the mask has shape {tuple(mask.shape)}")
     if new.shape != mask.shape:
         raise ValueError(f"new has shape {tuple(new.shape)}, the mask {tuple(mask.shape)}; both are [B, T]")
-    sequences = sequences_of(batch, mask)
+    sequences = sequences_of(batch, mask)  # R sequences
     # masked entries become 0 before any exp: garbage there, NaN included, must reach neither value nor gradient
     columns: Columns = {"new": torch.where(mask, new, 0).to(dtype)}
     for name in (*LOGPROBS, "entropy"):
         columns[name] = _column(batch, name, preset, mask, dtype)
-    advantages = _advantages(batch, why, sequences, dtype)
+    advantages = _advantages(batch, why, sequences, dtype)  # [B, T]
     if validate:
         _check_numbers(columns, advantages, sequences, preset)
     # log r_t = new_t - denominator_t, [B, T]; without a ratio its value is 0 and its gradient unused
@@ -124,7 +125,7 @@ def policy_terms(
             columns["old_logprobs"], columns["behaviour_logprobs"], columns["new"].detach(), advantages
         )
         weights = sequence_correction_weights if preset.per_sequence else correction_weights
-        weight = weights(preset.corrections, gap, sequences)
+        weight = weights(preset.corrections, gap, sequences)  # [R] where the loss is, else [B, T]
     return PolicyTerms(columns, terms, clipped, weight)
 
 
@@ -133,6 +134,7 @@ def _regularisers(columns: Columns, terms: Terms, preset: Preset) -> Tensor | No
     extra = None
     mask = terms.sequences.mask
     if preset.kl_in == "loss" and preset.kl_coef > 0:
+        # c KL_t, by the estimator of `kl_loss`                         [B, T]
         extra = preset.kl_coef * kl_loss(terms.new, columns["ref_logprobs"], mask, preset.kl, terms.log_ratio)
     if preset.behaviour_penalty:
         # c (new_t - behaviour_t)^2                                    [B, T]  prime-rl
@@ -157,6 +159,7 @@ def _column(batch: LossInputs, name: str, preset: Preset, mask: Tensor, dtype: t
 def _advantages(batch: LossInputs, why: str, sequences: SequenceIndex, dtype: torch.dtype) -> Tensor:
     """[B, T], 0 at masked tokens."""
     mask = sequences.mask
+    # [R] or [B, T]; no gradient flows through A
     value = torch.as_tensor(batch.need("advantages", why), device=mask.device).detach().to(dtype)
     if value.shape == (sequences.n,):
         return sequences.broadcast(value)
@@ -184,7 +187,7 @@ def _check_numbers(columns: Columns, advantages: Tensor, sequences: SequenceInde
                 "(mask the token, or find out why its log-probability is not finite)"
             )
     if preset.per_sequence and preset.clip_rule.one_advantage:
-        spread = (advantages - sequences.broadcast(sequences.mean(advantages))).abs().max()
+        spread = (advantages - sequences.broadcast(sequences.mean(advantages))).abs().max()  # []
         if spread > 1e-5 * advantages.abs().max().clamp(min=1):
             raise ValueError(
                 f"preset {preset.name!r} has one ratio per sequence, so it takes one advantage per sequence; these "
@@ -194,6 +197,7 @@ def _check_numbers(columns: Columns, advantages: Tensor, sequences: SequenceInde
 
 
 def _overflow(columns: Columns, preset: Preset) -> str:
+    # largest |log-ratio| of each
     gaps = {name: (columns["new"] - columns[name]).abs().max().item() for name in LOGPROBS if columns[name] is not None}
     largest = ", ".join(f"|new - {name.removesuffix('_logprobs')}| <= {gap:.1f}" for name, gap in gaps.items())
     return (

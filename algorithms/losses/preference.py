@@ -32,6 +32,7 @@ def dpo_loss(
     -(1 - e) log sigmoid(x) - e log sigmoid(-x). Sums over tokens, so longer sequences move more; see `ln_dpo_loss`.
     """
     sequences, new, ref = _columns(new, batch, reference=True)
+    # d_i = beta sum_t (new_t - ref_t)                               [R]  DPO, 2305.18290 eq. 7
     return _pair_loss(beta * sequences.sum(new - ref), pairs_of(batch, pairs), 0.0, label_smoothing, n_pairs, sequences)
 
 
@@ -47,7 +48,13 @@ def ln_dpo_loss(
     """Length-normalised DPO (Tulu 3, 2411.15124): d = mean_t (new - ref), beta 5."""
     sequences, new, ref = _columns(new, batch, reference=True)
     return _pair_loss(
-        beta * sequences.mean(new - ref), pairs_of(batch, pairs), 0.0, label_smoothing, n_pairs, sequences
+        # d_i = beta mean_t (new_t - ref_t)                              [R]  LN-DPO, 2411.15124
+        beta * sequences.mean(new - ref),
+        pairs_of(batch, pairs),
+        0.0,
+        label_smoothing,
+        n_pairs,
+        sequences,
     )
 
 
@@ -59,12 +66,13 @@ def simpo_loss(
     The paper tunes both per model; there is no universal default.
     """
     sequences, new, _ = _columns(new, batch, reference=False)
+    # d_i = beta mean_t new_t, with a margin gamma                   [R]  SimPO, 2405.14734 eq. 6
     return _pair_loss(beta * sequences.mean(new), pairs_of(batch, pairs), gamma, 0.0, n_pairs, sequences)
 
 
 def _columns(new: Tensor, batch: Batch, pairs: Any = None, *, reference: bool) -> tuple[SequenceIndex, Tensor, Tensor]:
     entries = LossInputs.of(batch)
-    mask = as_mask(entries.mask, new.device)
+    mask = as_mask(entries.mask, new.device)  # [B, T]
     if new.shape != mask.shape:
         raise ValueError(f"new has shape {tuple(new.shape)}, the mask {tuple(mask.shape)}; both are [B, T]")
     dtype = torch.promote_types(new.dtype, torch.float32)
@@ -73,7 +81,7 @@ def _columns(new: Tensor, batch: Batch, pairs: Any = None, *, reference: bool) -
         raise MissingInput(
             "DPO compares with a reference: the batch needs 'ref_logprobs' [B, T]; simpo_loss works without"
         )
-    ref = torch.as_tensor(ref, device=new.device).detach()
+    ref = torch.as_tensor(ref, device=new.device).detach()  # [B, T]
     for name, x in (("new", new), ("ref_logprobs", ref)):
         if x.shape != mask.shape or not x[mask].isfinite().all():
             raise ValueError(f"{name} must be finite at trained tokens and of shape {tuple(mask.shape)}")
@@ -96,18 +104,18 @@ def _pair_loss(
     score: Tensor, pairs: Any, gamma: float, smoothing: float, n_pairs: int | None, sequences: SequenceIndex
 ) -> tuple[Tensor, dict[str, Tensor]]:
     """score [R]: beta times the sequence's log-ratio."""
-    pairs = torch.as_tensor(pairs, device=score.device)
+    pairs = torch.as_tensor(pairs, device=score.device)  # [P, 2]
     if pairs.dim() != 2 or pairs.shape[1] != 2 or len(pairs) == 0:
         raise ValueError(f"pairs have shape {tuple(pairs.shape)}, expected [P, 2] with at least one pair")
     if (sequences.lengths[pairs] == 0).any():
         raise ValueError("a pair names a sequence without trained tokens")
     if not 0 <= smoothing < 0.5:
         raise ValueError(f"label_smoothing={smoothing} must lie in [0, 0.5)")
-    # m = beta (d_w - d_l) - gamma; l = -(1 - e) log sigmoid(m) - e log sigmoid(-m)   [P]  2305.18290 eq. 7
-    margin = score[pairs[:, 0]] - score[pairs[:, 1]] - gamma
+    # m = d_w - d_l - gamma; l = -(1 - e) log sigmoid(m) - e log sigmoid(-m)   [P]  2305.18290 eq. 7
+    margin = score[pairs[:, 0]] - score[pairs[:, 1]] - gamma  # [P]
     log_sigmoid = torch.nn.functional.logsigmoid
     loss = -(1 - smoothing) * log_sigmoid(margin) - smoothing * log_sigmoid(-margin)
-    loss = loss.sum() / (len(pairs) if n_pairs is None else n_pairs)
+    loss = loss.sum() / (len(pairs) if n_pairs is None else n_pairs)  # [P] -> []
     stats = {
         "loss": loss.detach(),
         "margin_mean": margin.detach().mean(),
@@ -124,7 +132,7 @@ def best_worst_pairs(rewards: Any, group: Any, *, min_gap: float = 0.0) -> Tenso
 
     A group without spread, or whose gap does not exceed min_gap, gives no pair. Ties go to the earlier one.
     """
-    return _pairs(rewards, group, min_gap)
+    return _pairs(rewards, group, min_gap)  # [P, 2]
 
 
 def _pairs(rewards: Any, group: Any, min_gap: float) -> Tensor:
@@ -132,7 +140,7 @@ def _pairs(rewards: Any, group: Any, min_gap: float) -> Tensor:
     groups = Groups(rewards, group)
     pairs = []
     for g in range(groups.n):
-        members = (groups.index == g).nonzero()[:, 0].tolist()
+        members = (groups.index == g).nonzero()[:, 0].tolist()  # [G] indices into the batch
         best, worst = max(members, key=lambda i: rewards[i]), min(members, key=lambda i: rewards[i])
         if rewards[best] - rewards[worst] > min_gap:
             pairs.append((best, worst))

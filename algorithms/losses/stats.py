@@ -16,7 +16,7 @@ def policy_stats(
 ) -> dict[str, Tensor]:
     """0-dim, detached, finite; see `merge_stats`. columns: [B, T] log-probs and entropy, None where not given."""
     sequences, mask, new = terms.sequences, terms.sequences.mask, terms.new
-    n = mask.sum()
+    n = mask.sum()  # [] trained tokens
     stats = {
         "n_tokens": n,
         "n_sequences": torch.tensor(sequences.n),
@@ -32,18 +32,20 @@ def policy_stats(
             stats[f"clip_frac_{side}"] = held.sum() / (sequences.lengths > 0).sum().clamp(min=1)
     behaviour, old, ref = (columns[f"{name}_logprobs"] for name in ("behaviour", "old", "ref"))
     if behaviour is not None:
-        log_rho = (new if old is None else old) - behaviour
+        log_rho = (new if old is None else old) - behaviour  # [B, T]
         stats |= _spread("behaviour_ratio", log_rho, mask)
+        # k1_t = behaviour_t - old_t, k3_t = rho_t - 1 - log rho_t: KL(behaviour || trainer)   [B, T]  Schulman 2020
         stats["behaviour_kl_k1"] = _mean(-log_rho, mask)
         stats["behaviour_kl_k3"] = _mean(torch.expm1(_bounded(log_rho)) - log_rho, mask)
         stats["behaviour_ess"] = effective_sample_size(log_rho, mask)
     if ref is not None:
+        # k1_t = new_t - ref_t, k3_t = exp(-k1_t) - 1 + k1_t: KL(policy || ref)        [B, T]  Schulman 2020
         stats["ref_kl_k1"] = _mean(new - ref, mask)
         stats["ref_kl_k3"] = _mean(torch.expm1(_bounded(ref - new)) - (ref - new), mask)
     if (entropy := columns["entropy"]) is not None:
         stats["entropy"] = _mean(entropy.detach(), mask)
     if weight is not None:
-        live = mask if weight.shape == mask.shape else sequences.lengths > 0
+        live = mask if weight.shape == mask.shape else sequences.lengths > 0  # [B, T] or [R], as the weight
         stats["correction_mean"] = _mean(weight, live)
         stats["correction_zero_frac"] = _mean((weight == 0).to(new.dtype), live)
     return stats
@@ -55,12 +57,12 @@ def _mean(x: Tensor, mask: Tensor) -> Tensor:
 
 def _bounded(log_ratio: Tensor) -> Tensor:
     """For stats only: far outside what a policy does, but finite after exp and a sum."""
-    bound = 60.0 if log_ratio.dtype == torch.float32 else 300.0
+    bound = 60.0 if log_ratio.dtype == torch.float32 else 300.0  # exp(60)^2 is still finite in float32
     return log_ratio.clamp(-bound, bound)
 
 
 def _spread(name: str, log_ratio: Tensor, mask: Tensor) -> dict[str, Tensor]:
-    ratio = _bounded(log_ratio).exp()
+    ratio = _bounded(log_ratio).exp()  # [B, T]
     some = mask.any()
     return {
         f"{name}_mean": torch.where(some, _mean(ratio, mask), 1),
@@ -80,7 +82,7 @@ def merge_stats(parts: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     merged: dict[str, float] = {}
     for key in dict.fromkeys(key for part in floats for key in part):
         pairs = [(part[key], n) for part, n in zip(floats, tokens, strict=True) if key in part]
-        live = [(value, n) for value, n in pairs if n > 0] or pairs
+        live = [(value, n) for value, n in pairs if n > 0] or pairs  # a micro-batch without tokens has no mean
         values = [value for value, _ in live]
         if key.startswith("n_") or key.endswith("loss"):
             merged[key] = sum(value for value, _ in pairs)

@@ -18,10 +18,11 @@ class ValueHead(torch.nn.Module):
 
     def __init__(self, hidden_size: int, bias: float = 0.0) -> None:
         super().__init__()
-        self.weight = torch.nn.Parameter(torch.zeros(hidden_size))
+        self.weight = torch.nn.Parameter(torch.zeros(hidden_size))  # [H]
         self.bias = torch.nn.Parameter(torch.tensor(float(bias)))
 
     def forward(self, hidden: Tensor) -> Tensor:
+        # V(s) = w h + b                                                 [..., H] -> [...]
         value: Tensor = hidden.to(self.weight.dtype) @ self.weight + self.bias
         return value
 
@@ -42,7 +43,7 @@ def value_loss(
     mask over the whole batch (`count_denominators({"mask": mask})`); default: this batch. Returns (loss, stats);
     ValueError when nothing is trained on or something is not finite.
     """
-    mask = as_mask(mask, values.device)
+    mask = as_mask(mask, values.device)  # [B, T]
     dtype = torch.promote_types(values.dtype, torch.float32)
     columns = [torch.as_tensor(x, device=values.device) for x in (values, old_values, targets)]
     for name, x in zip(("values", "old_values", "targets"), columns, strict=True):
@@ -50,20 +51,20 @@ def value_loss(
             raise ValueError(f"{name} has shape {tuple(x.shape)}, the mask {tuple(mask.shape)}")
         if not x[mask].isfinite().all():
             raise ValueError(f"{name} holds NaN or infinity at a trained token")
-    new, old, target = (torch.where(mask, x, 0).to(dtype) for x in columns)
+    new, old, target = (torch.where(mask, x, 0).to(dtype) for x in columns)  # [B, T] each
     old, target = old.detach(), target.detach()
     n = int(mask.sum()) if denominators is None else denominators.n_tokens
     if n <= 0:
         raise ValueError("no token has a value target: skip the update of the critic")
     # l_t = max((V - R)^2, (clip(V, V_old - c, V_old + c) - R)^2) / 2   [B, T]  PPO's reference code, 1707.06347
-    square = (new - target).square()
+    square = (new - target).square()  # [B, T]
     clipped = torch.zeros_like(mask)
     if clip is not None:
-        held = old + (new - old).clamp(-clip, clip)
-        other = (held - target).square()
-        clipped = other > square
+        held = old + (new - old).clamp(-clip, clip)  # [B, T]
+        other = (held - target).square()  # [B, T]
+        clipped = other > square  # [B, T], where the clip rules
         square = torch.maximum(square, other)
-    loss = torch.where(mask, square, 0).sum() / (2 * n)
+    loss = torch.where(mask, square, 0).sum() / (2 * n)  # [B, T] -> []
     return loss, _stats(loss, new, target, clipped, mask)
 
 
@@ -73,7 +74,7 @@ def _stats(loss: Tensor, new: Tensor, target: Tensor, clipped: Tensor, mask: Ten
     n = mask.sum().clamp(min=1)
 
     def moments(x: Tensor) -> tuple[Tensor, Tensor]:
-        mean = torch.where(mask, x, 0).sum() / n
+        mean = torch.where(mask, x, 0).sum() / n  # []
         return mean, torch.where(mask, (x - mean).square(), 0).sum() / n
 
     spread = moments(target)[1]
@@ -83,6 +84,7 @@ def _stats(loss: Tensor, new: Tensor, target: Tensor, clipped: Tensor, mask: Ten
         "value_mean": moments(new)[0],
         "return_mean": moments(target)[0],
         "value_clip_frac": torch.where(mask, clipped, False).sum() / n,
+        # EV = 1 - var(R - V) / var(R)                                   []  over trained tokens
         "explained_variance": torch.where(spread > 0, 1 - left / spread.clamp(min=1e-30), 0),
         "n_tokens": mask.sum(),
     }

@@ -52,20 +52,20 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
     draft = folder / f"{DRAFT}{target.name}"
     try:
         make_folder(folder)
-        sweep(folder)
+        sweep(folder)  # what a kill left half written
         _write(draft, checkpoint)
-        if target.is_symlink():
+        if target.is_symlink():  # rmtree would empty the folder that it points to
             target.unlink()
         shutil.rmtree(target, ignore_errors=True)
-        draft.rename(target)
-        _sync(folder)
+        draft.rename(target)  # atomic: there whole, or not at all
+        _sync(folder)  # the name itself must survive a loss of power
     except (OSError, SafetensorError) as error:
         shutil.rmtree(draft, ignore_errors=True)
         raise CheckpointError(
             f"the checkpoint {target} could not be saved: {error}; those before it are whole: "
             "make room, then go on with --resume"
         ) from error
-    for old in list_checkpoints(folder)[1:-keep]:
+    for old in list_checkpoints(folder)[1:-keep]:  # the first holds the reference policy
         shutil.rmtree(old, ignore_errors=True)
     return target
 
@@ -93,7 +93,7 @@ def _write(draft: Path, checkpoint: Checkpoint) -> None:
     files = sorted(path.name for path in draft.iterdir())
     (draft / MANIFEST).write_text(json.dumps({name: _sha256(draft / name) for name in files}, indent=1))
     for path in (*draft.iterdir(), draft):
-        _sync(path)
+        _sync(path)  # before the rename, or the name could outlive its content
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -112,7 +112,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
-        if manifest.keys() != FILES:
+        if manifest.keys() != FILES:  # a file that the manifest leaves out would be read unchecked
             raise CheckpointError(f"{path / MANIFEST} is not what was saved: it names {', '.join(manifest)}")
         for name, digest in manifest.items():
             if _sha256(path / name) != digest:
@@ -129,7 +129,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:
     """The newest checkpoint that is whole, and a warning for each newer one that is not."""
     warnings: list[str] = []
-    for path in reversed(list_checkpoints(folder)):
+    for path in reversed(list_checkpoints(folder)):  # newest first
         try:
             return load_checkpoint(path), warnings
         except CheckpointError as error:

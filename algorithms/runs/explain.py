@@ -107,14 +107,15 @@ def _shaping(episode: Episode) -> Iterator[str]:
 
 
 def _group(episode: Episode, others: Sequence[Episode]) -> Iterator[str]:
-    rewards = [
+    rewards = [  # [G], with shaping, as the advantage saw them
         other.training["shaped_reward"]
         for other in others
         if other.group == episode.group and "shaped_reward" in other.training and "dropped" not in other.training
     ]
     if not rewards:
         return
-    mean = sum(rewards) / len(rewards)
+    mean = sum(rewards) / len(rewards)  # [], as in `Groups`
+    # s = sqrt(sum_i (R_i - mean)^2 / (G - 1))                       []  as in `Groups`
     std = (sum((reward - mean) ** 2 for reward in rewards) / max(1, len(rewards) - 1)) ** 0.5
     listed = ", ".join(f"{reward:g}" for reward in rewards)
     yield f"group        {episode.group}: rewards {listed}; mean {mean:.4g}, std {std:.4g}"
@@ -126,8 +127,8 @@ def _policy(config: TrainConfig, episode: Episode) -> Iterator[str]:
     if advantages is None:
         yield "advantage    not noted: the run kept no numbers of this step"
         return
-    values = advantages if isinstance(advantages, list) else [advantages] * len(tokens)
-    trained = [value for value, mask in zip(values, tokens.mask, strict=True) if mask]
+    values = advantages if isinstance(advantages, list) else [advantages] * len(tokens)  # [T]
+    trained = [value for value, mask in zip(values, tokens.mask, strict=True) if mask]  # [n]
     shown = f"{trained[0]:.6g}" if len(set(trained)) == 1 else f"{min(trained):.6g} to {max(trained):.6g}"
     yield f"advantage    A = {preset.estimator.formula} = {shown}   ({preset.estimator.source})"
     yield f"mask         {tokens.sampled} of {len(tokens)} tokens were sampled; the others have no loss"
@@ -171,7 +172,7 @@ def recomputed_weights(preset: Preset, episode: Episode) -> list[float]:
     new.requires_grad_()
     loss, _ = policy_loss(new, inputs, preset, denominators)
     (gradient,) = torch.autograd.grad(loss, new)
-    weights: list[float] = (0.0 - gradient[0]).tolist()
+    weights: list[float] = (0.0 - gradient[0]).tolist()  # 0.0 - x: a plain minus writes -0.0
     return weights
 
 
@@ -187,11 +188,11 @@ def _counts(n: Denominators) -> str:
 def _table(parts: PolicyTerms, weights: Sequence[float], preset: Preset) -> Iterator[str]:
     """A line for each trained token."""
     terms, clipped = parts.terms, parts.clipped
-    ratio = terms.log_ratio.exp()
+    ratio = terms.log_ratio.exp()  # [1, T]
     per_token = clipped.low.shape == ratio.shape
     yield "position    log pi     ratio  clipped  correction         A         weight"
     for t in terms.sequences.mask[0].nonzero()[:, 0].tolist():
-        at = (0, t) if per_token else (0,)
+        at = (0, t) if per_token else (0,)  # a loss per sequence is held as a whole
         held = [name for name, side in (("low", clipped.low), ("high", clipped.high)) if bool(side[at])]
         if parts.weight is None:
             correction = "-"

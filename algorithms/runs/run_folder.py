@@ -80,7 +80,7 @@ class RunFolder:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            lock.seek(0)
+            lock.seek(0)  # whoever holds it wrote its process id
             owner = lock.read().strip() or "unknown"
             lock.close()
             raise RunFolderError(f"process {owner} is writing in {self.path}: wait for it, or stop it") from None
@@ -101,6 +101,7 @@ class RunFolder:
     def keep_until(self, step: int) -> None:
         """Forget what was logged after a step, and a line that was torn: the run goes on from there."""
         for path in (self.metrics, self.timing):
+            # later lines come again, equal: the steps between are a function of the seed
             kept = [record for record in read_jsonl(path) if record["step"] <= step]
             write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
 
@@ -118,6 +119,7 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     records = []
+    # split at b"\n" alone: splitlines would cut a text at a line separator of Unicode
     for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], 1):
         try:
             record = load_json(line)

@@ -24,7 +24,8 @@ def note_update(micro: TrainingBatch, logprobs: Tensor, inputs: LossInputs, deno
         if "weights" in trace:
             continue
         length = micro.padded.lengths[index]
-        gradient = logprobs.grad
+        gradient = logprobs.grad  # [b, t] dL/dlog pi
+        # weight_t = -dL/dlog pi_t, 0.0 - x so that no -0.0 is written          [T]
         weights = [0.0] * length if gradient is None else (0.0 - gradient[index, :length]).tolist()
         trace |= {"weights": weights, "logprobs": logprobs[index, :length].tolist()}
         for name in LOGPROBS:
@@ -42,7 +43,7 @@ def note_no_gradient(batch: TrainingBatch, live: Sequence[int]) -> None:
 def counts(denominators: Denominators, group: int | None) -> dict[str, Any]:
     """The counts of a batch as plain numbers; of the prompts' tokens only the group's own."""
     plain = asdict(denominators)
-    prompts = plain.pop("prompt_tokens")
+    prompts = plain.pop("prompt_tokens")  # a batch may have thousands of prompts: only the own one is kept
     plain["n_prompts"], plain["n_live_prompts"] = denominators.n_prompts, denominators.n_live_prompts
     plain["prompt_tokens"] = {str(group): prompts[group]} if group in prompts else {}
     return plain

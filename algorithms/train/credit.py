@@ -36,23 +36,25 @@ class Credit:
     def batch(self, collected: Collected) -> tuple[TrainingBatch, dict[str, float]]:
         """The batch to train on, with advantages, and what there is to log."""
         preset, episodes = self.learner.preset, collected.episodes
-        rewards = torch.tensor(collected.rewards, dtype=torch.float32)
-        group = [episode.group for episode in episodes]
+        rewards = torch.tensor(collected.rewards, dtype=torch.float32)  # [B]
+        group = [episode.group for episode in episodes]  # [B]
         learner = self.learner
         batch = TrainingBatch.of([e.tokens for e in episodes], group, learner.max_length, learner.pad_id)
         entries: dict[str, Any] = {"mask": batch.inputs.mask}
         if preset.reward_kl_coef:
-            entries["old_logprobs"] = learner.logprobs(batch.padded)
-            entries["ref_logprobs"] = learner.reference_logprobs(batch.padded)
+            entries["old_logprobs"] = learner.logprobs(batch.padded)  # [B, T]
+            entries["ref_logprobs"] = learner.reference_logprobs(batch.padded)  # [B, T]
             batch = batch.having(**{name: entries[name] for name in ("old_logprobs", "ref_logprobs")})
+        # each kind of entry is made by one function, which the advantage names
         for gather in preset.estimator.gather:
             entries |= gather(Played(episodes, collected.rewards), self.sources)
-        advantages = compute_advantages(rewards, batch.inputs.group, preset, entries)
+        advantages = compute_advantages(rewards, batch.inputs.group, preset, entries)  # [B] or [B, T]
         stats: dict[str, float] = {}
         if self.critic is not None:
             stats |= self.critic.learn(rewards, preset, entries)
         if "continuations" in entries:
             stats["continuations"] = entries["continuations"]
+        # masked after the advantages: a truncated episode is an outcome of its group, but is not learned from
         batch = batch.having(advantages=advantages, mask=_without_masked(batch, collected.masked))
         return batch.traced(_traces(collected, advantages)), stats
 

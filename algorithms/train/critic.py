@@ -35,7 +35,7 @@ class Critic(torch.nn.Module):
         super().__init__()
         self.settings = settings
         with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(seed)
+            torch.default_generator.manual_seed(seed)  # forked: the run's own stream is as it was
             self.body = torch.nn.Sequential(
                 torch.nn.LayerNorm(hidden_size), torch.nn.Linear(hidden_size, settings.width), torch.nn.SiLU()
             )
@@ -56,19 +56,19 @@ class Critic(torch.nn.Module):
         model: Any = learner.model
         core = model.get_base_model() if hasattr(model, "get_base_model") else model
         padded = learner.pad(sequences)
-        before = torch.zeros(*padded.ids.shape, core.config.get_text_config().hidden_size)
-        last = torch.zeros(len(sequences), before.shape[2])
+        before = torch.zeros(*padded.ids.shape, core.config.get_text_config().hidden_size)  # [B, T, H]
+        last = torch.zeros(len(sequences), before.shape[2])  # [B, H]
         for indices, micro in learner.micro_batches(padded):
-            hidden = core.base_model(input_ids=micro.ids, use_cache=False).last_hidden_state.float().cpu()
+            hidden = core.base_model(input_ids=micro.ids, use_cache=False).last_hidden_state.float().cpu()  # [b, t, H]
             for line, (index, length) in enumerate(zip(indices, micro.lengths, strict=True)):
-                before[index, 1:length] = hidden[line, : length - 1]
+                before[index, 1:length] = hidden[line, : length - 1]  # token t is predicted from the state at t - 1
                 last[index] = hidden[line, length - 1]
         return before, last
 
     @torch.no_grad()
     def state_values(self, learner: Learner, sequences: Sequence[TokenSequence]) -> tuple[Tensor, Tensor, Tensor]:
         """Features [B, T, H], values [B, T] before each token, and [B] after the last of each sequence."""
-        features, last = self.features(learner, sequences)
+        features, last = self.features(learner, sequences)  # [B, T, H], [B, H]
         return features, self(features), self(last)
 
     def learn(self, rewards: Tensor, preset: Preset, batch: dict[str, Any]) -> dict[str, float]:
@@ -77,15 +77,16 @@ class Critic(torch.nn.Module):
         ``batch`` holds ``features`` and ``values``, the values from before. Returns value_loss, explained_variance and
         the rest of `value_loss`'s stats.
         """
-        targets, where = critic_targets(rewards, preset, batch)
+        targets, where = critic_targets(rewards, preset, batch)  # [B, T] each
         if not where.any():
             return {}
+        # [n, H], [1, n], [1, n]
         features, old, aim = batch["features"][where], batch["values"][where][None], targets[where][None]
         everywhere = torch.ones_like(aim, dtype=torch.bool)
         denominators = count_denominators(LossInputs(mask=everywhere))
         stats: dict[str, Any] = {}
         for _ in range(self.settings.epochs):
-            values = self(features)[None]
+            values = self(features)[None]  # [1, n]
             loss, stats = value_loss(values, old, aim, everywhere, clip=preset.value_clip, denominators=denominators)
             loss.backward()
             self.optimiser.step()

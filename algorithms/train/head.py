@@ -16,7 +16,7 @@ from rlvr.agents.models.sampling import LOGITS_AT_ONCE
 class SequenceScores(NamedTuple):
     """Of each token given all before it: (B, T), float32, 0 where not asked for."""
 
-    logprobs: torch.Tensor
+    logprobs: torch.Tensor  # log pi(y_t)
     entropy: torch.Tensor | None  # of the distribution the token was drawn from
 
 
@@ -24,12 +24,14 @@ def score_logits(
     logits: torch.Tensor, targets: torch.Tensor, temperature: float, *, entropy: bool = False
 ) -> SequenceScores:
     """Log-probabilities of ``targets`` (N,) and entropies (N,) under softmax(logits (N, V) / temperature)."""
-    logits = logits.float()
+    logits = logits.float()  # [N, V]
     if temperature != 1.0:
         logits = logits / temperature
     if not entropy:
+        # log pi(y) = z_y - log sum_j exp z_j                             [N]
         return SequenceScores(-F.cross_entropy(logits, targets, reduction="none"), None)
-    logprobs = logits.log_softmax(-1)
+    logprobs = logits.log_softmax(-1)  # [N, V]
+    # H = -sum_j p_j log p_j                                          [N]
     spread = -(logprobs.exp() * logprobs).sum(-1)
     return SequenceScores(logprobs.gather(-1, targets[:, None])[:, 0], spread)
 
@@ -66,13 +68,14 @@ class _ScorePieces(torch.autograd.Function):
         temperature: float,
         rows: int,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)
-        entropy, normaliser = torch.empty_like(logprobs), torch.empty_like(logprobs)
+        logprobs = torch.empty(len(hidden), dtype=torch.float32, device=hidden.device)  # [N]
+        entropy, normaliser = torch.empty_like(logprobs), torch.empty_like(logprobs)  # [N] each
         for piece in _pieces(len(hidden), rows):
-            logits = F.linear(hidden[piece], weight, bias).float().div_(temperature)
-            normaliser[piece] = logits.logsumexp(-1)
+            logits = F.linear(hidden[piece], weight, bias).float().div_(temperature)  # [n, V]
+            normaliser[piece] = logits.logsumexp(-1)  # [n] log sum_j exp z_j
             logprobs[piece] = logits.gather(-1, targets[piece, None])[:, 0] - normaliser[piece]
-            likely = (logits - normaliser[piece, None]).exp_()
+            likely = (logits - normaliser[piece, None]).exp_()  # [n, V] p_j
+            # H = log Z - sum_j p_j z_j                                      [n]
             entropy[piece] = normaliser[piece] - likely.mul_(logits).sum(-1)
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropy)
         ctx.temperature, ctx.rows = temperature, rows
@@ -83,24 +86,24 @@ class _ScorePieces(torch.autograd.Function):
         to_logprobs, to_entropy = gradients
         hidden, weight, bias, targets, normaliser, entropy = ctx.saved_tensors
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
-        d_hidden = torch.empty_like(hidden) if need_hidden else None
-        # Sums over pieces in float32, also when the weights are in half precision.
+        d_hidden = torch.empty_like(hidden) if need_hidden else None  # [N, H]
+        # sums over pieces in float32, also when the weights are in half precision              [V, H]
         d_weight = torch.zeros_like(weight, dtype=torch.float32) if need_weight else None
         d_bias = torch.zeros_like(bias, dtype=torch.float32) if need_bias else None
         for piece in _pieces(len(hidden), ctx.rows):
             logits = F.linear(hidden[piece], weight, bias).float().div_(ctx.temperature)
-            logprobs = logits.sub_(normaliser[piece, None])
+            logprobs = logits.sub_(normaliser[piece, None])  # [n, V] log p_j
             # d logprob(y) / d logit(j) = [j = y] - p(j);  d entropy / d logit(j) = -p(j) (log p(j) + entropy)
             slope = (logprobs + entropy[piece, None]).mul_(to_entropy[piece, None])
             slope.add_(to_logprobs[piece, None]).mul_(logprobs.exp_()).neg_()
             slope.scatter_add_(-1, targets[piece, None], to_logprobs[piece, None].contiguous())
-            slope = slope.div_(ctx.temperature).to(hidden.dtype)
+            slope = slope.div_(ctx.temperature).to(hidden.dtype)  # [n, V] dL/dz before the temperature
             if d_hidden is not None:
-                d_hidden[piece] = slope @ weight
+                d_hidden[piece] = slope @ weight  # [n, H]
             if d_weight is not None:
-                _add_product(d_weight, slope.T, hidden[piece])
+                _add_product(d_weight, slope.T, hidden[piece])  # [V, H]
             if d_bias is not None:
-                d_bias += slope.sum(0)
+                d_bias += slope.sum(0)  # [V]
         d_weight = None if d_weight is None else d_weight.to(weight.dtype)
         d_bias = None if d_bias is None else d_bias.to(bias.dtype)
         return d_hidden, d_weight, d_bias, None, None, None

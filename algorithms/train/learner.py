@@ -50,7 +50,7 @@ class Learner:
         micro_batch_tokens: int = 8192,
         reference: bool = False,
     ) -> None:
-        self.model = model.eval()
+        self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
         self.preset = preset
         self.pad_id = pad_id
         self.temperature = temperature
@@ -64,6 +64,7 @@ class Learner:
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""
         if self.needs_reference:
+            # copies of what is trained, not of the model
             self.reference = [parameter.detach().clone() for parameter in self._trained()]
 
     def _trained(self) -> list[torch.nn.Parameter]:
@@ -78,7 +79,7 @@ class Learner:
         now = [parameter.data for parameter in trained]
         try:
             for parameter, frozen in zip(trained, self.reference, strict=True):
-                parameter.data = frozen
+                parameter.data = frozen  # swapped in and out: no second model in memory
             yield
         finally:
             for parameter, data in zip(trained, now, strict=True):
@@ -96,11 +97,11 @@ class Learner:
         With ``model`` those of another one, such as a teacher, at the same temperature.
         """
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
-        columns = torch.zeros(padded.ids.shape)
+        columns = torch.zeros(padded.ids.shape)  # [B, T]
         with torch.no_grad():
             for indices, micro in self.micro_batches(padded):
                 logprobs = sequence_logprobs(model or self.model, micro.ids, micro.mask, self.temperature)
-                columns[indices, : micro.ids.shape[1]] = logprobs.cpu()
+                columns[indices, : micro.ids.shape[1]] = logprobs.cpu()  # back in the order of the batch
         return columns
 
     def reference_logprobs(self, sequences: Sequence[TokenSequence] | Padded) -> Tensor:
@@ -138,13 +139,14 @@ class Learner:
         return merge_steps(parts)
 
     def _step(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
-        denominators = self.count(batch)
-        live = self._live(batch)
+        denominators = self.count(batch)  # before it is cut into micro-batches
+        live = self._live(batch)  # indices of sequences
         stats: dict[str, float] = {"live_sequences": float(len(live))}
         note_no_gradient(batch, live)
         parts = []
         for micro in batch.micro_batches(self.micro_batch_tokens, live):
             logprobs, inputs = self._loss_inputs(micro.to(self.device))
+            # one NaN in the gradient would be in every weight after the step
             if not logprobs.isfinite().all():
                 return stats | optimiser.refuse()
             try:
@@ -153,7 +155,7 @@ class Learner:
                 return stats | optimiser.refuse()
             if micro.traces:
                 logprobs.retain_grad()
-            loss.backward()
+            loss.backward()  # gradients add up: L is the sum of its micro-batches' parts
             note_update(micro, logprobs, inputs, denominators)
             parts.append(part)
         if not parts:  # no sequence has a gradient: a step on momentum alone would be noise
@@ -166,9 +168,9 @@ class Learner:
 
     def _live(self, batch: TrainingBatch) -> list[int]:
         """Sequences with a gradient. One of advantage zero has none, unless something else in the loss acts on it."""
-        live = batch.padded.mask.any(1)
+        live = batch.padded.mask.any(1)  # [B]
         if not self.preset.acts_without_advantage:
-            advantages = batch.inputs.need("advantages", "the learner") != 0
+            advantages = batch.inputs.need("advantages", "the learner") != 0  # [B] or [B, T]
             live = live & (advantages if advantages.dim() == 1 else advantages.any(1))
         indices: list[int] = live.nonzero()[:, 0].tolist()
         return indices
@@ -180,7 +182,7 @@ class Learner:
         scores = score_sequences(self.model, padded.ids, padded.mask, self.temperature, entropy=wanted)
         inputs = replace(micro.inputs, entropy=scores.entropy)
         if inputs.old_logprobs is None:
-            inputs = replace(inputs, old_logprobs=scores.logprobs.detach())
+            inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs
 
     # imitation
@@ -199,8 +201,8 @@ class Learner:
             raise ValueError("the demonstrations have no token to learn from")
         total = 0.0
         for indices, micro in self.micro_batches(padded):
-            logprobs = sequence_logprobs(self.model, micro.ids, micro.mask)
-            # L = -sum_t log pi(y_t) / N over the whole batch             [B, T]  maximum likelihood
+            logprobs = sequence_logprobs(self.model, micro.ids, micro.mask)  # [b, t]
+            # L = -sum_i sum_t log pi(y_it) / N, N tokens of the whole batch   [B, T] -> []  maximum likelihood
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
             loss.backward()
             note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
@@ -218,7 +220,7 @@ def merge_steps(steps: Sequence[dict[str, float]]) -> dict[str, float]:
         values = [step[name] for step in steps if name in step]
         if name == "refused":
             merged[name] = sum(values)
-        elif name.endswith("_min"):
+        elif name.endswith("_min"):  # the mean of minima is no minimum
             merged[name] = min(values)
         elif name.endswith("_max"):
             merged[name] = max(values)

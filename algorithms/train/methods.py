@@ -94,6 +94,7 @@ class Likelihood(Stateless):
         steps = []
         cuts = self.learner.minibatches
         for _ in range(self.learner.epochs):
+            # strided, so that groups spread over the steps
             parts = [(sequences[part::cuts], traces[part::cuts]) for part in range(cuts)]
             steps += [self.learner.imitate(part, optimiser, noted) for part, noted in parts if part]
         return metrics | merge_steps(steps)
@@ -101,6 +102,7 @@ class Likelihood(Stateless):
 
 def correct_sequences(collected: Collected) -> Tensor:
     """Successes, each distinct one of a task once (RFT, 2308.01825)."""
+    # the same text of two tasks is two examples
     texts = [(episode.group, tuple(episode.tokens.ids)) for episode in collected.episodes]
     return keep_correct([float(episode.success) for episode in collected.episodes], texts)
 
@@ -108,7 +110,7 @@ def correct_sequences(collected: Collected) -> Tensor:
 def best_sequences(collected: Collected) -> Tensor:
     """The best of each group, the shortest among equals, if it succeeded: of failures the shortest would win."""
     groups = [episode.group for episode in collected.episodes]
-    best = best_of_n(collected.rewards, groups, [episode.tokens.sampled for episode in collected.episodes])
+    best = best_of_n(collected.rewards, groups, [episode.tokens.sampled for episode in collected.episodes])  # [B]
     return best & torch.tensor([episode.success for episode in collected.episodes])
 
 
@@ -123,7 +125,7 @@ class Imitation(Stateless):
         requests = [
             RolloutRequest(e.seed, e.index, e.split, e.level, e.group, e.sample, "demonstration")
             for e in collected.episodes
-            if e.sample == 0
+            if e.sample == 0  # one demonstration a task, not one a member of its group
         ]
         if not requests:
             return {}
@@ -138,15 +140,16 @@ class Preferences(Stateless):
     objective: Objective
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
+        # [P, 2] indices into the step
         pairs = best_worst_pairs(collected.rewards, [episode.group for episode in collected.episodes])
-        members = sorted({index for pair in pairs.tolist() for index in pair})
+        members = sorted({index for pair in pairs.tolist() for index in pair})  # a sequence may be in two pairs
         metrics: Metrics = {"denominators": {"pairs": len(pairs)}}
         if not members:
             return metrics
         index_of = {member: index for index, member in enumerate(members)}
-        pairs = torch.tensor([[index_of[i] for i in pair] for pair in pairs.tolist()])
+        pairs = torch.tensor([[index_of[i] for i in pair] for pair in pairs.tolist()])  # [P, 2] indices into members
         padded = self.learner.pad([collected.episodes[member].tokens for member in members])
-        reference = self.learner.reference_logprobs(padded) if self.objective.reference else None
+        reference = self.learner.reference_logprobs(padded) if self.objective.reference else None  # [M, T]
         steps = []
         for _ in range(self.learner.epochs):
             parts = [self._part(padded, reference, chunk, len(pairs)) for chunk in self._chunks(padded, pairs)]
@@ -155,15 +158,15 @@ class Preferences(Stateless):
 
     def _chunks(self, padded: Padded, pairs: Tensor) -> Sequence[Tensor]:
         """As many pairs at once as fit the micro-batch's tokens."""
-        longest = max(padded.lengths)
+        longest = max(padded.lengths)  # a pair takes twice this many tokens
         chunks: Sequence[Tensor] = pairs.split(max(1, self.learner.micro_batch_tokens // (2 * longest)))
         return chunks
 
     def _part(self, padded: Padded, reference: Tensor | None, pairs: Tensor, total: int) -> dict[str, Any]:
         learner, members = self.learner, pairs.flatten().tolist()
         part = padded.pick(members).to(learner.device)
-        new = sequence_logprobs(learner.model, part.ids, part.mask, learner.temperature)
-        ref = None if reference is None else reference[members, : part.ids.shape[1]].to(learner.device)
+        new = sequence_logprobs(learner.model, part.ids, part.mask, learner.temperature)  # [2p, t]
+        ref = None if reference is None else reference[members, : part.ids.shape[1]].to(learner.device)  # [2p, t]
         entries = LossInputs(mask=part.mask, ref_logprobs=ref)
         stats: dict[str, Any]
         indices = torch.arange(len(members)).reshape(-1, 2)
@@ -200,9 +203,9 @@ class VeriFree(Stateless):
     def _part(self, members: Sequence[tuple[TokenSequence, int]], total: int) -> dict[str, Any]:
         learner = self.learner
         whole = learner.pad([sequence for sequence, _ in members]).to(learner.device)
-        positions = torch.arange(whole.ids.shape[1], device=learner.device)
-        begin = torch.tensor([begin for _, begin in members], device=learner.device)[:, None]
-        new = sequence_logprobs(learner.model, whole.ids, whole.mask, learner.temperature)
+        positions = torch.arange(whole.ids.shape[1], device=learner.device)  # [T]
+        begin = torch.tensor([begin for _, begin in members], device=learner.device)[:, None]  # [G, 1]
+        new = sequence_logprobs(learner.model, whole.ids, whole.mask, learner.temperature)  # [G, T]
         thought, answer = whole.mask & (positions < begin), whole.mask & (positions >= begin)
         loss, stats = verifree_loss(new, thought, answer, [0] * len(members), n_sequences=total)
         loss.backward()
@@ -219,9 +222,9 @@ class VeriFree(Stateless):
         )
         if begin is None:
             return None
-        whole = tokens.piece(0, begin)
+        whole = tokens.piece(0, begin)  # the thought, with the tokens before it
         answer = self._answer(episode)
-        whole.append_sampled(answer, [0.0] * len(answer))
+        whole.append_sampled(answer, [0.0] * len(answer))  # in the mask: both parts are learned from
         return whole, begin
 
     def _answer(self, episode: Episode) -> list[int]:
@@ -238,6 +241,7 @@ class VeriFree(Stateless):
                     f"{episode.env_id} gives {words!r}"
                 )
             ids = self.renderer.tokenizer.encode(words, add_special_tokens=False)
+            # a group's members come one after another, so the last answer is the only one worth keeping
             self.answers = {key: [*ids, *([self.renderer.end_id] if self.renderer.end_id is not None else [])]}
         return self.answers[key]
 

@@ -39,6 +39,7 @@ class Optimiser:
         max_grad_norm: float = 1.0,
     ) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
+        # float32, one for each parameter
         self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
         self.lr = lr
         self.max_grad_norm = max_grad_norm
@@ -48,28 +49,30 @@ class Optimiser:
 
     def step(self) -> dict[str, float]:
         """Apply the gradients that stand in the parameters, and clear them; norm, rate and whether it was refused."""
+        # gradients of half precision are widened once, here: norm, moments and update are float32
         for parameter, master in self._copied():
             master.grad = None if parameter.grad is None else parameter.grad.float()
+        # g <- g min(1, c / (||g||_2 + 1e-6)), over all parameters together     1211.5063
         norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm))
         if not math.isfinite(norm):
             return self.refuse()
         rate = self.lr(self.steps)
         self.steps += 1
-        self.refused = 0
+        self.refused = 0  # refusals count in a row
         for group in self.adamw.param_groups:
             group["lr"] = rate
         # m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - lr (m^ / (sqrt(v^) + eps) + decay w): 1711.05101
         self.adamw.step()
         with torch.no_grad():
             for parameter, master in self._copied():
-                parameter.copy_(master)
+                parameter.copy_(master)  # rounded to the nearest
         self._clear()
         return {"grad_norm": norm, "lr": rate, "refused": 0.0}
 
     def refuse(self) -> dict[str, float]:
         """Count a step whose loss or gradient is not finite, and throw its gradients away."""
         rate = self.lr(self.steps)
-        self.steps += 1
+        self.steps += 1  # the schedule goes on: a refused step is a step
         self.refused += 1
         self._clear()
         if self.refused >= PATIENCE:
@@ -136,9 +139,11 @@ def schedule(lr: float, warmup: int, total: int, decay: bool) -> Callable[[int],
 
     def rate(step: int) -> float:
         if step < warmup:
+            # lr_s = lr (s + 1) / (w + 1): the first step is not lost on a rate of 0
             return lr * (step + 1) / (warmup + 1)
         if not decay:
             return lr
+        # lr_s = lr (1 - 0.9 min(1, (s - w) / (S - 1 - w)))
         done = (step - warmup) / max(1, total - 1 - warmup)
         return lr * (1 - 0.9 * min(1.0, done))
 

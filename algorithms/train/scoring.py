@@ -50,17 +50,18 @@ def score_sequences(
     if mask is not None and mask.shape != ids.shape:
         raise ValueError(f"mask {tuple(mask.shape)} and ids {tuple(ids.shape)} must have one shape")
     if ids.shape[1] < 2:
-        zeros = torch.zeros(ids.shape, dtype=torch.float32, device=ids.device)
+        zeros = torch.zeros(ids.shape, dtype=torch.float32, device=ids.device)  # a single token has nothing before it
         return SequenceScores(zeros, zeros.clone() if entropy else None)
-    wanted = torch.ones_like(ids[:, 1:], dtype=torch.bool) if mask is None else mask[:, 1:].bool()
-    context, targets = ids[:, :-1], ids[:, 1:][wanted]
+    wanted = torch.ones_like(ids[:, 1:], dtype=torch.bool) if mask is None else mask[:, 1:].bool()  # [B, T - 1]
+    context, targets = ids[:, :-1], ids[:, 1:][wanted]  # [B, T - 1], [N]
     core = model.get_base_model() if hasattr(model, "get_base_model") else model  # under an adapter of peft
     if has_plain_head(core, ids[:1, :4]):
         head = core.get_output_embeddings()
+        # [N, H], of wanted tokens alone
         hidden = core.base_model(input_ids=context, use_cache=False).last_hidden_state[wanted]
         scores = score_hidden(hidden, head.weight, head.bias, targets, temperature, entropy=entropy)
     else:
-        logits = model(input_ids=context, use_cache=False).logits[wanted]
+        logits = model(input_ids=context, use_cache=False).logits[wanted]  # [N, V]
         scores = score_logits(logits, targets, temperature, entropy=entropy)
     spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
     return SequenceScores(_spread(scores.logprobs, wanted), spread)
@@ -68,8 +69,8 @@ def score_sequences(
 
 def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Put scores (N,) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T)."""
-    spread = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)
-    return F.pad(spread.masked_scatter(wanted, scores), (1, 0))
+    spread = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)  # [B, T - 1]
+    return F.pad(spread.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
 
 
 _plain_heads: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
@@ -96,7 +97,7 @@ def _try_head(model: Any, head: nn.Linear, ids: torch.Tensor) -> bool:
         return seen[-1]
 
     training = model.training
-    model.eval()
+    model.eval()  # dropout would make two passes differ
     hook = head.register_forward_hook(blow_up)
     try:
         with torch.no_grad():
@@ -105,7 +106,7 @@ def _try_head(model: Any, head: nn.Linear, ids: torch.Tensor) -> bool:
     finally:
         hook.remove()
         model.train(training)
-    if len(seen) != 2:
+    if len(seen) != 2:  # the head was called twice, or not at all
         return False
     near = [torch.allclose(a.float(), b.float(), rtol=1e-4) for a, b in ((seen[0], hidden), (seen[1], logits))]
     return all(near)

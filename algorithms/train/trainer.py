@@ -82,7 +82,7 @@ class Trainer:
     def __init__(self, config: TrainConfig, callback: Callback, *, resume: bool = False) -> None:
         check_inputs(config.preset(), config.group_size)
         torch.set_num_threads(config.threads)
-        torch.manual_seed(config.seed)
+        torch.manual_seed(config.seed)  # initial weights of adapters; sampling has streams of its own
         self.config, self.callback = config, callback
         self.folder = RunFolder(config.out, resume=resume)
         try:
@@ -212,7 +212,7 @@ class Trainer:
             self.critic.load_tensors(checkpoint.critic, checkpoint.counters["critic"])
         self.evaluations = checkpoint.counters["evaluations"]
         self.step = checkpoint.step
-        self.folder.keep_until(self.step)
+        self.folder.keep_until(self.step)  # what a killed run logged after its checkpoint happens again
         self.callback.say(f"going on after step {self.step}")
 
     def _warm_start(self) -> None:
@@ -230,7 +230,7 @@ class Trainer:
             record = {"phase": phase, "step": 0, "warm_step": done, **metrics}
             self._log(record, clock)
             if self.needs_teacher and done + 1 == settings.steps:
-                self._save_policy(self.folder.teacher)
+                self._save_policy(self.folder.teacher)  # the expert's pupil, before mixing makes it forget
             if self._stop:
                 raise RunInterrupted("stopped in the warm start, which begins again when the run goes on with --resume")
 
@@ -250,7 +250,7 @@ class Trainer:
 
     def _begin_reinforcement(self) -> None:
         settings = self.config.learner
-        self.learner.freeze_reference()
+        self.learner.freeze_reference()  # the policy after the warm start
         if self.needs_teacher and isinstance(self.method, PolicyGradient):
             model = self.config.model
             name = self.config.credit.teacher or self.folder.teacher
@@ -266,14 +266,15 @@ class Trainer:
 
     def _train_step(self) -> None:
         clock = Clock()
+        # traces cost memory and time, so only episodes that are written have them
         kept = (self.step + 1) % self.config.episodes_every == 0
         collected = self.collector(self.step, traced=kept)
         episodes, seconds = collected.played, clock.seconds()
-        metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}
+        metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}  # nothing valid: no step
         metrics = {**collected.stats, **metrics}
         self.step += 1
         record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
-        sampled = sum(episode.tokens.sampled for episode in episodes)
+        sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
         self._log(record, clock, collect_seconds=seconds, tokens_per_second=sampled / max(seconds, 1e-9))
         if kept:
             self.folder.write_episodes(f"train-{self.step:06d}", episodes)
@@ -299,7 +300,7 @@ class Trainer:
         for way, greedy in (("greedy", True), ("sampled", False)):
             rollout = self._rollout(self._agent(greedy=greedy), settings.split)
             order = TaskOrder(rollout.env.unwrapped, "evaluation", self.config.seed)
-            tasks = min(settings.episodes, order.size or settings.episodes)
+            tasks = min(settings.episodes, order.size or settings.episodes)  # a small table is not asked twice
             episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
             result = summarise(episodes)
             self.evaluations[f"{name} {way}"] = {key: getattr(result, key) for key in result.__slots__}
@@ -359,7 +360,7 @@ class Trainer:
 
         def ask(signum: int, frame: Any) -> None:
             self._stop = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one raises KeyboardInterrupt
             with suppress(RuntimeError):  # it came in the middle of printing something else
                 self.callback.say("stopping after this step; once more to stop at once")
 
@@ -397,7 +398,7 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
     groups: dict[int, set[float]] = {}
     for episode in episodes:
         if episode.valid:
-            groups.setdefault(episode.group, set()).add(episode.reward)
+            groups.setdefault(episode.group, set()).add(episode.reward)  # a fault of ours is no outcome
     return {
         "reward": result.reward,
         "success": result.success,
@@ -426,7 +427,7 @@ def check_inputs(preset: Preset, group_size: int) -> None:
     mask = torch.ones(group_size, 1, dtype=torch.bool)
     zeros = torch.zeros(group_size, 1)
     batch = {"mask": mask, "old_logprobs": zeros, "ref_logprobs": zeros}
-    rewards = [float(sample % 2) for sample in range(group_size)]
+    rewards = [float(sample % 2) for sample in range(group_size)]  # [G], a group with both outcomes
     try:
         with warnings.catch_warnings(action="ignore"):
             compute_advantages(rewards, [0] * group_size, preset, batch)

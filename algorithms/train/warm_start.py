@@ -59,6 +59,7 @@ def warm_start(
     for phase in phases(settings):
         if not phase.steps:
             continue
+        # moments of AdamW do not outlive a phase: the second has other data and another rate
         play = rollout(ExpertAgent(shortcut_share=phase.shortcut_share))
         optimiser = Optimiser(
             learner.model.parameters(),
@@ -79,9 +80,9 @@ def demonstrations(play: Rollout, renderer: Renderer, requests: list[RolloutRequ
     """
     sequences = []
     for episode in play(requests):
-        if episode.success:
+        if episode.success:  # an expert may fail where chance decides
             ids, mask = renderer.render_demonstration(episode.messages(), episode.tools)
-            sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))
+            sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))  # nobody sampled them: no log-prob
     if not sequences:
         raise ValueError(f"no demonstration of {play.env_id} succeeded: its expert cannot warm a policy up")
     return sequences
