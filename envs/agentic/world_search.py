@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 from rlvr.envs.agentic import names
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards import grade
+from rlvr.envs.rewards.grading import WORKED_OUT
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
 from rlvr.envs.tools.search import Document, Index
 from rlvr.envs.tools.tool import MAX_OUTPUT
@@ -177,7 +178,7 @@ class WorldSearch(ToolTask[SearchWorld]):
         return world.question
 
     def judge(self, world: SearchWorld, reply: str) -> Verdict:
-        return grade(world.grader, reply, world.answer)
+        return grade(world.grader, reply, world.answer, **WORKED_OUT.get(world.grader, {}))
 
     def plan(self, session: Session[SearchWorld]) -> Call | str:
         """For each document of the way a search and a reading; then the answer."""

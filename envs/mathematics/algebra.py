@@ -16,6 +16,7 @@ from itertools import pairwise
 from math import gcd, isqrt
 
 from rlvr.envs.mathematics.common import (
+    SIMPLEST,
     NumberList,
     bracketed,
     linear,
@@ -131,7 +132,7 @@ class QuadraticEquations(ExactAnswerTask):
             f"The larger root is ({-b if a > 0 else b} + {outside} sqrt({rest})) / {2 * abs(a)} = {root}.",
         )
         text = f"What is the larger root of {polynomial([a, b, c])} = 0 (the root itself if it is double)?"
-        return Question(f"{text} Answer exactly, with a root sign where one is needed.", root, lines(steps))
+        return Question(f"{text} {SIMPLEST}", root, lines(steps))
 
 
 def _square_part(number: int) -> tuple[int, int]:

@@ -66,7 +66,7 @@ class Calculator(Task[Sum]):
     def apply(self, state: Sum, action: str) -> Transition:
         call = read_call(action)
         if call is None:
-            return Transition(state, grade_number(action, state.answer), terminated=True)
+            return Transition(state, grade_number(action, state.answer, simplest=True), terminated=True)
         return Transition(state._replace(output=use_calculator(call)), CALLED, role="tool")
 
     def solve(self, state: Sum) -> str:

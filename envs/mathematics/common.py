@@ -10,6 +10,7 @@ from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question, whole_numbers
 
 __all__ = [
+    "SIMPLEST",
     "NumberList",
     "bracketed",
     "linear",
@@ -21,6 +22,12 @@ __all__ = [
     "times",
     "value_at",
 ]
+
+
+SIMPLEST = (
+    "Answer exactly and in simplest form: worked out, fractions in lowest terms, and any number under a root whole and "
+    "as small as possible."
+)
 
 
 class NumberList(ListAnswerTask):

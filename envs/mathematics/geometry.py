@@ -13,7 +13,7 @@ import random
 from fractions import Fraction
 from math import gcd
 
-from rlvr.envs.mathematics.common import bracketed, lines, polynomial
+from rlvr.envs.mathematics.common import SIMPLEST, bracketed, lines, polynomial
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 Point = tuple[int, int]
@@ -153,7 +153,7 @@ def _root(number: int) -> str:
 
 
 def _exact(text: str, answer: str, steps: list[str]) -> Question:
-    return Question(f"{text} Answer exactly, with a root sign where one is needed.", answer, lines(steps))
+    return Question(f"{text} {SIMPLEST}", answer, lines(steps))
 
 
 class Angles(ExactAnswerTask):

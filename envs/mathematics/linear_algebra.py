@@ -96,8 +96,11 @@ class Matrix(CheckedAnswerTask):
         for number, (row, right) in enumerate(zip(rows, gold, strict=True), 1):
             if not all(_ENTRY.fullmatch(entry) and not re.search(r"/0+$", entry) for entry in row):
                 raise ValueError(f"row {number} is not of whole numbers or fractions such as -3/4")
-            if [Fraction(entry) for entry in row] != list(right):
+            values = [Fraction(entry) for entry in row]
+            if values != list(right):
                 return f"row {number} is wrong"
+            if any("/" in entry and value.denominator == 1 for entry, value in zip(row, values, strict=True)):
+                return f"row {number} holds a division that is not carried out"
         return None
 
 

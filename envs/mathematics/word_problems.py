@@ -88,7 +88,7 @@ class WordProblems(Task[Story]):
         return state.text
 
     def apply(self, state: Story, action: str) -> Transition:
-        return Transition(state, grade_number(action, str(state.answer)), terminated=True)
+        return Transition(state, grade_number(action, str(state.answer), simplest=True), terminated=True)
 
     def solve(self, state: Story) -> str:
         return "\n".join(state.equations) + f"\n\\boxed{{{state.answer}}}"

@@ -29,6 +29,8 @@ GRADERS: Final[dict[str, str]] = {
     "f1": "rlvr.envs.rewards.graders.question:grade_f1",
     "code": "rlvr.envs.rewards.graders.code:grade_code",
 }
+# What generated tasks give to the graders of values: an answer is to be worked out. Rows of a data set are as they are.
+WORKED_OUT: Final[dict[str, dict[str, Any]]] = {"number": {"simplest": True}, "math": {"simplest": True}}
 # Kinds that start a process for every grade.
 SLOW: Final = frozenset(["code"])
 

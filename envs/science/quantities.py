@@ -194,6 +194,8 @@ def _bare(text: str) -> Fraction:
     number = read_number(text)
     if number.unit or number.percent:
         raise NotANumber(f"{number.unit or '%'!r} is not the unit that was asked for")
+    if number.divided:
+        raise NotANumber("a division that is not carried out")
     return number.value
 
 

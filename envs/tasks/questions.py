@@ -15,7 +15,7 @@ from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract
-from rlvr.envs.rewards.grading import grader
+from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.readings import readings
 
@@ -97,14 +97,16 @@ class ExactAnswerTask(QuestionTask):
 
     Attributes:
         kind: the grader's name, see ``rlvr.envs.rewards.grade``.
-        options: given to the grader.
+        options: given to the grader. ``number`` and ``math`` are given ``simplest=True`` unless they say otherwise: an
+            answer is to be worked out, and a formula with the numbers put in is none.
     """
 
     kind: ClassVar[str] = "number"
     options: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self) -> None:
-        self._grade: Callable[..., Verdict] = partial(grader(self.kind), **self.options)
+        given = {**WORKED_OUT.get(self.kind, {}), **self.options}
+        self._grade: Callable[..., Verdict] = partial(grader(self.kind), **given)
 
     def judge(self, question: Question, reply: str) -> Verdict:
         return self._grade(reply, question.answer if self.kind == "json" else str(question.answer))

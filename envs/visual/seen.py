@@ -15,7 +15,7 @@ from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import extract
-from rlvr.envs.rewards.grading import grader
+from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks.questions import checked
 from rlvr.envs.visual.canvas import Canvas, checked_side
 
@@ -77,6 +77,7 @@ class VisualQuestions(Visual[VisualState]):
     def __init__(self, *, side: int = 336) -> None:
         super().__init__(side=side)
         self._grade: Callable[..., Verdict] | None = None if self.kind == "checked" else grader(self.kind)
+        self._options = {**WORKED_OUT.get(self.kind, {}), **self.options}
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
         """A new scene and question of this level, drawn from ``rng`` alone."""
@@ -114,7 +115,7 @@ class VisualQuestions(Visual[VisualState]):
         if self._grade is None:
             verdict = self._checked(action, state)
         else:
-            verdict = self._grade(action, state.answer, **self.options)
+            verdict = self._grade(action, state.answer, **self._options)
         return Transition(state, verdict, terminated=True)
 
     def solve(self, state: VisualState) -> str:

@@ -21,6 +21,7 @@ from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import Undecided, same
 from rlvr.envs.rewards.expressions.expression import Node, number, parse
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.expressions.simplest import why_not_simplest
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
 MAX_REFERENCE_CHARS: Final = 4_000
@@ -66,6 +67,7 @@ def grade_math(
     *,
     markers: Sequence[str] = MARKERS,
     timeout: float = 2.0,
+    simplest: bool = False,
 ) -> Verdict:
     """Grade a mathematical answer by value.
 
@@ -74,6 +76,7 @@ def grade_math(
         reference: the right answer, LaTeX or plain.
         markers: which answer markers count, see ``extraction``.
         timeout: seconds of processor time that computer algebra may take in the worker pool, when it is asked at all.
+        simplest: whether an equal answer must be worked out as well, see ``rlvr.envs.rewards.expressions.simplest``.
 
     Returns:
         1 for an answer equal to the reference. An answer over a cap is ``unparsable`` with the cap in the reason. An
@@ -86,12 +89,12 @@ def grade_math(
     _check_timeout(timeout)
     result = _settle(completion, reference, markers)
     if isinstance(result, Verdict):
-        return result
+        return _worked_out(result, simplest)
     from rlvr.envs.rewards.workers import shared_pool
 
     outcome = shared_pool().attempt(result.target, result.arguments, timeout)
     alone = reference_alone(result, timeout) if _may_be_its_own_doing(outcome) else ""
-    return _from_pool(result, outcome, alone)
+    return _worked_out(_from_pool(result, outcome, alone), simplest)
 
 
 async def agrade_math(
@@ -101,20 +104,21 @@ async def agrade_math(
     *,
     markers: Sequence[str] = MARKERS,
     timeout: float = 2.0,
+    simplest: bool = False,
 ) -> Verdict:
     """``grade_math`` for asyncio, in these threads; none is held while computer algebra works on an answer."""
     _check_timeout(timeout)
     loop = asyncio.get_running_loop()
     result = await loop.run_in_executor(threads, _settled, completion, reference, markers)
     if isinstance(result, Verdict):
-        return result
+        return _worked_out(result, simplest)
     from rlvr.envs.rewards.workers import shared_pool
 
     outcome = await shared_pool().aattempt(result.target, result.arguments, timeout)
     alone = ""
     if _may_be_its_own_doing(outcome):
         alone = await loop.run_in_executor(None, reference_alone, result, timeout)
-    return _from_pool(result, outcome, alone)
+    return _worked_out(_from_pool(result, outcome, alone), simplest)
 
 
 def grade_math_batch(
@@ -122,6 +126,7 @@ def grade_math_batch(
     *,
     markers: Sequence[str] = MARKERS,
     timeout: float = 2.0,
+    simplest: bool = False,
 ) -> list[Verdict]:
     """``grade_math`` on pairs of completion and reference; computer algebra runs side by side in the worker pool."""
     _check_timeout(timeout)
@@ -135,7 +140,16 @@ def grade_math_batch(
         for (index, result), outcome in zip(pending, shared_pool().map(jobs, timeout), strict=True):
             alone = reference_alone(result, timeout) if _may_be_its_own_doing(outcome) else ""
             verdicts[index] = _from_pool(result, outcome, alone)
-    return [verdicts[index] if isinstance(result, Pending) else result for index, result in enumerate(results)]
+    graded = [verdicts[index] if isinstance(result, Pending) else result for index, result in enumerate(results)]
+    return [_worked_out(verdict, simplest) for verdict in graded]
+
+
+def _worked_out(verdict: Verdict, simplest: bool) -> Verdict:
+    """The verdict, or that a right value is not worked out where it is asked to be."""
+    if not simplest or verdict.status != "correct":
+        return verdict
+    fault = why_not_simplest(verdict.answer or "")
+    return wrong(verdict.answer, f"of the right value, but {fault}") if fault else verdict
 
 
 def _check_timeout(timeout: float) -> None:

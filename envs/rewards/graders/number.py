@@ -50,11 +50,16 @@ _REPLACEMENTS = (
 
 
 class Number(NamedTuple):
-    """One number read from text: its exact value, and whether it was written as a percentage."""
+    """One number read from text: its exact value, and how it was written.
+
+    ``percent``: as a percentage. ``divided``: as a division that is not carried out, that is as a fraction whose value
+    is whole, or as one of decimals.
+    """
 
     value: Fraction
     percent: bool = False
     unit: str = ""
+    divided: bool = False
 
 
 class NotANumber(ValueError):
@@ -67,6 +72,7 @@ def grade_number(
     *,
     rel_tol: float = 0.0,
     markers: Sequence[str] = MARKERS,
+    simplest: bool = False,
 ) -> Verdict:
     """Grade an answer that is one number.
 
@@ -92,9 +98,11 @@ def grade_number(
         number = read_number(answer if found.marker in ("boxed", "tag") else first_sentence(found))
     except NotANumber as error:
         return unparsable(str(error), answer)
-    if same_number(number, gold, rel_tol):
-        return correct(answer)
-    return wrong(answer)
+    if not same_number(number, gold, rel_tol):
+        return wrong(answer)
+    if simplest and number.divided:
+        return wrong(answer, "of the right value, but a division that is not carried out")
+    return correct(answer)
 
 
 def same_number(answer: Number, gold: Number, rel_tol: float = 0.0) -> bool:
@@ -212,6 +220,8 @@ def _literal(text: str) -> Number:
     if not bottom:
         raise NotANumber("division by zero")
     value = top / bottom * _scientific(match["exponent"])
+    literals = match["top"] + (match["bottom"] or "")
+    divided = match["bottom"] is not None and (value.denominator == 1 or "." in literals)
     if match["whole"] is not None:
         if match["bottom"] is None or value >= 1 or match["exponent"]:
             raise NotANumber("several numbers")
@@ -220,7 +230,7 @@ def _literal(text: str) -> Number:
         value = -value
     attached = match["unit"] is not None and text[match.start("unit") - 1] != " "
     scale, unit = _unit(match["unit"] or "", attached)
-    return Number(value * scale, match["percent"] is not None or unit in ("percent", "per cent"), unit)
+    return Number(value * scale, match["percent"] is not None or unit in ("percent", "per cent"), unit, divided)
 
 
 def _decimal(digits: str) -> Fraction:
