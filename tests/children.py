@@ -32,10 +32,15 @@ def _prepare() -> None:
         _PRCTL(_PDEATHSIG, signal.SIGKILL)
 
 
+def start(command: Sequence[Any], **options: Any) -> subprocess.Popen[Any]:
+    """A process with default signals that ends with this one at the latest; arguments as for ``subprocess.Popen``."""
+    return subprocess.Popen(command, preexec_fn=_prepare, **options)
+
+
 @contextmanager
-def child(command: Sequence[str], **options: Any) -> Iterator[subprocess.Popen[Any]]:
-    """A process for the length of a block, however the block ends; arguments are those of ``subprocess.Popen``."""
-    process = subprocess.Popen(command, preexec_fn=_prepare, **options)
+def child(command: Sequence[Any], **options: Any) -> Iterator[subprocess.Popen[Any]]:
+    """`start`, for the length of a block, however the block ends."""
+    process = start(command, **options)
     try:
         yield process
     finally:

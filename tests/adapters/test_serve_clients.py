@@ -33,6 +33,8 @@ from rlvr.adapters.serving.policy_endpoint import PolicyEndpoint
 from rlvr.adapters.serving.serve import EnvServer
 from rlvr.envs.core.spaces import Text
 
+from ..children import start
+
 GUESS = "rlvr/GuessNumber-v0"
 
 
@@ -356,7 +358,7 @@ with EnvServer("rlvr/GuessNumber-v0", limit=4) as server:
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="the peak of memory is read in /proc")
 def test_bombs_take_little_memory_of_the_server():
-    process = subprocess.Popen([sys.executable, "-c", PEAK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = start([sys.executable, "-c", PEAK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def peak() -> int:
         process.stdin.write("\n")

@@ -28,6 +28,7 @@ from rlvr.adapters.serving import wire
 from rlvr.adapters.serving.connect import RemoteError
 from rlvr.adapters.serving.serve import EnvServer
 
+from ..children import start
 from .hostile import Breaking, greeting, raw, saying
 
 GUESS = "rlvr/GuessNumber-v0"
@@ -109,7 +110,7 @@ with EnvServer("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limi
 
 @pytest.mark.parametrize("after", range(5))
 def test_a_killed_process_is_a_connection_error(after: int):
-    process = subprocess.Popen([sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = start([sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     try:
         env = connect(process.stdout.readline().strip())
         calls: list[Callable[[], Any]] = [

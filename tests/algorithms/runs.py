@@ -12,6 +12,8 @@ from typing import Any
 
 from rlvr.algorithms.config import TrainConfig, load_config
 
+from ..children import start
+
 GUESS, CALCULATOR, GSM8K = "rlvr/GuessNumber-v0", "rlvr/Calculator-v0", "rlvr/GSM8K-v0"
 
 # Every step has a gradient, whatever the rewards: the entropy bonus and the KL term (grpo's own) see to it.
@@ -78,7 +80,7 @@ class RunServer:
     def __init__(self, folder: Path, env: dict[str, str]) -> None:
         self.output = folder / "output"
         script = Path(__file__).parent / "run_server.py"
-        self.process = subprocess.Popen(
+        self.process = start(
             [sys.executable, str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=env
         )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import torch
 from rlvr.algorithms.losses import policy_loss
 from rlvr.algorithms.presets import PRESETS
 
+from ..children import start
 from .cases import make
 
 WORKER = """
@@ -48,7 +48,7 @@ def test_two_processes_equal_one(tmp_path: Path):
     }
     torch.save(saved, tmp_path / "batches.pt")
     arguments = [str(tmp_path / name) for name in ("store", "batches.pt", "out.json")]
-    ranks = [subprocess.Popen([sys.executable, "-c", WORKER, str(rank), *arguments]) for rank in (0, 1)]
+    ranks = [start([sys.executable, "-c", WORKER, str(rank), *arguments]) for rank in (0, 1)]
     try:
         assert [rank.wait(timeout=240) for rank in ranks] == [0, 0]
     finally:

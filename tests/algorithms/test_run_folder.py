@@ -16,6 +16,8 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.runs.run_folder import RunFolder, RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
 
+from ..children import start
+
 HOLD = """
 import sys
 from pathlib import Path
@@ -73,9 +75,7 @@ def test_a_run_killed_before_it_wrote_its_config_can_begin_again(tmp_path: Path)
 
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_live_run_is_refused_with_its_process(tmp_path: Path, resume: bool):
-    holder = subprocess.Popen(
-        [sys.executable, "-c", HOLD, tmp_path / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
+    holder = start([sys.executable, "-c", HOLD, tmp_path / "run"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"

@@ -22,6 +22,8 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, instructions, write_call
 from rlvr.envs.tools.mcp_kit import _served
 
+from ..children import start
+
 pytest.importorskip("mcp")
 SERVER = [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]
 SUMS = "rlvr/OrderOfOperations-v0"
@@ -73,7 +75,7 @@ def url():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = subprocess.Popen([*SERVER, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    process = start([*SERVER, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             with socket.socket() as tried:

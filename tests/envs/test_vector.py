@@ -32,6 +32,8 @@ from rlvr.envs import TextEnv
 from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.vector import Infos, VectorEnv
 
+from ..children import start
+
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes look where this process looks
 vector_envs = importlib.import_module("vector_envs")
 Puppet, Awaited, AllAwaited, Walk = vector_envs.Puppet, vector_envs.Awaited, vector_envs.AllAwaited, vector_envs.Walk
@@ -919,7 +921,7 @@ sys.stdin.read()
 
 
 def test_a_script_needs_no_guard_and_leaves_no_process_when_it_is_killed():
-    script = subprocess.Popen([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    script = start([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     pids = [int(pid) for pid in script.stdout.readline().split()]
     assert len(set(pids)) == 3
     script.kill()

@@ -17,6 +17,8 @@ from gymnasium.vector import AutoresetMode
 
 from rlvr.envs.vector import VectorEnv
 
+from ..children import start
+
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes look where this process looks
 vector_envs = importlib.import_module("vector_envs")
 Puppet, Wicked, WickedAwaited = vector_envs.Puppet, vector_envs.Wicked, vector_envs.WickedAwaited
@@ -235,7 +237,7 @@ sys.stdin.read()
 def test_nothing_outlives_the_kill_of_the_users_process(tmp_path, how):
     paths = [tmp_path / "one", tmp_path / "two"]
     command = [sys.executable, "-c", SCRIPT.format(folder=str(Path(__file__).parent)), *map(str, paths), how]
-    script = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
+    script = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True)
     pids = [int(pid) for pid in script.stdout.readline().split()] + [noted(path) for path in paths]
     try:
         assert all(alive(pid) for pid in pids)

@@ -9,7 +9,7 @@ import sys
 import textwrap
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -43,7 +43,14 @@ def alive(pid: int) -> bool:
     return state not in "ZX"
 
 
-def gone(pids: list[int], seconds: float = 5.0) -> bool:
+def until(holds: Callable[[], bool], seconds: float = 60.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def gone(pids: list[int], seconds: float = 60.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end and any(alive(pid) for pid in pids):
         time.sleep(0.02)
@@ -160,9 +167,8 @@ def test_close_leaves_no_process() -> None:
     pool.warm()
     stuck = threading.Thread(target=pool.attempt, args=(*SPIN, 20.0))
     stuck.start()
-    time.sleep(0.2)
+    until(lambda: len(pool.pids()) >= 2)
     pids = pool.pids()
-    assert len(pids) >= 2
     pool.close()
     assert gone(pids)
     stuck.join(10.0)
@@ -192,7 +198,8 @@ SCRIPT = textwrap.dedent(
     pool.warm()
     for target, args in (("time:sleep", [600]), ("math:factorial", [10**9])):
         threading.Thread(target=pool.attempt, args=(target, args, 500.0), daemon=True).start()
-    time.sleep(0.5)
+    while len(pool.pids()) < 3:
+        time.sleep(0.01)
     print(*pool.pids(), flush=True)
     {ending}
     """

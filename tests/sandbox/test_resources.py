@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from rlvr.envs.sandbox import Limits, Sandbox, SandboxStarved, native, progress,
 from rlvr.envs.tools.kits import Workspace
 from rlvr.envs.tools.tool import ToolFault
 
+from ..children import start
 from .conftest import processes_under, supervisor_of
 from .hostile import ROW, SOLUTION
 
@@ -66,9 +66,7 @@ BURNERS = {
 @contextlib.contextmanager
 def spinning(count: int) -> Iterator[None]:
     """Other work on the machine, each in a session of its own: none of it the sandbox's."""
-    others = [
-        subprocess.Popen([sys.executable, "-I", "-S", "-c", BESIDE], start_new_session=True) for _ in range(count)
-    ]
+    others = [start([sys.executable, "-I", "-S", "-c", BESIDE], start_new_session=True) for _ in range(count)]
     try:
         yield
     finally:

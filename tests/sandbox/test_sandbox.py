@@ -18,6 +18,7 @@ from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 from rlvr.envs.sandbox.probes import probe_tier
 from rlvr.envs.sandbox.running import PATIENCE
 
+from ..children import start
 from .conftest import alive, processes_under, supervisor_of
 from .hostile import JUDGED, PROGRAMS, ROW, SOLUTION
 
@@ -253,20 +254,21 @@ import os, sys, threading
 from rlvr.envs.sandbox import Limits, Sandbox
 box = Sandbox(tier={tier!r})
 box.run_python("1")
-run = lambda: box.run_python("import os, time; os.fork(); time.sleep(60)", limits=Limits(seconds=60))
+run = lambda: box.run_python("import os, time; os.fork(); time.sleep(600)", limits=Limits(seconds=600))
 threading.Thread(target=run, daemon=True).start()
-import time; time.sleep(0.5)
 print(box.supervisor_pid, flush=True)
-time.sleep(60)
+sys.stdin.read()
 """
-    user = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    user = start([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert user.stdout is not None
     supervisor = int(user.stdout.readline())
-    below = processes_under(supervisor)
+    until = time.monotonic() + 60
+    while len(below := processes_under(supervisor)) < 3 and time.monotonic() < until:
+        time.sleep(0.01)
     assert len(below) >= 3
     user.send_signal(signal.SIGKILL)
     user.wait()
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     left: list[int] = [supervisor]
     while left and time.monotonic() < until:
         time.sleep(0.05)
