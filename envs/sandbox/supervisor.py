@@ -15,6 +15,7 @@ import select
 import signal
 import socket
 import time
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from rlvr.envs.sandbox import cgroups
@@ -78,20 +79,31 @@ class _Sandbox:
 
     def end(self, others: set[int]) -> None:
         """Kill it and all that it started; ``others`` are the supervisor's children that are not to be touched."""
-        first = _first_process(self.info, self.pid)
-        os.close(self.info)
-        if first is not None:  # process 1 of the namespace: when it has ended, all in it have
-            with contextlib.suppress(OSError):
-                signal.pidfd_send_signal(first, signal.SIGKILL)
-            readable(first, 2.0)
-            os.close(first)
+        _end([self], others)
+
+
+def _end(sandboxes: list[_Sandbox], others: set[int]) -> None:
+    """Kill sandboxes and all that they started. First every process, then what they leave: to sweep up is the same
+    work for many as for one."""
+    found = [(sandbox, _first_process(sandbox.info, sandbox.pid)) for sandbox in sandboxes]
+    firsts = [first for _, first in found if first is not None]
+    for first in firsts:  # process 1 of the namespace: when it has ended, all in it have
+        with contextlib.suppress(OSError):
+            signal.pidfd_send_signal(first, signal.SIGKILL)
+    until = time.monotonic() + 2.0
+    for first in firsts:
+        readable(first, until - time.monotonic())
+        os.close(first)
+    for sandbox in sandboxes:
+        os.close(sandbox.info)
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        _sweep(others)
-        if self.group is not None:
-            self.group.remove()
-        if self.workdir is not None:
-            scratch.remove_tree(self.workdir)
+            os.kill(sandbox.pid, signal.SIGKILL)
+    _sweep(others)
+    for sandbox in sandboxes:
+        if sandbox.group is not None:
+            sandbox.group.remove()
+        if sandbox.workdir is not None:
+            scratch.remove_tree(sandbox.workdir)
 
 
 class _Supervisor:
@@ -152,13 +164,10 @@ class _Supervisor:
             os.write(self._notes, f"{kind} {path}\n".encode("utf-8", "surrogateescape"))
 
     def end_all(self) -> None:
-        for pid in self._sandboxes:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
-        while self._sandboxes:
-            _, sandbox = self._sandboxes.popitem()
-            with contextlib.suppress(OSError):
-                sandbox.end(set(self._sandboxes))
+        """Kill everything, then remove everything."""
+        sandboxes = list(self._sandboxes.values())
+        self._sandboxes.clear()
+        _end(sandboxes, set())
         if self._workdirs is not None:
             scratch.remove_tree(self._workdirs)
 
@@ -289,18 +298,35 @@ def _sweep(others: set[int]) -> None:
 
 def _descendants(root: int, others: set[int]) -> dict[int, int]:
     """Process -> its group, for all below one, leaving out some branches."""
-    table = {}
+    children = _children_of if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else _lookup()
+    found: dict[int, int] = {}
+    waiting = children(root)
+    while waiting:
+        pid = waiting.pop()
+        if pid not in found and pid not in others:
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                found[pid] = _stat(pid)[2]
+                waiting += children(pid)
+    return found
+
+
+def _children_of(pid: int) -> list[int]:
+    """A process's children. None of our own is missing, for only we reap them; one whose own are missing is there."""
+    found: list[int] = []
+    for thread in os.listdir(f"/proc/{pid}/task"):
+        with open(f"/proc/{pid}/task/{thread}/children") as file:
+            found += map(int, file.read().split())
+    return found
+
+
+def _lookup() -> Callable[[int], list[int]]:
+    """Every process's children, where the kernel keeps no lists of them."""
+    table: dict[int, list[int]] = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
             with contextlib.suppress(OSError, ValueError, IndexError):
-                table[int(entry)] = _stat(int(entry))
-    found: dict[int, int] = {}
-    grown = True
-    while grown:
-        more = {pid: row[2] for pid, row in table.items() if (row[1] == root or row[1] in found) and pid not in others}
-        grown = more.keys() > found.keys()
-        found = more
-    return found
+                table.setdefault(_stat(int(entry))[1], []).append(int(entry))
+    return lambda pid: list(table.get(pid, ()))
 
 
 def _stat(pid: int) -> list[int]:

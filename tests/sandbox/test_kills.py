@@ -6,6 +6,8 @@ import contextlib
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -131,6 +133,40 @@ def test_closing_after_a_kill_leaves_nothing(tier: str) -> None:
         box.close()
         wait_until(lambda old=old: not any(alive(pid) for pid in old))
         wait_until(lambda before=before: {n for n in os.listdir("/tmp") if n.startswith("rlvr-sandbox")} <= before)
+
+
+ENDS = """
+import os, signal, time
+from rlvr.envs.sandbox import kernel, supervisor
+
+def sandbox():
+    info, other = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setpgid(0, 0)
+        while True: signal.pause()
+    os.close(other)
+    return supervisor._Sandbox(pid, info, None, None)
+
+def cost(count):
+    made = supervisor._Supervisor(None, -1, -1)
+    made._sandboxes = {each.pid: each for each in (sandbox() for _ in range(count))}
+    began = time.process_time()
+    made.end_all()
+    took = time.process_time() - began
+    assert not supervisor._descendants(os.getpid(), set())
+    return took
+
+kernel.become_subreaper()
+one, many = (min(cost(count) for _ in range(5)) for count in (1, 24))
+print(many / one)
+"""
+
+
+def test_the_half_of_a_supervisor_that_is_left_ends_many_sandboxes_at_once() -> None:
+    """What is left of it is there until it has ended them all: on a busy machine, longer than it takes them to die."""
+    done = subprocess.run([sys.executable, "-c", ENDS], capture_output=True, text=True, check=True)
+    assert float(done.stdout) < 8, "each costs as much as the first"
 
 
 def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
