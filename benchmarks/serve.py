@@ -34,7 +34,7 @@ BATCH = "one connection, 64 sessions a message"
 SERVER = """
 import sys, time
 from rlvr.adapters.serving.serve import EnvServer
-with EnvServer("rlvr/GuessNumber-v0", {"level": 5, "max_turns": 10**9}, limit=64) as server:
+with EnvServer("rlvr/GuessNumber-v0", {"level": 5, "max_turns": 10**9}, limit=64, token=None) as server:
     print(server.url, flush=True)
     for _ in sys.stdin:
         print(time.process_time(), flush=True)

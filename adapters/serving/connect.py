@@ -37,8 +37,8 @@ def connect(
     """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
 
     Args:
-        url: as ``rlvr serve`` prints it; http, https, ws or wss.
-        token: what the server asks for.
+        url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss.
+        token: what the server asks for, where the address does not say it.
         timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
     """

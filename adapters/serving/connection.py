@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 import gymnasium as gym
 
@@ -68,6 +68,15 @@ def error_of(error: Mapping[str, str]) -> Exception:
     return RemoteError(message, code)
 
 
+def _without_token(url: str) -> tuple[str, str | None]:
+    """An address as `rlvr serve` prints it, ``http://127.0.0.1:8765/?token=…``, without its token, and the token."""
+    address, _, query = url.partition("?")
+    fields = dict(parse_qsl(query, keep_blank_values=True))
+    if fields.keys() - {"token"}:
+        raise ValueError(f"an address may say ?token=… and nothing else, got ?{'&'.join(sorted(fields))}")
+    return (address.rstrip("/") if query else url), fields.get("token")
+
+
 class WireConnection:
     """A connection that is made when it is needed, and made again, once, when it broke.
 
@@ -96,6 +105,10 @@ class WireConnection:
             raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
         if not 0 <= (parts.port or 0) < 1 << 16 or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError(f"url must be an address of printable ASCII, got {url!r}")
+        url, shown = _without_token(url)
+        if token and shown and token != shown:
+            raise ValueError("the address has one token, and token= is another: give one of them")
+        token = token or shown
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("a token has printable ASCII characters alone, without spaces")
         self.url = url

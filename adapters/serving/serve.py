@@ -350,10 +350,15 @@ class EnvServer:
         env_id: what is served.
         settings: given to ``gym.make``.
         host, port: where; port 0 takes any that is free.
-        token: what clients must show; needed unless the host is this machine's loopback.
+        token: what clients must show; by default a new secret one. None asks for none, at the loopback alone.
         hosts: names that clients may call the server by in ``Host``. Where a connection arrives at the loopback, names
             of the loopback are allowed as well; elsewhere any name is, unless some are given.
         others: as for `rlvr.adapters.serving.sessions.Sessions`.
+
+    Attributes:
+        url: for `connect`: the address, and ``?token=…`` where the token is a new one.
+        origin: the address without a token.
+        token: what clients must show; "" for nothing.
 
     Raises:
         ValueError: a host that others can reach, without a token; a short token; other settings not allowed.
@@ -368,12 +373,13 @@ class EnvServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        token: str | None = None,
+        token: str | None = "",
         hosts: Collection[str] = (),
         **others: Any,
     ) -> None:
-        if not token and not is_loopback(host):
-            raise ValueError(f"{host} can be reached by others: give a token, or serve at 127.0.0.1")
+        if token is None and not is_loopback(host):
+            raise ValueError(f"{host} can be reached by others: ask for a token, or serve at 127.0.0.1")
+        self.token = secrets.token_urlsafe(24) if token == "" else token or ""
         if token and (len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token):
             raise ValueError(f"a token has {MIN_TOKEN} characters at least, printable ASCII without spaces")
         try:
@@ -388,10 +394,11 @@ class EnvServer:
             self._socket.close()
             raise
         self.port: int = self._socket.getsockname()[1]
-        self.url = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.url = f"{self.origin}/?token={self.token}" if token == "" else self.origin
         self._uvicorn: uvicorn.Server = uvicorn.Server(
             uvicorn.Config(
-                application(ServerApp(self.sessions, token or "", 2 * self.sessions.limit + 16, hosts)),
+                application(ServerApp(self.sessions, self.token, 2 * self.sessions.limit + 16, hosts)),
                 log_level="warning",
                 access_log=False,
                 http="h11",

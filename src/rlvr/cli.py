@@ -178,7 +178,7 @@ def serve(options: argparse.Namespace, rest: list[str]) -> int:
         expert=options.expert,
         hosts=options.allow_host,
     )
-    print(f"{options.env} at {server.url}, {options.sessions} sessions; Ctrl-C ends it", flush=True)
+    print(f"{options.env} at {server.url} ({options.sessions} sessions; Ctrl-C ends it)", flush=True)
     server.run()
     return 0
 
@@ -350,13 +350,16 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _token(options: argparse.Namespace) -> str | None:
-    """The token that clients must show: from a file or the environment, never from the command line for all to see."""
+    """The token that clients must show: from a file or the environment, never from the command line for all to see. ""
+    for a new one, None for none."""
+    if options.no_token:
+        return None
     if options.token_file is not None:
         token = options.token_file.read_text(encoding="utf-8").strip()
     elif options.token_env is not None:
         token = os.environ.get(options.token_env, "").strip()
     else:
-        return None
+        return ""
     if not token:
         raise ValueError(f"there is no token in {options.token_file or options.token_env}")
     return str(token)
@@ -468,11 +471,12 @@ def _add_allow_code(command: argparse.ArgumentParser) -> None:
 
 def _add_serve(serving: argparse.ArgumentParser) -> None:
     serving.add_argument("env", help="id of the environment")
-    serving.add_argument("--host", default="127.0.0.1", help="any but this machine's loopback needs a token")
+    serving.add_argument("--host", default="127.0.0.1", help="where to listen")
     serving.add_argument("--port", type=int, default=8765, help="0 takes any that is free")
     token = serving.add_mutually_exclusive_group()
-    token.add_argument("--token-file", type=Path, help="file with the token that clients must show")
+    token.add_argument("--token-file", type=Path, help="file with the token that clients must show; else a new one")
     token.add_argument("--token-env", metavar="NAME", help="environment variable with it")
+    token.add_argument("--no-token", action="store_true", help="let in every user of this machine; at its loopback alone")
     serving.add_argument("--sessions", type=int, default=256, help="at once")
     serving.add_argument("--ttl", type=float, default=600.0, help="seconds that an abandoned session lives on")
     serving.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")

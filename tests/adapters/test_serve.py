@@ -103,14 +103,14 @@ def _stage():
 def stage():
     Stage.released.clear()
     Stage.closed.clear()
-    with EnvServer("ours/Stage-v0", limit=8, timeout=None) as server:
+    with EnvServer("ours/Stage-v0", limit=8, timeout=None, token=None) as server:
         yield server
         Stage.released.set()
 
 
 @pytest.fixture(scope="module")
 def guess():
-    with EnvServer(GUESS, {"level": 3}, expert=True, limit=80) as server:
+    with EnvServer(GUESS, {"level": 3}, expert=True, limit=80, token=None) as server:
         yield server
 
 
@@ -132,7 +132,7 @@ def post(server: EnvServer, message: Any, token: str | None = None, path: str = 
     data = message if isinstance(message, bytes) else json.dumps(message).encode()
     if token is not None:
         headers["Authorization"] = f"Bearer {token}"
-    request = urllib.request.Request(server.url + path, data, headers)
+    request = urllib.request.Request(server.origin + path, data, headers)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=20) as reply:
@@ -512,7 +512,7 @@ def test_a_late_answer_is_nobody_elses(stage: EnvServer):
 
 def test_sessions_of_a_client_that_goes_away_end_after_their_time():
     now = [0.0]
-    with EnvServer(GUESS, limit=2, ttl=100.0, clock=lambda: now[0]) as server:
+    with EnvServer(GUESS, limit=2, ttl=100.0, token=None, clock=lambda: now[0]) as server:
 
         def sweep() -> int:
             return asyncio.run_coroutine_threadsafe(_call(server.sessions.sweep), server.sessions._loop).result(10)
@@ -611,13 +611,13 @@ def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: 
 
 
 def test_a_restart_of_the_server_is_one_clear_error():
-    with EnvServer(GUESS, limit=1) as server:
+    with EnvServer(GUESS, limit=1, token=TOKEN) as server:
         port = server.port
-        env = connect(server.url)
+        env = connect(server.url, token=TOKEN)
         env.reset(seed=0)
     with pytest.raises(ConnectionError, match="there is no server at"):
         env.step(SEVEN)
-    with EnvServer(GUESS, limit=1, port=port):
+    with EnvServer(GUESS, limit=1, port=port, token=TOKEN):
         with pytest.raises(ConnectionError, match="was restarted, and the episodes there are lost: call reset"):
             env.reset(seed=0)
         assert repr(env.reset(seed=0)) == repr(gym.make(GUESS).unwrapped.reset(seed=0))
@@ -658,6 +658,26 @@ def test_a_token_is_asked_for():
         assert status == 401
 
 
+def test_a_server_makes_a_token_of_its_own_unless_told_otherwise():
+    with EnvServer(GUESS, limit=2) as server, EnvServer(GUESS, limit=1) as other:
+        assert len({server.token, other.token, ""}) == 3
+        assert server.url == f"{server.origin}/?token={server.token}"
+        for address in (server.origin, f"{server.origin}/?token={other.token}", f"{server.origin}/?token="):
+            with pytest.raises(PermissionError, match="Authorization") as refused:
+                connect(address)
+            assert other.token not in str(refused.value)
+        assert post(server, {"id": "a", "op": "open"})[0] == 401
+        with connect(server.url) as env, connect(server.origin, token=server.token) as same:
+            assert repr(env.reset(seed=0)) == repr(same.reset(seed=0))
+        with pytest.raises(ValueError, match="give one of them"):
+            connect(server.url, token=other.token)
+        with pytest.raises(ValueError, match=r"\?token=… and nothing else"):
+            connect(f"{server.origin}/?tokn=x")
+    with EnvServer(GUESS, limit=1, token=None) as server, connect(server.url) as env:  # the control
+        assert (server.url, server.token) == (server.origin, "")
+        env.reset(seed=0)
+
+
 def test_tokens_are_compared_in_constant_time(monkeypatch):
     compared = []
     monkeypatch.setattr("hmac.compare_digest", lambda one, other: compared.append(one) or one == other)
@@ -676,7 +696,8 @@ def test_a_web_page_may_not_come_in(guess: EnvServer):
 
 
 @pytest.mark.parametrize(
-    ("host", "token"), [("0.0.0.0", None), ("::", None), ("example.org", ""), ("127.0.0.1", "short"), ("::1", "ü" * 20)]
+    ("host", "token"),
+    [("0.0.0.0", None), ("::", None), ("example.org", None), ("127.0.0.1", "short"), ("::1", "ü" * 20)],
 )
 def test_no_server_without_the_token_it_needs(host: str, token: str | None):
     with pytest.raises(ValueError, match="token"):
@@ -971,7 +992,11 @@ def test_ctrl_c_shuts_the_command_down(child):
     with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         line = process.stdout.readline()
         assert line.startswith(f"{GUESS} at http://127.0.0.1:")
-        env = connect(line.split()[2].rstrip(","))
+        address = line.split()[2]
+        assert "/?token=" in address
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            urllib.request.urlopen(address.partition("?")[0] + wire.PATH[1:], timeout=20)
+        env = connect(address)
         assert env.reset(seed=1)[1]["level"] == 3
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -986,7 +1011,7 @@ def test_the_command_says_what_is_wrong_in_one_line(capsys, tmp_path, monkeypatc
     monkeypatch.setitem(os.environ, "SHORT", "short")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         for arguments, said in (
-            (["--host", "0.0.0.0"], "token"),
+            (["--host", "0.0.0.0", "--no-token"], "token"),
             (["--token-file", str(empty)], "no token in"),
             (["--token-file", str(tmp_path / "none")], "No such file"),
             (["--token-env", "NOT_SET_ANYWHERE"], "no token in"),

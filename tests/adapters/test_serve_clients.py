@@ -69,7 +69,7 @@ def _registered():
 
 @pytest.fixture
 def server():
-    with EnvServer("ours/Counting-v0", limit=4) as running:
+    with EnvServer("ours/Counting-v0", limit=4, token=None) as running:
         yield running
 
 
@@ -216,7 +216,7 @@ def test_names_of_the_loopback_are_let_in(server: EnvServer, host: str):
 
 
 def test_a_name_that_was_allowed_is_let_in():
-    with EnvServer(GUESS, limit=1, hosts=["envs.example"]) as running:
+    with EnvServer(GUESS, limit=1, hosts=["envs.example"], token=None) as running:
         assert post(running.url + "/v1", None, Host="Envs.Example:443")[0] == 200
         assert post(running.url + "/v1", None, Host="evil.example")[0] == 403
     assert wrong_host({"host": "any"}, "10.0.0.1") == ""
@@ -348,7 +348,7 @@ BOMBS: dict[str, Any] = {
 PEAK = """
 import sys
 from rlvr.adapters.serving.serve import EnvServer
-with EnvServer("rlvr/GuessNumber-v0", limit=4) as server:
+with EnvServer("rlvr/GuessNumber-v0", limit=4, token=None) as server:
     print(server.url, flush=True)
     for _ in sys.stdin:
         print(next(line for line in open("/proc/self/status") if line.startswith("VmHWM")).split()[1], flush=True)

@@ -52,7 +52,7 @@ MESSAGES = [("up", number) for number in range(9)] + [("down", number) for numbe
 
 @pytest.fixture(scope="module")
 def guess():
-    with EnvServer(GUESS, {"render_mode": "ansi"}, expert=True, limit=16) as server:
+    with EnvServer(GUESS, {"render_mode": "ansi"}, expert=True, limit=16, token=None) as server:
         yield server
 
 
@@ -102,7 +102,7 @@ def test_a_vector_survives_each_break_too(guess: EnvServer):
 KILLED = """
 import sys
 from rlvr.adapters.serving.serve import EnvServer
-with EnvServer("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limit=4) as server:
+with EnvServer("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limit=4, token=None) as server:
     print(server.url, flush=True)
     sys.stdin.read()
 """
