@@ -476,7 +476,7 @@ def _add_serve(serving: argparse.ArgumentParser) -> None:
     token = serving.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, help="file with the token that clients must show; else a new one")
     token.add_argument("--token-env", metavar="NAME", help="environment variable with it")
-    token.add_argument("--no-token", action="store_true", help="let in every user of this machine; at its loopback alone")
+    token.add_argument("--no-token", action="store_true", help="let in every user of this machine")
     serving.add_argument("--sessions", type=int, default=256, help="at once")
     serving.add_argument("--ttl", type=float, default=600.0, help="seconds that an abandoned session lives on")
     serving.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")
