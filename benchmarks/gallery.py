@@ -170,12 +170,12 @@ def read_notes() -> str:
 server.run("stdio")
 """
 TASK = {
-    "question": "Add milk to what is noted, look at it, and say done.",
+    "question": "Add milk to the notes, read them, and say done.",
     "solution": [{"name": "note", "arguments": {"text": "milk"}}, {"name": "read_notes"}, "done"],
 }
 PAGE = "<html><title>Cork</title><h1>Cork</h1><p>Cork is a city with <b>224,004</b> inhabitants.</p></html>"
 TOWNS = [Document("Cork", "Cork lies on the river Lee and has 224,004 inhabitants."), Document("Bern", "A town.")]
-QUESTION = "How many inhabitants has Cork?"
+QUESTION = "How many inhabitants does Cork have?"
 
 
 def population(town: str) -> str:

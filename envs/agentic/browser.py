@@ -131,11 +131,11 @@ def submit(visit: Visit) -> tuple[Visit, str]:
     if not page.button:
         raise ToolError("this page has no form")
     try:
-        server, said, url = sites.post(site_of(visit), visit.server, visit.url, dict(visit.typed))
+        server, message, url = sites.post(site_of(visit), visit.server, visit.url, dict(visit.typed))
     except RefusedError as error:
         return visit, f"{error}\n{view(visit)}"
     after = _went(visit._replace(server=server), url)
-    return after, f"{said}\n{view(after)}"
+    return after, f"{message}\n{view(after)}"
 
 
 def back(visit: Visit) -> tuple[Visit, str]:
@@ -187,7 +187,7 @@ def view(visit: Visit) -> str:
     site, page = site_of(visit), page_of(visit)
     menu = _menu(site)
     number = len(menu)
-    lines = ["  ".join(f"[{place}] {link.label}" for place, link in enumerate(menu, 1)), f"= {page.title} ="]
+    lines = ["  ".join(f"[{number}] {link.label}" for number, link in enumerate(menu, 1)), f"= {page.title} ="]
     for part in page.parts:
         if isinstance(part, Link):
             number += 1
@@ -243,7 +243,7 @@ class Browser(ToolTask[Visit]):
         return f"{state.world.goal} {nameless(state.world.steps)}"
 
     def ask(self, world: Visit) -> str:
-        return f"The visitor of {site_of(world).title} says: {world.goal}\n\n{view(world)}"
+        return f"A visitor to {site_of(world).title} says: {world.goal}\n\n{view(world)}"
 
     def judge(self, world: Visit, reply: str) -> Verdict:
         wanted = _trail(world)[-1]
@@ -318,7 +318,7 @@ def _asked(
     known = rng.sample(range(len(site.entries)), level.before)
     start = _before(rng, site, known, visitor, address)
     cancel = bool(start.records) and level.jobs > 1 and rng.random() < 0.6
-    said: list[str] = []
+    requests: list[str] = []
     steps: list[BrowserStep] = []
     used = set(known)
     for _ in range(level.jobs - cancel):
@@ -327,19 +327,20 @@ def _asked(
             return None
         used.add(number)
         values, words = _form(rng, site, number, visitor, level)
-        said.append(words.format(it=phrase))
+        requests.append(words.format(it=phrase))
         steps.append(BrowserStep(f"/entry/{number}", values))
     if site.kind == "shop":
         delivery = rng.choice(sites.DELIVERIES)
-        together = " in one order" if len(said) > 1 else ""
-        said = [f"Order {' and '.join(said)}{together}, for {visitor}, {address}, delivery: {delivery}."]
+        items = " and ".join(filter(None, (", ".join(requests[:-1]), requests[-1])))
+        together = " in one order" if len(requests) > 1 else ""
+        requests = [f"Order {items}{together}, for {visitor}, {address}, delivery: {delivery}."]
         steps.append(BrowserStep("/basket", (("name", visitor), ("address", address), ("delivery", delivery))))
     if cancel:
-        place = rng.randrange(len(start.records))
-        record, reason = start.records[place], rng.choice(sites.REASONS)
-        said.append(f"Cancel the {record[0]} of mine that says “{', '.join(record[1:])}”, with the reason “{reason}”.")
-        steps.append(BrowserStep(f"/account/{place}", (("reason", reason),)))
-    return start, " ".join(said), tuple(steps)
+        index = rng.randrange(len(start.records))
+        record, reason = start.records[index], rng.choice(sites.REASONS)
+        requests.append(f"Cancel my {record[0]} that reads “{', '.join(record[1:])}”; the reason is “{reason}”.")
+        steps.append(BrowserStep(f"/account/{index}", (("reason", reason),)))
+    return start, " ".join(requests), tuple(steps)
 
 
 def _before(rng: random.Random, site: Site, known: Sequence[int], visitor: str, address: str) -> SiteServer:
@@ -361,17 +362,17 @@ def _described(rng: random.Random, site: Site, way: str, used: set[int]) -> tupl
     for _ in range(50):
         number = rng.randrange(len(site.entries))
         entry = site.entries[number]
-        group, trait = words.groups[entry.group], rng.choice(entry.traits)
+        one, trait = words.groups[entry.group].removesuffix("s"), rng.choice(entry.traits)
         alike = [each for each in site.entries if each.group == entry.group and trait in each.traits]
         if number in used:
             continue
         if way == "name":
             return number, f"“{entry.name}”"
         if way == "traits" and sum(each.town == entry.town for each in alike) == 1:
-            return number, f"the one of the {group} {words.town} {entry.town} {trait}"
+            return number, f"the {one} {words.town} {entry.town} {trait}"
         lowest = min(each.price for each in alike)
         if way == "cheapest" and len(alike) > 1 and [each for each in alike if each.price == lowest] == [entry]:
-            return number, f"the one of the {group} {trait} for which “{words.price}” is lowest"
+            return number, f"the cheapest {one} {trait}"
     return None, ""
 
 
@@ -380,10 +381,10 @@ def _form(rng: random.Random, site: Site, number: int, visitor: str, level: Brow
     entry = site.entries[number]
     if site.kind == "shop":
         quantity, colour = str(rng.randint(1, 9)), rng.choice(entry.options)
-        return (("quantity", quantity), ("colour", colour)), f"{quantity} in {colour} of {{it}}"
+        return (("quantity", quantity), ("colour", colour)), f"{{it}} ({quantity} × {colour})"
     if site.kind == "people":
         topic, telephone = rng.choice(sites.TOPICS), f"0{rng.randint(100, 999)} {rng.randint(1000, 9999)}"
-        words = f"Send a message about {topic} to {{it}}. The name is {visitor}, the telephone number {telephone}."
+        words = f"Send a message about {topic} to {{it}}, in the name of {visitor}, telephone {telephone}."
         return (("topic", topic), ("name", visitor), ("telephone", telephone)), words
     day, guests = rng.choice(sites.DAYS), str(rng.randint(1, 9))
     free = [time for time in sites.TIMES if f"{day} {time}" not in entry.taken]
@@ -393,9 +394,9 @@ def _form(rng: random.Random, site: Site, number: int, visitor: str, level: Brow
     time = rng.choice(free)
     wanted, otherwise = time, ""
     if level.entries >= LEVELS[2].entries:
-        place = sites.TIMES.index(time)
-        while place and sites.TIMES[place - 1] not in free and rng.random() < 0.8:
-            place -= 1
-        wanted, otherwise = sites.TIMES[place], " (if that is taken, at the next later time that is free)"
-    words = f"Book a table for {guests} on {day} at {wanted}{otherwise}, in the name of {visitor}, at {{it}}."
+        slot = sites.TIMES.index(time)
+        while slot and sites.TIMES[slot - 1] not in free and rng.random() < 0.8:
+            slot -= 1
+        wanted, otherwise = sites.TIMES[slot], " (if that is taken, at the next later time that is free)"
+    words = f"Book a table for {guests} at {{it}}, on {day} at {wanted}{otherwise}, in the name of {visitor}."
     return (("day", day), ("time", time), ("guests", guests), ("name", visitor)), words

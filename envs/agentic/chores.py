@@ -87,10 +87,10 @@ def file_names(rng: random.Random, count: int) -> list[str]:
 def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict[str, bytes]:
     """Files in nested folders, of different contents and lengths."""
     found = {}
-    for place, name in enumerate(file_names(rng, count)):
+    for index, name in enumerate(file_names(rng, count)):
         folder = "/".join(rng.sample(("red", "green", "blue"), rng.randint(0, 2)))
         rows = rng.choices(WORDS, k=rng.randint(3, 60))
-        found["/".join(filter(None, ("data", folder, name + suffixes[place % len(suffixes)])))] = lines(rows)
+        found["/".join(filter(None, ("data", folder, name + suffixes[index % len(suffixes)])))] = lines(rows)
     return found
 
 

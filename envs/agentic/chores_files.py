@@ -180,8 +180,8 @@ def mend_script(rng: random.Random) -> Chore:
 
     def numbers() -> list[str]:
         rows = [str(rng.randint(1, 99)) for _ in range(rng.randint(12, 30))]
-        for place in rng.sample(range(len(rows)), 4):
-            rows[place] = rng.choice(("", "# note", "# 75"))
+        for index in rng.sample(range(len(rows)), 4):
+            rows[index] = rng.choice(("", "# note", "# 75"))
         return rows
 
     script = (

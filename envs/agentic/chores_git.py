@@ -88,10 +88,10 @@ def commit_part(rng: random.Random) -> Chore:
     changed = list(rows)
     for row in (first, second):
         changed[row] = f"{rows[row].partition(' ')[0]} = {rng.randint(100, 999)}"
-    place = rng.choice((first, second))
+    index = rng.choice((first, second))
     committed = list(rows)
-    committed[place] = changed[place]
-    setting = rows[place].partition(" ")[0]
+    committed[index] = changed[index]
+    setting = rows[index].partition(" ")[0]
     subject = f"Raise {setting} for {keep}"
     files = {f"{name}.cfg": lines(rows), f"{new}.txt": lines(rng.choices(WORDS, k=3))}
     text = (
@@ -99,7 +99,7 @@ def commit_part(rng: random.Random) -> Chore:
         f"change of {setting} alone, on main, with the message '{subject}'. The other change must stay in the file, "
         "uncommitted."
     )
-    answers = ("y", "n") if place == first else ("n", "y")
+    answers = ("y", "n") if index == first else ("n", "y")
     start = _start(folder, [Commit("Begin", files)])
     start[".changed"] = lines(changed)
     return Chore(
@@ -121,12 +121,12 @@ def commit_part(rng: random.Random) -> Chore:
 def merge_branch(rng: random.Random) -> Chore:
     folder, name = file_names(rng, 2)
     rows = rng.sample(WORDS, 9)
-    place = rng.randint(2, 6)
-    ours, theirs = (f"{rows[place]} {rng.randint(10, 99)} {who}" for who in rng.sample(("north", "south", "east"), 2))
+    index = rng.randint(2, 6)
+    ours, theirs = (f"{rows[index]} {rng.randint(10, 99)} {who}" for who in rng.sample(("north", "south", "east"), 2))
     branch = rng.choice(("feature", "import", "trial"))
 
     def with_row(*new: str) -> bytes:
-        return lines([*rows[:place], *new, *rows[place + 1 :]])
+        return lines([*rows[:index], *new, *rows[index + 1 :]])
 
     commits = [
         Commit("Begin", {f"{name}.txt": lines(rows)}),

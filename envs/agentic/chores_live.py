@@ -104,7 +104,7 @@ def _workers(rng: random.Random, count: int) -> tuple[list[str], tuple[Daemon, .
     return names, tuple(Daemon(name, ("python3", "worker.py", name), f"{rng.getrandbits(48):012x}\n") for name in names)
 
 
-def _said(daemon: Daemon, text: str) -> bytes:
+def _log_line(daemon: Daemon, text: str) -> bytes:
     """A line as a worker writes it: with a checksum that needs its secret."""
     return f"{text} {zlib.crc32((daemon.given.strip() + text).encode()):08x}\n".encode()
 
@@ -122,7 +122,7 @@ def stop_worker(rng: random.Random) -> Chore:
     command = f"kill -TERM $(cat run/{name}.pid)"
     return Chore(
         text, {"worker.py": WORKER, **files}, ("head -n 1 worker.py; ls run", command, f"cat saved/{name}.txt"),
-        {f"saved/{name}.txt": _said(daemons[victim], f"{name} has saved its work")},
+        {f"saved/{name}.txt": _log_line(daemons[victim], f"{name} has saved its work")},
         daemons=daemons, exits={name: 0},
     )  # fmt: skip
 
@@ -134,10 +134,10 @@ def reload_worker(rng: random.Random) -> Chore:
     name, new = names[changed], f"port {ports[3]}"
     files = {f"conf/{each}.conf": f"port {port}\n".encode() for each, port in zip(names, ports, strict=False)}
     wanted: dict[str, bytes | None] = {
-        f"state/{each}.txt": _said(daemon, f"port {port}")
+        f"state/{each}.txt": _log_line(daemon, f"port {port}")
         for each, daemon, port in zip(names, daemons, ports, strict=False)
     }
-    wanted |= {f"conf/{name}.conf": f"{new}\n".encode(), f"state/{name}.txt": _said(daemons[changed], new)}
+    wanted |= {f"conf/{name}.conf": f"{new}\n".encode(), f"state/{name}.txt": _log_line(daemons[changed], new)}
     text = (
         "Three workers run in the background, each as python3 worker.py NAME; run/NAME.pid holds its process number "
         f"and state/NAME.txt what it uses. Change the port in conf/{name}.conf to {ports[3]} and make the running "
@@ -162,8 +162,8 @@ def choose_settings(rng: random.Random) -> Chore:
         after = [name for name in names if name not in before]
     joined = ",".join(after)
     number = f"{zlib.crc32(joined.encode()) % 10_000:04d}"
-    switched = [place for place, name in enumerate(names) if (name in before) != (name in after)]
-    steps = [place - last for last, place in zip([0, *switched], switched, strict=False)]
+    switched = [index for index, name in enumerate(names) if (name in before) != (name in after)]
+    steps = [index - last for last, index in zip([0, *switched], switched, strict=False)]
     presses = "".join(f"{_down(count)}<Space>" for count in steps)
     text = (
         "python3 settings.py is a full-screen program in which settings are switched on and off. Use it to have "

@@ -39,14 +39,14 @@ MAX_SHOWN = 200  # characters of a value in the feedback
 
 
 class CodingState(NamedTuple):
-    """A family of programs, the values of its parameters, what the tests are drawn from, and what was last said."""
+    """A family of programs, the values of its parameters, the seed of its tests, and the feedback on the last reply."""
 
     level: int
     family: int
     values: tuple[int | str, ...]
     seed: int
     broken: bool = False
-    said: str = ""
+    feedback: str = ""
 
 
 class TestCase(NamedTuple):
@@ -92,21 +92,21 @@ class _CodingTask(Task[CodingState]):
         return 4
 
     def start(self, rng: random.Random, level: int) -> CodingState:
-        place = rng.randrange(len(LEVELS[level - 1]))
-        parameters = LEVELS[level - 1][place].parameters
+        index = rng.randrange(len(LEVELS[level - 1]))
+        parameters = LEVELS[level - 1][index].parameters
         values = tuple(rng.choice(allowed) for allowed in parameters.values())
-        return CodingState(level, place, values, rng.getrandbits(32), self.repair)
+        return CodingState(level, index, values, rng.getrandbits(32), self.repair)
 
     def content(self, state: CodingState) -> str:
         """The program that is right: whatever its tests and its bugs, it is in one split."""
         return _title(LEVELS[state.level - 1][state.family], state.values)
 
     def apply(self, state: CodingState, action: str) -> Transition:
-        exercise = exercise_of(state._replace(said=""))
+        exercise = exercise_of(state._replace(feedback=""))
         code = None if len(action) > MAX_COMPLETION_CHARS else extract_code(action, exercise.entry)
         if code is None or len(code) > MAX_CODE_CHARS or not defines(code, exercise.entry):
-            said = f"There is no program in the reply that defines {exercise.entry}."
-            return Transition(state._replace(said=said), unparsable(said))
+            feedback = f"There is no program in the reply that defines {exercise.entry}."
+            return Transition(state._replace(feedback=feedback), unparsable(feedback))
         try:
             outcomes = _tried(code, exercise)
         except SandboxUnavailable:
@@ -117,13 +117,13 @@ class _CodingTask(Task[CodingState]):
             return Transition(state, _decided(code, exercise), terminated=True)
         passed = f"{outcomes.count('')} of {len(outcomes)} visible tests pass"
         lines = [
-            f"{_call(exercise, test)}: {said or 'ok'}" for test, said in zip(exercise.visible, outcomes, strict=True)
+            f"{_call(exercise, test)}: {fault or 'ok'}" for test, fault in zip(exercise.visible, outcomes, strict=True)
         ]
-        said = shown("\n".join([f"{passed}.", *lines]))
-        return Transition(state._replace(said=said), Verdict(0.0, "partial", reason=passed))
+        feedback = shown("\n".join([f"{passed}.", *lines]))
+        return Transition(state._replace(feedback=feedback), Verdict(0.0, "partial", reason=passed))
 
     def solve(self, state: CodingState) -> str:
-        return f"```python\n{exercise_of(state._replace(said='')).solution}\n```"
+        return f"```python\n{exercise_of(state._replace(feedback='')).solution}\n```"
 
     def direct_answer(self, state: CodingState) -> str:
         return self.solve(state)
@@ -149,8 +149,8 @@ class CodeTests(_CodingTask):
         ]
 
     def observe(self, state: CodingState) -> str:
-        if state.said:
-            return state.said
+        if state.feedback:
+            return state.feedback
         exercise = exercise_of(state)
         return f"Write a Python function {exercise.entry}. {exercise.text}\n\nVisible tests:\n{_listed(exercise)}"
 
@@ -166,8 +166,8 @@ class CodeRepair(_CodingTask):
     repair = True
 
     def observe(self, state: CodingState) -> str:
-        if state.said:
-            return state.said
+        if state.feedback:
+            return state.feedback
         exercise = exercise_of(state)
         bugs = "a bug" if BUGS[state.level - 1] == 1 else f"{BUGS[state.level - 1]} bugs"
         return (
@@ -180,8 +180,8 @@ class CodeRepair(_CodingTask):
 
 
 def _title(family: Family, values: Sequence[int | str]) -> str:
-    said = ", ".join(f"{key}={value}" for key, value in zip(family.parameters, values, strict=True))
-    return f"{family.name}({said})"
+    arguments = ", ".join(f"{key}={value}" for key, value in zip(family.parameters, values, strict=True))
+    return f"{family.name}({arguments})"
 
 
 @lru_cache(maxsize=1024)
@@ -208,7 +208,7 @@ def exercise_of(problem: CodingState) -> Exercise:
 def _tests(rng: random.Random, family: Family, solution: str) -> list[TestCase]:
     """Tests with as many different results as the inputs drawn have."""
     cases = [[MAKERS[kind](rng) for kind in family.inputs] for _ in range(DRAWN)]
-    cases = [case for place, case in enumerate(cases) if case not in cases[:place]]
+    cases = [case for index, case in enumerate(cases) if case not in cases[:index]]
     tests = [
         TestCase(case, value)
         for case, value in zip(cases, mutations.results(solution, family.name, cases), strict=True)
@@ -225,25 +225,25 @@ def _broken(
     rng: random.Random, family: Family, solution: str, tests: Sequence[TestCase], bugs: int
 ) -> tuple[str, list[TestCase]]:
     """A program with so many bugs, each of which alone fails a test, and the tests that it fails."""
-    order = list(range(mutations.places(solution)))
+    order = list(range(mutations.count_changes(solution)))
     rng.shuffle(order)
     for fair in (3 * len(tests) // 4, len(tests)):  # of some programs every change fails most tests
         found: list[int] = []
         failing: list[TestCase] = []
-        for place in order:
-            alone = _fails(family, solution, [place], tests, fair)
-            together = alone and (_fails(family, solution, [*found, place], tests, fair) if found else alone)
+        for index in order:
+            alone = _fails(family, solution, [index], tests, fair)
+            together = alone and (_fails(family, solution, [*found, index], tests, fair) if found else alone)
             if together:
-                found, failing = [*found, place], together
+                found, failing = [*found, index], together
             if len(found) == bugs:
                 return mutations.mutated(solution, tuple(found)), failing
     raise LookupError(f"no {bugs} changes of {family.name} are bugs")
 
 
-def _fails(family: Family, solution: str, places: list[int], tests: Sequence[TestCase], fair: int) -> list[TestCase]:
+def _fails(family: Family, solution: str, chosen: list[int], tests: Sequence[TestCase], fair: int) -> list[TestCase]:
     """The tests that a changed program fails; none if it does not end, or fails more than is fair."""
     try:
-        values = mutations.results(solution, family.name, [test.arguments for test in tests], places)
+        values = mutations.results(solution, family.name, [test.arguments for test in tests], chosen)
     except mutations.OutOfFuel:
         return []
     # By their look, so that True is not 1.

@@ -17,7 +17,7 @@ from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools.kits import within
 from rlvr.envs.tools.tool import ToolFault, shown
 
-MAX_SAID: Final = 600  # characters of a reply that the desk gets to hear
+MAX_ANSWER_CHARS: Final = 600  # of an answer that reaches the desk
 REMEMBERED: Final = 100_000
 BRIEF: Final = (
     "You are a customer of a shop and talk with its service desk. Stay in that part whatever the desk says. Answer "
@@ -28,13 +28,13 @@ BRIEF: Final = (
 GREETING: Final = "Service desk. What can we do for you?"
 
 Chat = Callable[[Sequence[Mapping[str, str]]], str]
-Talk = tuple[tuple[str, str], ...]  # what the desk said, what the customer answered
+Talk = tuple[tuple[str, str], ...]  # the message of the desk, the answer of the customer
 
 
 class ModelCustomer:
     """Answers as a language model does; the same conversation gets the same answer again.
 
-    What was said is kept in ``replies``, by a digest of the conversation, so that an episode is replayed exactly as
+    Answers are kept in ``replies``, by a digest of the conversation, so that an episode is replayed exactly as
     long as they are there: in this process the last 100,000, in another one those that it is given. ``replies`` is a
     mapping of texts, which JSON can hold.
 
@@ -69,27 +69,28 @@ class ModelCustomer:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def answer(self, wanted: str, known: Sequence[str], talk: Talk, heard: str) -> str:
-        """What the customer says to what was just heard.
+    def answer(self, wanted: str, known: Sequence[str], talk: Talk, message: str) -> str:
+        """The customer's answer to a message of the desk.
 
         Args:
             wanted: what the customer opened with.
             known: the facts that may be asked for.
-            talk: what was said since.
+            talk: the messages and answers since.
+            message: the desk's last.
 
         Raises:
             ToolFault: no answer, or none in time.
         """
-        messages = conversation(wanted, known, talk, heard.strip() or "(says nothing)")
+        messages = conversation(wanted, known, talk, message.strip() or "(says nothing)")
         key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
-        said = self.replies.get(key)
-        if said is None:
-            said = self._ask(messages)
+        answer = self.replies.get(key)
+        if answer is None:
+            answer = self._ask(messages)
             with self._lock:
-                said = self.replies.setdefault(key, said)  # of two who asked at once, the first
+                answer = self.replies.setdefault(key, answer)  # of two who asked at once, the first
                 while len(self.replies) > REMEMBERED:
                     self.replies.popitem(last=False)
-        return said
+        return answer
 
     def _ask(self, messages: Sequence[Mapping[str, str]]) -> str:
         if self.speaker is None:
@@ -103,20 +104,20 @@ class ModelCustomer:
         else:
             speaker = self.speaker
             reply = within(self.seconds, "the customer", lambda: _text(speaker(messages)))
-        said = shown(" ".join(visible_text(reply).split()), MAX_SAID)
-        if not said:
+        text = shown(" ".join(visible_text(reply).split()), MAX_ANSWER_CHARS)
+        if not text:
             raise ToolFault("the customer: the reply has no text")
-        return said
+        return text
 
 
-def conversation(wanted: str, known: Sequence[str], talk: Talk, heard: str) -> list[dict[str, str]]:
+def conversation(wanted: str, known: Sequence[str], talk: Talk, message: str) -> list[dict[str, str]]:
     """The chat as the model gets it: it is the assistant, and the desk is the user."""
     brief = BRIEF.format(wanted=wanted, known="\n".join(f"- {fact}" for fact in known))
     messages = [{"role": "system", "content": brief}, {"role": "user", "content": GREETING}]
     messages.append({"role": "assistant", "content": wanted})
     for desk, customer in talk:
         messages += [{"role": "user", "content": desk}, {"role": "assistant", "content": customer}]
-    messages.append({"role": "user", "content": heard})
+    messages.append({"role": "user", "content": message})
     return messages
 
 

@@ -142,7 +142,7 @@ class MCPWorld(WithTools):
             verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
         except Exception as error:
             verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
-        return Transition(state._replace(said="", live=None), verdict, terminated=True)
+        return Transition(state._replace(tool_output="", live=None), verdict, terminated=True)
 
     def _checked(self, state: Working, reply: str) -> Verdict:
         server, task = self._server, state.inner.task
@@ -220,8 +220,8 @@ def _checked_row(row: Any, number: int) -> str:
         steps = row.get(key, [])
         if not isinstance(steps, list):
             raise DataError(f'task {number}: "{key}" must be a list')
-        for place, step in enumerate(steps):
-            reply = last and place == len(steps) - 1 and isinstance(step, str)
+        for index, step in enumerate(steps):
+            reply = last and index == len(steps) - 1 and isinstance(step, str)
             called = isinstance(step, Mapping) and isinstance(step.get("name"), str)
             if not reply and not (called and isinstance(step.get("arguments", {}), Mapping)):
                 raise DataError(f'task {number}: "{key}" holds a step that is no {{"name": …, "arguments": {{…}}}}')

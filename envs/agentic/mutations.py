@@ -30,7 +30,7 @@ class OutOfFuel(Exception):
 
 
 class _Mutator(ast.NodeTransformer):
-    """Counts the places where something can be changed, and changes the chosen ones."""
+    """Counts the changes that can be made, and changes the chosen ones."""
 
     def __init__(self, chosen: Container[int]) -> None:
         self._chosen = chosen
@@ -100,7 +100,7 @@ class _Fuelled(ast.NodeTransformer):
     visit_For = visit_While = visit_FunctionDef = _with_tick
 
 
-def places(source: str) -> int:
+def count_changes(source: str) -> int:
     """How many changes a program has."""
     mutator = _Mutator(())
     mutator.visit(ast.parse(source))

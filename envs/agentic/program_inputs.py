@@ -76,8 +76,8 @@ def _stack_code(rng: random.Random) -> list[str]:
 
 def _expression(rng: random.Random, depth: int = 2) -> str:
     parts = []
-    for place in range(rng.randint(1 if depth < 2 else 2, 4)):
-        if place:
+    for index in range(rng.randint(1 if depth < 2 else 2, 4)):
+        if index:
             parts.append(rng.choice("+-*"))
         nested = depth > 0 and rng.random() < 0.3
         parts.append(f"({_expression(rng, depth - 1)})" if nested else str(rng.randint(0, 40)))

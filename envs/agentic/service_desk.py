@@ -23,7 +23,7 @@ from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools import Call, Session, Tool, ToolFault, ToolTask, tool, write_call
 from rlvr.envs.tools.tool import MAX_OUTPUT, shown
 
-MAX_HEARD = 2_000  # characters of a message that the customer listens to
+MAX_MESSAGE_CHARS = 2_000  # of a message that the customer reads
 SPOKE = Verdict(0.0, "partial", reason="spoke to the customer")
 
 
@@ -141,23 +141,23 @@ class ServiceDesk(ToolTask[Desk]):
 
     def reply(self, state: Session[Desk], action: str) -> Transition:
         if self.customer is not None:
-            return self._answered(self.customer, state, shown(visible_text(action)[:MAX_HEARD]))
-        heard = visible_text(action)[:MAX_HEARD].lower()
-        words = set(re.findall(r"[a-z-]+", heard.replace("e-mail", "email")))
+            return self._answered(self.customer, state, shown(visible_text(action)[:MAX_MESSAGE_CHARS]))
+        message = visible_text(action)[:MAX_MESSAGE_CHARS].lower()
+        words = set(re.findall(r"[a-z-]+", message.replace("e-mail", "email")))
         answers = [answer for needed, answer in state.world.customer.answers if words.issuperset(needed)]
-        said = " ".join(dict.fromkeys(answers)) or state.world.customer.otherwise
-        return Transition(state._replace(said=f"Customer: {said}"), SPOKE)
+        answer = " ".join(dict.fromkeys(answers)) or state.world.customer.otherwise
+        return Transition(state._replace(observation=f"Customer: {answer}"), SPOKE)
 
-    def _answered(self, who: ModelCustomer, state: Session[Desk], heard: str) -> Transition:
+    def _answered(self, who: ModelCustomer, state: Session[Desk], message: str) -> Transition:
         world = state.world
         known = [answer for _, answer in world.customer.answers]
         try:
-            said = who.answer(world.customer.opening, known, world.talk, heard)
+            answer = who.answer(world.customer.opening, known, world.talk, message)
         except ToolFault as fault:
             verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
             return Transition(state, verdict, terminated=True)
-        world = world._replace(talk=(*world.talk, (heard, said)))
-        return Transition(state._replace(world=world, said=f"Customer: {said}"), SPOKE)
+        world = world._replace(talk=(*world.talk, (message, answer)))
+        return Transition(state._replace(world=world, observation=f"Customer: {answer}"), SPOKE)
 
     def judge(self, world: Desk, reply: str) -> Verdict:
         if world.closed is None:
@@ -188,7 +188,7 @@ class ServiceDesk(ToolTask[Desk]):
 # who calls, and what for
 
 
-def _said(text: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
+def _message(text: str) -> tuple[str, tuple[tuple[str, Any], ...]]:
     return "", (("text", text),)
 
 
@@ -202,9 +202,9 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
     number, name, email, postcode, tier, _ = rng.choice(people)
     refuse = rng.randrange(level.requests) if rng.random() < level.refused else None
     requests: list[CustomerRequest] = []
-    for place, kind in enumerate(rng.sample(level.kinds, level.requests)):
+    for index, kind in enumerate(rng.sample(level.kinds, level.requests)):
         used = [request.order for request in requests]
-        made = MAKERS[kind](Asking(rng, database, number, tier, tuple(used), place == refuse, level.says_order))
+        made = MAKERS[kind](Asking(rng, database, number, tier, tuple(used), index == refuse, level.says_order))
         if made is None:
             return None
         requests.append(made)
@@ -218,11 +218,14 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
         (("name",), f"My name is {name}."),
     ]
     found = {"email": email} if by_mail else {"name": name, "postcode": postcode}
-    plan = [_said("Hello! What are your e-mail address, your name and your postcode?"), _call("find_customer", **found)]
+    plan = [
+        _message("Hello! What are your e-mail address, your name and your postcode?"),
+        _call("find_customer", **found),
+    ]
     outcome, looked_at = (0, 1), [shop.NOBODY]
     if not stranger:
         plan.append(_call("list_orders", customer=number))
-        plan += [_said(f"Thank you. {QUESTIONS}")]
+        plan += [_message(f"Thank you. {QUESTIONS}")]
         for request in requests:
             plan += [_call("get_order", order=request.order), *request.calls]
         looked_at = [f"customer {number}", *(f"order {request.order}" for request in requests)]
@@ -268,8 +271,8 @@ class Asking(NamedTuple):
         """How the customer names an order, and what they answer when they are asked which it is."""
         if self.says_order:
             return f"my order {row[0]}", ((("order",), f"It is order {row[0]}."),)
-        item = f"the one with the {row[5]}"
-        return f"an order, {item}", ((("order",), f"I do not know the number of the order; it is {item}."),)
+        answer = f"I do not know the number of the order; it is the one with the {row[5]}."
+        return f"my order with the {row[5]}", ((("order",), answer),)
 
 
 def _cancel(asking: Asking) -> CustomerRequest | None:
@@ -292,7 +295,7 @@ def _readdress(asking: Asking) -> CustomerRequest | None:
     calls = () if asking.refuse else (_call("change_address", order=row[0], address=new),)
     answers += ((("address",), f"The new address is {new}."),)
     return CustomerRequest(
-        f"I have moved; please send {which}, to another address.", answers, calls, 2 * asking.refuse, row[0]
+        f"I have moved; please send {which} to another address.", answers, calls, 2 * asking.refuse, row[0]
     )
 
 

@@ -52,19 +52,19 @@ KINDS: Mapping[str, Kind] = {
         ("lamps", "kettles", "chairs", "clocks"),
         "price",
         "made in",
-        ("with a brass foot", "with an oak case", "with a long warranty", "with a spare part", "made by hand"),
+        ("with a brass foot", "with an oak case", "with a long warranty", "with a spare part", "that is made by hand"),
     ),
     "tables": Kind(
         ("fish restaurants", "grills", "noodle bars", "bistros"),
         "menu from",
         "in",
-        ("with a garden", "with live music", "with a lift", "with a view of the river", "open on holidays"),
+        ("with a garden", "with live music", "with a lift", "with a view of the river", "that is open on holidays"),
     ),
     "people": Kind(
         ("carpenters", "tailors", "surveyors", "translators"),
         "a day costs",
         "from",
-        ("who work at weekends", "with their own tools", "who take cards", "who speak Welsh", "who travel"),
+        ("who works at weekends", "with their own tools", "who takes cards", "who speaks Welsh", "who travels"),
     ),
 }
 
@@ -139,8 +139,8 @@ def make(seed: int, entries: int, reviews: int) -> Site:
         slots = [f"{day} {time}" for day in DAYS for time in TIMES]
         full = tuple(sorted(rng.sample(slots, 12), key=slots.index)) if kind == "tables" else ()
         colours = tuple(sorted(rng.sample(COLOURS, 3))) if kind == "shop" else ()
-        said = tuple(_review(rng, drawn) for _ in range(reviews))
-        made.append(Entry(name, group, rng.choice(towns), rng.randint(8, 120), traits, colours, full, said))
+        texts = tuple(_review(rng, drawn) for _ in range(reviews))
+        made.append(Entry(name, group, rng.choice(towns), rng.randint(8, 120), traits, colours, full, texts))
     title = {"shop": "{} Store", "tables": "{} Table Guide", "people": "{} Trades Directory"}[kind]
     rng.shuffle(made)
     return Site(kind, title.format(names.surname(rng)), tuple(made))
@@ -160,17 +160,17 @@ def _review(rng: random.Random, others: list[str]) -> str:
 
 def page(site: Site, server: SiteServer, url: str) -> Page:
     """The page of an address that a link of the site leads to."""
-    place, *rest = url.strip("/").split("/")
+    section, *rest = url.strip("/").split("/")
     numbers = [int(each) for each in rest]
-    if place == "list":
+    if section == "list":
         return _list(site, *numbers)
-    if place == "entry":
+    if section == "entry":
         return _entry(site, numbers[0])
-    if place == "basket":
+    if section == "basket":
         return _basket(server, numbers)
-    if place == "account":
+    if section == "account":
         return _account(server, numbers)
-    if place == "letter":
+    if section == "letter":
         return Page("Our letter", ("Once a week, all that is new.",), "Sign up", (FormField("your e-mail address"),))
     words = KINDS[site.kind]
     groups = sorted({entry.group for entry in site.entries})
@@ -213,10 +213,10 @@ _FORMS: Mapping[str, Callable[[Entry], tuple[str, tuple[FormField, ...]]]] = {
 
 def _basket(server: SiteServer, numbers: list[int]) -> Page:
     if numbers and numbers[0] < len(server.basket):
-        return Page("Take out of the basket", (_said(server.basket[numbers[0]]),), "Take it out")
+        return Page("Take out of the basket", (_as_text(server.basket[numbers[0]]),), "Take it out")
     if not server.basket:
         return Page("Basket", ("The basket is empty.",))
-    parts = [Link(f"{_said(item)} (take it out)", f"/basket/{place}") for place, item in enumerate(server.basket)]
+    parts = [Link(f"{_as_text(item)} (take it out)", f"/basket/{index}") for index, item in enumerate(server.basket)]
     return Page(
         "Basket", tuple(parts), "Order", (FormField("name"), FormField("address"), FormField("delivery", DELIVERIES))
     )
@@ -224,15 +224,15 @@ def _basket(server: SiteServer, numbers: list[int]) -> Page:
 
 def _account(server: SiteServer, numbers: list[int]) -> Page:
     if not numbers or numbers[0] >= len(server.records):
-        parts = [Link(_said(record), f"/account/{place}") for place, record in enumerate(server.records)]
+        parts = [Link(_as_text(record), f"/account/{index}") for index, record in enumerate(server.records)]
         return Page("Account", tuple(parts) or ("There is nothing in the account yet.",))
     record = server.records[numbers[0]]
     if record[0] == "cancelled":
-        return Page("Account", (_said(record),))
-    return Page("Account", (_said(record),), "Cancel it", (FormField("reason", REASONS),))
+        return Page("Account", (_as_text(record),))
+    return Page("Account", (_as_text(record),), "Cancel it", (FormField("reason", REASONS),))
 
 
-def _said(record: tuple[str, ...]) -> str:
+def _as_text(record: tuple[str, ...]) -> str:
     return f"{record[0]}: {', '.join(record[1:])}"
 
 
@@ -253,18 +253,18 @@ def post(site: Site, server: SiteServer, url: str, given: Mapping[str, str]) -> 
         if field.label in ("quantity", "guests") and not (value.isascii() and value.isdigit() and 0 < len(value) < 3):
             raise RefusedError(f"{field.label} must be a number from 1 to 99.")
     values = tuple(given[field.label] for field in shown.fields)
-    place, *rest = url.strip("/").split("/")
+    section, *rest = url.strip("/").split("/")
     number = int(rest[0]) if rest else -1
-    if place == "entry":
+    if section == "entry":
         return _submitted(site, server, url, site.entries[number], values)
-    if place == "basket" and 0 <= number < len(server.basket):
+    if section == "basket" and 0 <= number < len(server.basket):
         return server._replace(basket=_without(server.basket, number)), "It is taken out.", "/basket"
-    if place == "basket":
+    if section == "basket":
         record = ("order", _together(server.basket), *values)
         return SiteServer((*server.records, record)), "Thank you for your order.", "/account"
-    if place == "account":
+    if section == "account":
         records = list(server.records)
-        records[number] = ("cancelled", _said(records[number]), *values)
+        records[number] = ("cancelled", _as_text(records[number]), *values)
         return server._replace(records=tuple(records)), "It is cancelled.", "/account"
     return _recorded(server, ("letter", *values)), "You will hear from us every week.", "/"
 
@@ -297,5 +297,5 @@ def _recorded(server: SiteServer, record: tuple[str, ...]) -> SiteServer:
     return server._replace(records=(*server.records, record))
 
 
-def _without(items: tuple[tuple[str, ...], ...], place: int) -> tuple[tuple[str, ...], ...]:
-    return items[:place] + items[place + 1 :]
+def _without(items: tuple[tuple[str, ...], ...], index: int) -> tuple[tuple[str, ...], ...]:
+    return items[:index] + items[index + 1 :]

@@ -136,14 +136,14 @@ class SQL(ToolTask[SqlState]):
         sql = handed_in(reply)
         if sql is None:
             return unparsable("no query: put it in a fence marked sql")
-        for place in range(1, HIDDEN + 1):
-            database = hidden(world.seed, world.domain, place)
+        for index in range(1, HIDDEN + 1):
+            database = hidden(world.seed, world.domain, index)
             try:
                 found = query(database, sql)
             except ToolError as error:
                 return wrong(sql[:200], str(error)[:300])
             if not _same(found, query(database, world.gold, trusted=True), world.ordered):
-                return wrong(sql[:200], f"other rows than asked for on hidden database {place} of {HIDDEN}")
+                return wrong(sql[:200], f"other rows than asked for on hidden database {index} of {HIDDEN}")
         return correct(sql[:200])
 
     def plan(self, session: Session[SqlState]) -> Call | str:
@@ -178,9 +178,9 @@ def _columns(part: QueryPart, before: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _bytes(seed: int, domain: int, place: int) -> bytes:
-    """One database; place 0 is the one that can be looked at."""
-    rng = random.Random(seed * 64 + place)
+def _bytes(seed: int, domain: int, index: int) -> bytes:
+    """One database; index 0 is the one that can be looked at."""
+    rng = random.Random(seed * 64 + index)
     connection = sqlite3.connect(":memory:")
     taken: set[str] = set()
     count, before = 0, ""
@@ -207,9 +207,9 @@ def _title(rng: random.Random) -> str:
     return f"{names.surname(rng)} {names.town(rng)}"
 
 
-def _open(seed: int, domain: int, place: int) -> sqlite3.Connection:
+def _open(seed: int, domain: int, index: int) -> sqlite3.Connection:
     connection = sqlite3.connect(":memory:")
-    connection.deserialize(_bytes(seed, domain, place))
+    connection.deserialize(_bytes(seed, domain, index))
     return guard(connection)
 
 
@@ -217,8 +217,8 @@ def visible(seed: int, domain: int) -> sqlite3.Connection:
     return _open(seed, domain, 0)
 
 
-def hidden(seed: int, domain: int, place: int) -> sqlite3.Connection:
-    return _open(seed, domain, place)
+def hidden(seed: int, domain: int, index: int) -> sqlite3.Connection:
+    return _open(seed, domain, index)
 
 
 def _same(one: Table, two: Table, ordered: bool) -> bool:
@@ -235,7 +235,7 @@ def _plain(value: Any) -> Any:
 
 def _tells(task: SqlState) -> bool:
     """Whether the right rows are there, and differ from one database to the next: no fixed rows are right on all."""
-    one, two = (query(_open(task.seed, task.domain, place), task.gold, trusted=True).rows for place in (0, 1))
+    one, two = (query(_open(task.seed, task.domain, index), task.gold, trusted=True).rows for index in (0, 1))
     return bool(one) and bool(two) and sorted(one, key=repr) != sorted(two, key=repr)
 
 
@@ -254,12 +254,15 @@ def _limited(rng: random.Random, part: QueryPart, event: QueryPart) -> tuple[str
         first = rng.randint(YEARS[0], YEARS[1] - 4)
         last = rng.randint(first + 3, YEARS[1])
         least = rng.randint(part.low, part.low + (part.high - part.low) // 4)
-        sentence = f" Only {part.table} of the years {first} to {last} with a {part.number} value from {least} count."
+        sentence = (
+            f" Consider only {part.table} of the years {first} to {last} with a value of {part.number} of at "
+            f"least {least}."
+        )
         condition = f"year BETWEEN {first} AND {last} AND {part.number} >= {least}"
         return f"(SELECT * FROM {part.table} WHERE {condition})", sentence
     fifth = (part.high - part.low) // 5
     low, high = rng.randint(part.low, part.low + fifth), rng.randint(part.high - fifth, part.high)
-    sentence = f" Only {part.table} with a value of {part.number} from {low} to {high} count."
+    sentence = f" Consider only {part.table} with a value of {part.number} from {low} to {high}."
     return f"(SELECT * FROM {part.table} WHERE {part.number} BETWEEN {low} AND {high})", sentence
 
 
@@ -268,7 +271,8 @@ def _filter(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     word, sign = rng.choice((("above", ">"), ("below", "<")))
     return (
-        f"Which {part.table} have the {part.kind} {kind} and a {part.number} value {word} {number}? Give their names.",
+        f"Which {part.table} have the {part.kind} {kind} and a value of {part.number} {word} {number}? Give their "
+        "names.",
         f"SELECT name FROM {part.table} WHERE {part.kind} = '{kind}' AND {part.number} {sign} {number}",
         False,
     )
@@ -279,7 +283,8 @@ def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"How many {part.table} have another {part.kind} than {kind} and a {part.number} value from {number}?{only}",
+        f"How many {part.table} have a {part.kind} other than {kind} and a value of {part.number} of at least "
+        f"{number}?{only}",
         f"SELECT count(*) FROM {rows} WHERE {part.kind} <> '{kind}' AND {part.number} >= {number}",
         False,
     )
@@ -290,8 +295,9 @@ def _top(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, part, parts[2])
     count = rng.randint(2, 4)
     return (
-        f"Which are the {count} {part.table} with the highest {part.number}? Give name and {part.number}, the highest "
-        f"first; of equal ones the one with the smaller id comes first.{only}",
+        f"Which {count} {part.table} have the highest values of {part.number}? Give name and {part.number}, the "
+        "highest "
+        f"first; among equal values the smaller id comes first.{only}",
         f"SELECT name, {part.number} FROM {rows} ORDER BY {part.number} DESC, id LIMIT {count}",
         True,
     )
@@ -302,8 +308,8 @@ def _groups(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, part, parts[2])
     least = rng.randint(2, 5) if part is parts[1] else rng.randint(8, 16)
     return (
-        f"For each {part.kind} that at least {least} of the {part.table} have: give it, how many have it, and their "
-        f"average of {part.number}.{only}",
+        f"For each {part.kind} that at least {least} {part.table} have, give the {part.kind}, the number of these "
+        f"{part.table}, and the average of their {part.number}.{only}",
         f"SELECT {part.kind}, count(*), avg({part.number}) FROM {rows} GROUP BY {part.kind} HAVING count(*) >= {least}",
         False,
     )
@@ -314,8 +320,9 @@ def _years(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"For each year with {part.table} of the {part.kind} {kind} or a {part.number} value above {number}: give "
-        f"the year, and the sum and the largest of {part.number} among these, the latest year first.{only}",
+        f"Take the {part.table} with the {part.kind} {kind} or a value of {part.number} above {number}. For each year "
+        "that has "
+        f"any, give the year and the sum and the maximum of their {part.number}, the latest year first.{only}",
         f"SELECT year, sum({part.number}), max({part.number}) FROM {rows} WHERE {part.kind} = '{kind}' "
         f"OR {part.number} > {number} GROUP BY year ORDER BY year DESC",
         True,
@@ -326,7 +333,8 @@ def _owners(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, _ = parts
     kind, number = _some(rng, item)
     return (
-        f"Which {owner.table} have a {item.one} with the {item.kind} {kind} and a {item.number} value above {number}? "
+        f"Which {owner.table} have a {item.one} with the {item.kind} {kind} and a value of {item.number} above "
+        f"{number}? "
         "Give each name once.",
         f"SELECT DISTINCT o.name FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
         f"WHERE i.{item.kind} = '{kind}' AND i.{item.number} > {number}",
@@ -339,8 +347,9 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
     return (
-        f"For each of the {owner.table} whose {item.table} have {event.table} with another {event.kind} than {kind}: "
-        f"give its name and the sum of {event.number} over these {event.table}.{only}",
+        f"For each {owner.one} whose {item.table} have {event.table} with a {event.kind} other than {kind}, give the "
+        "name "
+        f"of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
         f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
         f"JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.{event.kind} <> '{kind}' GROUP BY o.id",
         False,
@@ -352,8 +361,9 @@ def _counted_with_none(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     kind, _ = _some(rng, item)
     rows, only = _limited(rng, item, event)
     return (
-        f"For each of the {owner.table}, give its name and how many of its {item.table} have the {item.kind} {kind}; 0 "
-        f"where there is none.{only}",
+        f"For each {owner.one}, give the name and how many of its {item.table} have the {item.kind} {kind}, or 0 if "
+        "none "
+        f"has it.{only}",
         f"SELECT o.name, count(i.id) FROM {owner.table} o LEFT JOIN {rows} i ON i.{owner.one}_id = o.id "
         f"AND i.{item.kind} = '{kind}' GROUP BY o.id",
         False,
@@ -364,8 +374,9 @@ def _above_own_average(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     part = rng.choice(parts[:2])
     rows, only = _limited(rng, part, parts[2])
     return (
-        f"Which {part.table} have a {part.number} value above the average of those of the same {part.kind}? Give name "
-        f"and {part.kind}.{only}",
+        f"Which {part.table} have a value of {part.number} above the average of all {part.table} with the same "
+        f"{part.kind}? "
+        f"Give name and {part.kind}.{only}",
         f"SELECT name, {part.kind} FROM {rows} a WHERE {part.number} > "
         f"(SELECT avg({part.number}) FROM {rows} b WHERE b.{part.kind} = a.{part.kind})",
         False,
@@ -376,7 +387,8 @@ def _without(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     kind, number = _some(rng, event)
     return (
-        f"Which {item.table} have no {event.one} of the {event.kind} {kind} with {event.number} above {number}? "
+        f"Which {item.table} have no {event.one} with the {event.kind} {kind} and a value of {event.number} above "
+        f"{number}? "
         "Give their names.",
         f"SELECT name FROM {item.table} i WHERE NOT EXISTS (SELECT 1 FROM {event.table} e WHERE e.{item.one}_id = i.id "
         f"AND e.{event.kind} = '{kind}' AND e.{event.number} > {number})",
@@ -388,8 +400,9 @@ def _second(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     part = rng.choice(parts[:2])
     rows, only = _limited(rng, part, parts[2])
     return (
-        f"For each {part.kind} of the {part.table}: give it and the second highest of the different values of "
-        f"{part.number}, where there are two.{only}",
+        f"For each {part.kind} whose {part.table} have at least two different values of {part.number}, give the "
+        f"{part.kind} "
+        f"and the second highest of these values.{only}",
         f"SELECT {part.kind}, max({part.number}) FROM {rows} a WHERE {part.number} < (SELECT max({part.number}) "
         f"FROM {rows} b WHERE b.{part.kind} = a.{part.kind}) GROUP BY {part.kind}",
         False,
@@ -400,8 +413,8 @@ def _best_of_each(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"For each {owner.one} that has {item.table} with {event.table}: which {item.one} of it has the largest "
-        f"sum of {event.number}? Give the names of both and the sum; where several have it, all of them.{only}",
+        f"For each {owner.one} that has {item.table} with {event.table}: which of its {item.table} has the "
+        f"largest sum of {event.number}? Give the names of both and the sum; if several have it, give them all.{only}",
         f"WITH s AS (SELECT i.name, i.{owner.one}_id AS owner, sum(e.{event.number}) AS total FROM {item.table} i "
         f"JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id) SELECT o.name, s.name, s.total FROM s "
         f"JOIN {owner.table} o ON o.id = s.owner WHERE s.total = (SELECT max(total) FROM s t WHERE t.owner = s.owner)",
@@ -413,7 +426,7 @@ def _every_kind(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"Which {item.table} have {event.table} of every {event.kind} that occurs? Give their names.{only}",
+        f"Which {item.table} have {event.table} with every {event.kind} that occurs? Give their names.{only}",
         f"SELECT i.name FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id GROUP BY i.id "
         f"HAVING count(DISTINCT e.{event.kind}) = (SELECT count(DISTINCT {event.kind}) FROM {rows})",
         False,
@@ -424,8 +437,9 @@ def _share(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"For each {owner.kind} of the {owner.table} whose {item.table} have {event.table}: give it and its share, in "
-        f"percent, of the sum of {event.number} over all {event.table}, rounded to one decimal.{only}",
+        f"For each {owner.kind} whose {owner.table} have {item.table} with {event.table}, give the {owner.kind} and "
+        "its "
+        f"share, in percent, of the sum of {event.number} over all {event.table}, rounded to one decimal.{only}",
         f"SELECT o.{owner.kind}, round(100.0 * sum(e.{event.number}) / (SELECT sum({event.number}) FROM {rows}), 1) "
         f"FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id JOIN {rows} e ON e.{item.one}_id = i.id "
         f"GROUP BY o.{owner.kind}",
@@ -437,7 +451,7 @@ def _latest(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     rows, only = _limited(rng, event, event)
     return (
-        f"For each {item.one} with any {event.table}: give its name, the latest year of its {event.table}, and "
+        f"For each {item.one} that has {event.table}, give its name, the latest year of its {event.table}, and "
         f"how many {event.table} it has in that year.{only}",
         f"SELECT i.name, e.year, count(*) FROM {item.table} i JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.year = "
         f"(SELECT max(year) FROM {rows} x WHERE x.{item.one}_id = i.id) GROUP BY i.id, e.year",

@@ -60,7 +60,7 @@ LEVELS: tuple[tuple[Callable[[random.Random], Chore], ...], ...] = (
 )  # fmt: skip
 
 
-class _Seat:
+class _LiveTerminal:
     """A terminal of the sandbox and the screen in front of it."""
 
     def __init__(self, terminal: PseudoTerminal) -> None:
@@ -95,7 +95,7 @@ class _Seat:
 
 
 # Terminals that nobody types into at the moment, each of one episode instance; of all environments of this process.
-_SEATS = Sessions[_Seat](_Seat.close, most=128)
+_TERMINALS = Sessions[_LiveTerminal](_LiveTerminal.close, most=128)
 
 
 class Sitting(NamedTuple):
@@ -167,10 +167,10 @@ class Terminal(Task[Sitting]):
         except ValueError as error:
             return Transition(state._replace(problem=str(error)), unparsable(str(error)))
         try:
-            seat = self._seat(state)
+            live = self._live_terminal(state)
             if not keys:
-                return self._finish(state, seat)
-            screen, mark = _press(seat, keys)
+                return self._finish(state, live)
+            screen, mark = _press(live, keys)
         except ProgramEnded as ended:
             return Transition(state, LATE if ended.reason == "time_limit" else BROKEN, terminated=True)
         except SandboxUnavailable:
@@ -180,39 +180,39 @@ class Terminal(Task[Sitting]):
         except (SandboxError, OSError) as error:
             return Transition(state, sandbox_fault(error, "env_error"), terminated=True)
         typed = (*state.typed, text)
-        return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_SEATS.give(seat)), PRESSED)
+        return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_TERMINALS.give(live)), PRESSED)
 
     def out_of_turns(self, state: Sitting, turns: int) -> Verdict:
-        seat = _SEATS.take(state.live)
-        if seat is not None:
-            seat.close()
+        live = _TERMINALS.take(state.live)
+        if live is not None:
+            live.close()
         return wrong(reason=f"not done within {turns} turns")
 
     def detached(self, state: Sitting) -> Sitting:
         return state._replace(live=None)
 
-    def _seat(self, state: Sitting) -> _Seat:
+    def _live_terminal(self, state: Sitting) -> _LiveTerminal:
         """The terminal that has lived through what was typed; a new one goes through it again."""
-        seat = _SEATS.take(state.live)
-        if seat is not None:
-            if seat.terminal.alive:
-                return seat
-            seat.close()
+        live = _TERMINALS.take(state.live)
+        if live is not None:
+            if live.terminal.alive:
+                return live
+            live.close()
         for _ in range(2):
-            seat, screen, mark = _replayed(state)
+            live, screen, mark = _replayed(state)
             if not state.typed or (screen, mark) == (state.screen, state.mark):
-                return seat
-            seat.close()
+                return live
+            live.close()
         raise SandboxError(
             "this terminal cannot be brought back to where it was: the same keys, pressed again, led to another "
             f"{'screen' if screen != state.screen else 'workspace'}"
         )
 
-    def _finish(self, state: Sitting, seat: _Seat) -> Transition:
+    def _finish(self, state: Sitting, live: _LiveTerminal) -> Transition:
         try:
-            workspace = seat.terminal.copy()
+            workspace = live.terminal.copy()
         finally:
-            seat.close()
+            live.close()
         return Transition(state, judged(_chore(state), workspace), terminated=True)
 
 
@@ -256,23 +256,23 @@ def _pressed(text: str) -> list[Key]:
     return read_keys(text)
 
 
-def _press(seat: _Seat, keys: list[Key]) -> tuple[str, int]:
+def _press(live: _LiveTerminal, keys: list[Key]) -> tuple[str, int]:
     try:
-        return seat.press(keys)
+        return live.press(keys)
     except BaseException:
-        seat.close()
+        live.close()
         raise
 
 
-def _replayed(state: Sitting) -> tuple[_Seat, str, int]:
+def _replayed(state: Sitting) -> tuple[_LiveTerminal, str, int]:
     """A new terminal in which everything was typed again, its screen and the checksum of its workspace."""
     chore = _chore(state)
-    seat = _Seat(
+    live = _LiveTerminal(
         shared(terminals=True).terminal(
             LIMITS, chore.files, rows=ROWS, columns=COLUMNS, setup=chore.setup, daemons=chore.daemons, env=VARIABLES
         )
     )
     screen, mark = "", 0
     for text in state.typed:
-        screen, mark = _press(seat, read_keys(text))
-    return seat, screen, mark
+        screen, mark = _press(live, read_keys(text))
+    return live, screen, mark

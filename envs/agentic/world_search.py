@@ -40,13 +40,13 @@ LEVELS = (
 
 # Each relation: from what kind to what kind, how a document says it, how a question asks for it.
 RELATIONS = {
-    "birthplace": ("person", "town", ("was born in {x}", "is a native of {x}"), "the town where {x} was born"),
+    "birthplace": ("person", "town", ("was born in {x}", "is a native of {x}"), "the birthplace of {x}"),
     "employer": ("person", "firm", ("works for {x}", "is on the staff of {x}"), "the firm that employs {x}"),
     "teacher": ("person", "person", ("is a pupil of {x}", "was taught by {x}"), "the teacher of {x}"),
     "mayor": ("town", "person", ("is governed by {x}", "has elected {x} mayor"), "the mayor of {x}"),
     "twin": ("town", "town", ("is the twin town of {x}", "is twinned with {x}"), "the twin town of {x}"),
     "founder": ("firm", "person", ("was founded by {x}", "is the creation of {x}"), "the founder of {x}"),
-    "seat": ("firm", "town", ("is based in {x}", "is run from {x}"), "the town where {x} is based"),
+    "seat": ("firm", "town", ("is based in {x}", "is run from {x}"), "the home town of {x}"),
     "place": ("event", "town", ("was held in {x}", "was hosted by {x}"), "the town that hosted {x}"),
     "opener": ("event", "person", ("was opened by {x}", "began with a speech of {x}"), "the person who opened {x}"),
     "sponsor": ("event", "firm", ("was paid for by {x}", "was sponsored by {x}"), "the sponsor of {x}"),
@@ -55,16 +55,16 @@ RELATIONS = {
 BEFORE = {"employer": "once worked for {x}", "mayor": "was once governed by {x}", "seat": "was once based in {x}"}
 # Each fact: of what kind, its grader, how a document says it, how a question asks for it.
 FACTS = {
-    "born": ("person", "number", "was born in the year {x}", "In which year was {x} born?"),
-    "profession": ("person", "exact", "works as {x}", "What does {x} work as?"),
-    "river": ("town", "exact", "lies on the river {x}", "On which river lies {x}?"),
-    "settled": ("town", "number", "was settled in the year {x}", "In which year was {x} settled?"),
-    "product": ("firm", "exact", "makes {x}", "What does {x} make?"),
+    "born": ("person", "number", "was born in the year {x}", "What is the year of birth of {x}?"),
+    "profession": ("person", "exact", "works as {x}", "What is the profession of {x}?"),
+    "river": ("town", "exact", "lies on the river {x}", "Which river flows through {x}?"),
+    "settled": ("town", "number", "was settled in the year {x}", "In which year did people first settle in {x}?"),
+    "product": ("firm", "exact", "makes {x}", "What is made by {x}?"),
     "started": (
         "firm",
         "number",
         "has been in business since the year {x}",
-        "Since which year has {x} been in business?",
+        "What was the first year in business of {x}?",
     ),
     "year": ("event", "number", "took place in the year {x}", "In which year did {x} take place?"),
 }
@@ -207,11 +207,11 @@ def make(seed: int, level: int) -> SearchFacts:
         of_kind[kind] = names.distinct(draw, rng, settings.people if kind == "person" else settings.others, taken)
     if settings.namesakes:
         people = of_kind["person"]
-        for place in range(1, len(people), 3):  # every third shares a neighbour's family name
-            twin = f"{rng.choice(names.FIRST)} {people[place - 1].split()[1]}"
+        for index in range(1, len(people), 3):  # every third shares a neighbour's family name
+            twin = f"{rng.choice(names.FIRST)} {people[index - 1].split()[1]}"
             if twin not in taken:
                 taken.add(twin)
-                people[place] = twin
+                people[index] = twin
     kinds = {name: kind for kind, members in of_kind.items() for name in members}
     called = names.distinct(names.byname, rng, len(kinds) // 3, taken) if settings.bynames else []
     bynames = dict(zip(rng.sample(list(kinds), len(called)), called, strict=True))
@@ -259,8 +259,8 @@ def _written(rng: random.Random, made: SearchFacts, of_kind: dict[str, list[str]
     subjects = ["This person" if kind == "person" else "It", byname[0].upper() + byname[1:] if byname else name]
     # The byname opens a sentence, so that who searches for it finds this document before those that mention it.
     starts = [subjects[1], *rng.choices(subjects, k=len(sentences))]
-    told = [f"{start} {sentence}." for start, sentence in zip(starts, sentences, strict=False)]
-    return " ".join([f"{name}{also} {verb} {kind}.", *told])
+    opened = [f"{start} {sentence}." for start, sentence in zip(starts, sentences, strict=False)]
+    return " ".join([f"{name}{also} {verb} {kind}.", *opened])
 
 
 def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> SearchWorld:
@@ -268,8 +268,8 @@ def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> SearchWorl
     made, rng = make(seed, level), random.Random(seed + 1)
     while True:
         here = rng.choice(list(made.kinds))
-        said = _mention(rng, made, here)
-        met, path, phrase = {here}, [(said, here)], said
+        mention = _mention(rng, made, here)
+        met, path, phrase = {here}, [(mention, here)], mention
         for _ in range(hops - 1):
             relation = rng.choice(list(made.links[here]))
             here = made.links[here][relation]

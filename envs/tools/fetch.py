@@ -152,12 +152,12 @@ class Fetch(Kit):
                 moved = response.getheader("Location")
                 if response.status in (301, 302, 303, 307, 308) and moved:
                     return moved, ""
-                said = self._body(response, link, until)
+                body = self._body(response, link, until)
             if late.is_set():  # the page seems to end where the link was shut
                 raise TimeoutError
             if response.status >= 400:
-                raise ToolError(f"{response.status} {response.reason}: {said[:300]}")
-            return "", said
+                raise ToolError(f"{response.status} {response.reason}: {body[:300]}")
+            return "", body
 
     def _body(self, response: http.client.HTTPResponse, link: socket.socket, until: float) -> str:
         kind = response.headers.get_content_type()
@@ -187,14 +187,14 @@ def plain_text(page: str) -> str:
 def _without(page: str, opening: str, closing: str) -> str:
     """A page without what stands between two marks; without its end, where the second is missing."""
     folded = page.lower() if page.isascii() else "".join(sign.lower() if sign.isascii() else sign for sign in page)
-    kept, place = [], 0
-    while (start := folded.find(opening, place)) >= 0:
-        kept.append(page[place:start])
+    kept, position = [], 0
+    while (start := folded.find(opening, position)) >= 0:
+        kept.append(page[position:start])
         end = folded.find(closing, start + len(opening))
         if end < 0:
             return "".join(kept)
-        place = end + len(closing) * (closing == "-->")  # a closing tag goes with the other tags
-    return "".join([*kept, page[place:]])
+        position = end + len(closing) * (closing == "-->")  # a closing tag goes with the other tags
+    return "".join([*kept, page[position:]])
 
 
 def _shut(link: socket.socket, late: threading.Event) -> None:

@@ -61,8 +61,9 @@ class ServedTool(Tool):
 
     @property
     def described(self) -> Mapping[str, str]:
-        said = {name: each.get("description") for name, each in self._properties().items() if isinstance(each, Mapping)}
-        return {name: shown(text, MAX_DESCRIPTION) for name, text in said.items() if isinstance(text, str)}
+        schemas = {name: each for name, each in self._properties().items() if isinstance(each, Mapping)}
+        texts = {name: schema.get("description") for name, schema in schemas.items()}
+        return {name: shown(text, MAX_DESCRIPTION) for name, text in texts.items() if isinstance(text, str)}
 
     def _properties(self) -> Mapping[str, Any]:
         found = self.parameters.get("properties")
@@ -108,9 +109,9 @@ class ServedTool(Tool):
                 raise ToolFault(f"the schema of {self.name} cannot be used: {fault}"[:300]) from None
             raise ToolError(f"{self.name}: the arguments cannot be checked: {error}"[:300]) from None
         if problem is not None:
-            place = ".".join(map(str, problem.absolute_path))
-            said = f"{place}: {problem.message[:200]}" if place else problem.message[:200]
-            raise ToolError(f"{self.name}: {said}; it takes {self.signature()}")
+            path = ".".join(map(str, problem.absolute_path))
+            fault = f"{path}: {problem.message[:200]}" if path else problem.message[:200]
+            raise ToolError(f"{self.name}: {fault}; it takes {self.signature()}")
         return given
 
 
@@ -240,8 +241,8 @@ def schema_fault(schema: Any) -> str:
                 return f"the reference {shown(step, 100)} leads to itself"
         list(validator.iter_errors({}))
     except Exception as error:  # whatever is wrong with what somebody else wrote
-        said = str(getattr(error, "message", None) or error) or "no reason given"
-        return f"{type(error).__name__}: {shown(' '.join(said.split()), 200)}"
+        message = str(getattr(error, "message", None) or error) or "no reason given"
+        return f"{type(error).__name__}: {shown(' '.join(message.split()), 200)}"
     return ""
 
 

@@ -107,7 +107,7 @@ class Index:
         if len(found) > count:  # only the best are put in order
             found = found[scores[found] >= np.partition(scores[found], -count)[-count]]
         best = found[np.argsort(-scores[found], kind="stable")[:count]]
-        return [self.documents[place] for place in best]
+        return [self.documents[index] for index in best]
 
     def _tokens(self, texts: list[str], ids: bool = True) -> Any:
         return self._tokenize(texts, stopwords="en", return_ids=ids, show_progress=False)
@@ -146,7 +146,7 @@ class DenseIndex:
         if row.shape != self._rows.shape[1:]:
             raise EndpointError(f"{self.endpoint.address('/embeddings')} gave an embedding of another length")
         best = np.argsort(-np.round(self._rows @ row, 6), kind="stable")[:count]
-        return [self.documents[place] for place in best]
+        return [self.documents[index] for index in best]
 
 
 def embed(endpoint: Endpoint, texts: Sequence[str]) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -20,10 +20,10 @@ W = TypeVar("W")
 
 
 class Session(NamedTuple, Generic[W]):
-    """A world, what the policy was last told, and how many calls it made and may make."""
+    """A world, the last observation, and how many calls the policy has made and may make."""
 
     world: W
-    said: str
+    observation: str
     calls: int
     budget: int
 
@@ -110,7 +110,7 @@ class ToolTask(Task[Session[W]]):
         return self._allowed(level) + 3
 
     def observe(self, state: Session[W]) -> str:
-        return state.said
+        return state.observation
 
     def apply(self, state: Session[W], action: str) -> Transition:
         reading = read_calls(action, self.tool_style, self._names)
@@ -124,10 +124,12 @@ class ToolTask(Task[Session[W]]):
             return text
 
         try:
-            heard = carry_out(reading, state.calls, state.budget, use, self.max_output)
+            result = carry_out(reading, state.calls, state.budget, use, self.max_output)
         except ToolFault as fault:
             return Transition(state, fault.verdict, terminated=True)
-        return Transition(state._replace(world=world, said=heard.said, calls=heard.calls), heard.verdict, role="tool")
+        return Transition(
+            state._replace(world=world, observation=result.output, calls=result.calls), result.verdict, role="tool"
+        )
 
     def reply(self, state: Session[W], action: str) -> Transition:
         """What a reply without a call leads to: the end, unless somebody in the world answers it."""

@@ -1,4 +1,4 @@
-"""A tool: a typed function that a policy may call, its JSON schema, and what it is told when a call goes wrong."""
+"""A tool: a typed function that a policy may call, its JSON schema, and the error that it gets for a wrong call."""
 
 from __future__ import annotations
 
@@ -69,9 +69,9 @@ class Tool:
 
     @property
     def described(self) -> Mapping[str, str]:
-        """What is said of the arguments, by name, where anything is."""
-        said = {name: field.description for name, field in self.arguments.model_fields.items()}
-        return {name: text for name, text in said.items() if text}
+        """The descriptions of the arguments that have one, by name."""
+        descriptions = {name: field.description for name, field in self.arguments.model_fields.items()}
+        return {name: text for name, text in descriptions.items() if text}
 
     def schema(self) -> dict[str, Any]:
         """What chat templates and endpoints take in ``tools=``."""
@@ -121,14 +121,14 @@ def tool(function: Callable[..., Any], *, name: str | None = None, given: int = 
     """
     if not function.__doc__:
         raise TypeError(f"the tool {function.__name__} has no docstring, which is what the policy reads")
-    text, said = _described(inspect.getdoc(function) or "")
+    text, descriptions = _described(inspect.getdoc(function) or "")
     hints = get_type_hints(function, include_extras=True)
     fields: dict[str, Any] = {}
     for parameter in list(inspect.signature(function).parameters.values())[given:]:
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD) or parameter.name not in hints:
             raise TypeError(f"the tool {function.__name__} needs a type for its parameter {parameter.name}")
         default = ... if parameter.default is parameter.empty else parameter.default
-        fields[parameter.name] = (hints[parameter.name], Field(default, description=said.get(parameter.name)))
+        fields[parameter.name] = (hints[parameter.name], Field(default, description=descriptions.get(parameter.name)))
     title = name or function.__name__
     model = create_model(title, __config__=ConfigDict(extra="forbid"), **fields)
     return Tool(title, text, model, function, given)
@@ -207,22 +207,22 @@ def _encodes(text: str) -> bool:
 
 def _complaint(error: ValidationError) -> str:
     first = error.errors()[0]
-    place = ".".join(map(str, first["loc"]))
+    path = ".".join(map(str, first["loc"]))
     if first["type"] == "extra_forbidden":
-        return f"there is no argument {place[:50]!r}"
-    return f"{place}: {first['msg'][:200]}"
+        return f"there is no argument {path[:50]!r}"
+    return f"{path}: {first['msg'][:200]}"
 
 
 def _described(docstring: str) -> tuple[str, dict[str, str]]:
     """The first paragraph, and what the ``Args`` section says of each argument."""
     head, _, rest = docstring.partition("\nArgs:\n")
-    said: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     last = ""
     for line in rest.split("\n\n")[0].splitlines():
         found = _ARGUMENT.match(line)
         if found and (len(line) - len(line.lstrip())) <= 4:
             last = found[1]
-            said[last] = found[2].strip()
+            descriptions[last] = found[2].strip()
         elif last:
-            said[last] += " " + line.strip()
-    return " ".join(head.split("\n\n")[0].split()), said
+            descriptions[last] += " " + line.strip()
+    return " ".join(head.split("\n\n")[0].split()), descriptions

@@ -1,4 +1,4 @@
-"""One turn of calls: the budget, the order, and what the policy is told, whoever carries the calls out."""
+"""One turn of calls: the budget, the order, and what the policy sees next, whoever carries the calls out."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ SPENT = Verdict(0.0, "partial", reason="called a tool with no calls left")
 ANSWER_NOW = "No calls are left: answer now."
 
 
-class Heard(NamedTuple):
-    """What the policy is told, how many calls it has made by now, and the verdict on the turn."""
+class TurnResult(NamedTuple):
+    """What the policy sees next, how many calls it has made by now, and the verdict on the turn."""
 
-    said: str
+    output: str
     calls: int
     verdict: Verdict
 
 
-def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], str], max_output: int) -> Heard:
+def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], str], max_output: int) -> TurnResult:
     """Carry out the calls of a reply, in order, as far as the budget goes.
 
     Args:
@@ -31,13 +31,13 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
         use: carries one call out; raises ``ToolError`` for one that makes no sense. That counts as a call.
     """
     if reading.problem:
-        return Heard(f"error: {reading.problem}", calls, MISCALLED)
+        return TurnResult(f"error: {reading.problem}", calls, MISCALLED)
     outputs: list[str] = []
     verdict = CALLED
     for call in reading.calls:
         if calls >= budget:
             outputs.append(ANSWER_NOW)
-            return Heard("\n".join(outputs), calls, SPENT)
+            return TurnResult("\n".join(outputs), calls, SPENT)
         calls += 1
         try:
             outputs.append(shown(use(call), max_output))
@@ -46,4 +46,4 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
             verdict = MISCALLED
     if calls >= budget:
         outputs.append(ANSWER_NOW)
-    return Heard("\n".join(outputs), calls, verdict)
+    return TurnResult("\n".join(outputs), calls, verdict)

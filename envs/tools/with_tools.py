@@ -27,19 +27,19 @@ LiveSessions = dict[int, Any]  # by the number of their kit
 
 
 class MadeCall(NamedTuple):
-    """A call: the tool's name, the arguments as JSON, and a digest of what it said; no digest before it was made."""
+    """A call: the tool's name, the arguments as JSON, and a digest of its output; no digest before it was made."""
 
     name: str
     arguments: str
-    said: str = ""
+    digest: str = ""
 
 
 class Working(NamedTuple):
-    """The task's own state, what a tool said last (empty when the task speaks), the calls made, and a hold on what is
-    live behind them."""
+    """The task's own state, the last output of a tool (empty when the task speaks), the calls made, and the handle of
+    their live sessions."""
 
     inner: Any
-    said: str = ""
+    tool_output: str = ""
     calls: int = 0
     made: tuple[MadeCall, ...] = ()
     live: Handle | None = None
@@ -49,8 +49,8 @@ class WithTools(Task[Working]):
     """A task with tools.
 
     The live part, an interpreter say, belongs to one episode instance (see ``Sessions``). A fork, a copy or a restored
-    episode makes its calls again in a session of its own. Each must say what it said before: where one does not, twice
-    over, because it draws at random or asks for the time, the restored episode ends as ``env_error``.
+    episode makes its calls again in a session of its own. Each must give the output that it gave before. One that twice
+    does not, as it draws at random or asks for the time, ends the restored episode as ``env_error``.
 
     Args:
         task: the task.
@@ -102,22 +102,22 @@ class WithTools(Task[Working]):
         self._prepare()
         for kit in self._kits:
             kit.require()
-        said = task.system or ""
+        system = task.system or ""
         if tools_in == "system":
-            self.system = "\n\n".join(filter(None, (said, instructions(list(self._tools.values()), style))))
+            self.system = "\n\n".join(filter(None, (system, instructions(list(self._tools.values()), style))))
         else:
-            self.system = said or None
+            self.system = system or None
             self.tools = [each.schema() for each in self._tools.values()]
 
     def _prepare(self) -> None:
         self._kits = [_kit(each) for each in self.given]
         self._owner: dict[str, int] = {}
         self._tools: dict[str, Tool] = {}
-        for place, kit in enumerate(self._kits):
+        for index, kit in enumerate(self._kits):
             for each in kit.tools:
                 if each.name in self._tools:
                     raise ValueError(f"two tools are called {each.name}")
-                self._tools[each.name], self._owner[each.name] = each, place
+                self._tools[each.name], self._owner[each.name] = each, index
         self._names = {name: each.names for name, each in self._tools.items()}
         self._known = dict(self._tools)  # a subclass may make calls of more than the policy gets
         self._sessions = Sessions[LiveSessions](partial(_close_all, self._kits))
@@ -155,7 +155,7 @@ class WithTools(Task[Working]):
         return self.task.turns(level) + self.max_calls + 2
 
     def observe(self, state: Working) -> str:
-        return state.said or self.task.observe(state.inner)
+        return state.tool_output or self.task.observe(state.inner)
 
     def image(self, state: Working) -> Any:
         return self.task.image(state.inner)
@@ -181,7 +181,7 @@ class WithTools(Task[Working]):
             return self._answered(state, action)
         lease = SessionLease(self, state)
         try:
-            heard = carry_out(reading, state.calls, self.max_calls, lease.call, self.max_output)
+            result = carry_out(reading, state.calls, self.max_calls, lease.call, self.max_output)
         except ToolFault as fault:
             lease.close()
             verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
@@ -189,15 +189,17 @@ class WithTools(Task[Working]):
         except BaseException:
             lease.close()
             raise
-        state = state._replace(said=heard.said, calls=heard.calls, made=tuple(lease.made), live=lease.release())
-        return Transition(state, heard.verdict, role="tool")
+        state = state._replace(
+            tool_output=result.output, calls=result.calls, made=tuple(lease.made), live=lease.release()
+        )
+        return Transition(state, result.verdict, role="tool")
 
     def _answered(self, state: Working, action: str) -> Transition:
         """What is no call goes to the task."""
         inner, verdict, terminated, role = self.task.apply(state.inner, action)
         if terminated:
             self._end(state)
-        return Transition(state._replace(inner=inner, said=""), verdict, terminated, role)
+        return Transition(state._replace(inner=inner, tool_output=""), verdict, terminated, role)
 
     def _arguments(self, call: MadeCall) -> dict[str, Any]:
         """The arguments of a call that was made, with their types."""
@@ -241,17 +243,17 @@ class SessionLease:
         """
         used = named(call.name, self._task._tools)
         arguments = used.check(call.arguments)
-        session = self.session(place := self._task._owner[call.name])
+        session = self.session(index := self._task._owner[call.name])
         made = written(call.name, call.arguments)
         try:
-            said = self._task._kits[place].run(session, used, arguments, self._task.seconds)
+            output = self._task._kits[index].run(session, used, arguments, self._task.seconds)
         except ToolError as error:
-            self.made.append(made._replace(said=_digest(f"error: {error}")))
+            self.made.append(made._replace(digest=_digest(f"error: {error}")))
             raise
-        self.made.append(made._replace(said=_digest(said)))
-        return said
+        self.made.append(made._replace(digest=_digest(output)))
+        return output
 
-    def session(self, place: int) -> Any:
+    def session(self, index: int) -> Any:
         """The session of a kit, which has carried out the calls made.
 
         Raises:
@@ -259,9 +261,9 @@ class SessionLease:
         """
         if self._live is None:
             self._live = self._task._sessions.take(self._before) or {}
-        if place not in self._live:
-            self._live[place] = self._replayed(place)
-        return self._live[place]
+        if index not in self._live:
+            self._live[index] = self._replayed(index)
+        return self._live[index]
 
     def release(self) -> Handle | None:
         """Keep the sessions for the next state."""
@@ -272,10 +274,10 @@ class SessionLease:
         if self._live is not None:
             _close_all(self._task._kits, self._live)
 
-    def _replayed(self, place: int) -> Any:
+    def _replayed(self, index: int) -> Any:
         """A new session, in which the calls made were made again. A second is tried where one says something else."""
-        kit = self._task._kits[place]
-        numbers = [n for n, call in enumerate(self.made) if kit.remembers and self._task._owner[call.name] == place]
+        kit = self._task._kits[index]
+        numbers = [n for n, call in enumerate(self.made) if kit.remembers and self._task._owner[call.name] == index]
         for _ in range(2):
             session = kit.open()
             try:
@@ -283,7 +285,7 @@ class SessionLease:
             except BaseException:
                 kit.close(session)
                 raise
-            differ = [n for n, call in zip(numbers, again, strict=True) if self.made[n].said not in ("", call.said)]
+            differ = [n for n, call in zip(numbers, again, strict=True) if self.made[n].digest not in ("", call.digest)]
             if not differ:
                 for number, call in zip(numbers, again, strict=True):
                     self.made[number] = call
@@ -297,20 +299,20 @@ class SessionLease:
 
     def _again(self, kit: Kit, session: Any, call: MadeCall) -> MadeCall:
         try:
-            said = kit.run(session, self._task._known[call.name], self._task._arguments(call), self._task.seconds)
+            output = kit.run(session, self._task._known[call.name], self._task._arguments(call), self._task.seconds)
         except ToolError as error:
-            said = f"error: {error}"
-        return call._replace(said=_digest(said))
+            output = f"error: {error}"
+        return call._replace(digest=_digest(output))
 
 
 def _close_all(kits: Sequence[Kit], live: LiveSessions) -> None:
     with ExitStack() as stack:  # each, whatever becomes of the others
-        for place, session in live.items():
-            stack.callback(kits[place].close, session)
+        for index, session in live.items():
+            stack.callback(kits[index].close, session)
 
 
-def _digest(said: str) -> str:
-    return blake2b(said.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+def _digest(output: str) -> str:
+    return blake2b(output.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def written(name: str, arguments: Mapping[str, Any]) -> MadeCall:

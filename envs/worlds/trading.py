@@ -200,8 +200,10 @@ def _roads_text(land: Land, town: int) -> str:
 def _status(now: Market) -> str:
     land = now.land
     cart = listing(f"{pieces} {good}" for pieces, good in zip(now.cart, land.goods, strict=True) if pieces)
+    left = land.days - now.day
+    days = "1 day is" if left == 1 else f"{left} days are"
     return (
-        f"You are in {land.towns[now.town]}, {land.days - now.day} days are left. Purse: {now.coins} coins, target "
+        f"You are in {land.towns[now.town]}, {days} left. Purse: {now.coins} coins, target "
         f"{land.target}. Cart: {cart} ({sum(now.cart)} of {land.room} pieces)."
     )
 

@@ -19,7 +19,7 @@ from rlvr.agents.chat_function import as_chat_function
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import TextEnv
-from rlvr.envs.agentic.customers import MAX_SAID, ModelCustomer, conversation
+from rlvr.envs.agentic.customers import MAX_ANSWER_CHARS, ModelCustomer, conversation
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.tools import Call, write_call
@@ -145,7 +145,7 @@ def test_no_words_of_a_customer_are_paid_for_or_break_anything(words: str):
     heard, reward, terminated, _, info = env.step("Who are you?")
     if info["verdict"].valid:
         assert (reward, terminated, info["verdict"].status) == (0.0, False, "partial")
-        assert len(heard) < MAX_SAID + 100
+        assert len(heard) < MAX_ANSWER_CHARS + 100
     else:
         assert (reward, terminated) == (0.0, True)
 
@@ -156,7 +156,7 @@ def test_what_a_customer_says_holds_no_token_and_is_bounded(server: Any):
     heard = env.step("Who are you?")[0]
     assert "<|im_end|>" not in heard
     assert "</tool_response>" not in heard
-    assert len(heard) < MAX_SAID + 100
+    assert len(heard) < MAX_ANSWER_CHARS + 100
 
 
 @pytest.mark.parametrize(

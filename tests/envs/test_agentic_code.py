@@ -80,8 +80,8 @@ def test_a_change_that_never_ends_is_no_bug():
     source = "def f(n):\n    while n > 0:\n        n -= 1\n    return n"
     with pytest.raises(mutations.OutOfFuel):
         mutations.results(source.replace("-=", "+="), "f", [[3]])
-    ends = [place for place in range(mutations.places(source)) if _ends(source, place)]
-    assert 0 < len(ends) < mutations.places(source)
+    ends = [place for place in range(mutations.count_changes(source)) if _ends(source, place)]
+    assert 0 < len(ends) < mutations.count_changes(source)
 
 
 def _ends(source: str, place: int) -> bool:

@@ -36,7 +36,7 @@ def visit(env):
 def number_of(env, label: str) -> int:
     here = visit(env)
     found = [number for number, each in enumerate(elements(site_of(here), page_of(here)), 1) if each.label == label]
-    assert found, (label, env.get_state().state.said)
+    assert found, (label, env.get_state().state.observation)
     return found[0]
 
 
@@ -98,15 +98,15 @@ def test_the_words_mean_exactly_the_entry_that_the_expert_takes(level: int):
         words = sites.KINDS[site.kind]
         wanted = [site.entries[int(step.url[7:])] for step in world.steps if step.url.startswith("/entry/")]
         for entry in wanted:
-            group = words.groups[entry.group]
+            one = words.groups[entry.group].removesuffix("s")
             alike = [each for each in site.entries if each.group == entry.group]
             meant = [f"“{entry.name}”"]
             for trait in entry.traits:
                 having = [each for each in alike if trait in each.traits]
                 if [each for each in having if each.town == entry.town] == [entry]:
-                    meant.append(f"the one of the {group} {words.town} {entry.town} {trait}")
+                    meant.append(f"the {one} {words.town} {entry.town} {trait}")
                 if all(each is entry or each.price > entry.price for each in having):
-                    meant.append(f"the one of the {group} {trait} for which “{words.price}” is lowest")
+                    meant.append(f"the cheapest {one} {trait}")
             assert any(phrase in world.goal for phrase in meant), (world.goal, entry)
         for step in world.steps:
             for label, value in step.values:
@@ -203,4 +203,4 @@ def test_whatever_is_clicked_and_typed_is_shown_or_explained(seed: int, acts: li
         for action in (call("click", element=number), call("type", element=number, text=text), call("submit")):
             state, verdict, terminated, role = task.apply(state, action)
             assert (verdict.reward, terminated, role) == (0.0, False, "tool")
-            assert state.said
+            assert state.observation

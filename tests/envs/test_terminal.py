@@ -204,7 +204,7 @@ def test_the_shell_keeps_its_folder_and_its_names_and_a_restored_one_lives_throu
     task, state = seated(3)
     state = play(task, state, "cd data; x=41; f() { echo $((x + 1)); }<Enter>", "clear; f; basename $PWD<Enter>")[0]
     assert task.observe(state).splitlines()[:2] == ["42", "data"]
-    terminal._SEATS.clear()
+    terminal._TERMINALS.clear()
     again = pickle.loads(pickle.dumps(state))
     assert shown(pickle.loads(pickle.dumps(task)), again, "clear; f<Enter>")[0] == "42"
 
@@ -226,7 +226,7 @@ def test_a_terminal_is_brought_back_whatever_was_done_in_it(name):
     task, state = seated(*NAMED[name], 4)
     for action in terminal._chore(state).actions:
         state = play(task, state, action)[0]
-        terminal._SEATS.clear()
+        terminal._TERMINALS.clear()
     verdict = play(task, state, "<Done>")[1]
     assert verdict.reward == 1.0, verdict
 
@@ -235,7 +235,7 @@ def test_a_terminal_is_brought_back_whatever_was_done_in_it(name):
 def test_what_cannot_be_brought_back_is_refused_with_the_reason():
     task, state = seated(1)
     state = play(task, state, "date +%N > now.txt; clear<Enter>")[0]
-    terminal._SEATS.clear()
+    terminal._TERMINALS.clear()
     verdict = play(task, state, "ls<Enter>")[1]
     assert (verdict.status, verdict.valid) == ("env_error", False)
     assert "led to another workspace" in verdict.reason
