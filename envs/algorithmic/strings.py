@@ -305,6 +305,10 @@ class BracketCompletion(CheckedAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         found = "".join(answer.split())
+        for opening, closing in ((r"\(", r"\)"), (r"\[", r"\]")):
+            if found.startswith(opening) and found.endswith(closing):
+                found = found[2:-2]
+        found = found.strip("$*_`.")
         if not set(found) <= set(")]>"):
             raise ValueError("the answer has something else than ) ] >")
         return None if found == question.answer else "these do not complete it"

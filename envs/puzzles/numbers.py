@@ -16,7 +16,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.puzzles.latin import latin_square
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
-from rlvr.envs.tasks.answers import items, listed
+from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 TARGET = 24
@@ -233,10 +233,7 @@ class Kakuro(CheckedAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         rows, clues = question.answer
-        lines = ["".join(line.split()) for line in answer.replace("\\\\", "\n").replace("\\#", "#").split("\n")]
-        lines = [line for line in lines if line]
-        if [len(line) for line in lines] != [len(rows)] * len(rows) or set("".join(lines)) - set("123456789#"):
-            raise ValueError(f"the answer is not {len(rows)} rows of {len(rows)} digits or #")
+        lines = board(answer.replace("\\#", "#"), len(rows), len(rows), "123456789#")
         for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
             if any(
                 (known != "." and symbol != known) or (known == "." and symbol == "#")

@@ -13,8 +13,8 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Final
 
+from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, extract_visible, last_tagged, visible_text
-from rlvr.envs.rewards.readings import plain
 
 MAX_MOVE_CHARS: Final = 500
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, first_sentence
-from rlvr.envs.rewards.graders.number import NotANumber, clean, read_number
+from rlvr.envs.rewards.graders.number import NotANumber, clean, read_dressed, read_number
 from rlvr.envs.rewards.grading import grade
 from rlvr.envs.tasks.questions import Question, QuestionTask
 
@@ -154,7 +154,8 @@ class Quantities(QuestionTask):
             return unparsable(found.reason)
         value, unit = question.answer
         try:
-            given = read_quantity(found.answer if found.marker in ("boxed", "tag") else first_sentence(found), unit)
+            text = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
+            given = read_dressed(text, lambda text: read_quantity(text, unit))
         except NotANumber as error:
             return unparsable(str(error)[:200], found.answer)
         near = abs(given - value) <= TOLERANCE * abs(value)

@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from rlvr.envs.mathematics.common import NumberList
 from rlvr.envs.mathematics.linear_algebra import Matrix
+from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.tasks.answers import Board, ListAnswerTask
 from rlvr.envs.tasks.questions import Question
-from rlvr.envs.tasks.readings import LONGEST, plain, readings
+from rlvr.envs.tasks.readings import LONGEST, readings
 
 Task = NumberList | ListAnswerTask | Board | Matrix
 Form = Callable[[Sequence[Any]], str]

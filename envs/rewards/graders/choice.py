@@ -10,6 +10,7 @@ import re
 from collections.abc import Sequence
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
@@ -51,6 +52,8 @@ def grade_choice(
     chosen, reason = read_choice(found.answer, labels, options)
     if chosen is None and found.marker in ("line", "hash"):
         chosen, reason = read_choice(first_sentence(found), labels, options)
+    if chosen is None and (bare := undressed(found.answer)) != found.answer:
+        chosen, _ = read_choice(bare, labels, options)
     if chosen is None:
         return unparsable(reason, found.answer)
     return correct(chosen) if chosen == reference else wrong(chosen)

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, DivisionByZero, parse_expression, plain
 from rlvr.envs.rewards.extraction import TAG_FIRST, extract
@@ -62,7 +63,8 @@ def grade_countdown(
 
 
 def _unwrap(answer: str) -> str:
-    text = answer.strip().strip("`*").strip() if answer[:1] in "`*" else answer.strip()
+    text = undressed(answer)
+    text = text.strip("`*").strip() if text[:1] in "`*" else text
     for opening, closing in (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("\\boxed{", "}"), ("{", "}")):
         if text.startswith(opening) and text.endswith(closing) and len(text) >= len(opening) + len(closing):
             text = text[len(opening) : len(text) - len(closing)].strip()

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Status, Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
 from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import Undecided, same
@@ -178,7 +179,7 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
     answer = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
     if integer and _INTEGER.fullmatch(answer):
         return correct(answer) if int(answer) == int(reference) else wrong(answer)
-    return _compare(answer, gold or read_gold(reference))
+    return _compare(undressed(answer), gold or read_gold(reference))
 
 
 def _compare(answer: str, gold: Gold) -> Verdict | Pending:

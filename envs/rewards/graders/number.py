@@ -8,13 +8,14 @@ not a number: ``36+36`` earns nothing, ``x = 72`` and ``8 \\times 9 = 72`` do, `
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS
@@ -47,6 +48,9 @@ _REPLACEMENTS = (
     ("\\;", " "), ("\\:", " "), ("\\ ", " "), ("^\\circ", "°"), ("^{\\circ}", "°"), ("\\times", "*"),
     ("\\cdot", "*"), ("\\div", "/"), ("\\pounds", "£"), ("\\euro", "€"), ("\\degree", "°"),
 )  # fmt: skip
+
+
+T = TypeVar("T")
 
 
 class Number(NamedTuple):
@@ -95,7 +99,7 @@ def grade_number(
         return unparsable(found.reason)
     answer = found.answer
     try:
-        number = read_number(answer if found.marker in ("boxed", "tag") else first_sentence(found))
+        number = read_dressed(answer if found.marker in ("boxed", "tag") else first_sentence(found), read_number)
     except NotANumber as error:
         return unparsable(str(error), answer)
     if not same_number(number, gold, rel_tol):
@@ -103,6 +107,21 @@ def grade_number(
     if simplest and number.divided:
         return wrong(answer, "of the right value, but a division that is not carried out")
     return correct(answer)
+
+
+def read_dressed(text: str, read: Callable[[str], T]) -> T:
+    """What ``read`` makes of a text, or of the text without what stands around the whole of it.
+
+    Raises:
+        NotANumber: ``read`` takes neither.
+    """
+    try:
+        return read(text)
+    except NotANumber:
+        bare = undressed(text)
+        if bare == text:
+            raise
+        return read(bare)
 
 
 def same_number(answer: Number, gold: Number, rel_tol: float = 0.0) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
+from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import TAG_FIRST, extract
 
@@ -38,12 +39,13 @@ def grade_exact(
     if found.answer is None:
         return unparsable(found.reason)
     answer = _WRAPPER.sub(r"\1", found.answer)
-    if normalize:
-        given = normalised(answer)
-        matches = any(given == normalised(gold) for gold in golds) if given else answer in golds
-    else:
-        matches = answer in golds
+    matches = any(_is_one(text, golds, normalize) for text in (answer, plain(answer)))
     return correct(found.answer) if matches else wrong(found.answer)
+
+
+def _is_one(answer: str, golds: Sequence[str], normalize: bool) -> bool:
+    given = normalised(answer) if normalize else ""
+    return any(given == normalised(gold) for gold in golds) if given else answer in golds
 
 
 def grade_f1(
