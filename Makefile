@@ -52,9 +52,10 @@ test-adapters: $(VENV)/test.stamp
 test-vllm: $(VENV)/test.stamp
 	$(BIN)/python tests/adapters/run.py vllm
 
-# What the docs say of the registries: the gallery, the README's counts and the pages of the algorithms.
+# What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples.
 docs: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gallery.py
+	$(BIN)/python benchmarks/algorithm_pages.py
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

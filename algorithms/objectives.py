@@ -23,6 +23,7 @@ class Objective:
     loss       how they are learned from: nll, dpo, ln_dpo, simpo, verifree
     reference  whether the loss compares with the policy that training began with
     filters    what the trainer does to the data, as in a preset
+    note       what one has to know of it
     """
 
     name: str
@@ -33,6 +34,7 @@ class Objective:
     reference: bool = False
     filters: tuple[str, ...] = ()
     arxiv: str = ""
+    note: str = ""
 
     def as_preset(self, base: Preset) -> Preset:
         """What the learner needs for log-probabilities: a preset of this name, which has no say in the loss."""
@@ -41,21 +43,28 @@ class Objective:
 
 _OBJECTIVES = (
     Objective("sft", "-log pi(y), token mean", "the expert's demonstrations of the step's tasks", "imitate_expert",
-              "nll", arxiv="maximum likelihood"),
+              "nll", arxiv="maximum likelihood",
+              note="no reward is used; the tasks of each step are those that it would have played"),
     Objective("rft", "-log pi(y), token mean", "each distinct success once (expert iteration)", "imitate_correct",
-              "nll", filters=("keep_correct",), arxiv="2308.01825"),
+              "nll", filters=("keep_correct",), arxiv="2308.01825",
+              note="equals REINFORCE with advantage 1 for successes and 0 for failures"),
     Objective("best_of_n", "-log pi(y), token mean",
               "the best, then shortest, sequence of each group that has a success", "imitate_best", "nll",
-              arxiv="2304.06767"),
+              arxiv="2304.06767",
+              note="a group without a success is left out: imitating its shortest failure would unlearn the task"),
     Objective("online_dpo", "-log sigmoid(beta (d_w - d_l)), d = sum_t(new - ref)",
-              "the best and the worst sequence of each group", "pairs", "dpo", True, arxiv="2402.04792"),
+              "the best and the worst sequence of each group", "pairs", "dpo", True, arxiv="2402.04792",
+              note="sums over tokens, so long sequences move more"),
     Objective("online_ln_dpo", "-log sigmoid(beta (d_w - d_l)), d = mean_t(new - ref), beta 5",
-              "the best and the worst sequence of each group", "pairs", "ln_dpo", True, arxiv="2411.15124"),
+              "the best and the worst sequence of each group", "pairs", "ln_dpo", True, arxiv="2411.15124",
+              note="means over tokens"),
     Objective("online_simpo", "-log sigmoid(beta (mean_w - mean_l) - gamma), no ref",
-              "the best and the worst sequence of each group", "pairs", "simpo", arxiv="2405.14734"),
+              "the best and the worst sequence of each group", "pairs", "simpo", arxiv="2405.14734",
+              note="beta 2, margin 1; the paper tunes both for each model"),
     Objective("verifree", "-A log pi(z) - R log pi(y*), R = pi(y* | x, z)",
               "the policy's own probability of the right answer after its thought; no verifier", "verifree", "verifree",
-              arxiv="2505.21493"),
+              arxiv="2505.21493",
+              note="sequences without a \\boxed{ are left out: nothing parts thought and answer in them"),
 )  # fmt: skip
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.name: one for one in _OBJECTIVES})

@@ -1,8 +1,9 @@
-"""Writes what the docs say of the algorithms from the registries; `tests/algorithms/test_docs.py` compares.
+"""Writes what the docs and the examples say of the algorithms, from the registries; `make docs` calls it.
 
     python benchmarks/algorithm_pages.py
 
-A block of a preset on a page of docs/algorithms/ is brought up to date where it stands; table.md is written anew.
+A block of a preset on a page of docs/algorithms/ is brought up to date where it stands; table.md and the configs in
+examples/algorithms/ are written anew. `tests/algorithms/test_docs.py` compares.
 """
 
 from __future__ import annotations
@@ -16,9 +17,26 @@ from rlvr.algorithms.losses.clip_rules import CLIP_RULES
 from rlvr.algorithms.losses.corrections import CORRECTIONS
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.presets import PRESETS, Preset
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.registry import ALGORITHMS, Algorithm
 
-PAGES = Path(__file__).resolve().parent.parent / "docs" / "algorithms"
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = ROOT / "docs" / "algorithms"
+EXAMPLES = ROOT / "examples" / "algorithms"
+SAMPLING = "sampling: {max_new_tokens: 24, max_length: 96}"
+BOXED = 'thinking_phrase: "\\\\boxed{"'
+# The few algorithms that need a setting of their own on the calculator: the line of `sampling`, and one more.
+SETTINGS = {
+    "kimi": ("sampling: {max_new_tokens: 24, max_length: 96, segment: 8}  # longer replies go on in the next step", ""),
+    "brpo": (
+        f"sampling: {{max_new_tokens: 24, max_length: 128, {BOXED}}}",
+        "credit: {budgets: [4, 8, 16], answers: 2, answer_tokens: 12}",
+    ),
+    "scalerl": (
+        f"sampling: {{max_new_tokens: 24, max_length: 128, thinking_budget: 12, thinking_spread: 2, {BOXED}}}",
+        "",
+    ),
+    "vineppo": (SAMPLING, "overrides: {continuations: 2}  # continuations a state; the paper has 9"),
+}
 BLOCK = re.compile(r"```text\n(\w+)\nA = .*\nL = .*\n```")
 
 
@@ -30,6 +48,33 @@ def block(preset: Preset) -> str:
 def refreshed(text: str) -> str:
     """A page with its blocks as the registry says; a preset that is gone is an error."""
     return BLOCK.sub(lambda found: block(PRESETS[found[1]]), text)
+
+
+def example(algorithm: Algorithm) -> str:
+    """The config of examples/algorithms/ that trains the calculator with this algorithm."""
+    name = algorithm.name
+    sampling, more = SETTINGS.get(name, (SAMPLING, ""))
+    if isinstance(algorithm, Preset):
+        head = [f"A = {algorithm.estimator.formula}", f"L = {algorithm.formula}"]
+    else:
+        head = [f"L = {algorithm.formula}", f"learns from {algorithm.learns_from}"]
+    lines = [
+        f"# {name} ({algorithm.arxiv}), as `make docs` writes it",
+        *(f"# {line}" for line in (*head, algorithm.note) if line),
+        "env: {id: rlvr/Calculator-v0, system: false}",
+        "model: {name: rlvr/tiny}",
+        sampling,
+        "warm_start: {steps: 200, lr: 3.0e-3, mixed_steps: 20, mixed_lr: 1.0e-3, direct_answer_share: 0.65}",
+        f"algorithm: {name}",
+        *([more] if more else []),
+        "learner: {lr: 3.0e-4, warmup_steps: 2, minibatches: 2}",
+        "evaluation: {episodes: 128}",
+        "steps: 20",
+        "prompts: 8",
+        "group_size: 8",
+        f"out: runs/algorithms/{name}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def cell(text: str) -> str:
@@ -97,6 +142,11 @@ def main() -> None:
         if page.name != "table.md":
             page.write_text(refreshed(page.read_text(encoding="utf-8")), encoding="utf-8")
     (PAGES / "table.md").write_text(table(), encoding="utf-8")
+    for path in EXAMPLES.glob("*.yaml"):
+        if path.stem not in ALGORITHMS:
+            path.unlink()
+    for name, algorithm in ALGORITHMS.items():
+        (EXAMPLES / f"{name}.yaml").write_text(example(algorithm), encoding="utf-8")
 
 
 if __name__ == "__main__":

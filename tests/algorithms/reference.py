@@ -60,6 +60,52 @@ ROWS = {
     "opo": ("log_prob", None, {}, "row_sum", None, ()),
     "on_policy_distillation": ("ratio", "behaviour_logprobs", {}, "tokens", None, ()),
 }
+AGGREGATIONS = {
+    "token_mean": "tokens", "seq_mean_token_mean": "row_mean", "seq_mean_token_sum": "row_sum",
+    "seq_mean_token_sum_norm": "constant", "prompt_mean": "prompts", "sequence_mean": "rows", "sum": "sum",
+}  # fmt: skip
+CORRECTIONS = {"geo_mask": "geo", "off_policy_mask": "off_policy"}
+RULES = {
+    ("none", "none"): "log_prob", ("none", "token"): "ratio",
+    ("ppo", "token"): "ppo", ("ppo", "product"): "ppo_product",
+    ("ppo", "sequence"): "ppo_geometric", ("ppo", "sequence_token"): "gspo_token", ("cispo", "token"): "cap",
+    ("cispo", "product"): "cap_product", ("prime", "token"): "band", ("dppo", "token"): "tv", ("sapo", "token"): "sapo",
+    ("gmpo", "sequence"): "gmpo", ("kimi", "product"): "kimi", ("topr", "product"): "topr",
+}  # fmt: skip
+PARAMETERS = {
+    "ppo": lambda c: {"low": c.clip_low, "high": c.clip_high} | ({"dual": c.dual_clip} if c.dual_clip else {}),
+    "cispo": lambda c: {"cap": c.ratio_max},
+    "prime": lambda c: {"min": c.ratio_min, "max": c.ratio_max},
+    "dppo": lambda c: {"low": c.clip_low, "high": c.clip_high},
+    "sapo": lambda c: {"up": c.gate[0], "down": c.gate[1]},
+    "gmpo": lambda c: {"bound": c.clip_high},
+    "kimi": lambda c: {"tau": c.tau},
+}
+
+
+def row_of(choices):
+    """What stands in `ROWS` for these choices, for an algorithm of known parts that has no line there."""
+    bounds = {
+        "tis": lambda one: (one.high,), "seq_tis": lambda one: (one.high,), "off_policy_mask": lambda one: (one.high,),
+    }  # fmt: skip
+    kl = None
+    if choices.kl_in == "loss" and choices.kl_coef:
+        kl = ({"k3_unbiased": "r k3"}.get(choices.kl, choices.kl), choices.kl_coef)
+    if choices.behaviour_penalty:
+        kl = ("behaviour_logprobs", choices.behaviour_penalty)
+    return (
+        RULES[choices.clip, choices.ratio_level],
+        None if choices.ratio_level == "none" else f"{choices.ratio_denominator}_logprobs",
+        PARAMETERS.get(choices.clip, lambda c: {})(choices),
+        AGGREGATIONS[choices.aggregation],
+        kl,
+        tuple(
+            (CORRECTIONS.get(one.kind, one.kind), *bounds.get(one.kind, lambda one: (one.low, one.high))(one))
+            for one in choices.corrections
+        ),
+    )
+
+
 LIVE_ROWS_ONLY = {"gfpo"}  # a row without trained tokens leaves B
 ROW_RULES = {"ppo_product", "ppo_geometric", "gmpo", "kimi", "topr"}
 
@@ -173,10 +219,10 @@ def correction(corrections, t, tokens, i, b, a):
     return w
 
 
-def divisor(aggregation, name, i, tokens, b):
+def divisor(aggregation, live_only, i, tokens, b):
     """What the loss of a token (of a row, for "rows") of row i is divided by."""
     lengths = [[t for t in range(len(m)) if m[t]] for m in b["mask"]]
-    rows = sum(len(x) > 0 for x in lengths) if name in LIVE_ROWS_ONLY else len(lengths)
+    rows = sum(len(x) > 0 for x in lengths) if live_only else len(lengths)
     if aggregation == "tokens":
         return sum(len(x) for x in lengths)
     if aggregation == "row_mean":
@@ -193,9 +239,10 @@ def divisor(aggregation, name, i, tokens, b):
     raise KeyError(aggregation)
 
 
-def loss_and_gradient(name, b):
+def loss_and_gradient(choices, b):
     """(loss, gradient [B][T]) of an algorithm. b: lists of Python floats under the keys of `policy_loss`, and `new`."""
-    rule, anchor, p, aggregation, kl, corrections = ROWS[name]
+    rule, anchor, p, aggregation, kl, corrections = ROWS.get(choices.name) or row_of(choices)
+    live_only = choices.name in LIVE_ROWS_ONLY if choices.name in ROWS else not choices.count_empty_sequences
     loss = 0.0
     gradient = [[0.0] * len(m) for m in b["mask"]]
     for i, mask in enumerate(b["mask"]):
@@ -206,7 +253,7 @@ def loss_and_gradient(name, b):
         a = {t: given[t] if isinstance(given, list) else given for t in tokens}
         new = {t: b["new"][i][t] for t in tokens}
         against = {t: b[anchor][i][t] if anchor else None for t in tokens}
-        d = divisor(aggregation, name, i, tokens, b)
+        d = divisor(aggregation, live_only, i, tokens, b)
         if rule in ROW_RULES:
             value, slopes = row_rule(rule, p, *([x[t] for t in tokens] for x in (new, against, a)))
             loss += value / d

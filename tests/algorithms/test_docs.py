@@ -29,10 +29,21 @@ def writer():
 
 
 def test_the_pages_are_what_the_registries_say(writer):
-    """If this fails, run `python benchmarks/algorithm_pages.py`."""
+    """If this fails, run `make docs`."""
     assert (PAGES / "table.md").read_text() == writer.table()
     for page in PAGES.glob("*.md"):
         assert page.read_text() == writer.refreshed(page.read_text()), page.name
+
+
+def test_the_examples_are_what_the_registry_says(writer):
+    """If this fails, run `make docs`."""
+    examples = {path.stem: path.read_text() for path in (ROOT / "examples" / "algorithms").glob("*.yaml")}
+    assert examples == {name: writer.example(algorithm) for name, algorithm in ALGORITHMS.items()}
+
+
+def test_make_docs_writes_pages_and_examples():
+    (recipe,) = re.findall(r"^docs:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert "benchmarks/algorithm_pages.py" in recipe
 
 
 def test_every_algorithm_is_listed(writer):
