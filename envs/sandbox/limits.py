@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import Literal
 
 Tier = Literal["T3", "T2", "T1", "T0"]
-RunStatus = Literal["ok", "error", "killed", "time_limit", "output_limit", "disk_limit"]
+RunStatus = Literal["ok", "error", "killed", "time_limit", "output_limit", "disk_limit", "memory_limit"]
 
 
 class SandboxError(RuntimeError):
@@ -55,8 +55,8 @@ class Limits:
         seconds: the program's own time: all that passes but what it could run and got no processor because of others.
             What it sleeps, waits for and burns is its own. Bounded by the same figure: processor time, of all its
             processes together.
-        memory_mb: address space of *each process*, in MiB. Where a control group can be made, the whole
-            sandbox is bounded as well (``Sandbox(total_memory_mb=...)``).
+        memory_mb: address space of *each process*, in MiB. The whole sandbox is bounded as well
+            (``Sandbox(total_memory_mb=...)``).
         disk_mb: size of the scratch folder, in MiB, and of any one file.
         processes: processes and threads at one time.
         output_bytes: of standard output and of standard error each; a program that writes more is ended.
@@ -86,7 +86,7 @@ class Result:
 
     Attributes:
         status: ``ok`` (exit code 0), ``error`` (another exit code), ``killed`` (by a signal), or the limit that
-            ended it: ``time_limit``, ``output_limit``, ``disk_limit``.
+            ended it: ``time_limit``, ``output_limit``, ``disk_limit``, ``memory_limit`` (of the whole sandbox).
         exit_code: the program's, negative for a signal; None if a limit ended it.
         stdout, stderr: text, cut at ``Limits.output_bytes``; bytes that are not UTF-8 are replaced.
         seconds, cpu_seconds: wall and processor time of the run.

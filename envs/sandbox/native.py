@@ -34,7 +34,7 @@ from rlvr.envs.sandbox.inside.channel import (
 from rlvr.envs.sandbox.inside.scratch import below
 from rlvr.envs.sandbox.limits import Limits, SandboxDied, SandboxError, Tier
 from rlvr.envs.sandbox.plans import SandboxPlan
-from rlvr.envs.sandbox.progress import Watched, group_of
+from rlvr.envs.sandbox.progress import Watched, group_of, has_bounded_memory
 from rlvr.envs.sandbox.running import Ended, Running
 
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
@@ -177,7 +177,8 @@ class Zygote:
         finally:
             os.close(read)
         # All that is there now is ours; what comes later below it is the program's.
-        self.watched = Watched(self.pid, frozenset(below(self.pid)[0]), group_of(self.pid))
+        memory = None if has_bounded_memory(self.pid) else plan.total_memory_mb << 20
+        self.watched = Watched(self.pid, frozenset(below(self.pid)[0]), group_of(self.pid), memory)
 
     def _wait_until_ready(self, errors: int) -> None:
         self.channel.settimeout(_READY_SECONDS)

@@ -20,6 +20,7 @@ from typing import NamedTuple
 from rlvr.envs.sandbox.inside.scratch import below
 
 _GROUPS = ("/sys/fs/cgroup/unified", "/sys/fs/cgroup")
+_PAGE = os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4096
 _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
@@ -30,11 +31,23 @@ class Watched(NamedTuple):
         root: a process above all of them, as this process numbers it.
         besides: those below ``root`` (and itself) that are not the program's.
         group: the folder of a control group that holds ``root`` and what is below it, and nothing else; None without.
+        memory: bytes that the program's processes may hold together; None where the kernel sees to it.
     """
 
     root: int
     besides: frozenset[int] = frozenset()
     group: str | None = None
+    memory: int | None = None
+
+    def is_over_memory(self) -> bool:
+        """Whether the program's processes hold more memory than they may, what they share counted once."""
+        if self.memory is None:
+            return False
+        pids, _ = below(self.root, self.besides)
+        held = {pid: _resident(pid) for pid in pids}
+        if sum(held.values()) <= self.memory:
+            return False
+        return sum(_own_share(pid, most) for pid, most in held.items()) > self.memory
 
 
 class _Thread(NamedTuple):
@@ -92,6 +105,26 @@ class RunProgress:
             self.held += max(0.0, min(waited, passed - ran)) if seen.threads else passed
 
 
+def _resident(pid: int) -> int:
+    """Bytes of memory that a process has mapped and that are there, whoever shares them; 0 once it has ended."""
+    try:
+        with open(f"/proc/{pid}/statm") as file:
+            return int(file.read().split()[1]) * _PAGE
+    except (OSError, IndexError):
+        return 0
+
+
+def _own_share(pid: int, otherwise: int) -> int:
+    """The same with each page divided by the number of those who share it; ``otherwise`` where a process hides it."""
+    try:
+        with open(f"/proc/{pid}/smaps_rollup") as file:
+            return next(int(line.split()[1]) << 10 for line in file if line.startswith("Pss:"))
+    except PermissionError:
+        return otherwise
+    except (OSError, StopIteration):  # it has ended, or maps nothing
+        return 0
+
+
 _NEW = _Thread(queued=True)  # what has come since the last look could run from its beginning
 
 
@@ -108,6 +141,18 @@ def group_of(pid: int) -> str | None:
             if number == "0" and "/rlvr-" in path:
                 return next((f"{g}{path}" for g in _GROUPS if os.path.exists(f"{g}{path}/cpu.pressure")), None)
     return None
+
+
+def has_bounded_memory(pid: int) -> bool:
+    """Whether a sandbox got a control group of ours that bounds its memory, of either version."""
+    with contextlib.suppress(OSError), open(f"/proc/{pid}/cgroup") as file:
+        for line in file:
+            _, controllers, path = line.rstrip("\n").split(":", 2)
+            if "/rlvr-" in path:
+                folders = [f"{group}{path}" for group in (_GROUPS if not controllers else ())]
+                if "memory" in controllers.split(",") or any(os.path.exists(f"{f}/memory.max") for f in folders):
+                    return True
+    return False
 
 
 def _in_group(folder: str) -> _Seen | None:

@@ -332,7 +332,11 @@ class Running:
             self._progress = RunProgress(self._handle.watched(), self._started)
         progress, now = self._progress, time.monotonic()
         progress.look(now)
-        often = min(max(budget.seconds / 8, _OFTEN[0]), _OFTEN[1])
+        watched = progress.watched
+        if watched is not None and watched.is_over_memory():
+            self._stop("memory_limit")
+        bounded = watched is None or watched.memory is None  # memory can be had fast: it is looked at often
+        often = min(max(budget.seconds / 8, _OFTEN[0]), _OFTEN[1]) if bounded else _OFTEN[0]
         self._look_at = now + often * random.uniform(0.5, 1.5)  # nobody can be good just when we look
         if max(budget.spent(now, progress), progress.ran - budget.ran) >= budget.seconds:
             if late == "killed" and now - budget.started < _CONFIRMED and self._is_gone():

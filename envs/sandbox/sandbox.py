@@ -68,7 +68,8 @@ class Sandbox:
         tier: ``auto`` for the strongest that holds here, or ``T3``, ``T2``, ``T1`` to demand one.
         parallel: programs at one time; more wait for their turn (their clock does not run yet).
         packages: folders that programs may import from, read-only (a ``site-packages``, for example).
-        total_memory_mb: of one sandbox with all its processes, where a control group can be made.
+        total_memory_mb: of one sandbox with all its processes: by a control group, or where none can be made, by
+            looking at what its processes hold (T1: by ``Limits.memory_mb`` alone).
         terminals: whether programs find the devices of a terminal, and on T3 a ``/proc`` with their own processes; see
             ``terminal``.
         image: the container image of tier T1; it needs ``python3`` and is never pulled.

@@ -304,6 +304,56 @@ print(refused(lambda: os.memfd_create("x")),
         assert box.run_python(code, limits=Limits(memory_mb=256)).stdout == "True True True True True\n"
 
 
+HOARDERS = {  # each process stays far below its own limit
+    "processes": "for n in range(8):\n    if os.fork() == 0: break\nelse: time.sleep(600)\nown = hoard()\n",
+    "shared memory": "own = mmap.mmap(-1, 60 << 20)\nfill(own)\nmore = [hoard() for _ in range(3)]\n",
+}
+HOARD = """
+import mmap, os, time
+def fill(held):
+    for at in range(0, len(held), 4096): held[at] = 1
+    return held
+def hoard(): return fill(bytearray(30 << 20))
+"""
+
+
+@pytest.fixture
+def without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where no control group can be made."""
+    for name in ("cgroup_parents", "_share_parents"):
+        monkeypatch.setattr(f"rlvr.envs.sandbox.plans.{name}", list)
+
+
+@pytest.mark.parametrize("name", HOARDERS)
+def test_memory_of_all_processes_together_is_bounded_without_a_control_group(
+    name: str, tier: str, without_groups: None
+) -> None:
+    code = HOARD + HOARDERS[name] + "while True: time.sleep(1)"
+    limits = Limits(seconds=60.0, memory_mb=256)
+    with Sandbox(tier=tier, parallel=1, total_memory_mb=100) as box:
+        assert box.run_python("print(1)").stdout == "1\n"
+        result = box.run_python(code, limits=limits)
+        assert (result.status, result.exit_code) == ("memory_limit", None), result
+        few = (
+            "own = hoard()\nfor _ in range(6):\n    if os.fork() == 0:\n        time.sleep(0.3)\n        os._exit(0)\n"
+        )
+        shared = HOARD + few + "time.sleep(0.5)\nprint('fine')"  # seven times 40 MiB, but for one page of each process
+        assert box.run_python(shared, limits=limits).stdout == "fine\n"
+        with box.session(limits) as session:
+            assert session.run(HOARD + "own = hoard()").ok
+            assert session.run("more = [hoard() for _ in range(4)]\nwhile True: time.sleep(1)").status == (
+                "memory_limit"
+            )
+
+
+def test_code_that_is_over_its_memory_is_wrong_and_says_why(tier: str, without_groups: None) -> None:
+    code = HOARD + "def f(*x):\n    held = [hoard() for _ in range(4)]\n    time.sleep(600)\n    return x\n"
+    with Sandbox(tier=tier, parallel=1, total_memory_mb=100) as box:
+        verdict = grade_code(code, ROW, seconds=60.0, memory_mb=512, sandbox=box)
+    assert (verdict.status, verdict.valid) == ("wrong", True), verdict
+    assert "memory limit" in verdict.reason, verdict
+
+
 @pytest.mark.parametrize("name", ["removed", "never named"])
 def test_files_without_a_name_count(name: str, tier: str) -> None:
     how = {
