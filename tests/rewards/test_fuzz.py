@@ -65,13 +65,13 @@ def check(kind: str, make: Callable[[random.Random], str], count: int) -> int:
     paid = 0
     for _ in range(count):
         text = make(rng)
-        start = time.perf_counter()
+        start = time.process_time()
         verdict = grade(kind, text, reference, **options)
-        took = time.perf_counter() - start
+        took = time.process_time() - start
         if took > LIMIT_SECONDS and "computer algebra" not in verdict.reason:
-            again = time.perf_counter()
+            again = time.process_time()
             grade(kind, text, reference, **options)
-            assert min(took, time.perf_counter() - again) < LIMIT_SECONDS, (kind, text)
+            assert min(took, time.process_time() - again) < LIMIT_SECONDS, (kind, text)
         assert verdict.valid, (kind, text, verdict)
         assert 0.0 <= verdict.reward <= 1.0
         paid += verdict.reward == 1.0

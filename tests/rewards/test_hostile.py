@@ -31,9 +31,9 @@ def best_of(times: int, case: dict[str, Any]) -> float:
     """The quickest of several runs: what the grade costs, not what else the machine is doing."""
     spent = []
     for _ in range(times):
-        start = time.perf_counter()
+        start = time.process_time()
         grade_case(case)
-        spent.append(time.perf_counter() - start)
+        spent.append(time.process_time() - start)
     return min(spent)
 
 
@@ -62,9 +62,9 @@ def test_no_answer_costs_more_than_the_limit() -> None:
         grade(kind, "", "1")
     slow = []
     for case in CASES:
-        start = time.perf_counter()
+        start = time.process_time()
         grade_case(case)
-        if time.perf_counter() - start > LIMIT_SECONDS and best_of(3, case) > LIMIT_SECONDS:
+        if time.process_time() - start > LIMIT_SECONDS and best_of(3, case) > LIMIT_SECONDS:
             slow.append((case["kind"], text_of(case)[-80:], case["why"]))
     assert not slow
 

