@@ -54,6 +54,8 @@ class EnvSection(Section):
     """Episodes under way at once."""
     workers: int = Field(0, ge=0)
     """Threads that step environments; 0 for environments that only compute."""
+    timeout: float | None = Field(120.0, gt=0, allow_inf_nan=False)
+    """Seconds that a reset or a step may take; then its episode is invalid, and the run goes on. null sets no limit."""
 
     @field_validator("settings")
     @classmethod

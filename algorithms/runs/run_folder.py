@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import math
 import os
@@ -22,8 +23,31 @@ class RunFolderError(ValueError):
     """A folder that this run may not use."""
 
 
+DIGEST = "config.sha256"  # as sha256sum writes it: `sha256sum --check config.sha256`
+
+
+def require_untouched(run: Path) -> None:
+    """A run is gone on with by the config that it began with, and by no other.
+
+    Raises:
+        RunFolderError: ``config.yaml`` is not what was written, or its digest is not there.
+    """
+    try:
+        digest = (run / DIGEST).read_text(encoding="ascii").split()[0]
+    except (OSError, ValueError, IndexError):
+        raise RunFolderError(
+            f"{run / DIGEST} cannot be read, so nobody can tell whether config.yaml is what the run began with: put "
+            "the file back, or begin another run"
+        ) from None
+    if hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest() != digest:
+        raise RunFolderError(
+            f"{run / 'config.yaml'} is not what the run began with: its SHA-256 differs from {DIGEST}'s. Put it back; to "
+            "run with other settings, begin another run"
+        )
+
+
 class RunFolder:
-    """``config.yaml``, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``, the report.
+    """``config.yaml``, its digest, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``, the report.
 
     Nothing is written through a symbolic link: a folder that holds one is refused. ``metrics.jsonl`` holds nothing that
     depends on the clock: the same seed writes it again byte for byte. Seconds are in ``timing.jsonl``.
@@ -60,6 +84,8 @@ class RunFolder:
             if not resume and self._is_used():
                 raise RunFolderError(f"{path} is not empty: choose another folder, or go on with --resume")
             require_plain(path)
+            if resume:
+                require_untouched(path)
         except LinkRefused as error:
             self.close()
             raise RunFolderError(str(error)) from None
@@ -68,9 +94,10 @@ class RunFolder:
             raise
 
     def _is_used(self) -> bool:
-        """Whether anything is in it but a lock and hidden files: a run killed before it began left no more."""
+        """Whether anything is in it but a lock, a digest and hidden files: a run killed before it began left no more."""
         entries = self.path.iterdir() if self.path.is_dir() else ()
-        return any(entry != self._lock_file and not entry.name.startswith(".") for entry in entries)
+        own = (self._lock_file, self.path / DIGEST)
+        return any(entry not in own and not entry.name.startswith(".") for entry in entries)
 
     def _take(self) -> IO[str]:
         try:
@@ -91,6 +118,12 @@ class RunFolder:
 
     def close(self) -> None:
         self._lock.close()
+
+    def write_config(self, text: str) -> None:
+        """The config, and what tells whether it was changed. The digest first: with it alone a run can begin again."""
+        digest = hashlib.sha256(text.encode()).hexdigest()
+        write_whole(self.path / DIGEST, f"{digest}  {self.config.name}\n")
+        write_whole(self.config, text)
 
     def log(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Append one line to the metrics and one to the timing."""

@@ -14,6 +14,7 @@ from pydantic_settings import BaseSettings, CliSettingsSource, PydanticBaseSetti
 from pydantic_settings.exceptions import SettingsError
 
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml
+from rlvr.algorithms.runs.run_folder import require_untouched
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.terminal import printable
 
@@ -82,6 +83,7 @@ def _resumed(given: list[str], config: Path | None) -> TrainConfig:
     out = Path(words[1])
     if not (out / "config.yaml").is_file():
         raise ConfigError(f"{out} holds no run to go on with: it has no config.yaml")
+    require_untouched(out)
     return load_config(out / "config.yaml").model_copy(update={"out": out})
 
 
@@ -111,7 +113,7 @@ def train(arguments: Sequence[str]) -> int:
             evaluations = Trainer(config, display, resume=resume).run()
         except RunInterrupted as stop:
             print(f"rlvr: {stop}", file=sys.stderr)
-            return 130
+            return stop.status
     page = write_report(config.out)
     for way in ("greedy", "sampled"):
         before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]

@@ -44,7 +44,7 @@ from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
-from rlvr.envs.core.files import make_folder, require_plain, write_whole
+from rlvr.envs.core.files import make_folder, require_plain
 
 
 class Callback(Protocol):
@@ -61,7 +61,15 @@ class Callback(Protocol):
 
 
 class RunInterrupted(Exception):
-    """The run was asked to stop; what it had is saved."""
+    """The run was asked to stop; what it had is saved.
+
+    Attributes:
+        status: the exit status that the shell expects, 128 and the signal's number.
+    """
+
+    def __init__(self, message: str, signum: int = signal.SIGINT) -> None:
+        super().__init__(message)
+        self.status = 128 + signum
 
 
 class Trainer:
@@ -88,13 +96,13 @@ class Trainer:
         try:
             self._build()
             if not resume:
-                write_whole(self.folder.config, to_yaml(config))
+                self.folder.write_config(to_yaml(config))
         except BaseException:
             self.folder.close()
             raise
         self.step = 0
         self.evaluations: dict[str, dict[str, Any]] = {}
-        self._stop = False
+        self._stop: int | None = None  # the signal that asked
 
     def _build(self) -> None:
         config = self.config
@@ -163,6 +171,7 @@ class Trainer:
             workers=env.workers,
             use_system=env.system,
             env_settings={**env.settings, "split": split, "level": env.level},
+            timeout=env.timeout,
         )
 
     # the run
@@ -171,8 +180,8 @@ class Trainer:
         """Train to the end; the evaluations by name, ``before`` and ``after`` among them, greedy and sampled.
 
         Raises:
-            RunInterrupted: Ctrl-C; the run can go on from what was saved.
-            FloatingPointError: the gradients stay non-finite.
+            RunInterrupted: Ctrl-C or SIGTERM; the run can go on from what was saved.
+            FloatingPointError: the gradients stay non-finite, or the weights are not numbers.
         """
         try:
             with self._interrupts():
@@ -180,7 +189,7 @@ class Trainer:
                 self.callback.phase("reinforcement learning", self.config.steps - self.step)
                 while self.step < self.config.steps:
                     if self._stop:
-                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume")
+                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", self._stop)
                     self._train_step()
                     self._after_step()
                 self._save_policy(self.folder.policy)
@@ -220,6 +229,7 @@ class Trainer:
         steps = settings.steps + settings.mixed_steps
         if not steps:
             return
+        require_finite(self.model)
         self.callback.phase("warm start", steps)
         order = TaskOrder(self.rollout.env.unwrapped, "warm start", self.config.seed)
         level_at = self.collector.pool.level_at
@@ -232,7 +242,8 @@ class Trainer:
             if self.needs_teacher and done + 1 == settings.steps:
                 self._save_policy(self.folder.teacher)  # the expert's pupil, before mixing makes it forget
             if self._stop:
-                raise RunInterrupted("stopped in the warm start, which begins again when the run goes on with --resume")
+                text = "stopped in the warm start, which begins again when the run goes on with --resume"
+                raise RunInterrupted(text, self._stop)
 
         warm_start(
             self.learner,
@@ -266,6 +277,7 @@ class Trainer:
 
     def _train_step(self) -> None:
         clock = Clock()
+        require_finite(self.model)
         # traces cost memory and time, so only episodes that are written have them
         kept = (self.step + 1) % self.config.episodes_every == 0
         collected = self.collector(self.step, traced=kept)
@@ -296,6 +308,7 @@ class Trainer:
         """Play held-out tasks greedily and sampled; keep the greedy episodes."""
         settings = self.config.evaluation
         clock = Clock()
+        require_finite(self.model)
         record: dict[str, Any] = {"phase": "evaluation", "step": self.step, "name": name}
         for way, greedy in (("greedy", True), ("sampled", False)):
             rollout = self._rollout(self._agent(greedy=greedy), settings.split)
@@ -353,22 +366,30 @@ class Trainer:
 
     @contextmanager
     def _interrupts(self) -> Iterator[None]:
-        """The first Ctrl-C ends the run after this step, saved; the second at once."""
+        """The first Ctrl-C or SIGTERM ends the run after this step, saved; a second Ctrl-C at once.
+
+        SIGTERM is how Slurm and Kubernetes announce the SIGKILL that follows; they may send it more than once.
+        """
         if threading.current_thread() is not threading.main_thread():
             yield
             return
 
         def ask(signum: int, frame: Any) -> None:
-            self._stop = True
-            signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one raises KeyboardInterrupt
+            again = self._stop is not None
+            self._stop = signum
+            if signum == signal.SIGINT:
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one raises KeyboardInterrupt
             with suppress(RuntimeError):  # it came in the middle of printing something else
-                self.callback.say("stopping after this step; once more to stop at once")
+                if not again:
+                    once_more = "; once more to stop at once" if signum == signal.SIGINT else ""
+                    self.callback.say(f"stopping after this step{once_more}")
 
-        before = signal.signal(signal.SIGINT, ask)
+        before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
         try:
             yield
         finally:
-            signal.signal(signal.SIGINT, before)
+            for signum, handler in before.items():
+                signal.signal(signum, handler)
 
 
 class Clock:
@@ -416,6 +437,22 @@ def tool_calls(episodes: list[Episode]) -> float:
     """How many replies of an episode a tool answered, in the mean."""
     answered = sum(turn.role == "tool" for episode in episodes for turn in episode.turns)
     return answered / max(1, len(episodes))
+
+
+def require_finite(model: Any) -> None:
+    """Look at every weight before tokens are sampled with it: on a GPU a NaN is met as an assertion of the device.
+
+    Raises:
+        FloatingPointError: a weight is NaN or infinite; says which.
+    """
+    for name, parameter in model.named_parameters():
+        # x - x is 0 for numbers and NaN for the rest; the sum cannot overflow, as that of the weights could
+        if bool((parameter.detach() - parameter.detach()).sum() != 0):
+            bad = int((~parameter.detach().isfinite()).sum())
+            raise FloatingPointError(
+                f"{bad} of {parameter.numel()} weights of {name} are NaN or infinite, so nothing can be sampled: go "
+                "back to an earlier checkpoint, lower the learning rate, or use float32"
+            )
 
 
 def check_inputs(preset: Preset, group_size: int) -> None:

@@ -54,8 +54,9 @@ def happen(do: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if do == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    for _ in range({"interrupt": 1, "interrupt twice": 2}[do]):
-        os.kill(os.getpid(), signal.SIGINT)
+    signum = signal.SIGTERM if "terminate" in do else signal.SIGINT
+    for _ in range(2 if "twice" in do else 1):
+        os.kill(os.getpid(), signum)
 
 
 def child(request: dict[str, Any]) -> int:

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 
 from rlvr.algorithms.config import ConfigError, Section, TrainConfig, load_config, read_yaml, to_yaml
 from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.algorithms.train.command import parse
 from rlvr.algorithms.train.trainer import load_model
 
@@ -245,8 +246,9 @@ def test_presets_have_configs_or_reasons():
 
 @pytest.mark.parametrize("how", ["--out X", "--out=X"])
 def test_a_run_is_gone_on_with_by_its_own_config(how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    (tmp_path / "moved").mkdir()
-    write(tmp_path / "moved" / "config.yaml", to_yaml(load_config({"steps": 3, "out": "where/it/was"})))
+    folder = RunFolder(tmp_path / "moved")
+    folder.write_config(to_yaml(load_config({"steps": 3, "out": "where/it/was"})))
+    folder.close()
     config, resume = parse(["--resume", *how.replace("X", str(tmp_path / "moved")).split()])
     assert resume
     assert (config.steps, config.out) == (3, tmp_path / "moved")

@@ -204,6 +204,44 @@ def test_ctrl_c_twice_stops_at_once(go_on):
     assert "rlvr: interrupted" in broken.output
 
 
+@pytest.mark.parametrize("do", ["terminate", pytest.param("terminate twice", marks=pytest.mark.slow)])
+def test_sigterm_saves_and_is_gone_on_with(go_on, do: str):
+    """As Slurm and Kubernetes announce the end; some send it twice."""
+    broken, resumed = go_on((ACT, 10, do), status=128 + signal.SIGTERM)
+    assert "go on with --resume" in " ".join(broken.output.split())
+    assert "Traceback" not in broken.output
+    assert "going on after step 1" in resumed.output
+
+
+@pytest.mark.parametrize("point", some_are_slow(7))
+def test_sigterm_at_any_point_ends_in_the_same_bytes(server: RunServer, write_config, tmp_path, unbroken, point):
+    out = tmp_path / "run"
+    config = write_config(**KINDS["generated"])
+    broken = server.run(["train", "--config", config, "--out", out], (*point, "terminate"))
+    assert broken.status in (0, 128 + signal.SIGTERM), broken.output
+    assert server.run(["train", "--resume", "--out", out]).status == 0
+    assert differences(out, unbroken["generated"]) == []
+
+
+@pytest.mark.parametrize("change", ["cut short", "another value", "no digest"])
+def test_a_config_that_was_changed_is_not_gone_on_with(server: RunServer, unbroken, tmp_path: Path, change: str):
+    out = copied(unbroken["generated"], tmp_path)
+    config = out / "config.yaml"
+    text = config.read_text()
+    if change == "no digest":
+        (out / "config.sha256").unlink()
+    else:
+        config.write_text(
+            text[: text.index("seed:")] if change == "cut short" else text.replace("steps: 4", "steps: 5")
+        )
+        assert config.read_text() != text
+    before = content(out)
+    ended = server.run(["train", "--resume", "--out", out])
+    assert (ended.status, len(ended.output.splitlines())) == (2, 1), ended.output
+    assert "config.sha256" in ended.output
+    assert content(out) == before
+
+
 def test_ctrl_c_from_outside_ends_within_seconds(server: RunServer, write_config, tmp_path: Path):
     out = tmp_path / "run"
     pid = server.start(["train", "--config", write_config(steps=10_000, **KINDS["generated"]), "--out", out])

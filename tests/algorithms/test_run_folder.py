@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from rlvr.algorithms.runs.run_folder import RunFolder
 folder = RunFolder(Path(sys.argv[1]))
-folder.config.write_text("steps: 1\\n")
+folder.write_config("steps: 1\\n")
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -31,7 +31,7 @@ sys.stdin.read()
 
 def begun(path: Path) -> RunFolder:
     folder = RunFolder(path)
-    folder.config.write_text("steps: 1\n")
+    folder.write_config("steps: 1\n")
     return folder
 
 
@@ -70,6 +70,7 @@ def test_only_a_run_can_be_gone_on_with(tmp_path: Path):
 def test_a_run_killed_before_it_wrote_its_config_can_begin_again(tmp_path: Path):
     RunFolder(tmp_path).close()
     (tmp_path / ".config.yaml.draft").write_text("half a con")
+    (tmp_path / "config.sha256").write_text("of a config that was never written")
     RunFolder(tmp_path).close()
 
 

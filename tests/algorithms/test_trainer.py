@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.models.tiny import load_policy
+from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.batch import TrainingBatch
@@ -268,6 +270,37 @@ def test_when_every_environment_breaks_no_step_is_taken(one_step, monkeypatch: p
     assert broken.trainer.optimiser.steps == 0
     (record,) = broken.callback.of("train")
     assert (record["invalid"], record["reward"]) == (32, 0.0)
+
+
+def test_a_tool_that_hangs_costs_its_own_episodes_alone(one_step, monkeypatch: pytest.MonkeyPatch):
+    whole = one_step().episodes
+    step, hung = TextEnv.step, threading.Event()
+    task = next((e.seed, e.index) for e in whole if e.group == 3)
+
+    def hangs(self, action):
+        if (self._identity["seed"], self._identity["index"]) == task:
+            hung.wait(600)
+        return step(self, action)
+
+    monkeypatch.setattr(TextEnv, "step", hangs)
+    try:
+        broken = one_step(env={"id": CALCULATOR, "timeout": 1.0})
+    finally:
+        hung.set()
+    (record,) = broken.callback.of("train")
+    assert record["statuses"]["timeout"] == record["invalid"] == 4
+    assert 3 not in broken.batch.inputs.group.tolist()
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_weights_that_are_no_numbers_are_named_before_anything_is_sampled(tmp_path, guesser, monkeypatch, bad: float):
+    trainer = Trainer(small(tmp_path / "run", model={"name": str(guesser)}), Callback())
+    name, parameter = list(trainer.model.named_parameters())[3]
+    with torch.no_grad():
+        parameter.view(-1)[5] = bad
+    monkeypatch.setattr(TransformersAgent, "act", lambda *_: pytest.fail("sampled with weights that are no numbers"))
+    with pytest.raises(FloatingPointError, match=rf"1 of {parameter.numel()} weights of {name} are NaN or infinite"):
+        trainer.run()
 
 
 # the order of tasks
