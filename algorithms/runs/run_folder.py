@@ -41,8 +41,8 @@ def require_untouched(run: Path) -> None:
         ) from None
     if hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest() != digest:
         raise RunFolderError(
-            f"{run / 'config.yaml'} is not what the run began with: its SHA-256 differs from {DIGEST}'s. Put it back; to "
-            "run with other settings, begin another run"
+            f"{run / 'config.yaml'} is not what the run began with: its SHA-256 differs from {DIGEST}'s. Put it back; "
+            "to run with other settings, begin another run"
         )
 
 
