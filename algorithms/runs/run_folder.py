@@ -47,7 +47,8 @@ def require_untouched(run: Path) -> None:
 
 
 class RunFolder:
-    """``config.yaml``, its digest, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``, the report.
+    """``config.yaml``, its digest, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``,
+    the report.
 
     Nothing is written through a symbolic link: a folder that holds one is refused. ``metrics.jsonl`` holds nothing that
     depends on the clock: the same seed writes it again byte for byte. Seconds are in ``timing.jsonl``.
@@ -94,7 +95,7 @@ class RunFolder:
             raise
 
     def _is_used(self) -> bool:
-        """Whether anything is in it but a lock, a digest and hidden files: a run killed before it began left no more."""
+        """Whether more is in it than a lock, a digest and hidden files, which a run killed before it began has left."""
         entries = self.path.iterdir() if self.path.is_dir() else ()
         own = (self._lock_file, self.path / DIGEST)
         return any(entry not in own and not entry.name.startswith(".") for entry in entries)
