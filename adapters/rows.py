@@ -18,6 +18,7 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn
 from rlvr.agents import Message
+from rlvr.envs.core.registry import size_of
 from rlvr.envs.core.seeding import digest
 
 Row = dict[str, Any]
@@ -78,7 +79,7 @@ def tasks(
     env, observation, info = first.start()
     if single:
         require_single_turn(first, env, info)
-    size: int | None = getattr(env.unwrapped, "size", None)
+    size = size_of(env)
     count = size if n is None else n
     if count is None:
         raise ValueError(f"{first.env_id} makes tasks without end: say how many, n=…")

@@ -37,6 +37,7 @@ from rlvr.envs import Verdict
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv, replay
+from rlvr.envs.core.verdict import env_error
 from rlvr.envs.tools.sessions import Handle, Sessions
 
 MODULE = "rlvr.adapters.testing"
@@ -135,7 +136,7 @@ class DrawTask(Task[_Drawn]):
     def apply(self, state: _Drawn, action: str) -> Transition:
         words = _draws.take(state.live) if state.turn else ["start"]
         if not words:
-            return Transition(state, Verdict(0.0, "env_error", reason="the session of this episode is gone"), True)
+            return Transition(state, env_error("the session of this episode is gone"), True)
         right = state.right + (action.strip() == words[-1])
         if state.turn == 2:
             reward = float(right == 3)

@@ -14,6 +14,7 @@ from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
 from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvCalls, close_in_time
 from rlvr.agents.driver.episode_loop import EpisodeLoop
 from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.envs.core.registry import without_checkers
 
 EnvSource = str | gym.Env[Any, str] | Callable[[], gym.Env[Any, str]]
 
@@ -136,9 +137,7 @@ def _maker(env: EnvSource, settings: dict[str, Any]) -> Callable[[], gym.Env[Any
 
 def _passive(env: gym.Env[Any, str]) -> bool:
     """Whether nothing but what ``gym.make`` itself puts there is wrapped around the environment."""
-    while isinstance(env, gym.wrappers.PassiveEnvChecker | gym.wrappers.OrderEnforcing):
-        env = env.env
-    return env is env.unwrapped
+    return without_checkers(env) is env.unwrapped
 
 
 def _env_id(env: gym.Env[Any, str]) -> str:

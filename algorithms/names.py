@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
+
+from rlvr.envs.core.hints import nearest
 
 
 def hint(given: str, allowed: Iterable[str]) -> str:
     """``; did you mean 'grpo'?`` where something is near, else nothing."""
-    close = difflib.get_close_matches(str(given), list(allowed), n=1)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    near = nearest(given, allowed)
+    return f"; did you mean {near!r}?" if near else ""
 
 
 def one_of(what: str, given: str, allowed: Iterable[str]) -> None:

@@ -24,6 +24,7 @@ from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector import Infos
+from rlvr.envs.vector.arguments import checked_mask
 from rlvr.envs.vector.env_slot import OF_THE_STEP
 
 Array = np.ndarray[Any, Any]
@@ -236,9 +237,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if not self._sessions:
             self._sessions = self._connection.open(self.num_envs)
         options = dict(options or {})
-        mask = np.asarray(options.pop("reset_mask", np.ones(self.num_envs, np.bool_)))
-        if mask.shape != (self.num_envs,) or mask.dtype != np.bool_:
-            raise ValueError(f"reset_mask must be {self.num_envs} truth values")
+        mask = checked_mask(options.pop("reset_mask", np.ones(self.num_envs, np.bool_)), self.num_envs)
         if seed is None or not isinstance(seed, Sequence):
             seeds = [None if seed is None else operator.index(seed) + i for i in range(self.num_envs)]
         else:

@@ -36,7 +36,7 @@ from rlvr.agents import Message
 from rlvr.envs import Verdict
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.verdict import Status
+from rlvr.envs.core.verdict import Status, env_error
 from rlvr.envs.tools.calls import read_calls
 
 REPLY_SECONDS = 600.0
@@ -434,7 +434,7 @@ def _same(sent: Sequence[Message], expected: Sequence[Message]) -> bool:
 def _verdict(ended: _Ended) -> Verdict:
     """What the harness returned, as a verdict."""
     if ended.error is not None:
-        return Verdict(0.0, "env_error", reason=f"the harness raised {type(ended.error).__name__}: {ended.error}"[:500])
+        return env_error(ended.error, "the harness")
     if isinstance(ended.result, Verdict):
         return ended.result
     try:
@@ -442,7 +442,7 @@ def _verdict(ended: _Ended) -> Verdict:
     except (TypeError, ValueError):
         reward = math.nan
     if not math.isfinite(reward):
-        return Verdict(0.0, "env_error", reason=f"the harness returned {ended.result!r:.100}, which is no reward")
+        return env_error(f"the harness returned {ended.result!r:.100}, which is no reward")
     status: Status = "correct" if reward >= 1 else "partial" if reward > 0 else "wrong"
     return Verdict(reward, status, reason="the harness is done")
 

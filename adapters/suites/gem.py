@@ -20,6 +20,7 @@ import gymnasium as gym
 from rlvr.adapters.spec import InvalidEpisode, TaskSpec
 from rlvr.adapters.versions import require
 from rlvr.envs import Verdict, list_envs
+from rlvr.envs.core.verdict import env_error
 
 try:
     from gem import Env as _Base
@@ -175,4 +176,4 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
 
 
 def _fault(where: str, error: Exception) -> Verdict:
-    return Verdict(0.0, "env_error", reason=f"{where}: {type(error).__name__}: {error}"[:500])
+    return env_error(error, where)

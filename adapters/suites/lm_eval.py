@@ -21,7 +21,7 @@ from typing import Any
 from rlvr.adapters.rows import rows, write_rows
 from rlvr.adapters.spec import grade
 from rlvr.adapters.versions import require
-from rlvr.envs import Verdict
+from rlvr.envs.core.verdict import env_error
 
 LOG = logging.getLogger(__name__)
 TESTED = ("lm-eval", "0.4.13", "0.5")
@@ -116,7 +116,7 @@ def process_results(doc: Mapping[str, Any], results: Sequence[str]) -> dict[str,
     try:
         verdict = grade(doc["spec"], results[0])
     except Exception as error:  # the other documents go on
-        verdict = Verdict(0.0, "env_error", reason=f"{type(error).__name__}: {error}"[:500])
+        verdict = env_error(error)
     if not verdict.valid:
         LOG.warning("task %s was not graded: %s: %s", doc.get("index"), verdict.status, verdict.reason)
         return {"reward": float("nan"), "success": float("nan"), "invalid": 1.0}

@@ -20,6 +20,7 @@ from typing import Any
 from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
+from rlvr.envs.core.registry import size_of
 
 TESTED = ("verifiers", "0.4", "0.5")
 require(*TESTED)
@@ -74,7 +75,7 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         module, _, env_id = config.env.rpartition(":")
         self._first = TaskSpec(env_id, config.seed, module or "rlvr", config.kwargs, trusted=False)
         env, _, info = self._first.start()
-        size = getattr(env.unwrapped, "size", None)
+        size = size_of(env)
         env.close()
         if info.get("tools"):
             raise ValueError(

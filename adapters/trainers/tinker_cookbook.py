@@ -26,6 +26,7 @@ from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
+from rlvr.envs.core.registry import size_of
 
 TESTED = ("tinker-cookbook", "0.5.0", "0.5.1")
 require(*TESTED)
@@ -318,6 +319,6 @@ class TaskDatasetBuilder(types.RLDatasetBuilder):  # type: ignore[misc]
         module, _, name = self.env_id.rpartition(":")
         first = TaskSpec(name, self.seed, module or "rlvr", kwargs)
         if n is None:
-            size: int | None = getattr(first.make().unwrapped, "size", None)
+            size = size_of(first.make())
             n = wanted if size is None else min(size, wanted)
         return [spec for spec, _ in tasks(first, n, self.use_system)]

@@ -20,6 +20,7 @@ from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExc
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import text_of
+from rlvr.envs.core.verdict import env_error
 
 Env = gym.Env[Any, str]
 
@@ -118,7 +119,7 @@ class ActiveEpisode:
             episode.truncated = True
             episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason="the context was full before the reply")
         else:
-            episode.verdict = turn.verdict = Verdict(0.0, "env_error", reason=f"agent: {reply.error}"[:500])
+            episode.verdict = turn.verdict = env_error(str(reply.error), "agent")
         return EnvCall(index, self.env, None)
 
     def step(self, outcome: Outcome) -> bool:
@@ -158,10 +159,9 @@ class ActiveEpisode:
     def fail(self, where: str, error: Exception) -> bool:
         """End the episode with an invalid verdict: "timeout" when the environment did not answer, else "env_error"."""
         if isinstance(error, TimeLimitExceeded):
-            self.episode.verdict = Verdict(0.0, "timeout", reason=f"{where}: {error}")
+            self.episode.verdict = env_error(str(error), where, timeout=True)
         else:
-            reason = f"{where}: {type(error).__name__}: {error}"
-            self.episode.verdict = Verdict(0.0, "env_error", reason=reason[:500])
+            self.episode.verdict = env_error(error, where)
         if self.episode.turns:
             self.episode.turns[-1].reward = 0.0
         self._keep_tokens()

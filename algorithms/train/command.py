@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import difflib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +15,7 @@ from pydantic_settings.exceptions import SettingsError
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import require_untouched
 from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.terminal import printable
 
 
@@ -93,8 +93,8 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         wrong = message.partition("unrecognized arguments: ")[2].split()
         known = [flag for action in self._actions for flag in action.option_strings]
-        near = difflib.get_close_matches(wrong[0].split("=")[0], known, 1) if wrong else []
-        raise ConfigError(message + (f"; did you mean {near[0]}?" if near else ""))
+        near = nearest(wrong[0].split("=")[0], known) if wrong else None
+        raise ConfigError(message + (f"; did you mean {near}?" if near else ""))
 
 
 def train(arguments: Sequence[str]) -> int:

@@ -139,7 +139,7 @@ class MCPWorld(WithTools):
         try:
             verdict = self._checked(state, action)
         except ToolFault as fault:
-            verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
+            verdict = fault.verdict
         except Exception as error:
             verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
         return Transition(state._replace(tool_output="", live=None), verdict, terminated=True)

@@ -154,8 +154,7 @@ class ServiceDesk(ToolTask[Desk]):
         try:
             answer = who.answer(world.customer.opening, known, world.talk, message)
         except ToolFault as fault:
-            verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
-            return Transition(state, verdict, terminated=True)
+            return Transition(state, fault.verdict, terminated=True)
         world = world._replace(talk=(*world.talk, (message, answer)))
         return Transition(state._replace(world=world, observation=f"Customer: {answer}"), SPOKE)
 

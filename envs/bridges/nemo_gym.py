@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.envs.bridges.remote import BridgedEnv, ServerError, ServerReply, ServerStep, exchange
+from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
 from rlvr.envs.tools.calls import read_calls
@@ -104,8 +105,7 @@ class NeMoGym(BridgedEnv):
 
     def _choose(self, seed: int | None, options: Mapping[str, Any]) -> None:
         """The row of this episode."""
-        if unknown := set(options) - {"index"}:
-            raise ValueError(f"reset has no option {', '.join(sorted(unknown))}; there is index")
+        options = check_reset_options(options, ("index",))
         if seed is not None:
             self._order, self._drawn = list(range(self.size)), 0
             stream("NeMoGym", "order", int(seed)).shuffle(self._order)

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.core.verdict import Verdict, correct, env_error, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools.sessions import Handle, Sessions
 
@@ -153,8 +153,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
                 self._end_quietly(live)
                 raise ValueError(f"the reward was {step.reward!r}")
         except Exception as error:
-            reason = f"{type(error).__name__}: {error}"[:500]
-            return Transition(state, Verdict(0.0, "env_error", reason=reason), True)
+            return Transition(state, env_error(error), True)
         return self._after(state, action_text, step, live)
 
     def _after(self, state: BridgedEpisode, action_text: str, step: BridgedStep, live: Live) -> Transition:

@@ -22,7 +22,7 @@ from rlvr.envs.bridges.kept import named
 from rlvr.envs.bridges.pools import call, verdict_on_fault
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.core.verdict import Verdict, correct, env_error, wrong
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.workers import WorkerError
 from rlvr.envs.tools.sessions import Handle
@@ -128,7 +128,7 @@ class Verifiers(Task[VerifiersState]):
         if not played["done"]:
             return Transition(after._replace(live=live), Verdict(0.0, "partial", reason="the episode goes on"))
         if played["error"]:
-            return Transition(after, Verdict(0.0, "env_error", None, played["error"][:300]), True)
+            return Transition(after, env_error(played["error"]), True)
         reason = f"its own score is {played['score']:g}; ended: {played['stopped']}"
         verdict = correct(reason=reason) if played["score"] >= self.full - 1e-9 else wrong(reason=reason)
         return Transition(after, verdict.replace(parts={"its own score": played["score"], **played["scores"]}), True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 
 def nearest(given: object, known: Iterable[str]) -> str | None:
@@ -22,3 +23,16 @@ def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there ar
     names = list(known)
     near = nearest(given, names)
     return f"; did you mean {near!r}?" if near else f"; {otherwise} {', '.join(names)}"
+
+
+def check_reset_options(options: Mapping[str, object] | None, known: Iterable[str]) -> dict[str, Any]:
+    """The options of ``reset`` as a dict of its own.
+
+    Raises:
+        ValueError: one that the environment does not know, with the nearest.
+    """
+    known = tuple(known)
+    for name in options or ():
+        if name not in known:
+            raise ValueError(f"reset has no option {name!r}{did_you_mean(name, known)}")
+    return dict(options or {})

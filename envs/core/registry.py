@@ -1,4 +1,4 @@
-"""The ids: how an environment gets one, and which there are."""
+"""The ids: how an environment gets one, which there are, and what is inside of an environment that was made."""
 
 from __future__ import annotations
 
@@ -65,3 +65,16 @@ def list_envs(contains: str = "") -> list[str]:
     """The ids registered here or by a plug-in whose name contains a text, whatever the case; sorted."""
     ids = (spec.id for spec in gym.registry.values() if spec.namespace == NAMESPACE or spec.entry_point == ENTRY_POINT)
     return sorted(env_id for env_id in ids if contains.lower() in env_id.lower() and env_id not in TEMPLATES)
+
+
+def without_checkers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:
+    """The environment without the wrappers that ``gym.make`` puts around it, which only check how it is used."""
+    while isinstance(env, gym.wrappers.PassiveEnvChecker | gym.wrappers.OrderEnforcing):
+        env = env.env
+    return env
+
+
+def size_of(env: gym.Env[Any, Any]) -> int | None:
+    """How many tasks an environment's table has; None where tasks are generated without end."""
+    size: int | None = getattr(env.unwrapped, "size", None)
+    return size

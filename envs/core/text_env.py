@@ -17,7 +17,7 @@ from gymnasium.utils import seeding
 
 from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.deprecation import warn_renamed
-from rlvr.envs.core.hints import did_you_mean
+from rlvr.envs.core.hints import check_reset_options, did_you_mean
 from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import hooked
 from rlvr.envs.core.seeding import KeyedRandom, divide, shuffled_index, split_of, stream
@@ -380,10 +380,7 @@ class TextEnv(gym.Env[Any, str]):
         return number
 
     def _checked_options(self, options: dict[str, Any] | None) -> dict[str, Any]:
-        options = dict(options or {})
-        for key in options:
-            if key not in RESET_OPTIONS:
-                raise ValueError(f"reset has no option {key!r}{did_you_mean(key, RESET_OPTIONS)}")
+        options = check_reset_options(options, RESET_OPTIONS)
         if "split" in options:
             self._checked_split(options["split"])
             if self.task.size is not None and options["split"] != self.split:

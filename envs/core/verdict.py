@@ -13,6 +13,7 @@ Status = Literal["correct", "partial", "wrong", "unparsable", "timeout", "verifi
 
 STATUSES: frozenset[str] = frozenset(get_args(Status))
 # Faults of ours, not of the policy: masked out of training, never a silent zero.
+MAX_REASON = 500  # characters of what a foreign exception says
 INVALID: frozenset[str] = frozenset({"timeout", "verifier_error", "env_error"})
 
 
@@ -76,12 +77,28 @@ class Verdict:
 
 
 def correct(answer: str | None = None, reason: str = "correct", reward: float = 1.0) -> Verdict:
+    """The verdict on a right answer."""
     return Verdict(reward, "correct", answer, reason)
 
 
 def wrong(answer: str | None = None, reason: str = "wrong answer") -> Verdict:
+    """The verdict on an answer that was read and is not right; reward 0."""
     return Verdict(0.0, "wrong", answer, reason)
 
 
 def unparsable(reason: str, answer: str | None = None) -> Verdict:
+    """The verdict on a reply in which no answer can be read; reward 0."""
     return Verdict(0.0, "unparsable", answer, reason)
+
+
+def env_error(fault: BaseException | str, where: str = "", timeout: bool = False) -> Verdict:
+    """The invalid verdict of an episode in which the environment, a tool or the agent failed: it is no training data.
+
+    Args:
+        fault: the exception, which the reason names with its type, or the reason itself.
+        where: what failed, put in front of the reason.
+        timeout: the status is ``timeout`` in place of ``env_error``: nothing is known to be broken.
+    """
+    reason = fault if isinstance(fault, str) else f"{type(fault).__name__}: {fault}"
+    reason = f"{where}: {reason}" if where else reason
+    return Verdict(0.0, "timeout" if timeout else "env_error", reason=reason[:MAX_REASON])

@@ -11,7 +11,7 @@ from typing import Any, Final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.core.verdict import Verdict, env_error
 from rlvr.envs.rewards.extraction import CONTROL_TOKEN
 from rlvr.envs.tools.calls import Call, write_call
 
@@ -40,7 +40,7 @@ class ToolFault(Exception):
     @property
     def verdict(self) -> Verdict:
         """The verdict that ends the episode."""
-        return Verdict(0.0, "timeout" if self.status == "timeout" else "env_error", reason=str(self)[:500])
+        return env_error(str(self), timeout=self.status == "timeout")
 
 
 @dataclass(frozen=True, slots=True)

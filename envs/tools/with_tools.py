@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import STYLES, Call, read_calls
@@ -184,8 +185,7 @@ class WithTools(Task[Working]):
             result = carry_out(reading, state.calls, self.max_calls, lease.call, self.max_output)
         except ToolFault as fault:
             lease.close()
-            verdict = Verdict(0.0, "timeout" if fault.status == "timeout" else "env_error", reason=str(fault)[:500])
-            return Transition(state._replace(made=tuple(lease.made), live=None), verdict, terminated=True)
+            return Transition(state._replace(made=tuple(lease.made), live=None), fault.verdict, terminated=True)
         except BaseException:
             lease.close()
             raise
@@ -324,5 +324,5 @@ def _kit(given: str | Kit) -> Kit:
     if isinstance(given, Kit):
         return given
     if given not in KITS:
-        raise ValueError(f"there is no tool {given!r}; there are {', '.join(KITS)}")
+        raise ValueError(f"there is no tool {given!r}{did_you_mean(given, KITS)}")
     return KITS[given]()

@@ -10,8 +10,11 @@ from functools import partial
 from typing import Any, Literal
 
 import gymnasium as gym
+import numpy as np
+import numpy.typing as npt
 from gymnasium.vector import AutoresetMode
 
+from rlvr.envs.core.registry import without_checkers
 from rlvr.envs.vector.env_slot import Env, EnvSlot, Make
 from rlvr.envs.vector.inline import Backend
 
@@ -22,6 +25,20 @@ MOST_THREADS = 256
 MOST_PROCESSES = 32  # unless there are more processors: an environment with a process of its own harms no other
 DEFAULT_SECONDS = 120.0
 Timeout = float | Literal["default"] | None
+
+
+def checked_mask(mask: Any, num_envs: int) -> npt.NDArray[np.bool_]:
+    """``options["reset_mask"]``: which environments to reset, ``[num_envs]``, at least one.
+
+    Raises:
+        TypeError: it is no array of booleans.
+        ValueError: its shape is another, or it names none.
+    """
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        raise TypeError(f"options['reset_mask'] must be a numpy array of dtype bool, got {mask!r}")
+    if mask.shape != (num_envs,) or not mask.any():
+        raise ValueError(f"options['reset_mask'] must have shape ({num_envs},) and a True in it, got {mask!r}")
+    return mask
 
 
 def checked_mode(mode: str | AutoresetMode) -> AutoresetMode:
@@ -81,9 +98,8 @@ def makers_of(env: str | Make | Sequence[Make], num_envs: int | None, settings: 
 
 def _bare(make: Callable[[], Env]) -> Env:
     """An environment without the wrappers that only check what is checked here as well."""
-    env = inner = make()
-    while isinstance(inner, gym.wrappers.PassiveEnvChecker | gym.wrappers.OrderEnforcing):
-        inner = inner.env
+    env = make()
+    inner = without_checkers(env)
     return inner if inner is inner.unwrapped else env
 
 

@@ -23,6 +23,7 @@ from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.vector.arguments import (
     BackendMaker,
     Timeout,
+    checked_mask,
     checked_mode,
     checked_workers,
     makers_of,
@@ -438,7 +439,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             if "reset_mask" in options:
                 if ids is not None:
                     raise ValueError("name the environments by reset_mask or by ids, not both")
-                indices, masked = np.flatnonzero(self._mask(options.pop("reset_mask"))).tolist(), True
+                indices, masked = np.flatnonzero(checked_mask(options.pop("reset_mask"), self.num_envs)).tolist(), True
         every: list[Any] = (
             [options or None] * len(indices) if options is None or isinstance(options, dict) else list(options)
         )
@@ -468,13 +469,6 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             super().reset(seed=first)
             seeds = [first + index for index in (indices if size == 1 else range(groups))]
         return [one for one in seeds for _ in range(size)]
-
-    def _mask(self, mask: Any) -> Array:
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-            raise TypeError(f"options['reset_mask'] must be a numpy array of dtype bool, got {mask!r}")
-        if mask.shape != (self.num_envs,) or not mask.any():
-            raise ValueError(f"options['reset_mask'] must have shape ({self.num_envs},) and a True in it, got {mask!r}")
-        return mask
 
     def _check_under_way(self, indices: list[int]) -> None:
         if strangers := [index for index in indices if index not in self._begun]:

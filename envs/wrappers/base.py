@@ -114,6 +114,11 @@ class TextWrapper(gym.Wrapper[Any, str, Any, str], RecordConstructorArgs):
         shown = getattr(self.unwrapped, "shown", None)
         return text if shown is None else shown(text)
 
+    def task_state(self) -> Any:
+        """The task's own state, under all wrappers."""
+        env: Any = self.unwrapped
+        return env.get_state().state
+
     def _below(self, name: str) -> Any:
         method = getattr(self.env, name, None)
         if method is None:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 
 from rlvr.envs.core.images import with_text
+from rlvr.envs.core.task import Task
 from rlvr.envs.core.verdict import Verdict, wrong
 from rlvr.envs.wrappers.base import Step, TextWrapper, identity, judged, whole
 
@@ -51,11 +52,10 @@ class TurnLimit(TextWrapper):
         return observation, float(reward), terminated, truncated, info
 
     def _out_of_turns(self) -> Verdict:
-        env: Any = self.unwrapped
-        if not hasattr(env, "task"):
+        task: Task[Any] | None = getattr(self.unwrapped, "task", None)
+        if task is None:
             return wrong(reason=f"no final answer within {self.turns} turns")
-        verdict: Verdict = env.task.out_of_turns(env.get_state().state, self.turns)
-        return verdict
+        return task.out_of_turns(self.task_state(), self.turns)
 
 
 class Used(NamedTuple):

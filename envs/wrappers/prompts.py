@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 import gymnasium as gym
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.images import text_of, with_text
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.wrappers.base import TextWrapper, identity
@@ -121,7 +122,7 @@ def named(name: str) -> Layout:
         ValueError: there is none.
     """
     if name not in LAYOUTS:
-        raise ValueError(f"there is no layout {name!r}; there are {', '.join(LAYOUTS)}")
+        raise ValueError(f"there is no layout {name!r}{did_you_mean(name, LAYOUTS)}")
     return LAYOUTS[name]
 
 

@@ -134,8 +134,7 @@ class ActionRepair(TextWrapper):
     def _nearest(self, action: str) -> str | None:
         if self.legal is None or len(action) > MAX_NEAREST:
             return None
-        env: Any = self.unwrapped
-        legal = tuple(self.legal(env.get_state().state))
+        legal = tuple(self.legal(self.task_state()))
         exact = match_action(action, legal)
         if exact is not None:
             return exact

@@ -6,13 +6,13 @@ that is not valid (a fault of ours) is never made valid.
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.images import text_of
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.rubric import Rubric, Sample
@@ -88,9 +88,7 @@ class SpuriousReward(RubricReward):
     def __init__(self, env: gym.Env[str, str], kind: str = "random", **options: Any) -> None:
         TextWrapper.__init__(self, env, kind=kind, **options)
         if kind not in SPURIOUS:
-            near = difflib.get_close_matches(str(kind), SPURIOUS, 1)
-            hint = f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(SPURIOUS)}"
-            raise ValueError(f"there is no spurious reward {kind!r}{hint}")
+            raise ValueError(f"there is no spurious reward {kind!r}{did_you_mean(kind, SPURIOUS)}")
         build: Any = SPURIOUS[kind]
         self._pay(build(OwnVerdict(), **options))
 
@@ -134,8 +132,7 @@ class PotentialShaping(TextWrapper):
         return observation, float(reward), terminated, truncated, info
 
     def _now(self) -> float:
-        env: Any = self.unwrapped
-        value = float(self.potential(env.get_state().state))
+        value = float(self.potential(self.task_state()))
         if not math.isfinite(value):
             raise ValueError(f"the potential is not finite: {value!r}")
         return value

@@ -16,6 +16,7 @@ from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.code_rule import command_line, make_env, require_code, require_registered
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import TooDeep, load_json
+from rlvr.envs.core.registry import size_of
 from rlvr.envs.core.terminal import plain_output, show_traceback
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
         use_system=not options.no_system,
         env_settings=settings,
     )
-    size = getattr(rollout.env.unwrapped, "size", None)
+    size = size_of(rollout.env)
     requests = task_requests(size, options.episodes, seed=options.seed, samples=options.samples)
     if options.out is not None:
         _same_evaluation(options.out, {**vars(options), "command": "eval", **settings})
