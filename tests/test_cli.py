@@ -183,6 +183,52 @@ def test_eval_of_a_model(capsys, tmp_path: Path):
     assert len({str(r["tokens"]["ids"]) for r in records}) > 2, "samples differ"
 
 
+def test_eval_plays_every_environment_it_is_given_on_the_test_split(capsys, tmp_path: Path):
+    arguments = ("eval", "--env", CALCULATOR, "--env", GUESS, "--agent", "expert", "--episodes", 3)
+    status, out, err = run(capsys, *arguments, "--out", tmp_path / "e.jsonl")
+    assert (status, err) == (0, "")
+    assert [line.split()[:3] for line in out.splitlines() if " split " in line] == [
+        [CALCULATOR, "split", "test"], [GUESS, "split", "test"]
+    ]  # fmt: skip
+    records = [json.loads(line) for line in (tmp_path / "e.jsonl").read_text().splitlines()]
+    assert {(r["env_id"], r["split"]) for r in records} == {(CALCULATOR, "test"), (GUESS, "test")}
+    _, listed, _ = run(capsys, *arguments, "--json")
+    assert [(r["env"], r["split"], r["successes"], r["tasks"]) for r in json.loads(listed)] == [
+        (CALCULATOR, "test", 3, 3), (GUESS, "test", 3, 3)
+    ]  # fmt: skip
+    _, planned, _ = run(capsys, *arguments, "--dry-run", "--split", "train")
+    assert planned.count("3 tasks, 1 samples each; nothing was played") == 2
+    assert "split train" in planned
+
+
+def test_eval_names_no_agent_by_itself(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["eval", "--env", CALCULATOR])
+    assert "--agent --model --vllm is required" in capsys.readouterr().err
+
+
+def test_compare_and_regrade_read_what_eval_wrote(capsys, tmp_path: Path):
+    a, b, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "again.jsonl"
+    run(capsys, "eval", "--env", GUESS, "--agent", "random", "--samples", 4, "--episodes", 10, "--out", a)
+    run(capsys, "eval", "--env", GUESS, "--agent", "expert", "--episodes", 12, "--out", b)
+    status, out, _ = run(capsys, "compare", a, b, "--tasks", 2)
+    assert status == 0
+    assert "10 tasks in both (0 in A alone, 2 in B alone)" in out
+    assert out.count("gained: ") == 2
+    _, plain, _ = run(capsys, "compare", a, b, "--json")
+    assert json.loads(plain)["success"] > 0.3
+    status, out, _ = run(capsys, "regrade", a, "--out", again)
+    assert status == 0
+    assert "40 episodes, 0 verdicts changed, 0 saw another observation than now" in out
+    assert sorted(again.read_text().splitlines()) == sorted(a.read_text().splitlines())
+    lines = [json.loads(line) for line in b.read_text().splitlines()]
+    lines[0]["verdict"]["status"] = "wrong"
+    b.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    _, out, _ = run(capsys, "regrade", b)
+    assert f"{lines[0]['key']}: wrong 1 -> correct 1" in out
+    assert "no file" in wrong(capsys, "compare", a, tmp_path / "none.jsonl")
+
+
 def test_eval_goes_on_where_it_stopped(capsys, tmp_path: Path):
     arguments = ("eval", "--env", GUESS, "--agent", "random", "--out")
     _, whole, _ = run(capsys, *arguments, tmp_path / "whole.jsonl", "--episodes", 12)
@@ -216,16 +262,23 @@ def test_eval_goes_on_where_it_stopped(capsys, tmp_path: Path):
         (["--env", CALCULATOR, "--model", "rlvr/tiny", "--device", "toaster"], "toaster"),
         (["--env", CALCULATOR, "--model", "rlvr/tiny", "--temperature", "-1"], "temperature"),
         (["--env", CALCULATOR, "--out", "/proc/none/x.jsonl"], "/proc/none"),
+        (["--env", CALCULATOR, "--samples", "4"], "samples that can differ: --agent expert does the same each time"),
+        (["--env", CALCULATOR, "--samples", "0"], "--samples must be at least 1"),
+        (["--env", CALCULATOR, "--model", "rlvr/tiny", "--samples", "4"], "--temperature 0 takes the likeliest token"),
+        (["--env", CALCULATOR, "--env", CALCULATOR], "named twice"),
     ],
 )
 def test_what_eval_cannot_do_is_one_line(capsys, arguments: list[str], words: str):
-    assert words in wrong(capsys, "eval", *arguments)
+    agent = [] if "--model" in arguments else ["--agent", "expert"]
+    assert words in wrong(capsys, "eval", *agent, *arguments)
 
 
 def test_a_file_that_is_no_record_is_refused_and_kept(capsys, tmp_path: Path):
     path = tmp_path / "notes.txt"
     path.write_text("my notes\n")
-    assert "notes.txt" in wrong(capsys, "eval", "--env", CALCULATOR, "--episodes", 2, "--out", path)
+    assert "notes.txt" in wrong(
+        capsys, "eval", "--env", CALCULATOR, "--agent", "expert", "--episodes", 2, "--out", path
+    )
     assert path.read_text() == "my notes\n"
 
 

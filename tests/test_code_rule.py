@@ -92,7 +92,7 @@ def test_the_same_settings_run_where_they_may(name: str, ran: Path):
 
 SURFACES = {
     "play": ["play", "{env}", "--set", "{name}={value}"],
-    "eval": ["eval", "--env", "{env}", "--episodes", "1", "--set", "{name}={value}"],
+    "eval": ["eval", "--env", "{env}", "--agent", "expert", "--episodes", "1", "--set", "{name}={value}"],
     "audit": ["audit", "{env}", "--tasks", "1", "--set", "{name}={value}"],
     "serve": ["serve", "{env}", "--port", "0", "--set", "{name}={value}"],
     "train": ["train", "--env.id", "{env}", "--steps", "0", "--env.settings", '{{"{name}": {value}}}'],
@@ -127,7 +127,7 @@ def test_a_card_imports_no_module(ran: Path, capsys: Any):
 
 
 def test_the_flag_and_the_variable_allow_it(ran: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch):
-    words = ["eval", "--env", "evil_module:rlvr/GuessNumber-v0", "--episodes", "1"]
+    words = ["eval", "--env", "evil_module:rlvr/GuessNumber-v0", "--agent", "expert", "--episodes", "1"]
     assert main([*words, "--allow-code"]) == 0
     assert ran.exists()
     ran.unlink()
@@ -157,7 +157,7 @@ def test_what_is_registered_needs_no_leave(capsys: Any, monkeypatch: pytest.Monk
         ["--env", "rlvr/Mixture-v0", "--set", 'envs=["rlvr/Countdown-v0", {"id": "rlvr/GuessNumber-v0", "level": 2}]'],
         ["--env", "rlvr/Calculator-v0", "--set", "prompt_style=tags"],
     ):
-        status = main(["eval", "--episodes", "2", *words])
+        status = main(["eval", "--agent", "expert", "--episodes", "2", *words])
         said = capsys.readouterr()
         assert "--allow-code" not in said.err
         assert status == 0 or "setting" in said.err
@@ -256,10 +256,10 @@ def test_what_is_printed_cannot_steer_a_terminal(tmp_path: Path, capsys: Any):
     (tmp_path / "c.yaml").write_text(json.dumps({ESCAPE: 1}, ensure_ascii=True))
     for words in (
         ["train", "--config", str(tmp_path / "c.yaml")],
-        ["eval", "--env", f"rlvr/{ESCAPE}-v0"],
+        ["eval", "--env", f"rlvr/{ESCAPE}-v0", "--agent", "expert"],
         ["card", ESCAPE],
         ["envs", ESCAPE],
-        ["eval", "--env", "rlvr/GuessNumber-v0", "--set", f"{ESCAPE}=1"],
+        ["eval", "--env", "rlvr/GuessNumber-v0", "--agent", "expert", "--set", f"{ESCAPE}=1"],
     ):
         assert main(words) in (1, 2)
         said = capsys.readouterr()
@@ -282,7 +282,7 @@ def test_links_beside_a_record_are_not_followed(tmp_path: Path, capsys: Any):
         victim.write_text("precious")
     record = tmp_path / "episodes.jsonl"
     record.with_name("episodes.jsonl.options.json").symlink_to(victims[0])
-    words = ["eval", "--env", "rlvr/GuessNumber-v0", "--episodes", "1", "--out", str(record)]
+    words = ["eval", "--env", "rlvr/GuessNumber-v0", "--agent", "expert", "--episodes", "1", "--out", str(record)]
     assert main(words) == 0
     record.unlink()
     record.symlink_to(victims[1])

@@ -195,7 +195,7 @@ class Trainer:
                 self._save_policy(self.folder.policy)
         finally:
             self.folder.close()
-        return {name: Evaluation(**record) for name, record in self.evaluations.items()}
+        return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
 
     def _start(self) -> None:
         """The warm start and the first evaluation, or the checkpoint that follows them."""
@@ -316,7 +316,7 @@ class Trainer:
             tasks = min(settings.episodes, order.size or settings.episodes)  # a small table is not asked twice
             episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
             result = summarise(episodes)
-            self.evaluations[f"{name} {way}"] = {key: getattr(result, key) for key in result.__slots__}
+            self.evaluations[f"{name} {way}"] = result.to_dict()
             record |= {f"{way}_success": result.success, f"{way}_reward": result.reward, "tasks": tasks}
             record[f"{way}_tool_calls"] = tool_calls(episodes)
             self.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from rlvr.agents import (
     ConstantAgent,
     Episode,
+    Evaluation,
     ExpertAgent,
     RandomAgent,
     Rollout,
@@ -20,15 +24,20 @@ from rlvr.agents import (
     task_requests,
 )
 from rlvr.agents.evaluation import read_episodes, wilson, write_episodes
+from rlvr.agents.evaluation.compare import compare
+from rlvr.agents.evaluation.regrade import regrade
+from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, student
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import STATUSES
 
 GUESS = "rlvr/GuessNumber-v0"
+SEEDS = itertools.count(1000)
 
 
-def episode(status: str, reward: float = 0.0, turns: int = 1) -> Episode:
-    made = Episode("e", status, 0)
-    made.turns = [Turn("o", "user", "a", "stop") for _ in range(turns)]
+def episode(status: str, reward: float = 0.0, turns: int = 1, task: int | None = None, action: str = "a") -> Episode:
+    """An episode of a task of its own, unless the task is given."""
+    made = Episode("e", status, next(SEEDS) if task is None else task)
+    made.turns = [Turn("o", "user", action, "stop") for _ in range(turns)]
     made.turns[-1].reward = reward
     made.verdict = Verdict(reward, status)
     return made
@@ -216,3 +225,173 @@ def test_samples_of_a_group_are_different_episodes_of_one_task(tmp_path):
     result = evaluate(Rollout(GUESS, RandomAgent()), task_requests(None, 4, samples=3), record=record)
     assert result.episodes == 12
     assert len({played.key for played in read_episodes(record)}) == 12
+
+
+# samples of a task
+
+
+def samples(*successes: list[bool], answers: list[list[str]] | None = None) -> list[Episode]:
+    """Episodes of so many tasks, each with as many samples as there are outcomes."""
+    made = []
+    for task, outcomes in enumerate(successes):
+        for sample, right in enumerate(outcomes):
+            said = answers[task][sample] if answers else None
+            status = "correct" if right else "wrong"
+            made.append(episode(status, float(right), task=task, action=f"{said} {sample}"))
+            made[-1].verdict = Verdict(float(right), status, answer=said)
+    return made
+
+
+def test_copies_of_one_episode_make_nothing_surer():
+    once = [[True]] * 54 + [[False]] * 6
+    copied = summarise(samples(*([right] * 4 for (right,) in once)))
+    single = summarise(samples(*once))
+    assert (single.low, single.high) == wilson(54, 60)
+    assert copied.success == single.success
+    assert copied.high - copied.low == pytest.approx(single.high - single.low, rel=0.06)
+    assert copied.high - copied.low > 1.8 * (wilson(216, 240)[1] - wilson(216, 240)[0])
+
+
+def test_independent_samples_make_it_surer():
+    rng = random.Random(3)
+    result = summarise(samples(*([rng.random() < 0.7 for _ in range(4)] for _ in range(200))))
+    assert result.high - result.low == pytest.approx(wilson(560, 800)[1] - wilson(560, 800)[0], rel=0.2)
+
+
+@pytest.mark.parametrize("shape", [(0.5, 0.5), (2.0, 2.0), (8.0, 2.0), (1.0, 9.0), (0.2, 0.05), (20.0, 20.0)])
+@pytest.mark.parametrize("tasks", [20, 60, 150])
+def test_the_interval_of_four_samples_a_task_holds_the_truth_as_often_as_it_says(shape, tasks):
+    rng = random.Random(tasks)
+    truth, held, rounds = shape[0] / sum(shape), 0, 1000
+    for _ in range(rounds):
+        chances = [rng.betavariate(*shape) for _ in range(tasks)]
+        low, high = share_interval([sum(rng.random() < p for _ in range(4)) for p in chances], [4] * tasks)
+        held += low <= truth <= high
+    assert 0.93 <= held / rounds <= 0.97
+
+
+@given(st.integers(1, 8).flatmap(lambda n: st.tuples(st.just(n), st.integers(0, n), st.integers(1, n))))
+def test_pass_at_k_and_pass_all_k_are_the_shares_of_the_subsets(drawn):
+    n, right, k = drawn
+    subsets = list(itertools.combinations([True] * right + [False] * (n - right), k))
+    assert pass_at_k(right, n, k) == pytest.approx(sum(map(any, subsets)) / len(subsets))
+    assert pass_all_k(right, n, k) == pytest.approx(sum(map(all, subsets)) / len(subsets))
+    with pytest.raises(ValueError, match="k must be from 1"):
+        pass_at_k(right, n, n + 1)
+
+
+def test_what_k_samples_are_worth():
+    result = summarise(samples([True, False, False, False], [True] * 4, [False] * 4))
+    assert result.tasks == 3
+    assert result.pass_at == {1: pytest.approx(5 / 12), 2: pytest.approx(0.5), 4: pytest.approx(2 / 3)}
+    assert result.pass_all == {1: pytest.approx(5 / 12), 2: pytest.approx(1 / 3), 4: pytest.approx(1 / 3)}
+    assert "pass@4 0.667" in str(result)
+    assert "pass^4 0.333" in str(result)
+    assert Evaluation.from_dict(json.loads(json.dumps(result.to_dict()))) == result
+
+
+def test_the_commonest_answer_is_voted_for():
+    answers = [["7", "7", "8", "9"], ["1", "1", "2", "2"], ["4", "5", "5", "5"]]
+    right = [[a == "7" for a in answers[0]], [a == "2" for a in answers[1]], [a == "4" for a in answers[2]]]
+    assert summarise(samples(*right, answers=answers)).majority == pytest.approx((1 + 0.5 + 0) / 3)
+    assert summarise(samples(*right)).majority is None
+
+
+def test_tasks_whose_samples_are_copies_are_counted():
+    copies = [episode("wrong", task=1) for _ in range(3)]
+    assert summarise([*copies, episode("wrong", task=2), episode("wrong", task=2, action="b")]).identical == 1
+
+
+@pytest.mark.parametrize(
+    ("degrees", "quantile"), [(1, 12.706), (2, 4.303), (3, 3.182), (5, 2.571), (10, 2.228), (30, 2.042), (120, 1.980)]
+)
+def test_students_quantile_is_that_of_the_tables(degrees, quantile):
+    assert student(degrees) == pytest.approx(quantile, abs=0.005)
+
+
+# side by side
+
+
+def test_a_comparison_is_paired_by_task():
+    rng = random.Random(0)
+    hard = [rng.random() for _ in range(150)]
+    before = [[rng.random() < chance for _ in range(4)] for chance in hard]
+    after = [[rng.random() < min(1.0, chance + 0.1) for _ in range(4)] for chance in hard]
+    a, b = samples(*before), samples(*after)
+    result = compare(a, b)
+    assert (result.tasks, result.only_a, result.only_b) == (150, 0, 0)
+    assert result.success == pytest.approx(summarise(b).success - summarise(a).success)
+    low, high = result.success_interval
+    assert low < result.success < high
+    apart = sum((summarise(e).high - summarise(e).low) ** 2 for e in (a, b)) ** 0.5
+    assert high - low < 0.8 * apart, "what the tasks have in common does not widen it"
+    mirrored = compare(b, a)
+    assert mirrored.success == pytest.approx(-result.success)
+    assert (mirrored.gained, mirrored.lost) == (result.lost, result.gained)
+    assert len(result.gained) == sum(sum(y) > sum(x) for x, y in zip(before, after, strict=True))
+    json.dumps(result.to_dict())
+
+
+def test_a_comparison_leaves_out_faults_and_tasks_of_one_side():
+    a = [*samples([True], [False]), episode("env_error", task=7)]
+    b = [*samples([True], [True], [True]), episode("correct", 1.0, task=7)]
+    result = compare(a, b)
+    assert (result.tasks, result.only_a, result.only_b) == (2, 0, 2)
+    assert [task.seed for task in result.gained] == [1]
+    with pytest.raises(ValueError, match="no task in common"):
+        compare(a, [episode("correct", task=99)])
+
+
+def test_the_interval_of_a_comparison_holds_the_truth_as_often_as_it_says():
+    rng = random.Random(5)
+    held = 0
+    for _ in range(300):
+        chances = [rng.uniform(0, 0.9) for _ in range(40)]
+        a = samples(*([rng.random() < p for _ in range(2)] for p in chances))
+        b = samples(*([rng.random() < p + 0.1 for _ in range(2)] for p in chances))
+        low, high = compare(a, b).success_interval
+        held += low <= 0.1 <= high
+    assert 0.91 <= held / 300 <= 0.98
+
+
+# graded anew
+
+
+@pytest.mark.parametrize("env_id", [GUESS, "rlvr/Calculator-v0", "rlvr/VisualCharts-v0"])
+def test_a_sound_grader_gives_its_verdicts_again(env_id):
+    episodes = Rollout(env_id, RandomAgent(1))(task_requests(None, 6, samples=2))
+    regraded = list(regrade(Rollout(env_id, ConstantAgent()), episodes))
+    assert sorted(each.before.key for each in regraded) == sorted(episode.key for episode in episodes)
+    for each in regraded:
+        assert not each.changed
+        assert each.same_task
+        assert each.after == each.before
+
+
+def test_changed_verdicts_and_changed_tasks_are_told_apart():
+    episodes = Rollout("rlvr/Countdown-v0", ExpertAgent())(task_requests(None, 4))
+    stained = [Episode.from_dict(episode.to_dict()) for episode in episodes]
+    stained[0].verdict = Verdict(0.0, "wrong")
+    stained[1].turns[0].observation = "What is 1 + 1?"
+    found = {each.before.index: each for each in regrade(Rollout("rlvr/Countdown-v0", ConstantAgent()), stained)}
+    assert [(found[i].changed, found[i].same_task) for i in range(4)] == [
+        (True, True), (False, False), (False, True), (False, True)
+    ]  # fmt: skip
+    assert found[0].after.verdict.status == "correct"
+    with pytest.raises(ValueError, match="is an episode of rlvr/Countdown-v0"):
+        list(regrade(Rollout(GUESS, ConstantAgent()), stained))
+
+
+def test_an_episode_that_would_go_on_now_is_invalid_and_one_that_the_agent_ended_stays_so():
+    (whole,) = Rollout(GUESS, ExpertAgent())([RolloutRequest(seed=3)])
+    assert len(whole.turns) > 1
+    short = Episode.from_dict(whole.to_dict())
+    del short.turns[-1]
+    (found,) = regrade(Rollout(GUESS, ConstantAgent()), [short])
+    assert found.after.verdict.status == "env_error"
+    assert "no further action" in found.after.verdict.reason
+    full = Episode.from_dict(whole.to_dict())
+    full.turns[-1].stop, full.turns[-1].action = "context", ""
+    full.turns[-1].verdict = full.verdict = Verdict(0.0, "wrong", reason="the context was full before the reply")
+    (found,) = regrade(Rollout(GUESS, ConstantAgent()), [full])
+    assert (found.after.verdict.status, found.after.truncated) == ("wrong", True)

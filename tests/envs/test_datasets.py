@@ -236,7 +236,7 @@ def test_dataset_without_a_file_says_what_to_give(hub, capsys):
     with pytest.raises(DataError, match=r"data_files=.*RLVR_DATA.*dataset/train\.jsonl"):
         gym.make("rlvr/Dataset-v0")
     assert client.asked == []
-    assert main(["eval", "--env", "rlvr/Dataset-v0"]) == 2
+    assert main(["eval", "--env", "rlvr/Dataset-v0", "--agent", "expert"]) == 2
     assert "data_files=" in capsys.readouterr().err
 
 
@@ -618,7 +618,7 @@ def test_programs_are_refused_where_no_sandbox_holds(monkeypatch, env_id, capsys
     settings = {"grader": "code"} if env_id == "rlvr/Dataset-v0" else {}
     with pytest.raises(SandboxUnavailable):
         gym.make(env_id, **settings)
-    assert main(["eval", "--env", env_id, *(["--set", "grader=code"] if settings else [])]) == 2
+    assert main(["eval", "--env", env_id, "--agent", "expert", *(["--set", "grader=code"] if settings else [])]) == 2
     assert capsys.readouterr().err == "rlvr: no sandbox tier holds on this machine\n"
 
 
@@ -724,5 +724,5 @@ def test_the_command_line_takes_columns_as_json(tmp_path, capsys):
     path = write(tmp_path / "mine.csv", [{"q": f"{n} + {n}?", "a": str(2 * n)} for n in range(5)])
     columns = json.dumps({"question": "q", "answer": "a"})
     arguments = ["--set", f"data_files={path}", "--set", f"columns={columns}", "--set", "grader=number"]
-    assert main(["eval", "--env", "rlvr/Dataset-v0", *arguments, "--set", "limit=3"]) == 0
+    assert main(["eval", "--env", "rlvr/Dataset-v0", "--agent", "expert", *arguments, "--set", "limit=3"]) == 0
     assert "success 3/3" in capsys.readouterr().out

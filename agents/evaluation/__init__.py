@@ -1,0 +1,12 @@
+"""Evaluation: play each task once or k times, count, and say how sure the count is.
+
+`play` plays, `summary` sums up, `statistics` has the formulae, `compare` sets two evaluations side by side, `regrade`
+grades recorded episodes anew, `records` reads and writes them, `command` is ``rlvr eval``.
+"""
+
+from rlvr.agents.evaluation.play import evaluate, task_requests
+from rlvr.agents.evaluation.records import read_episodes, write_episodes
+from rlvr.agents.evaluation.statistics import wilson
+from rlvr.agents.evaluation.summary import Evaluation, summarise
+
+__all__ = ["Evaluation", "evaluate", "read_episodes", "summarise", "task_requests", "wilson", "write_episodes"]

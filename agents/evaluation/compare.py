@@ -1,0 +1,109 @@
+"""Two evaluations of the same tasks, side by side: the difference, how sure it is, and which tasks changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.statistics import mean_interval
+from rlvr.agents.evaluation.summary import TaskKey, samples_by_task
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """B against A, task by task.
+
+    Attributes:
+        tasks: how many tasks have a valid episode in both; the rest enters nothing.
+        only_a, only_b: tasks with a valid episode in one alone.
+        success_a, success_b, reward_a, reward_b: means over the shared tasks of the means over their samples.
+        success: the mean difference, B less A; ``success_interval`` bounds it (95 %, paired by task).
+        reward, reward_interval: the same of the returns.
+        gained, lost: the tasks that B solves more often than A, and less often.
+    """
+
+    tasks: int
+    only_a: int
+    only_b: int
+    success_a: float
+    success_b: float
+    reward_a: float
+    reward_b: float
+    success_interval: tuple[float, float]
+    reward_interval: tuple[float, float]
+    gained: tuple[TaskKey, ...]
+    lost: tuple[TaskKey, ...]
+
+    @property
+    def success(self) -> float:
+        """The mean difference of the success."""
+        return self.success_b - self.success_a
+
+    @property
+    def reward(self) -> float:
+        """The mean difference of the return."""
+        return self.reward_b - self.reward_a
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types; an interval that a single task leaves open is null."""
+        record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        for name in ("success_interval", "reward_interval"):
+            record[name] = [end if math.isfinite(end) else None for end in record[name]]
+        for name in ("gained", "lost"):
+            record[name] = [asdict(task) for task in record[name]]
+        return record | {"success": self.success, "reward": self.reward}
+
+    def __str__(self) -> str:
+        return (
+            f"{self.tasks} tasks in both ({self.only_a} in A alone, {self.only_b} in B alone)\n"
+            f"success A {self.success_a:.3f}   B {self.success_b:.3f}   B - A {self.success:+.3f} "
+            f"({_interval(self.success_interval)})\n"
+            f"reward  A {self.reward_a:.3f}   B {self.reward_b:.3f}   B - A {self.reward:+.3f} "
+            f"({_interval(self.reward_interval)})\n"
+            f"B solves {len(self.gained)} tasks more often, {len(self.lost)} less often"
+        )
+
+
+def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
+    """Set B against A, paired by task: what the tasks have in common does not widen the interval.
+
+    Episodes with invalid verdicts are left out.
+
+    Raises:
+        ValueError: no task has a valid episode in both.
+    """
+    groups_a, groups_b = (samples_by_task(e for e in episodes if e.valid) for episodes in (a, b))
+    shared = [task for task in groups_a if task in groups_b]
+    if not shared:
+        raise ValueError("the two have no task in common with a valid episode in both")
+    success_a, success_b = ([_success(groups[task]) for task in shared] for groups in (groups_a, groups_b))
+    reward_a, reward_b = ([_reward(groups[task]) for task in shared] for groups in (groups_a, groups_b))
+    difference = [after - before for before, after in zip(success_a, success_b, strict=True)]
+    return Comparison(
+        tasks=len(shared),
+        only_a=len(groups_a) - len(shared),
+        only_b=len(groups_b) - len(shared),
+        success_a=math.fsum(success_a) / len(shared),
+        success_b=math.fsum(success_b) / len(shared),
+        reward_a=math.fsum(reward_a) / len(shared),
+        reward_b=math.fsum(reward_b) / len(shared),
+        success_interval=mean_interval(difference),
+        reward_interval=mean_interval([after - before for before, after in zip(reward_a, reward_b, strict=True)]),
+        gained=tuple(task for task, change in zip(shared, difference, strict=True) if change > 0),
+        lost=tuple(task for task, change in zip(shared, difference, strict=True) if change < 0),
+    )
+
+
+def _success(samples: Sequence[Episode]) -> float:
+    return sum(episode.success for episode in samples) / len(samples)
+
+
+def _reward(samples: Sequence[Episode]) -> float:
+    return math.fsum(episode.reward for episode in samples) / len(samples)
+
+
+def _interval(ends: tuple[float, float]) -> str:
+    return f"95 % {ends[0]:+.3f} to {ends[1]:+.3f}" if math.isfinite(ends[0]) else "one task gives no interval"

@@ -1,0 +1,82 @@
+"""Plays the episodes of an evaluation, and records each as it ends."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.evaluation.records import read_episodes
+from rlvr.agents.evaluation.summary import Evaluation, summarise
+from rlvr.agents.rollout import Rollout
+from rlvr.envs.core.files import open_plain
+
+
+def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples: int = 1) -> list[RolloutRequest]:
+    """``samples`` requests a task: every row of a table, or the first ``count`` (100) of a generated stream.
+
+    Raises:
+        ValueError: more rows are asked for than there are.
+    """
+    if size is not None and count is not None and count > size:
+        raise ValueError(f"{count} episodes were asked for, and there are {size} tasks")
+    count = count if count is not None else size if size is not None else 100
+    return [
+        RolloutRequest(seed=seed, index=index, group=index, sample=sample)
+        for index in range(count)
+        for sample in range(samples)
+    ]
+
+
+def evaluate(
+    rollout: Rollout,
+    requests: Sequence[RolloutRequest],
+    *,
+    record: Path | None = None,
+    on_episode: Callable[[Episode], None] | None = None,
+) -> Evaluation:
+    """Play every request and sum up.
+
+    Args:
+        record: a JSONL file that gets each episode as it ends. Episodes it holds already are not played again, so
+            a broken evaluation goes on where it stopped; a torn last line is played again, and so is an episode
+            that could not be played (``env_error``): the engine or the environment may be well again.
+        on_episode: called with each new episode.
+
+    Raises:
+        ValueError: a line of the record before the last is not an episode, or is one of another split or level.
+        OSError: the record is a symbolic link or no plain file, or cannot be written.
+    """
+    known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
+    keys = [request.key(rollout.env_id) for request in requests]
+    for request, key in zip(requests, keys, strict=True):
+        if key in known and record is not None:
+            _check_same_task(known[key], request, rollout, record)
+    failed = {key for key, episode in known.items() if episode.verdict and episode.verdict.status == "env_error"}
+    waiting = [r for r, key in zip(requests, keys, strict=True) if key not in known or key in failed]
+    file = open_plain(record, "a") if record is not None else None
+    try:
+        for _, episode in rollout.stream(waiting):
+            known[episode.key] = episode
+            if file is not None:
+                file.write(json.dumps(episode.to_dict()) + "\n")
+                file.flush()
+            if on_episode is not None:
+                on_episode(episode)
+    finally:
+        if file is not None:
+            file.close()
+    return summarise([known[key] for key in keys])
+
+
+def _check_same_task(episode: Episode, request: RolloutRequest, rollout: Rollout, record: Path) -> None:
+    """A key leaves out what the environment itself was made with; an episode that never began tells nothing."""
+    if not episode.turns:
+        return
+    for name in ("split", "level"):
+        asked = getattr(request, name)
+        asked = getattr(rollout.env.unwrapped, name, None) if asked is None else asked
+        if getattr(episode, name) != asked:
+            held = getattr(episode, name)
+            raise ValueError(f"{record} holds episodes of {name} {held}, not {asked}: give another file")

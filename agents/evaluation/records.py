@@ -1,0 +1,44 @@
+"""Episodes in JSONL files: one a line, a torn last line is cut off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from rlvr.agents.episode import Episode
+from rlvr.envs.core.files import open_plain
+from rlvr.envs.core.json_text import load_json
+
+
+def read_episodes(path: Path) -> list[Episode]:
+    """The episodes of a JSONL file; none when there is no file. A torn last line is cut off.
+
+    Raises:
+        ValueError: a line before the last is not an episode.
+    """
+    if not path.exists():
+        return []
+    lines = path.read_bytes().split(b"\n")
+    whole, torn = lines[:-1], lines[-1]
+    if torn:
+        with open_plain(path, "r+b") as file:
+            file.truncate(sum(len(line) + 1 for line in whole))
+    return [_episode(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
+
+
+def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
+    """Write a JSONL file with one episode a line.
+
+    Raises:
+        OSError: the path is a symbolic link or no plain file, or cannot be written.
+    """
+    with open_plain(path) as file:
+        file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
+
+
+def _episode(line: bytes, number: int, path: Path) -> Episode:
+    try:
+        return Episode.from_dict(load_json(line))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"line {number} of {path} is not an episode: {error}") from error

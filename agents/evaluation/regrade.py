@@ -1,0 +1,86 @@
+"""Grades recorded episodes anew: their actions, played again in the environments as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from rlvr.agents.conversation import Conversation, Reply
+from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.rollout import Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class Regraded:
+    """One episode as it was recorded, and with the observations, rewards and verdicts that its actions get now."""
+
+    before: Episode
+    after: Episode
+
+    @property
+    def same_task(self) -> bool:
+        """Whether the policy would see now what it saw then; if not, its actions answered something else."""
+        return _seen(self.before) == _seen(self.after)
+
+    @property
+    def changed(self) -> bool:
+        """Whether the verdict's status or the return is another one."""
+        return _outcome(self.before) != _outcome(self.after)
+
+
+class RecordedAgent:
+    """Says what was said in recorded episodes.
+
+    Args:
+        episodes: by the key of the conversation that repeats each.
+    """
+
+    def __init__(self, episodes: dict[str, Episode]) -> None:
+        self._episodes = episodes
+
+    def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
+        """The recorded action of each conversation's turn; an error where the record has no further one."""
+        return [self._reply(conversation) for conversation in conversations]
+
+    def _reply(self, conversation: Conversation) -> Reply:
+        turns = self._episodes[conversation.key].turns
+        number = sum(message["role"] == "assistant" for message in conversation.messages)
+        if number >= len(turns):
+            return Reply("", stop="error", error="the recorded episode has no further action")
+        turn = turns[number]
+        verdict = self._episodes[conversation.key].verdict
+        error = verdict.reason.removeprefix("agent: ") if turn.stop == "error" and verdict is not None else ""
+        return Reply(turn.action, stop=turn.stop, error=error)
+
+
+def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]:
+    """Play the actions of episodes of one environment again, and yield each episode as it ends.
+
+    Args:
+        rollout: plays the environment that the episodes are of, made with the settings that they were played with. Its
+            agent is replaced.
+        episodes: as `rlvr.agents.evaluation.read_episodes` returns them.
+
+    Raises:
+        ValueError: an episode is of another environment.
+    """
+    for episode in episodes:
+        if episode.env_id != rollout.env_id:
+            raise ValueError(f"{episode.key} is an episode of {episode.env_id}, not of {rollout.env_id}")
+    requests = [
+        RolloutRequest(e.seed, e.index, e.split, e.level, e.group, e.sample, salt=f"regrade {number}")
+        for number, e in enumerate(episodes)
+    ]
+    keys = [request.key(rollout.env_id) for request in requests]
+    rollout.agent = RecordedAgent(dict(zip(keys, episodes, strict=True)))
+    for index, after in rollout.stream(requests):
+        before = episodes[index]
+        yield Regraded(before, replace(after, key=before.key, tokens=before.tokens))
+
+
+def _seen(episode: Episode) -> list[tuple[str, str]]:
+    return [(turn.observation, turn.role) for turn in episode.turns]
+
+
+def _outcome(episode: Episode) -> tuple[str | None, float]:
+    return None if episode.verdict is None else episode.verdict.status, episode.reward

@@ -1,0 +1,163 @@
+"""What episodes amount to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.statistics import majority, pass_all_k, pass_at_k, share_interval, wilson
+
+
+@dataclass(frozen=True, slots=True)
+class TaskKey:
+    """Which task an episode was played on."""
+
+    env_id: str
+    split: str | None
+    level: int | None
+    seed: int
+    index: int | None
+
+
+def task_of(episode: Episode) -> TaskKey:
+    """The task of an episode; its samples have the same."""
+    return TaskKey(episode.env_id, episode.split, episode.level, episode.seed, episode.index)
+
+
+@dataclass(slots=True)
+class Evaluation:
+    """Means and counts over episodes. Episodes with invalid verdicts are counted apart and enter no mean.
+
+    Attributes:
+        episodes: how many were played; ``valid`` of them count.
+        success: share of valid episodes that succeeded; ``low`` and ``high`` bound it (95 %; the samples of one task
+            are one cluster, see `rlvr.agents.evaluation.statistics.share_interval`).
+        reward: mean return of the valid episodes.
+        turns: mean number of actions.
+        statuses: how often each verdict status was given, invalid ones too.
+        tokens: mean number of sampled tokens an episode, 0 for agents without tokens.
+        tasks: how many different tasks have a valid episode.
+        pass_at: by k, the mean chance that one of k samples of a task succeeds; over tasks with k valid samples.
+        pass_all: by k, the mean chance that all k samples of a task succeed (pass^k); over the same tasks.
+        majority: the mean chance that the commonest answer of a task's samples is right; None with one sample a task,
+            without answers, or where episodes have several turns.
+        identical: tasks whose samples, two at least, all have the same actions.
+        interval: ``low`` and ``high``.
+    """
+
+    episodes: int = 0
+    valid: int = 0
+    successes: int = 0
+    reward: float = 0.0
+    turns: float = 0.0
+    tokens: float = 0.0
+    statuses: dict[str, int] = field(default_factory=dict)
+    tasks: int = 0
+    pass_at: dict[int, float] = field(default_factory=dict)
+    pass_all: dict[int, float] = field(default_factory=dict)
+    majority: float | None = None
+    identical: int = 0
+    interval: tuple[float, float] | None = None
+
+    @property
+    def success(self) -> float:
+        """Share of the valid episodes that succeeded; 0.0 without one."""
+        return self.successes / self.valid if self.valid else 0.0
+
+    @property
+    def low(self) -> float:
+        """Lower end of the 95 % interval of ``success``."""
+        return (self.interval or wilson(self.successes, self.valid))[0]
+
+    @property
+    def high(self) -> float:
+        """Upper end of the 95 % interval of ``success``."""
+        return (self.interval or wilson(self.successes, self.valid))[1]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON types, ``success``, ``low`` and ``high`` among them."""
+        record = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
+        for name in ("pass_at", "pass_all"):
+            record[name] = {str(k): value for k, value in record[name].items()}
+        return record | {"success": self.success, "low": self.low, "high": self.high}
+
+    @classmethod
+    def from_dict(cls, record: Mapping[str, Any]) -> Evaluation:
+        """The evaluation of a record that `to_dict` made, in this version or the one before.
+
+        Raises:
+            TypeError, ValueError: the record is none of an evaluation.
+        """
+        fields = {name: value for name, value in record.items() if name not in ("success", "low", "high")}
+        for name in ("pass_at", "pass_all"):
+            fields[name] = {int(k): value for k, value in fields.get(name, {}).items()}
+        if "low" in record and "high" in record:
+            fields["interval"] = record["low"], record["high"]
+        return cls(**fields)
+
+    def __str__(self) -> str:
+        statuses = ", ".join(f"{name} {count}" for name, count in sorted(self.statuses.items()))
+        lines = [
+            f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})",
+            f"mean reward {self.reward:.3f}   turns {self.turns:.2f}   sampled tokens {self.tokens:.1f}",
+        ]
+        if len(self.pass_at) > 1:
+            shares = [f"pass@{k} {share:.3f}" for k, share in self.pass_at.items()]
+            shares += [f"pass^{k} {share:.3f}" for k, share in self.pass_all.items() if k > 1]
+            shares += [] if self.majority is None else [f"maj@{max(self.pass_at)} {self.majority:.3f}"]
+            lines.append("   ".join(shares) + f"   over {self.tasks} tasks")
+        return "\n".join([*lines, f"verdicts: {statuses}"])
+
+
+def summarise(episodes: Sequence[Episode]) -> Evaluation:
+    """The `Evaluation` of these episodes."""
+    valid = [episode for episode in episodes if episode.valid]
+    count = max(1, len(valid))
+    by_task = samples_by_task(valid)
+    successes = [sum(episode.success for episode in samples) for samples in by_task.values()]
+    trials = [len(samples) for samples in by_task.values()]
+    most = max(trials, default=0)
+    ks = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most} - {0})
+    return Evaluation(
+        episodes=len(episodes),
+        valid=len(valid),
+        successes=sum(successes),
+        reward=math.fsum(episode.reward for episode in valid) / count,
+        turns=sum(len(episode.turns) for episode in valid) / count,
+        tokens=sum(episode.tokens.sampled for episode in valid) / count,
+        statuses=dict(Counter(episode.verdict.status for episode in episodes if episode.verdict is not None)),
+        tasks=len(by_task),
+        pass_at={k: _mean(pass_at_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
+        pass_all={k: _mean(pass_all_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
+        majority=_majority(list(by_task.values())) if most > 1 else None,
+        identical=sum(_alike(samples) for samples in by_task.values()),
+        interval=share_interval(successes, trials),
+    )
+
+
+def samples_by_task(episodes: Iterable[Episode]) -> dict[TaskKey, list[Episode]]:
+    """The episodes of each task, tasks in the order of their first episode."""
+    by_task: dict[TaskKey, list[Episode]] = defaultdict(list)
+    for episode in episodes:
+        by_task[task_of(episode)].append(episode)
+    return dict(by_task)
+
+
+def _majority(groups: Sequence[Sequence[Episode]]) -> float | None:
+    answers = [[None if e.verdict is None else e.verdict.answer for e in samples] for samples in groups]
+    if all(answer is None for group in answers for answer in group) or any(len(e.turns) > 1 for g in groups for e in g):
+        return None
+    return _mean(majority(a, [e.success for e in samples]) for a, samples in zip(answers, groups, strict=True))
+
+
+def _alike(samples: Sequence[Episode]) -> bool:
+    return len(samples) > 1 and len({tuple(turn.action for turn in episode.turns) for episode in samples}) == 1
+
+
+def _mean(values: Iterable[float]) -> float:
+    found = list(values)
+    return math.fsum(found) / max(1, len(found))

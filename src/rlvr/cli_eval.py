@@ -1,0 +1,376 @@
+"""``rlvr eval``, ``rlvr compare`` and ``rlvr regrade``: measure agents, set two results side by side, grade anew."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gymnasium as gym
+
+from rlvr.cli_options import add_settings, key_of, settings_of, value_of
+from rlvr.envs.core.code_rule import require_code, require_registered
+from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.registry import size_of
+
+if TYPE_CHECKING:
+    from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
+
+# Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
+_NOT_MEASURED = (
+    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env"
+)  # fmt: skip
+
+
+def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
+    """Play tasks with an agent and print what they amount to."""
+    if options.endpoint is not None and options.model is None and options.vllm is None:
+        raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
+    _check_samples(options)
+    if len(set(options.env)) < len(options.env):
+        raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
+    given = settings_of(options)
+    settings = {env_id: _with_split(env_id, given) for env_id in options.env}
+    for env_id in options.env:
+        require_registered(env_id, settings[env_id])
+    agent = _agent(options, given)
+    try:
+        played = [_plan(env_id, settings[env_id], agent, options) for env_id in options.env]
+        if options.dry_run:
+            return _dry_run(played, options)
+        if options.out is not None:
+            _same_evaluation(options.out, {**vars(options), "command": "eval", **given})
+        return _play(played, options)
+    finally:
+        if close := getattr(agent, "close", None):
+            close()
+
+
+def compare(options: argparse.Namespace, rest: list[str]) -> int:
+    """Set two results of `rlvr eval --out` side by side."""
+    from rlvr.agents.evaluation.compare import compare as paired
+
+    result = paired(_recorded(options.a), _recorded(options.b))
+    if options.json:
+        print(json.dumps(result.to_dict()))
+        return 0
+    print(f"A {options.a}\nB {options.b}\n{result}")
+    for name, tasks in (("gained", result.gained), ("lost", result.lost)):
+        for task in tasks[: options.tasks]:
+            print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
+    return 0
+
+
+def regrade(options: argparse.Namespace, rest: list[str]) -> int:
+    """Play the actions of recorded episodes again and say which verdicts are others now."""
+    from rlvr.agents import ConstantAgent, Rollout, summarise
+    from rlvr.agents.evaluation.records import write_episodes
+    from rlvr.agents.evaluation.regrade import Regraded
+    from rlvr.agents.evaluation.regrade import regrade as played_again
+
+    settings = settings_of(options)
+    by_env: dict[str, list[Episode]] = {}
+    for episode in _recorded(options.file):
+        by_env.setdefault(episode.env_id, []).append(episode)
+    found: list[Regraded] = []
+    for env_id, episodes in by_env.items():
+        require_registered(env_id, settings)
+        found += played_again(Rollout(env_id, ConstantAgent(), env_settings=settings), episodes)
+    for each in found:
+        if each.changed:
+            other = "" if each.same_task else " (the task has changed)"
+            print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
+    if options.out is not None:
+        write_episodes(options.out, [each.after for each in found])
+    changed, others = sum(e.changed for e in found), sum(not e.same_task for e in found)
+    print(f"{len(found)} episodes, {changed} verdicts changed, {others} saw another observation than now")
+    print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
+    return 0
+
+
+def _outcome(episode: Episode) -> str:
+    return f"{episode.verdict.status if episode.verdict else 'unfinished'} {episode.reward:g}"
+
+
+def _recorded(path: Path) -> list[Episode]:
+    from rlvr.agents.evaluation.records import read_episodes
+
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    return read_episodes(path)
+
+
+# --- what is played ---
+
+
+def _check_samples(options: argparse.Namespace) -> None:
+    if options.samples < 1:
+        raise ValueError(f"--samples must be at least 1, got {options.samples}")
+    if options.samples == 1 or options.agent == "random" or options.temperature:
+        return
+    why = "--temperature 0 takes the likeliest token each time"
+    if options.agent:
+        why = f"--agent {options.agent} does the same each time"
+    raise ValueError(f"--samples {options.samples} needs samples that can differ: {why}")
+
+
+def _with_split(env_id: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with the test split, where the environment has one and nothing else says what is played."""
+    if not {"split", "data_files"}.isdisjoint(settings):
+        return settings
+    try:
+        task = gym.spec(env_id).kwargs.get("task")
+        kind = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
+    except (gym.error.Error, ImportError):
+        return settings  # making it says what is wrong
+    splits = getattr(kind, "splits", ())
+    return {**settings, "split": "test"} if isinstance(splits, tuple) and "test" in splits else settings
+
+
+Plan = tuple["Rollout", "list[RolloutRequest]"]
+
+
+def _plan(env_id: str, settings: dict[str, Any], agent: Agent, options: argparse.Namespace) -> Plan:
+    from rlvr.agents import Rollout, task_requests
+
+    rollout = Rollout(
+        env_id, agent, batch_size=options.batch_size, use_system=not options.no_system, env_settings=settings
+    )
+    return rollout, task_requests(size_of(rollout.env), options.episodes, seed=options.seed, samples=options.samples)
+
+
+def _dry_run(plans: list[Plan], options: argparse.Namespace) -> int:
+    for rollout, requests in plans:
+        tasks = len(requests) // options.samples
+        print(f"{_name(rollout, options)}: {tasks} tasks, {options.samples} samples each; nothing was played")
+    return 0
+
+
+def _play(plans: list[Plan], options: argparse.Namespace) -> int:
+    from rlvr.agents import evaluation, summarise
+
+    results: list[dict[str, Any]] = []
+    status = 0
+    for rollout, requests in plans:
+        progress = _Progress(rollout.env_id, len(requests))
+        try:
+            result = evaluation.evaluate(rollout, requests, record=options.out, on_episode=progress.take)
+        except KeyboardInterrupt:
+            progress.clear()
+            done = summarise(progress.episodes)
+            kept = f"they are in {options.out}" if options.out else "--out FILE would have kept them"
+            print(f"{_name(rollout, options)}: stopped after {done.episodes} new episodes; {kept}\n{done}")
+            raise
+        progress.clear()
+        status = status or int(not result.valid and result.episodes > 0)
+        _show(result, rollout, progress, options, results)
+    if options.json:
+        print(json.dumps(results))
+    return status
+
+
+def _show(
+    result: Evaluation,
+    rollout: Rollout,
+    progress: _Progress,
+    options: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> None:
+    split = getattr(rollout.env.unwrapped, "split", None)
+    results.append({"env": rollout.env_id, "split": split, "agent": options.agent, **result.to_dict()})
+    if not options.json:
+        print(f"{_name(rollout, options)}\n{result}")
+    invalid = [episode for episode in progress.episodes if not episode.valid]
+    if invalid and (verdict := invalid[0].verdict) is not None:
+        failed = f"{len(invalid)} episodes failed through no fault of the policy and are not counted"
+        print(f"rlvr: {failed}; the first: {verdict.reason}", file=sys.stderr)
+    if result.identical and options.samples > 1 and 2 * result.identical >= result.tasks:
+        alike = f"the samples of {result.identical} of {result.tasks} tasks are copies of one episode"
+        print(f"rlvr: {alike}: the sampling may not be random", file=sys.stderr)
+
+
+def _name(rollout: Rollout, options: argparse.Namespace) -> str:
+    return f"{rollout.env_id}  split {getattr(rollout.env.unwrapped, 'split', None)}  agent {options.agent}"
+
+
+class _Progress:
+    """The new episodes of an evaluation, and, where standard error is a terminal, a line on how far it is."""
+
+    def __init__(self, env_id: str, total: int) -> None:
+        self.episodes: list[Episode] = []
+        self._env_id, self._total, self._began, self._shown = env_id, total, time.monotonic(), 0.0
+        self._live = getattr(sys.__stderr__, "isatty", bool)()
+
+    def take(self, episode: Episode) -> None:
+        """Take in an episode that has ended."""
+        self.episodes.append(episode)
+        now = time.monotonic()
+        if not self._live or now - self._shown < 0.2:
+            return
+        self._shown = now
+        done, valid = len(self.episodes), [e for e in self.episodes if e.valid]
+        share = sum(e.success for e in valid) / max(1, len(valid))
+        left = (now - self._began) / done * (self._total - done)
+        tokens = sum(e.tokens.sampled for e in self.episodes)
+        self._write(f"{self._env_id}  {done}/{self._total}  success {share:.3f}  {tokens:,} tokens  {left:.0f} s left")
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(f"\r\x1b[K{text[:110]}")
+            sys.__stderr__.flush()
+
+
+def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
+    """Write what is measured beside the record; refuse to go on with a record of something else."""
+    given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
+    beside = record.with_name(record.name + ".options.json")
+    record.parent.mkdir(parents=True, exist_ok=True)
+    if record.exists() and beside.exists():
+        before = load_json(beside.read_text(encoding="utf-8"))
+        if not isinstance(before, dict):
+            raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
+        changed = sorted(name for name in {*before, *given} if before.get(name, "None") != given.get(name, "None"))
+        if changed:
+            raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
+    write_whole(beside, json.dumps(given, indent=1))
+
+
+def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
+    from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent
+
+    if options.endpoint is not None or options.vllm is not None:
+        return _foreign_agent(options, settings)
+    if options.options is not None:
+        raise ValueError("--options are for --endpoint and --vllm")
+    if options.model is not None:
+        from rlvr.agents.models.tiny import load_policy
+        from rlvr.agents.models.transformers import TransformersAgent
+
+        options.agent = options.model
+        model, tokenizer = load_policy(options.model, device=options.device, dtype=options.dtype)
+        return TransformersAgent(
+            model,
+            tokenizer,
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature or 1.0,
+            greedy=options.temperature == 0,
+            seed=options.seed,
+        )
+    scripted: dict[str, Callable[[], Agent]] = {
+        "expert": ExpertAgent,
+        "random": lambda: RandomAgent(options.seed),
+        "empty": ConstantAgent,
+    }
+    return scripted[options.agent]()
+
+
+# Options of vllm.LLM that are numbers, switches or names of formats, and load no code.
+_PLAIN_ENGINE = frozenset(
+    "block_size cpu_offload_gb disable_custom_all_reduce disable_log_stats dtype enable_chunked_prefill "
+    "enable_prefix_caching enforce_eager gpu_memory_utilization kv_cache_dtype limit_mm_per_prompt max_logprobs "
+    "max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization revision seed swap_space "
+    "tensor_parallel_size tokenizer_revision".split()
+)
+
+
+def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
+    """vLLM in this process or behind an endpoint, or any chat endpoint."""
+    from rlvr.envs.endpoint import Endpoint, EndpointError
+
+    more = value_of(options.options or "{}")
+    if not isinstance(more, dict):
+        raise ValueError(f"--options takes a JSON object, got {options.options!r}")
+    options.agent = name = options.vllm or options.model
+    if options.endpoint is None:
+        server = None
+    else:
+        server = Endpoint(
+            options.endpoint,
+            name,
+            key_of(options.api_key_env),
+            deadline=options.deadline,
+            retries=4,
+            temperature=options.temperature,
+            max_tokens=options.max_new_tokens,
+        )
+        options.agent = f"{name} at {server.address()}"
+    if options.vllm is None and server is not None:
+        from rlvr.agents.models.openai import OpenAIAgent
+
+        style = str(settings.get("tool_style", "hermes"))
+        seed = options.seed if options.temperature else None
+        return OpenAIAgent(server, concurrency=options.concurrency, seed=seed, tool_style=style, request=more)
+    from rlvr.agents.models.vllm import VLLMAgent
+
+    if server is not None and more:
+        raise ValueError("--options are vLLM's own in this process; a server was started with its own")
+    for name in sorted(more.keys() - _PLAIN_ENGINE):
+        require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
+    try:
+        return VLLMAgent.load(
+            name,
+            engine=server or {"dtype": options.dtype, **more},
+            max_new_tokens=options.max_new_tokens,
+            temperature=options.temperature or 1.0,
+            greedy=options.temperature == 0,
+            seed=options.seed,
+        )
+    except EndpointError as error:
+        raise ValueError(str(error)) from error
+
+
+def add_parsers(commands: Any) -> None:
+    """Add the commands of this file to the sub-commands of `rlvr`."""
+    evaluating = commands.add_parser("eval", help="measure an agent")
+    evaluating.add_argument(
+        "--env", required=True, action="append", help="id of an environment; give it again for one more"
+    )
+    who = evaluating.add_mutually_exclusive_group(required=True)
+    who.add_argument("--agent", choices=("expert", "random", "empty"), help="an agent without a model")
+    who.add_argument("--model", help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint")
+    who.add_argument("--vllm", metavar="MODEL", help="a Hugging Face model, sampled by vLLM here or at --endpoint")
+    evaluating.add_argument(
+        "--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1"
+    )
+    evaluating.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
+    evaluating.add_argument("--deadline", type=float, default=300.0, help="seconds a call may take, retries included")
+    evaluating.add_argument("--concurrency", type=int, default=32, help="calls to the endpoint under way at once")
+    evaluating.add_argument("--options", metavar="JSON", help="more fields of the endpoint's request, or of vllm.LLM")
+    evaluating.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
+    evaluating.add_argument("--samples", type=int, default=1, help="episodes on each task")
+    evaluating.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
+    evaluating.add_argument("--out", type=Path, help="JSONL file of the episodes; goes on with one that is there")
+    evaluating.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
+    evaluating.add_argument("--no-system", action="store_true", help="leave the environment's system prompt out")
+    evaluating.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
+    evaluating.add_argument("--max-new-tokens", type=int, default=512, help="tokens a turn may take")
+    evaluating.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
+    evaluating.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    evaluating.add_argument("--json", action="store_true", help="print one JSON list, an object for each environment")
+    evaluating.add_argument("--dry-run", action="store_true", help="say what would be played, and play nothing")
+    add_settings(evaluating)
+    evaluating.set_defaults(command=evaluate)
+
+    comparing = commands.add_parser("compare", help="set two results of `rlvr eval --out` side by side, task by task")
+    comparing.add_argument("a", type=Path, help="JSONL file of episodes")
+    comparing.add_argument("b", type=Path, help="JSONL file of episodes")
+    comparing.add_argument("--tasks", type=int, default=10, help="how many tasks gained and lost to name")
+    comparing.add_argument("--json", action="store_true", help="print one JSON object")
+    comparing.set_defaults(command=compare)
+
+    regrading = commands.add_parser("regrade", help="grade recorded episodes with the environments as they are now")
+    regrading.add_argument("file", type=Path, help="JSONL file of episodes")
+    regrading.add_argument("--out", type=Path, help="JSONL file of the episodes with their new verdicts")
+    add_settings(regrading)
+    regrading.set_defaults(command=regrade)
