@@ -202,9 +202,7 @@ def test_eval_plays_every_environment_it_is_given_on_the_test_split(capsys, tmp_
 
 
 def test_eval_names_no_agent_by_itself(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        main(["eval", "--env", CALCULATOR])
-    assert "--agent --model --vllm is required" in capsys.readouterr().err
+    assert "say who plays: --agent expert, --model NAME or --vllm MODEL" in wrong(capsys, "eval", "--env", CALCULATOR)
 
 
 def test_compare_and_regrade_read_what_eval_wrote(capsys, tmp_path: Path):

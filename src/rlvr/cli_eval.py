@@ -32,6 +32,8 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     """Play tasks with an agent and print what they amount to."""
     if options.endpoint is not None and options.model is None and options.vllm is None:
         raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
+    if options.agent is None and options.model is None and options.vllm is None:
+        raise ValueError("say who plays: --agent expert, --model NAME or --vllm MODEL")
     _check_samples(options)
     if len(set(options.env)) < len(options.env):
         raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
@@ -336,7 +338,7 @@ def add_parsers(commands: Any) -> None:
     evaluating.add_argument(
         "--env", required=True, action="append", help="id of an environment; give it again for one more"
     )
-    who = evaluating.add_mutually_exclusive_group(required=True)
+    who = evaluating.add_mutually_exclusive_group()
     who.add_argument("--agent", choices=("expert", "random", "empty"), help="an agent without a model")
     who.add_argument("--model", help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint")
     who.add_argument("--vllm", metavar="MODEL", help="a Hugging Face model, sampled by vLLM here or at --endpoint")

@@ -481,7 +481,7 @@ def test_eval_goes_on_with_what_could_not_be_played(server: Server, capsys: Any,
         (["--endpoint", "http://x/v1", "--model", "m", "--api-key-env", "NO_SUCH"], "NO_SUCH"),
         (["--endpoint", "http://x/v1", "--model", "m", "--options", "[1]"], "JSON object"),
         (["--endpoint", "http://x/v1", "--model", "m", "--concurrency", "0"], "concurrency"),
-        (["--options", "{}"], "--endpoint and --vllm"),
+        (["--agent", "expert", "--options", "{}"], "--endpoint and --vllm"),
     ],
 )
 def test_eval_refuses_what_cannot_be(arguments: list[str], said: str, capsys: Any) -> None:
