@@ -201,7 +201,7 @@ def _whole(text: str, tools: Mapping[str, Sequence[str]]) -> Iterator[Call]:
 
 def _llama(text: str, tools: Mapping[str, Sequence[str]]) -> Iterator[Call]:
     text = text.rpartition(_PYTHON_TAG)[2].strip()
-    for part in text.split(";\n") if text.startswith("{") else [text]:
+    for part in text.split(";\n", MAX_CALLS) if text.startswith("{") else [text]:
         yield from _whole(part, tools)
 
 

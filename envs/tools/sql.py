@@ -37,9 +37,10 @@ FUNCTIONS: Final = frozenset(
     "round row_number rtrim sign sqrt string_agg substr substring sum total trim typeof unicode upper".split()
 )
 _ALLOWED: Final = frozenset({sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ, sqlite3.SQLITE_RECURSIVE})
+MAX_STATEMENT: Final = 10_000  # bytes
 _LIMITS: Final = {
     sqlite3.SQLITE_LIMIT_LENGTH: 10_000,
-    sqlite3.SQLITE_LIMIT_SQL_LENGTH: 10_000,
+    sqlite3.SQLITE_LIMIT_SQL_LENGTH: MAX_STATEMENT,
     sqlite3.SQLITE_LIMIT_EXPR_DEPTH: 100,
     sqlite3.SQLITE_LIMIT_COMPOUND_SELECT: 30,
     sqlite3.SQLITE_LIMIT_ATTACHED: 0,
@@ -107,6 +108,8 @@ def query(
         ToolError: it is no single SELECT, is wrong, touches what it may not, or takes too much time or memory.
         ToolFault: the machine is overloaded, or the worker pool does not work.
     """
+    if len(sql) > MAX_STATEMENT:  # before it is looked at
+        raise ToolError(f"a query has at most {MAX_STATEMENT:,} characters, this one has {len(sql):,}")
     if trusted or _copies(sql) <= HERE_COPIES:
         here = (steps, None) if trusted else (min(steps, HERE_STEPS), HERE_SECONDS)
         try:
