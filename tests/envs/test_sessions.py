@@ -517,9 +517,15 @@ def test_a_handle_names_one_session_once():
 def test_an_interpreter_that_ends_between_calls_is_not_replaced_in_silence():
     env = gym.make(SUMS, tools=["python"]).unwrapped
     env.reset(seed=0)
-    leaves = "import os, threading; n = 1; threading.Timer(0.001, os._exit, [3]).start()"
+    leaves = """import os, threading, time
+def leave():
+    while "late" not in globals():
+        time.sleep(0.001)
+    os._exit(3)
+n = 1
+threading.Thread(target=leave, daemon=True).start()"""
     env.step(call("python", code=leaves))
-    late = call("python", code="import time; time.sleep(2); print(f'n={n}')")
+    late = call("python", code="late = True; time.sleep(600); print(f'n={n}')")
     assert "the interpreter was ended" in env.step(late)[0]
     assert "NameError" in env.step(call("python", code="print(n)"))[0]
     assert env.fork().step(call("python", code="print(2)"))[4]["verdict"].valid
