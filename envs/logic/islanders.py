@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
+from rlvr.envs.core.seeding import digest
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
 
@@ -55,6 +56,44 @@ def claim_of(rng: random.Random, speaker: int, count: int, level: int) -> Claim:
     return (kind, ("is", rng.choice(others), int(rng.random() < 0.5)), claim_of(rng, speaker, count, 2))
 
 
+def canonical(claims: list[tuple[int, Claim]], count: int) -> str:
+    """What is said, whoever the people are and in whatever order they speak: tasks that differ in no more are equal.
+
+    Each person is known by what he says and what is said of him, refined three times (1-dimensional Weisfeiler-Leman).
+    """
+    known = ["" for _ in range(count)]
+    for _ in range(min(count, 3)):
+        rounds: list[list[str]] = [[] for _ in range(count)]
+        for speaker, claim in claims:
+            for person in range(count):
+                if person == speaker or person in _people(claim):
+                    rounds[person].append(_abstract(claim, known, person) + f"<{_label(speaker, known, person)}")
+        known = [f"{digest(known[person], *sorted(said)):032x}"[:12] for person, said in enumerate(rounds)]
+    return "\n".join(sorted(f"{known[speaker]}: {_abstract(claim, known, -1)}" for speaker, claim in claims))
+
+
+def _people(claim: Claim) -> set[int]:
+    if claim[0] in ("both", "either"):
+        return _people(claim[1]) | _people(claim[2])
+    return set() if claim[0] == "count" else {claim[1]} if claim[0] == "is" else {claim[1], claim[2]}
+
+
+def _label(person: int, known: list[str], of: int) -> str:
+    return "*" if person == of else known[person]
+
+
+def _abstract(claim: Claim, known: list[str], of: int) -> str:
+    """A claim with people's labels for their names, ``*`` for one of them; neither order nor wording counts."""
+    kind = claim[0]
+    if kind == "is":
+        return f"{_label(claim[1], known, of)} {int(claim[2])}"
+    if kind == "same":
+        return " ".join(sorted(_label(person, known, of) for person in claim[1:3])) + f" same {int(claim[3])}"
+    if kind == "count":
+        return f"{claim[1]} {claim[2]}"
+    return f" {kind} ".join(sorted(f"({_abstract(part, known, of)})" for part in claim[1:]))
+
+
 class KnightsAndKnaves(ListAnswerTask):
     """Find who tells the truth and who lies.
 
@@ -80,7 +119,8 @@ class KnightsAndKnaves(ListAnswerTask):
         lines = "\n".join(f'{names[speaker]}: "{claim_text(claim, names)}."' for speaker, claim in claims)
         text = "Knights always tell the truth, knaves always lie, and each of these people is one or the other.\n"
         text += f"{lines}\nWhat are {listed(names)}? Answer with knight or knave for each, in this order."
-        return Question(text, tuple("knight" if truth >> person & 1 else "knave" for person in range(count)))
+        gold = tuple("knight" if truth >> person & 1 else "knave" for person in range(count))
+        return Question(text, gold, content=canonical(claims, count))
 
 
 class Spies(ListAnswerTask):
@@ -109,7 +149,8 @@ class Spies(ListAnswerTask):
         text = "Knights always tell the truth, knaves always lie; one of these people is a spy, who is neither and may "
         text += f"say anything, and each of the others is a knight or a knave.\n{lines}\nWhat are {listed(names)}? "
         gold = tuple("spy" if p == spy else "knight" if knights >> p & 1 else "knave" for p in range(count))
-        return Question(f"{text}Answer with knight, knave or spy for each, in this order.", gold)
+        text += "Answer with knight, knave or spy for each, in this order."
+        return Question(text, gold, content=canonical(claims, count))
 
     @staticmethod
     def fits(claim: Claim, speaker: int, world: tuple[int, int]) -> bool:

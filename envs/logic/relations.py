@@ -21,7 +21,7 @@ PLACES = "Alden Birch Corin Delve Elmer Farrow Gorse Heath Inver Jorby Kelso Lor
 
 
 class FamilyTree(ListAnswerTask):
-    """Find relatives from who is a parent of whom.
+    """Find relatives from who is a parent of whom, in families of four generations.
 
     Levels 1 to 5: grandchildren, nieces and nephews, cousins, great-grandchildren, second cousins of somebody.
     """
@@ -30,9 +30,8 @@ class FamilyTree(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         kinds = ("grandchildren", "nieces and nephews", "first cousins", "great-grandchildren", "second cousins")
-        depth = (2, 2, 2, 3, 3)[level - 1]
         while True:
-            parent = self.grown(rng, depth)
+            parent = self.grown(rng, 3, fewest=0 if level < 5 else 1, most=3)
             children: dict[int, list[int]] = {}
             for person, above in parent.items():
                 children.setdefault(above, []).append(person)
@@ -46,9 +45,13 @@ class FamilyTree(ListAnswerTask):
         person = rng.choice(asked)
         gold = tuple(sorted(names[other] for other in relatives[person]))
         text = f"In a family of which one parent of each couple is named:\n{' '.join(facts)}\nWho are the "
-        return Question(
-            f"{text}{kinds[level - 1]} of {names[person]}, among the people named? Answer with all their names.", gold
-        )
+        text += f"{kinds[level - 1]} of {names[person]}, among the people named? Answer with all their names."
+        return Question(text, gold, content=f"{kinds[level - 1]}: {self.canonical(children, 0, person)}")
+
+    def canonical(self, children: dict[int, list[int]], person: int, asked: int) -> str:
+        """The tree below somebody, whatever the names and the order of children; the one who is asked for is marked."""
+        below = sorted(self.canonical(children, child, asked) for child in children.get(person, ()))
+        return f"({'*' if person == asked else ''}{''.join(below)})"
 
     def found(self, children: dict[int, list[int]], parent: dict[int, int], person: int, level: int) -> list[int]:
         """The relatives of somebody that are asked for at a level."""
@@ -58,14 +61,14 @@ class FamilyTree(ListAnswerTask):
         return self.aside(children, parent, person, up, down)
 
     @staticmethod
-    def grown(rng: random.Random, depth: int) -> dict[int, int]:
-        """Person -> parent; person 0 is the oldest."""
+    def grown(rng: random.Random, depth: int, fewest: int, most: int) -> dict[int, int]:
+        """Person -> parent; person 0 is the oldest. All but that one have ``fewest`` to ``most`` children."""
         parent: dict[int, int] = {}
         row = [0]
         for _ in range(depth):
             new: list[int] = []
             for above in row:
-                for _ in range(rng.randint(1 if above else 2, 3)):
+                for _ in range(rng.randint(fewest, most) if above else rng.randint(2, 3)):
                     person = len(parent) + 1
                     parent[person] = above
                     new.append(person)

@@ -333,18 +333,22 @@ class AgeProblems(NumberList):
         people = level + 1
         while True:
             # Each age as p * x + q, where x is the first one's: the total then gives x, for p adds up to more than 0.
-            ages, sentences = [rng.randint(4, 40)], []
+            ages, sentences, ties = [rng.randint(4, 40)], list[str](), list[str]()
             names = rng.sample(self.NAMES, people)
             for one, other in zip(names[1:], names, strict=False):
                 age, sentence = self.tied(rng, ages[-1], one, other)
                 ages.append(age)
                 sentences.append(sentence)
+                ties.append(sentence.replace(one, "B").replace(other, "A"))
             if all(1 <= age <= 105 for age in ages) and len(set(ages)) == people:
                 break
         order = rng.sample(range(people), people)
         text = " ".join(rng.sample(sentences, len(sentences)))
         text += f" Today they are {sum(ages)} years old together. How old are {listed(names[k] for k in order)} today?"
-        return Question(f"{text} Answer with their ages in this order.", tuple(ages[k] for k in order))
+        text += " Answer with their ages in this order."
+        # The chain of ties from the first to the last: names, and the order in which they are told, do not count.
+        content = f"{' '.join(ties)} Together {sum(ages)}."
+        return Question(text, tuple(ages[k] for k in order), content=content)
 
     @staticmethod
     def tied(rng: random.Random, age: int, one: str, other: str) -> tuple[int, str]:
