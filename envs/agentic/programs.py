@@ -60,7 +60,7 @@ def count_far(numbers, centre):
         "scale_and_cap",
         "Take a list of integers. Multiply each by $a and add $b; whatever is then greater than $cap becomes $cap. "
         "Return the new list in the same order.",
-        {"a": range(2, 6), "b": (-4, -3, -1, 1, 2, 5), "cap": (15, 20, 25, 30)},
+        {"a": range(2, 6), "b": (1, 2, 3, 4, 5, 7), "cap": (15, 20, 25, 30)},
         ("ints",),
         """
 def scale_and_cap(numbers):
@@ -191,7 +191,7 @@ def follow_account(moves):
         "Take a list of integers. Cut it into pieces of $size, from the left; the last piece may be shorter. Leave out "
         "pieces of fewer than $least elements, and return the list of the others' spreads: greatest minus smallest, "
         "$times times.",
-        {"size": (3, 4, 5), "least": (1, 2, 3), "times": range(1, 7)},
+        {"size": (3, 4, 5), "least": (1, 2, 3), "times": range(2, 8)},
         ("long_ints",),
         """
 def spread_of_chunks(numbers):
@@ -307,7 +307,7 @@ def shorten_runs(word):
         "Take a text of round and square brackets. If it is properly nested and nowhere deeper than $limit, return "
         "$a times the greatest depth plus $b times the number of pairs of square brackets; otherwise return -1. The "
         "empty text has depth 0.",
-        {"limit": range(2, 5), "a": range(1, 6), "b": range(1, 6)},
+        {"limit": range(2, 5), "a": range(2, 7), "b": range(2, 7)},
         ("brackets",),
         """
 def bracket_depth(text):

@@ -37,7 +37,7 @@ class QueryPart(NamedTuple):
 # Each domain: owners, what they have, and what happens to that; each row of a table belongs to one of the table before.
 DOMAINS = (
     (
-        QueryPart("authors", "author", "country", ("Chile", "Ghana", "Japan", "Norway", "Peru"), "born", 1900, 1990),
+        QueryPart("authors", "author", "country", ("Chile", "Ghana", "Japan", "Peru"), "birth_year", 1900, 1990),
         QueryPart("books", "book", "genre", ("crime", "drama", "essay", "poetry", "travel"), "pages", 80, 900),
         QueryPart("loans", "loan", "branch", ("east", "north", "south", "west"), "days", 1, 60),
     ),
@@ -47,9 +47,7 @@ DOMAINS = (
         QueryPart("harvests", "harvest", "quality", ("fair", "good", "poor"), "tonnes", 1, 90),
     ),
     (
-        QueryPart(
-            "airlines", "airline", "country", ("Brazil", "Egypt", "India", "Italy", "Spain"), "founded", 1920, 2010
-        ),
+        QueryPart("airlines", "airline", "country", ("Brazil", "India", "Italy", "Spain"), "founding_year", 1920, 2010),
         QueryPart("planes", "plane", "model", ("A10", "B20", "C30", "D40"), "seats", 20, 400),
         QueryPart("flights", "flight", "airport", ("Arlo", "Besk", "Corum", "Delta"), "delay", 0, 180),
     ),

@@ -15,6 +15,7 @@ import random
 from collections.abc import Iterator
 from typing import ClassVar
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
 
@@ -181,7 +182,8 @@ class BinaryHeap(ListAnswerTask):
             f"Into an empty binary heap with the smallest on top, kept in an array, are inserted: {listed(numbers)}.\n"
         )
         if removals:
-            text += f"Then the top is removed {removals} times (the last of the array takes its place and sinks).\n"
+            text += f"Then the top is removed {counted(removals, 'time')} (the last of the array takes its place and "
+            text += "sinks).\n"
         return Question(f"{text}What is the array at the end?", tuple(heap), "\n".join(steps))
 
     @staticmethod

@@ -52,8 +52,8 @@ class TableQueries(ListAnswerTask):
         if level == 2:
             trade = rng.choice(TRADES[:3])
             sums = [sum(row[4] for row in people if row[1] == city and row[2] != trade) for city in cities]
-            asked = f"For each of {listed(cities)}, in this order: what do the wages of all who live there and are no "
-            asked += f"{trade} "
+            asked = f"For each of {listed(cities)}, in this order: what do the wages of all who live there and "
+            asked += f"whose trade is not {trade} "
             return Question(f"{text}{asked}add up to (0 if there is none)?", tuple(sums))
         age = rng.randint(25, 40)
         ranked = sorted((row for row in people if row[3] >= age), key=lambda row: (-row[4], row[3], row[0]))
@@ -90,8 +90,8 @@ class TableQueries(ListAnswerTask):
         ]
         if sorted(costs)[-1] == 0 or len(set(costs)) < len(costs):
             return self.ask(rng, level)
-        asked = f"What do the orders of people who live in a city and are no {trade} cost together, for each of "
-        asked += f"{listed(cities)}? "
+        asked = f"What do the orders of people who live in a city, and whose trade is not {trade}, cost "
+        asked += f"together, for each of {listed(cities)}? "
         gold = (*costs, cities[costs.index(max(costs))])
         return Question(f"{text}{asked}Answer with these sums in this order, then the city of the largest.", gold)
 

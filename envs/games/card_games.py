@@ -87,7 +87,7 @@ class HigherLower(Game[Deck]):
         seen = state.cards[: state.right + state.wrong + 1]
         unseen = [card for card in range(1, highest + 1) for _ in range(copies - seen.count(card))]
         above, below = (sum(card > seen[-1] for card in unseen), sum(card < seen[-1] for card in unseen))
-        return boxed("higher" if above >= below else "lower", f"{above} cards are higher, {below} lower.")
+        return boxed("higher" if above >= below else "lower", f"Cards left: {above} higher, {below} lower.")
 
     def sample_action(self, state: Deck, rng: random.Random) -> str:
         return boxed(rng.choice(("higher", "lower")))

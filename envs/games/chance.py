@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, chance, go_on, lost, won
 
 
@@ -72,6 +73,14 @@ class MultiArmedBandit(Game[Arms]):
             f"is right or wrong. You have {pulls + 1} turns: {pulls} to pull, and the last to name."
         )
 
+    def shown(self, state: Arms, turn: int) -> str:
+        """What each arm that was pulled has paid, and how many turns are left after ``turn``."""
+        paid: dict[str, list[str]] = {}
+        for arm, payout in state.pulls:
+            paid.setdefault(self.letters(state)[arm], []).append(str(payout))
+        tried = "; ".join(f"{letter} {', '.join(payouts)}" for letter, payouts in sorted(paid.items()))
+        return f"Paid so far: {tried}. You have {counted(self.turns(state.level) - turn, 'turn')} left."
+
     def play(self, state: Arms, move: str) -> Step[Arms]:
         verb, _, letter = move.partition(" ")
         arm = self.letters(state).find(letter) if len(letter) == 1 else -1
@@ -80,7 +89,8 @@ class MultiArmedBandit(Game[Arms]):
         if verb == "pull":
             spread = self.sizes[state.level - 1][1]
             paid = state.values[arm] + chance(state.seed, len(state.pulls)).randint(-spread, spread)
-            return go_on(state, f"{letter} paid {paid}.", pulls=(*state.pulls, (arm, paid)))
+            after = state._replace(pulls=(*state.pulls, (arm, paid)))
+            return go_on(after, f"{letter} paid {paid}. {self.shown(after, state.turn + 1)}")
         best = state.values.index(max(state.values))
         if arm == best:
             return won(state, letter)
@@ -261,9 +271,8 @@ class PushYourLuck(Game[Dice]):
         )
 
     def shown(self, state: Dice) -> str:
-        return (
-            f"Pot {state.pot}, bank {state.banked} of {state.goal}, {self.turns(state.level) - state.turn} turns left"
-        )
+        left = counted(self.turns(state.level) - state.turn, "turn")
+        return f"Pot {state.pot}, bank {state.banked} of {state.goal}, {left} left"
 
     def play(self, state: Dice, move: str) -> Step[Dice]:
         if move == "bank":

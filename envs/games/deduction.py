@@ -224,7 +224,7 @@ class OneLie(Game[Liar]):
         weights = [(left + 1, 1, 0)[min(count, 2)] for count in lies]
         possible = sum(count < 2 for count in lies)
         guess = state.first + lightest_guess(lies, weights)
-        return boxed(guess, f"{possible} numbers are possible.")
+        return boxed(guess, f"Possible numbers: {possible}.")
 
     def direct_answer(self, state: Liar) -> str:
         return boxed(state.secret)
@@ -358,7 +358,7 @@ class OddCoin(Game[Coins]):
         shorter = min(pans, key=len)
         shorter.extend(good[: abs(len(pans[0]) - len(pans[1]))])
         move = f"weigh {' '.join(map(str, pans[0]))} vs {' '.join(map(str, pans[1]))}"
-        return boxed(move, f"{counted} coins may be it.")
+        return boxed(move, f"Coins that may be it: {counted}.")
 
     def direct_answer(self, state: Coins) -> str:
         return boxed(named(state.odd, state.heavier, self.sizes[state.level - 1][1]))

@@ -539,7 +539,7 @@ class BlackBox(Game[Box]):
         size, count, _ = self.sizes[state.level - 1]
         left = [atoms for atoms in _left(size, count, state.rays) if atoms not in state.wrong]
         best = best_ray(size, tuple(left[:: 1 + len(left) // self.sample]))
-        thought = f"{len(left)} boxes are left."
+        thought = f"Boxes left: {len(left)}."
         if best < 0:
             return boxed(f"atoms {listed(bits(left[0]), size)}", thought)
         return boxed(f"ray {self.named(best, size)}", thought)

@@ -11,6 +11,7 @@ from collections import Counter
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, go_on, lost, won
 from rlvr.envs.games.lexicon import words
 
@@ -123,7 +124,7 @@ class Wordle(Game[Squares]):
                 tries = tuple((guess, marks(guess, secret)) for guess in state.guesses)
                 lefts.append(_left(state.listed or words(5), tries))
         lefts.sort(key=len)
-        thought = f"{', '.join(str(len(left)) for left in lefts)} words are left."
+        thought = f"Words left: {', '.join(str(len(left)) for left in lefts)}."
         if len(lefts[0]) <= 2:
             return boxed(lefts[0][0], thought)
         samples = [left[:: 1 + len(left) // POOL] for left in lefts]
@@ -185,13 +186,20 @@ class Hangman(Game[Gallows]):
         return (
             f"Find my secret word, a common English word of {len(state.word)} letters. {self.reminder(state)} "
             f"All places of a letter are shown. A letter that is not in the word is a miss, and so is a wrong word; "
-            f"with {self.sizes[state.level - 1][1]} misses you lose. Showing every letter wins as well. You have "
-            f"{self.turns(state.level)} turns.\n{self.shown(state)}"
+            f"with {self.sizes[state.level - 1][1]} misses you lose. Showing every letter wins as well.\n"
+            f"{self.shown(state, 0)}"
         )
 
     @staticmethod
-    def shown(state: Gallows) -> str:
+    def pattern(state: Gallows) -> str:
         return " ".join(letter if letter in state.letters else "_" for letter in state.word)
+
+    def shown(self, state: Gallows, turn: int) -> str:
+        """The word as far as it is known, what was tried, and how many misses and turns are left after ``turn``."""
+        tried = ", ".join((*state.letters, *state.wrong_words)) or "nothing yet"
+        misses = f"Misses: {state.misses}; with {self.sizes[state.level - 1][1]} you lose"
+        left = counted(self.turns(state.level) - turn, "turn")
+        return f"{self.pattern(state)}\nTried: {tried}. {misses}. You have {left} left."
 
     def play(self, state: Gallows, move: str) -> Step[Gallows]:
         known = move in state.letters or move in state.wrong_words
@@ -202,20 +210,19 @@ class Hangman(Game[Gallows]):
         after = state._replace(letters=state.letters + move) if len(move) == 1 else state
         if set(state.word) <= set(after.letters):
             return won(after, state.word)
-        if len(move) == 1 and move in state.word:
-            return go_on(after, f"{self.shown(after)} (misses: {state.misses})")
-        after = after._replace(misses=state.misses + 1)
+        if len(move) > 1 or move not in state.word:
+            after = after._replace(misses=state.misses + 1)
         if len(move) > 1:
             after = after._replace(wrong_words=(*state.wrong_words, move))
         if after.misses == self.sizes[state.level - 1][1]:
             return lost(after, f"too many misses: it was {state.word}", move)
-        return go_on(after, f"{self.shown(after)} (misses: {after.misses})")
+        return go_on(after, self.shown(after, state.turn + 1))
 
     def solve(self, state: Gallows) -> str:
         """The letter that most of the words left have; among equals the one that tells the most of them apart."""
-        left = _fitting(self.shown(state), state.letters, len(state.word))
+        left = _fitting(self.pattern(state), state.letters, len(state.word))
         left = tuple(word for word in left if word not in state.wrong_words)
-        thought = f"{len(left)} words are left."
+        thought = f"Words left: {len(left)}."
         if len(left) == 1:
             return boxed(left[0], thought)
 

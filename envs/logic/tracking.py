@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
 
@@ -194,7 +195,7 @@ class Seating(ListAnswerTask):
             if kind == 0:
                 by = rng.randint(1, count - 2)
                 people = people[-by:] + people[:-by]
-                events.append(f"all move {by} chairs clockwise")
+                events.append(f"all move {counted(by, 'chair')} clockwise")
             elif kind == 1:
                 i, j = people.index(a), people.index(b)
                 people[i], people[j] = b, a
@@ -203,7 +204,9 @@ class Seating(ListAnswerTask):
                 i = people.index(a)
                 j = (i + count // 2) % count
                 people[i], people[j] = people[j], people[i]
-                events.append(f"{a} exchanges chairs with whoever sits {count // 2} chairs further clockwise")
+                events.append(
+                    f"{a} exchanges chairs with whoever sits {counted(count // 2, 'chair')} further clockwise"
+                )
             elif kind == 3:
                 i = people.index(a)
                 left, right = (i + 1) % count, (i - 1) % count

@@ -15,6 +15,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import gcd, isqrt
 
+from rlvr.envs.core.wording import times as times_of
 from rlvr.envs.mathematics.common import (
     SIMPLEST,
     NumberList,
@@ -57,7 +58,7 @@ class LinearEquations(ExactAnswerTask):
             factor, below = nonzero(rng, 12), rng.randint(2, 9) if level >= 3 else 1
             c, d = nonzero(rng, 12), nonzero(rng, 30)
             sign, size = "-" if factor < 0 else "+", abs(factor)
-            text += f" {sign} {size}({polynomial([c, d])})" + (f"/{below}" if below > 1 else "")
+            text += f" {sign} {times_of(size, f'({polynomial([c, d])})')}" + (f"/{below}" if below > 1 else "")
             slope, rest = slope + Fraction(factor * c, below), rest + Fraction(factor * d, below)
         return text, slope, rest
 

@@ -181,7 +181,8 @@ class FunctionLimits(ExactAnswerTask):
             answer = Fraction(slope, 2 * root * other)
             text = f"of (sqrt({polynomial(inside)}) - {root}) / ({polynomial(below)}) as x goes to {a}"
             steps = [
-                f"Times sqrt({polynomial(inside)}) + {root} above and below, the top is {slope} (x - {bracketed(a)}).",
+                f"Times sqrt({polynomial(inside)}) + {root} above and below, the top is "
+                f"{polynomial([slope, -slope * a])}.",
                 f"The bottom has the factor x - {bracketed(a)} too; the other is {other} at {a}.",
                 f"{slope} / (2 * {root} * {bracketed(other)}) = {answer}",
             ]
@@ -317,7 +318,8 @@ class TaylorCoefficients(ExactAnswerTask):
             answer = d * terms[far] + c * terms[far - 1] + e * terms[far - 2]
             shown = f"({polynomial([e, c, d])})({polynomial([a, b])})^{power}"
         steps = [
-            f"x^{k} in the power: C({power}, {k}) * {bracketed(a)}^{k} * {bracketed(b)}^{power - k} = {value}"
+            f"{polynomial([1, *[0] * k])} in the power: "
+            f"C({power}, {k}) * {bracketed(a)}^{k} * {bracketed(b)}^{power - k} = {value}"
             for k, value in list(terms.items())[: level + 1]
         ]
         steps.append(f"With the factor before it: {answer}")

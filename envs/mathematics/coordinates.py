@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from fractions import Fraction
 
-from rlvr.envs.mathematics.common import NumberList, linear, lines, nonzero
+from rlvr.envs.mathematics.common import NumberList, linear, lines, nonzero, polynomial
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 Move = tuple[str, int, int]
@@ -51,7 +51,7 @@ class Transformations(NumberList):
         if kind == 3:
             return f"mirrored in the line x = {a}", 2 * a - x, y
         if kind == 4:
-            return f"mirrored in the line y = x + {a}".replace("+ -", "- "), y - a, x + a
+            return f"mirrored in the line y = {polynomial([1, a])}", y - a, x + a
         return f"mirrored in the line y = {b}", x, 2 * b - y
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 from math import comb, factorial, prod
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.mathematics.common import lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
@@ -37,11 +38,17 @@ class Arrangements(ExactAnswerTask):
         elif level == 2:
             condition = " in which all vowels stand together"
             answer = (len(consonants) + 1) * rest * own
-            steps = [f"The vowels are a block: {len(consonants) + 1} places, {rest} orders of the rest, {own} inside."]
+            steps = [
+                f"The vowels are a block: {len(consonants) + 1} places, "
+                f"{counted(rest, 'order')} of the rest, {own} inside."
+            ]
         elif level == 3:
             condition = " in which no two vowels stand side by side"
             answer = comb(len(consonants) + 1, 3) * rest * own
-            steps = [f"{rest} orders of the consonants, C({len(consonants) + 1}, 3) gaps, {own} orders of the vowels."]
+            steps = [
+                f"{rest} orders of the consonants, C({len(consonants) + 1}, 3) gaps, "
+                f"{counted(own, 'order')} of the vowels."
+            ]
         elif level == 4:
             condition = " in which the vowels, read from left to right, are in alphabetical order"
             answer = comb(count, 3) * rest
@@ -55,7 +62,7 @@ class Arrangements(ExactAnswerTask):
             steps = [
                 f"{rest} orders of the consonants leave {gaps} gaps; a pair of vowels takes one, the third another:"
             ]
-            steps.append(f"{gaps} * {gaps - 1} choices; {own} orders of the vowels over these places.")
+            steps.append(f"{gaps} * {gaps - 1} choices; {counted(own, 'order')} of the vowels over these places.")
         text = f"How many different rows can be made of all the letters of {''.join(word)}{condition}?"
         return Question(text, answer, lines([*steps, f"That is {answer}."]))
 

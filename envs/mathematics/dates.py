@@ -138,7 +138,7 @@ class ClockAngles(ExactAnswerTask):
                 f"{even} How many degrees do the angles (the smaller one at each time) between the hour hand and the "
             )
             text += f"minute hand at {shown[0]} and at {shown[1]} add up to? {exact}"
-            return Question(text, sum(angles), f"The angles are {angles[0]} and {angles[1]} degrees.")
+            return Question(text, sum(angles), f"In degrees, the angles are {angles[0]} and {angles[1]}.")
         if level == 5:
             return self.wrong_clock(rng)
         start, degrees = rng.randint(0, 719), rng.randint(5, 175)

@@ -14,6 +14,7 @@ import random
 from fractions import Fraction
 from itertools import pairwise
 
+from rlvr.envs.core.wording import times as times_of
 from rlvr.envs.mathematics.common import (
     NumberList,
     bracketed,
@@ -73,7 +74,10 @@ class PolynomialDivision(NumberList):
             for i, c in enumerate(divisor):
                 rest[index + i] -= factor * c
             term = polynomial([factor, *[0] * (high - low - index)])
-            steps.append(f"Take away {term} times the divisor: {polynomial(rest[index + 1 :])} is left.")
+            steps.append(
+                f"Take away {'' if term == '1' else f'{term} times '}the divisor: "
+                f"{polynomial(rest[index + 1 :])} is left."
+            )
         answer = (*quotient, *rest[high - low + 1 :])
         text = (
             f"Divide {polynomial(dividend)} by {polynomial(divisor)}. Answer with the {high - low + 1} coefficients of "
@@ -145,8 +149,8 @@ class Recurrences(ExactAnswerTask):
         factors = [nonzero(rng, 5 if level < 4 else 4) for _ in range(order)]
         per_n, constant = (nonzero(rng, 9) if level in (3, 5) else 0), nonzero(rng, 60)
         given = ", ".join(f"a({i}) = {value}" for i, value in enumerate(values, 1))
-        terms = [f"{'+' if f > 0 else '-'} {abs(f)} a(n - {i})" for i, f in enumerate(factors, 1)]
-        terms += [f"{'+' if per_n > 0 else '-'} {abs(per_n)} n"] if per_n else []
+        terms = [f"{'+' if f > 0 else '-'} {times_of(abs(f), f'a(n - {i})', ' ')}" for i, f in enumerate(factors, 1)]
+        terms += [f"{'+' if per_n > 0 else '-'} {times_of(abs(per_n), 'n', ' ')}"] if per_n else []
         terms += [f"{'+' if constant > 0 else '-'} {abs(constant)}"]
         steps = []
         for n in range(order + 1, order + 1 + steps_ahead):
@@ -154,6 +158,7 @@ class Recurrences(ExactAnswerTask):
             values.append(value)
             steps.append(f"a({n}) = {value}")
         rule = " ".join(terms).removeprefix("+ ")
+        rule = f"-{rule[2:]}" if rule.startswith("- ") else rule
         text = f"Let {given} and a(n) = {rule} for n > {order}. What is a({order + steps_ahead})?"
         return Question(text, values[-1], lines(steps))
 

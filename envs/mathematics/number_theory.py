@@ -18,7 +18,8 @@ from functools import lru_cache
 from itertools import combinations
 from math import gcd, lcm, prod
 
-from rlvr.envs.mathematics.common import NumberList, lines, listed
+from rlvr.envs.core.wording import counted
+from rlvr.envs.mathematics.common import NumberList, linear, lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
@@ -74,12 +75,17 @@ class GreatestCommonDivisor(ExactAnswerTask):
 class PrimeFactors(NumberList):
     """Factor a number into primes.
 
-    Levels 1 to 5: the second largest prime is below 30, 72, 174, 410 and 998; the largest below 998.
+    Levels 1 to 5: the largest prime is at most 47, 71, 199, 499 and 997, the second largest at most 7, 29, 71, 199 and
+    499: that far primes have to be tried.
     """
 
+    # For each level: how many primes up to 7, then how many others there are, of how many, and of how many the largest.
+    SHAPES = (((3, 4), 0, 0, 15), ((2, 3), 1, 10, 20), ((1, 2), 2, 20, 46), ((1, 1), 2, 46, 95), ((1, 1), 2, 95, 168))
+
     def ask(self, rng: random.Random, level: int) -> Question:
-        small, middle = (4, 3, 2, 1, 1)[level - 1], (10, 20, 40, 80, 168)[level - 1]
-        factors = [*rng.choices(PRIMES[:6], k=small), *rng.choices(PRIMES[:middle], k=2), rng.choice(PRIMES)]
+        (least, most), others, middle, large = self.SHAPES[level - 1]
+        factors = [*rng.choices(PRIMES[:4], k=rng.randint(least, most)), rng.choice(PRIMES[:large])]
+        factors += rng.choices(PRIMES[:middle], k=others)
         factors.sort()
         number, steps = prod(factors), []
         rest, tried = number, 0
@@ -252,10 +258,11 @@ class LinearDiophantine(ExactAnswerTask):
         first, last = -((x - low) // across), (y - low) // down
         steps = (
             *_euclid(a, b),
-            f"Divided by {divisor}: {down}x + {across}y = {c // divisor}. {down} * {inverse} = 1 (mod {across}), so "
+            f"Divided by {divisor}: {linear((down, across), 'xy')} = {c // divisor}. "
+            f"{down} * {inverse} = 1 (mod {across}), so "
             f"x = {x} (mod {across}): one solution is x = {x}, y = {y}.",
             f"All are x = {x} + {across}t, y = {y} - {down}t. From x >= {low} follows t >= {first}.",
-            f"From y >= {low} follows t <= {last}. These are {last - first + 1} values of t.",
+            f"From y >= {low} follows t <= {last}. Values of t: {last - first + 1}.",
         )
         text = f"How many pairs of whole numbers x >= {low}, y >= {low} satisfy {a}x + {b}y = {c}?"
         return Question(text, last - first + 1, lines(steps))
@@ -334,7 +341,7 @@ class FactorialPowers(ExactAnswerTask):
         while power <= n:
             parts.append(n // power)
             power *= p
-        return f"In {n}! the prime {p} stands {' + '.join(map(str, parts)) or '0'} = {sum(parts)} times."
+        return f"In {n}! the prime {p} stands {' + '.join(map(str, parts)) or '0'} = {counted(sum(parts), 'time')}."
 
 
 def _legendre(n: int, p: int) -> int:
@@ -360,7 +367,8 @@ class InclusionExclusion(ExactAnswerTask):
         for size in range(1, count + 1):
             part = sum(self._multiples(lcm(*some), low, high) for some in combinations(numbers, size))
             weight = size if level == 5 else 1  # each number of k divisors once, or only those of exactly one
-            steps.append(f"By {size} of them together: {part}, counted {(-1) ** (size + 1) * weight} times")
+            sign = ", with a minus sign" if size % 2 == 0 else ""
+            steps.append(f"By {size} of them together: {part}, counted {counted(weight, 'time')}{sign}")
             total += (-1) ** (size + 1) * weight * part
         if level == 4:
             steps.append(f"By none: {high - low + 1} - {total}")

@@ -13,6 +13,7 @@ import random
 from fractions import Fraction
 from math import comb
 
+from rlvr.envs.core.wording import counted, times
 from rlvr.envs.mathematics.common import lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
@@ -186,7 +187,9 @@ class ExpectedValue(ExactAnswerTask):
         prizes = [rng.randint(-60, 99) for _ in range(4)]
         whole = sum(weights)
         mean = Fraction(sum(w * p for w, p in zip(weights, prizes, strict=True)), whole)
-        facts = "; ".join(f"{p} points with probability {w}/{whole}" for w, p in zip(weights, prizes, strict=True))
+        facts = "; ".join(
+            f"{counted(p, 'point')} with probability {w}/{whole}" for w, p in zip(weights, prizes, strict=True)
+        )
         steps = [f"({' + '.join(f'{w} * ({p})' for w, p in zip(weights, prizes, strict=True))}) / {whole} = {mean}"]
         if level == 1:
             return Question(f"A game gives {facts}. What is the expected number of points? {EXACT}", mean, lines(steps))
@@ -215,9 +218,8 @@ class MarkovChains(ExactAnswerTask):
         steps = []
         for step in range(1, count + 1):
             now = [sum(n * row[k] for n, row in zip(now, rows, strict=True)) for k in range(states)]
-            steps.append(
-                f"After {step} steps: {listed(f'{name} {n}/{below**step}' for name, n in zip(names, now, strict=True))}"
-            )
+            reached = listed(f"{name} {n}/{below**step}" for name, n in zip(names, now, strict=True))
+            steps.append(f"After {counted(step, 'step')}: {reached}")
         asked = rng.randrange(states)
         facts = "; ".join(
             f"from {name} to {listed(f'{to} {w}/{below}' for to, w in zip(names, row, strict=True))}"
@@ -238,8 +240,9 @@ class MarkovChains(ExactAnswerTask):
         whole, r = a + b + stay, Fraction(b, a)
         answer = (1 - r**start) / (1 - r**top)
         rests = f", and stays with probability {stay}/{whole}" if stay else ""
+        up, down = times(a, "h(k + 1)", " "), times(b, "h(k - 1)", " ")
         steps = [f"Steps that stay do not matter: up {a}/{a + b}, down {b}/{a + b}."] if stay else []
-        steps += [f"The chance h(k) of the top from k satisfies {a + b} h(k) = {a} h(k + 1) + {b} h(k - 1), h(0) = 0."]
+        steps += [f"The chance h(k) of the top from k satisfies {a + b} h(k) = {up} + {down}, h(0) = 0."]
         steps += [f"So h(k + 1) - h(k) is ({r}) times the difference before it, and with h({top}) = 1"]
         steps += [f"h({start}) = (1 - ({r})^{start}) / (1 - ({r})^{top}) = {answer}."]
         text = (

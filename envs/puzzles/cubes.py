@@ -9,6 +9,7 @@ import random
 from collections.abc import Iterable
 from functools import cache
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 
@@ -188,7 +189,7 @@ class CubeNets(ListAnswerTask):
                 up, front = front, opposite(up)
         text += f"\nThe cube stands before you with {names[base]} on top and {names[side]} in front."
         if rolls:
-            text += f" It is rolled over an edge {len(rolls)} times: {listed(rolls)}."
+            text += f" It is rolled over an edge {counted(len(rolls), 'time')}: {listed(rolls)}."
         text += " Which faces are then on top, in front, on the right, below, at the back and on the left? Answer with "
         text += "the letters."
         ways = (up, front, right, opposite(up), opposite(front), opposite(right))

@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import COLOURS, SHOPS
@@ -280,7 +281,7 @@ def _wait(now: Day, noun: str) -> tuple[Day, str]:
     number = noun.removesuffix(" minutes").removesuffix(" minute")
     if not (number.isdecimal() and 0 < len(number) <= 3 and int(number) > 0):
         return now, "Write how long, from 1 to 999: wait NUMBER minutes."
-    return now._replace(minute=now.minute + int(number)), f"You wait {int(number)} minutes."
+    return now._replace(minute=now.minute + int(number)), f"You wait {counted(int(number), 'minute')}."
 
 
 def _look(now: Day, noun: str) -> tuple[Day, str]:

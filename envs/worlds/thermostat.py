@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.worlds.commands import Command, Form, Grammar
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 
@@ -92,7 +93,7 @@ class Thermostat(WorldGame[HeatedHouse]):
             return CommandOutcome(now, f"Write a whole number from 0 to {now.power}: heat NUMBER.")
         hour, heat = now.hours[now.hour], int(number)
         if heat * hour.price > now.coins:
-            return CommandOutcome(now, f"That costs {heat * hour.price} coins. You have {now.coins}.")
+            return CommandOutcome(now, f"That costs {counted(heat * hour.price, 'coin')}. You have {now.coins}.")
         inside = _later(now, now.inside, now.hour, heat)
         now = now._replace(hour=now.hour + 1, inside=inside, coins=now.coins - heat * hour.price)
         if not hour.low <= inside <= hour.high:
@@ -145,4 +146,5 @@ def _cheapest(now: HeatedHouse) -> tuple[int, int]:
 
 def _status(now: HeatedHouse) -> str:
     left = len(now.hours) - now.hour
-    return f"Hour {now.hour + 1} begins, {left} to go. It is {now.inside} degrees. You have {now.coins} coins."
+    inside, coins = counted(now.inside, "degree"), counted(now.coins, "coin")
+    return f"Hour {now.hour + 1} begins, {left} to go. It is {inside}. You have {coins}."

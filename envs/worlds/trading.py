@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+from rlvr.envs.core.wording import counted
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.names import GOODS, TOWNS
@@ -198,13 +199,12 @@ def _roads_text(land: Land, town: int) -> str:
 
 
 def _status(now: Market) -> str:
-    land = now.land
+    land, left = now.land, now.land.days - now.day
     cart = listing(f"{pieces} {good}" for pieces, good in zip(now.cart, land.goods, strict=True) if pieces)
-    left = land.days - now.day
-    days = "1 day is" if left == 1 else f"{left} days are"
     return (
-        f"You are in {land.towns[now.town]}, {days} left. Purse: {now.coins} coins, target "
-        f"{land.target}. Cart: {cart} ({sum(now.cart)} of {land.room} pieces)."
+        f"You are in {land.towns[now.town]}, {counted(left, 'day')} {'is' if left == 1 else 'are'} left. "
+        f"Purse: {counted(now.coins, 'coin')}, target {land.target}. "
+        f"Cart: {cart} ({sum(now.cart)} of {land.room} pieces)."
     )
 
 
@@ -231,8 +231,8 @@ def _deal(now: Market, command: Command) -> tuple[Market, str]:
         return now, f"Write a whole number or all: {command.verb} NUMBER {good}."
     pieces = most if number == "all" else int(number)
     if not 0 < pieces <= most:
-        return now, f"You can {command.verb} at most {most} {good} here, at {price} coins each."
+        return now, f"You can {command.verb} at most {most} {good} here, at {counted(price, 'coin')} each."
     sign = -1 if command.verb == "sell" else 1
     cart = tuple(count + sign * pieces * (i == place) for i, count in enumerate(now.cart))
     now = now._replace(cart=cart, coins=now.coins - sign * pieces * price)
-    return now, f"You {command.verb} {pieces} {good} at {price} coins each."
+    return now, f"You {command.verb} {pieces} {good} at {counted(price, 'coin')} each."

@@ -193,10 +193,11 @@ class OfWordle(Referee):
 
 class OfHangman(Referee):
     task = word_games.Hangman
+    pattern = True
 
     def __init__(self, state, level):
         super().__init__(state, level)
-        self.open, self.misses = set(), 0
+        self.open, self.misses, self.tried = set(), 0, []
 
     def judge(self, move):
         word = self.state.word
@@ -206,19 +207,24 @@ class OfHangman(Referee):
             return "won"
         if self.misses == self.size[1]:
             return "lost"
-        return f"{' '.join('_' if c not in self.open else c for c in word)} (misses: {self.misses})"
+        self.tried.append(move)
+        shown = " ".join("_" if c not in self.open else c for c in word)
+        letters = [one for one in self.tried if len(one) == 1]
+        tried = ", ".join(letters + [one for one in self.tried if len(one) > 1])
+        left = r"You have \d+ turns? left\."
+        return rf"{shown}\nTried: {tried}\. Misses: {self.misses}; with {self.size[1]} you lose\. {left}"
 
     def secrets(self):
         return [self.state.word]
 
     def twin(self, state, rng):
-        shown = self.task.shown(state)
+        shown = self.task.pattern(state)
         same = [state._replace(word=w) for w in lexicon.words(len(state.word)) if w not in state.wrong_words]
         return rng.choice(
             [
                 s
                 for s in same
-                if self.task.shown(s) == shown and (set(s.word) & {*s.letters}) == (set(state.word) & {*s.letters})
+                if self.task.pattern(s) == shown and (set(s.word) & {*s.letters}) == (set(state.word) & {*s.letters})
             ]
         )
 
@@ -382,7 +388,8 @@ class OfBandit(Referee):
         if verb == "name":
             return "won" if value == max(self.state.values) else "lost"
         near = "|".join(str(value + off) for off in range(-self.size[1], self.size[1] + 1))
-        return rf"{letter} paid ({near})\."
+        paid = r"[a-j] -?\d+(?:, -?\d+)*"
+        return rf"{letter} paid ({near})\. Paid so far: {paid}(?:; {paid})*\. You have \d+ turns? left\."
 
     def twin(self, state, rng):
         return state._replace(values=tuple(rng.sample(range(20, 81), len(state.values))), seed=1)
@@ -426,9 +433,9 @@ class OfPushYourLuck(Referee):
         sides, bad, goal = self.state.sides, self.state.bad, self.state.goal
         if move == "bank":
             self.bank, self.pot = self.bank + self.pot, 0
-            return "won" if self.bank >= goal else rf"Pot 0, bank {self.bank} of {goal}, \d+ turns left"
+            return "won" if self.bank >= goal else rf"Pot 0, bank {self.bank} of {goal}, \d+ turns? left"
         pots = {face: self.pot + face if face > bad else 0 for face in range(1, sides + 1)}
-        bank = rf"bank {self.bank} of {goal}, \d+ turns left"
+        bank = rf"bank {self.bank} of {goal}, \d+ turns? left"
         return "|".join(rf"You rolled {face}\. Pot {pot}, {bank}" for face, pot in pots.items())
 
     def follow(self, move, message, over):

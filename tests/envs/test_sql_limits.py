@@ -49,7 +49,7 @@ def test_a_statement_that_multiplies_is_prepared_elsewhere(sql: str) -> None:
 
 
 def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    asked = "SELECT id, name, born / 7.0, NULL, x'00ff', country FROM authors ORDER BY id"
+    asked = "SELECT id, name, birth_year / 7.0, NULL, x'00ff', country FROM authors ORDER BY id"
     here = query(visible(1, 0), asked)
     path = tmp_path / "x.db"
     with sqlite3.connect(path) as made:

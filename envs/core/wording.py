@@ -1,0 +1,13 @@
+"""Numbers and articles in sentences."""
+
+from __future__ import annotations
+
+
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """``1 turn``, ``2 turns``, ``0 turns``; ``plural`` where it is not the noun with an s."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+def times(factor: int | float, name: str, joint: str = "") -> str:
+    """A multiple of a name, as it is written: ``3x``, and ``x`` for one."""
+    return name if factor == 1 else f"{factor}{joint}{name}"

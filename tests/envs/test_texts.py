@@ -1,0 +1,134 @@
+"""What every id writes, at every level, on many seeds: searched for English that nobody would write."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import pytest
+
+import rlvr
+from rlvr.envs.core.images import text_of
+from rlvr.envs.core.wording import counted, times
+from rlvr.envs.sandbox import SandboxUnavailable
+
+BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.", "rlvr/skyrl.")
+SANDBOXED = {"rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/Terminal-v0"}  # only their first observation is read
+THINGS = (
+    "times chairs steps days years minutes hours weeks months words letters cells moves points pieces people cards "
+    "balls coins apples items turns guesses boxes tiles units numbers kilometres metres degrees others rounds tries "
+    "pegs squares boats ships boards pairs mines marbles orders values candidates pulls losses wins parcels doors"
+)
+_BEGINS = r"(?<![\w.,:/^*+=()\[\]-])(?<![*/+=:^-] )"  # not inside of a formula, a list or a clock
+FAULTS = {
+    "a before a vowel": r"\ba (?:[aei][a-z]{2,}|o(?!ne|nce)[a-z]{2,}|u(?!ni|se|su|ti)[a-z]{3,}|hour)\b",
+    "an before a consonant": r"\ban (?:[bcdfgjklmnpqrstvwxyz]|h(?!our|onest|eir))[a-z]{2,}\b",
+    "one of many": rf"{_BEGINS}1 (?:{'|'.join(THINGS.split())})\b",
+    "a sign before a sign": r"(?<=\w) [+-] [-+](?=[\w(])(?! )",
+    "nothing added": r"(?<=[xyzn]) [+-] 0(?![\d.,x])",
+    "one times a name": r"(?<=[=+(]) ?-?1(?:[xyzn]\b|\(|[a-z]\()|(?<=[+-] )1 [a-z]\(",
+    "nought times a name": r"(?<![\w.])0[xyz]\b",
+    "to the power of one": r"\b[xyzn]\^1(?!\d)",
+    "two blanks": r"(?<=[a-z,;:.!?]) {2,}(?=[A-Za-z(])",
+    "a blank before a mark": r"(?<=[a-z]{2}) [,;!](?=\s|$)",
+    "a word twice": r"\b(the|of|is|to|and|in|are|it|an|for|with) \1\b",
+    "Python": r"\bNone\b|\bnan\b|\bTrue\b|\bFalse\b|<rlvr|object at 0x|Fraction\(",
+    "a column for a noun": r"\ba [a-z]+ value\b|\b(?:highest|lowest) (?:founded|born)\b|\bno (?:cook|baker|smith)\b",
+    "two marks": r"(?<![.!?])[.!?;,][;,](?=\s)|(?<=[a-z]{2})\.\.(?!\.)(?=\s|$)",
+}
+FAULTS_OF = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
+# What looks like a fault there and is none: truth values of programs, names of one letter, remainders of a division.
+NONE_THERE = {
+    "Python": {"CodeOutput", "CodeInput", "CodeTests", "CodeRepair", "JsonPaths", "PalindromeCount"},
+    "a word twice": {"RushHour", "Sokoban", "WordSearch"},
+    "two marks": {"BracketCompletion", "QueensCompletion", "Wordle", "MagicSquare"},
+    "nothing added": {"CodeOutput", "CodeInput"},
+    "a before a vowel": {"ForwardChaining", "FunctionInduction", "HanoiGame", "LeastSquares", "WaterJugs"},
+}
+
+
+def generated() -> list[str]:
+    return [i for i in rlvr.list_envs() if not i.startswith(BRIDGES)]
+
+
+def faults(env_id: str, text: str) -> list[str]:
+    name = env_id.removeprefix("rlvr/").partition("-")[0]
+    return [
+        f"{fault}: {text[max(0, hit.start() - 40) : hit.end() + 30]!r}"
+        for fault, pattern in FAULTS_OF.items()
+        if name not in NONE_THERE.get(fault, ()) and (hit := pattern.search(text))
+    ]
+
+
+@pytest.mark.parametrize("env_id", generated())
+def test_every_id_writes_english(env_id):
+    try:
+        env = gym.make(env_id).unwrapped
+    except (FileNotFoundError, ImportError, OSError, ValueError, SandboxUnavailable):
+        pytest.skip("a data set or a sandbox that is not here")
+    if env.size is not None:
+        pytest.skip("the rows are others' texts")
+    found: list[str] = []
+    for level in range(1, env.task.levels + 1):
+        single = env.task.turns(level) == 1
+        for seed in range(25 if single else 3):
+            observation, info = env.reset(seed=seed, options={"level": level})
+            found += faults(env_id, text_of(observation)) + faults(env_id, info.get("system") or "")
+            for _ in range(0 if env_id in SANDBOXED else 12):
+                action = env.solve()
+                observation, _, terminated, truncated, _ = env.step(action)
+                found += faults(env_id, action)
+                if terminated or truncated:
+                    break
+                found += faults(env_id, text_of(observation))
+    env.close()
+    assert not found, f"{len(found)} times, for example {found[:3]}"
+
+
+WRONG = {
+    "a before a vowel": "Which fields have a area value above 12?",
+    "an before a consonant": "Take an ball.",
+    "one of many": "all move 1 chairs clockwise",
+    "a sign before a sign": "x + -3",
+    "nothing added": "mirrored in the line y = x + 0",
+    "one times a name": "Solve 3x + 1(2x - 13) = 4.",
+    "nought times a name": "3y + 0x",
+    "to the power of one": "the term x^1",
+    "two blanks": "the  end",
+    "a blank before a mark": "what is it , then",
+    "a word twice": "the the end",
+    "Python": "The answer is None.",
+    "a column for a noun": "a area value of 3",
+    "two marks": "the end.,  ",
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_each_fault_is_seen(fault):
+    assert FAULTS_OF[fault].search(WRONG[fault])
+    assert not faults(
+        "rlvr/None-v0", "Take an apple and a ball: 1 turn is left, 21 turns were played. x + 3y - 10 = 0."
+    )
+
+
+def test_numbers_in_sentences():
+    assert [counted(n, "turn") for n in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
+    assert counted(2, "box", "boxes") == "2 boxes"
+    assert [times(1, "x"), times(3, "x"), times(2, "a(n)", " ")] == ["x", "3x", "2 a(n)"]
+
+
+def test_hangman_and_the_bandit_show_what_was_tried_and_how_many_turns_are_left():
+    env = gym.make("rlvr/Hangman-v0", level=1).unwrapped
+    first, _ = env.reset(seed=1)
+    assert "Tried: nothing yet" in first
+    assert "You have 15 turns left." in first
+    env.step("\\boxed{q}")
+    text = env.step("\\boxed{e}")[0]
+    assert "Tried: q, e." in text
+    assert "You have 13 turns left." in text
+    env = gym.make("rlvr/MultiArmedBandit-v0", level=1).unwrapped
+    env.reset(seed=1)
+    paid = [re.match(r"a paid (\d+)", env.step("\\boxed{pull a}")[0])[1] for _ in range(2)]
+    text = env.step("\\boxed{pull c}")[0]
+    assert f"Paid so far: a {', '.join(paid)}; c " in text
+    assert "You have 8 turns left." in text
