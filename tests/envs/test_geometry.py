@@ -147,7 +147,7 @@ def moved(text: str, level: int, answer: Any) -> Any:
         elif "line x" in move:
             z = 2 * numbers[0] - z.conjugate()
         elif "y = x" in move:
-            shift = int(re.search(r"y = x ([+-] \d+)", move)[1].replace(" ", ""))
+            shift = int(move.partition("y = x")[2].replace(" ", "") or 0)
             z = 1j * (z - 1j * shift).conjugate() + 1j * shift
         else:
             z = z.conjugate() + 2j * numbers[0]
