@@ -15,9 +15,9 @@ import random
 from collections.abc import Iterator
 from typing import ClassVar
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.wording import counted
 
 METHODS = {
     "bubble": "A round goes once from left to right and exchanges each two neighbours that are in the wrong order.",

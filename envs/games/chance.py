@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, chance, go_on, lost, won
+from rlvr.envs.tasks.wording import counted
 
 
 class Arms(NamedTuple):

@@ -11,9 +11,9 @@ from collections import Counter
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, go_on, lost, won
 from rlvr.envs.games.lexicon import words
+from rlvr.envs.tasks.wording import counted
 
 HIT, NEAR, MISS = "G", "Y", "."
 FOUND: Final = HIT * 5

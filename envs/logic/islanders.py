@@ -68,7 +68,7 @@ def canonical(claims: list[tuple[int, Claim]], count: int) -> str:
             for person in range(count):
                 if person == speaker or person in _people(claim):
                     rounds[person].append(_abstract(claim, known, person) + f"<{_label(speaker, known, person)}")
-        known = [f"{digest(known[person], *sorted(said)):032x}"[:12] for person, said in enumerate(rounds)]
+        known = [f"{digest(known[person], *sorted(claimed)):032x}"[:12] for person, claimed in enumerate(rounds)]
     return "\n".join(sorted(f"{known[speaker]}: {_abstract(claim, known, -1)}" for speaker, claim in claims))
 
 

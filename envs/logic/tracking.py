@@ -9,9 +9,9 @@ from __future__ import annotations
 import random
 from typing import ClassVar
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.wording import counted
 
 PEOPLE = ("Ann", "Ben", "Cay", "Dan", "Eve", "Fay", "Gus", "Hal")
 Belief = tuple[str, str, str]  # who thinks, of whose thoughts, about which thing

@@ -15,7 +15,6 @@ from fractions import Fraction
 from itertools import pairwise
 from math import gcd, isqrt
 
-from rlvr.envs.core.wording import times as times_of
 from rlvr.envs.mathematics.common import (
     SIMPLEST,
     NumberList,
@@ -28,6 +27,7 @@ from rlvr.envs.mathematics.common import (
     times,
 )
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import times as times_of
 
 
 class LinearEquations(ExactAnswerTask):

@@ -13,9 +13,9 @@ from __future__ import annotations
 import random
 from math import comb, factorial, prod
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.mathematics.common import lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import counted
 
 CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
 

@@ -14,7 +14,6 @@ import random
 from fractions import Fraction
 from itertools import pairwise
 
-from rlvr.envs.core.wording import times as times_of
 from rlvr.envs.mathematics.common import (
     NumberList,
     bracketed,
@@ -27,6 +26,7 @@ from rlvr.envs.mathematics.common import (
     value_at,
 )
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import times as times_of
 
 
 def _coefficients(rng: random.Random, degree: int, most: int) -> list[int]:

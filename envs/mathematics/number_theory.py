@@ -18,9 +18,9 @@ from functools import lru_cache
 from itertools import combinations
 from math import gcd, lcm, prod
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import counted
 
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 

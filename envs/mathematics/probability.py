@@ -13,9 +13,9 @@ import random
 from fractions import Fraction
 from math import comb
 
-from rlvr.envs.core.wording import counted, times
 from rlvr.envs.mathematics.common import lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import counted, times
 
 EXACT = "Answer exactly, with a fraction or a decimal."
 

@@ -9,9 +9,9 @@ import random
 from collections.abc import Iterable
 from functools import cache
 
-from rlvr.envs.core.wording import counted
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.wording import counted
 
 Vector = tuple[int, int, int]
 FACES: dict[str, Vector] = {

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from rlvr.envs.core.wording import counted
+from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.commands import Command, Form, Grammar
 from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 

@@ -9,8 +9,8 @@ import pytest
 
 import rlvr
 from rlvr.envs.core.images import text_of
-from rlvr.envs.core.wording import counted, times
 from rlvr.envs.sandbox import SandboxUnavailable
+from rlvr.envs.tasks.wording import counted, times
 
 BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.", "rlvr/skyrl.")
 SANDBOXED = {"rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/Terminal-v0"}  # only their first observation is read
