@@ -1,11 +1,11 @@
 """The gallery: every environment with its card, an example prompt and an episode of its expert; every kit of tools.
 
-    python benchmarks/gallery.py [--out docs/gallery] [--family visual]
+    python benchmarks/gallery.py [--family visual] [--check]
 
 Writes one page for each family (or for one), an index and envs/summaries.json, from the registry; scores come from
 benchmarks/results/cards.json. Data sets are shown with the made-up rows of tests/data, in the official columns; the
 first image of an environment that shows any goes to docs/images/visual. The README's table of families gets the new
-counts. `make docs` calls it; tests/test_cards.py compares the ids of the pages with those that are registered.
+counts. `make docs` calls it; tests/test_cards.py checks that no page is out of date.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ Calls = Callable[[TextEnv, str], list[Call]]  # from an environment that was res
 
 BRIDGES = ("rlvr/rg.", "rlvr/textarena.")
 IMAGES = ROOT / "docs" / "images" / "visual"  # the first image of each environment that shows any
+OUT = ROOT / "docs" / "gallery"
 RESULTS = ROOT / "benchmarks" / "results" / "cards.json"
 LONGEST_PROMPT = 1_600
 LONGEST_REPLY = 500
@@ -117,7 +118,8 @@ def working(env: TextEnv, question: str) -> list[Call]:
 CALLS: dict[str, Calls] = {"rlvr/GSM8K-Python-v0": working}
 
 
-def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | None) -> str:
+def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | None, images: dict[Path, bytes]) -> str:
+    """A card and an episode; the image that it shows goes into ``images``."""
     name = described.env_id
     fewest, most = min(described.turns), max(described.turns)
     turns = str(fewest) if fewest == most else f"{fewest} to {most}"
@@ -132,8 +134,7 @@ def section(described: Card, env: TextEnv | None, measured: dict[str, Any] | Non
     text += f"\nPrompt (level 1, seed 0):\n\n{block(short(prompt, LONGEST_PROMPT))}"
     if env.task.image_shape is not None:
         path = IMAGES / f"{env.name}.png"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(write_png(env.reset(seed=0)[0]["image"]))
+        images[path] = write_png(env.reset(seed=0)[0]["image"])
         text += f"\n![The image beside it](../images/visual/{path.name})\n"
     text += f"\n{player}:\n\n{block(transcript(played))}"
     return text + f"\nVerdict: {' '.join(verdict.split())}\n"
@@ -316,44 +317,67 @@ def with_counts(readme: str, ids: dict[str, list[str]]) -> str:
     return family.sub(lambda row: f"{row[1]}{len(ids[row[2]])}", readme)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "gallery")
-    parser.add_argument("--family", default="", help="write this family's page alone, and the index")
-    options = parser.parse_args()
-    store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(BRIDGES))
-    options.out.mkdir(parents=True, exist_ok=True)
+def documents(only: str = "") -> tuple[dict[Path, str], dict[Path, bytes]]:
+    """Every generated page and what it must hold, and the images; with a family's name its page and the index."""
     measured = json.loads(RESULTS.read_text())["cards"] if RESULTS.exists() else {}
-    pages: dict[str, list[str]] = {}
+    sections: dict[str, list[str]] = {}
     ids: dict[str, list[str]] = {}
+    images: dict[Path, bytes] = {}
     for env_id in rlvr.list_envs():
         if env_id.startswith(BRIDGES):
             continue
         described = card(env_id)
         ids.setdefault(described.family, []).append(env_id)
-        if options.family not in ("", described.family):
-            continue
-        env = gym.make(env_id).unwrapped if described.ready else None
-        pages.setdefault(described.family, []).append(section(described, env, measured.get(env_id)))
-    for path in () if options.family else options.out.glob("*.md"):
-        path.unlink()
-    for family, sections in sorted(pages.items()):
+        if only in ("", described.family):
+            env = gym.make(env_id).unwrapped if described.ready else None
+            sections.setdefault(described.family, []).append(section(described, env, measured.get(env_id), images))
+    found = {OUT / "README.md": index(ids)}
+    for family, texts in sections.items():
         head = f"# {family.capitalize()}\n\nMade by `python benchmarks/gallery.py`; [all families](README.md).\n\n"
-        (options.out / f"{family}.md").write_text(head + "\n".join(sections), encoding="utf-8")
-    if not options.family:
-        (options.out / "tools.md").write_text(tools_page(), encoding="utf-8")
+        found[OUT / f"{family}.md"] = head + "\n".join(texts)
+    if not only:
         readme = ROOT / "README.md"
-        readme.write_text(with_counts(readme.read_text(encoding="utf-8"), ids), encoding="utf-8")
-    index = (
+        found |= {OUT / "tools.md": tools_page(), readme: with_counts(readme.read_text(encoding="utf-8"), ids)}
+    return found, images
+
+
+def index(ids: dict[str, list[str]]) -> str:
+    """The first page: the families and their ids."""
+    text = (
         f"# Gallery\n\n{sum(map(len, ids.values()))} environments, each with its card, a prompt and a solved episode. "
     )
-    index += "Made by `python benchmarks/gallery.py`. The [bridges](../bridges.md) have a page of their own.\n"
+    text += "Made by `python benchmarks/gallery.py`. The [bridges](../bridges.md) have a page of their own.\n"
     for family, members in sorted(ids.items()):
         names = ", ".join(name.removeprefix("rlvr/").removesuffix("-v0") for name in members)
-        index += f"\n**[{family}]({family}.md)** ({len(members)}): {names}\n"
-    index += "\n**[tools](tools.md)**: an episode with each kit of tools\n"
-    (options.out / "README.md").write_text(index, encoding="utf-8")
+        text += f"\n**[{family}]({family}.md)** ({len(members)}): {names}\n"
+    return text + "\n**[tools](tools.md)**: an episode with each kit of tools\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--family", default="", help="write this family's page alone, and the index")
+    parser.add_argument("--check", action="store_true", help="write nothing; name the pages that are not up to date")
+    options = parser.parse_args()
+    if not options.check:
+        store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(BRIDGES))
+    found, images = documents(options.family)
+    there = {path: path.read_text(encoding="utf-8") for path in {*OUT.glob("*.md"), *found} if path.exists()}
+    stale = {path for path, text in found.items() if there.get(path) != text}
+    gone = set() if options.family else there.keys() - found.keys()
+    if options.check:
+        for path in sorted(stale | gone):
+            print(f"{path.relative_to(ROOT)} is not up to date: run make docs")
+        return 1 if stale | gone else 0  # images depend on the version of Pillow, and are not compared
+    for folder in (OUT, IMAGES):
+        folder.mkdir(parents=True, exist_ok=True)
+    for path in gone:
+        path.unlink()
+    for path in stale:
+        path.write_text(found[path], encoding="utf-8")
+    for path, image in images.items():
+        path.write_bytes(image)
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

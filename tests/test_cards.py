@@ -18,6 +18,7 @@ import rlvr
 from rlvr.cli import main
 from rlvr.envs import cards
 from rlvr.envs.cards import card, measure, summary, summary_from_docstring
+from rlvr.envs.sandbox import probes
 from rlvr.envs.tasks import guesses
 
 ROOT = Path(__file__).parents[1]
@@ -154,6 +155,16 @@ def test_the_gallery_shows_exactly_the_ids_that_are_registered():
     missing, gone = sorted(set(OWN) - set(shown)), sorted(set(shown) - set(OWN))
     assert (missing, gone) == ([], []), "run: make docs"
     assert len(shown) == len(set(shown))
+
+
+@pytest.mark.skipif(
+    not any(probes.probe_tier(tier).holds for tier in probes.NATIVE), reason="the page of the tools needs a sandbox"
+)
+def test_the_generated_pages_are_up_to_date():
+    ended = subprocess.run(
+        [sys.executable, ROOT / "benchmarks" / "gallery.py", "--check"], capture_output=True, text=True
+    )
+    assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
 def test_the_measured_cards_are_of_ids_that_exist_and_their_figures_make_sense():
