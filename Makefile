@@ -52,10 +52,12 @@ test-adapters: $(VENV)/test.stamp
 test-vllm: $(VENV)/test.stamp
 	$(BIN)/python tests/adapters/run.py vllm
 
-# What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples.
+# What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, and the
+# table of frameworks from what their tests last found.
 docs: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gallery.py
 	$(BIN)/python benchmarks/algorithm_pages.py
+	$(BIN)/python tests/adapters/run.py --table
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info
