@@ -25,13 +25,18 @@ from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 
 CONSONANTS, VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
+SYLLABLES = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
 
 
 def word(rng: random.Random, length: int) -> str:
     """A made-up word that can be spoken."""
     half = (length + 1) // 2
-    pairs = zip(rng.choices(CONSONANTS, k=half), rng.choices(VOWELS, k=half), strict=True)
-    return "".join(map("".join, pairs))[:length]
+    code = rng.randint(0, len(SYLLABLES) ** half - 1)  # one draw for all syllables
+    found = ""
+    for _ in range(half):
+        code, syllable = divmod(code, len(SYLLABLES))
+        found += SYLLABLES[syllable]
+    return found[:length]
 
 
 def numbered(words: list[str]) -> str:
@@ -77,8 +82,8 @@ class SortWords(ListAnswerTask):
             if new not in words:
                 words.append(new)
         alphabet = "".join(rng.sample(ALPHABET, 26)) if level >= 4 else ALPHABET
-        rank = {letter: index for index, letter in enumerate(alphabet)}
-        gold = sorted(words, key=lambda w: [rank[letter] for letter in w])
+        ranks = str.maketrans(alphabet, ALPHABET)
+        gold = sorted(words, key=lambda w: w.translate(ranks)) if level >= 4 else sorted(words)
         order = f"in the order of this alphabet: {alphabet}" if level >= 4 else "in alphabetical order"
         return Question(f"Sort these words {order}.\n{listed(words)}\nAnswer with all words, in order.", tuple(gold))
 

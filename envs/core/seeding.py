@@ -31,6 +31,7 @@ _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 _STATE: Final = "keyed"  # stands where random.Random's states have a number
 _END: Final = 1 << 512
 _MASK_53: Final = (1 << 53) - 1
+_DRAWS: Final = 512 // 53  # numbers of 53 bits in a hash
 
 
 class KeyedRandom(Random):
@@ -104,6 +105,12 @@ class KeyedRandom(Random):
             bits = rest
         return self._seeded().randint(a, b)
 
+    def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
+        """What Random does; many draws begin with the generator that is fast at many."""
+        if k > _DRAWS:
+            self._seeded()
+        return super().choices(population, weights, cum_weights=cum_weights, k=k)
+
     def seed(self, a: Any = None, version: int = 2) -> None:
         """Draw what ``random.Random(a)`` draws from here on."""
         self.__class__, self._bits = _Mersenne, 0
@@ -131,6 +138,7 @@ class _Mersenne(KeyedRandom):
     random = Random.random
     getrandbits = Random.getrandbits
     randint = Random.randint
+    choices = Random.choices
     _randbelow = Random._randbelow  # type: ignore[attr-defined]  # typeshed names public methods alone
     getstate = Random.getstate
 

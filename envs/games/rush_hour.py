@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator
 from functools import lru_cache
+from itertools import product
 from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SHORT, SearchedGame, cheapest
@@ -19,7 +20,8 @@ EXIT_ROW = 2
 FULL = (1 << SIZE * SIZE) - 1
 # For each level: other cars, those in the way, and how many of these cannot get out of the way at once.
 LEVELS = ((5, 1, 1), (7, 2, 0), (8, 2, 1), (9, 2, 2), (10, 3, 1))
-STEPS = 120  # of the random drive that makes a jam
+STEPS = 120  # of the random drive that makes a jam, at least
+LONGEST_DRIVE, LOOKS = 360, 20  # at most, and how many steps lie between two looks at whether the jam is tight enough
 TURNS = (20, 20, 25, 30, 30)
 
 
@@ -56,12 +58,11 @@ class RushHour(SearchedGame[Jam]):
     def deal(self, rng: random.Random, level: int) -> Jam:
         count, blocking, stuck = LEVELS[level - 1]
         while True:
-            jam = driven(rng, parked(rng, count))
-            found = blockers(jam)
-            if len(found) >= blocking and jam.at[0] < 3:
-                full = filled(jam)
-                if sum(not leaves(jam, full, car) for car in found) >= stuck:
-                    return jam
+            for jam in driven(rng, parked(rng, count)):
+                if jam.at[0] < 3 and len(found := blockers(jam)) >= blocking:
+                    full = filled(jam)
+                    if sum(not leaves(jam, full, car) for car in found) >= stuck:
+                        return jam
 
     def guide(self, board: Jam) -> str:
         return (
@@ -148,33 +149,45 @@ def drives(cars: tuple[Car, ...], at: tuple[int, ...]) -> Iterator[tuple[str, tu
                 position += by
 
 
+@lru_cache(maxsize=1)
+def stands() -> list[tuple[Car, int]]:
+    """Where a car can stand, as often as it is to be drawn: upright ones and short ones more often than others."""
+    found = []
+    for across, lane, length in product((True, False), range(SIZE), (2, 3)):
+        weight = (2 if across else 3) * (28 if length == 2 else 15)  # 0.4 across, 0.7 short, positions all alike
+        if not (across and lane == EXIT_ROW):
+            found += [(Car(across, lane, length), at) for at in range(SIZE - length + 1)] * weight
+    return found
+
+
 def parked(rng: random.Random, count: int) -> Jam:
     """Your car at the exit, and others wherever there is room, none of them across in its row."""
     cars, at = [Car(True, EXIT_ROW, 2)], [SIZE - 2]
     full = spot(cars[0], at[0])
-    while len(cars) <= count:
-        across = rng.random() < 0.4
-        car = Car(across, rng.randrange(SIZE), 2 if rng.random() < 0.7 else 3)
-        position = rng.randrange(SIZE - car.length + 1)
-        if not (across and car.lane == EXIT_ROW) and not spot(car, position) & full:
-            full |= spot(car, position)
-            cars.append(car)
-            at.append(position)
-    return Jam(tuple(cars), tuple(at))
+    while True:
+        for car, position in rng.choices(stands(), k=3 * count):
+            cells = spot(car, position)
+            if not cells & full:
+                full |= cells
+                cars.append(car)
+                at.append(position)
+                if len(cars) > count:
+                    return Jam(tuple(cars), tuple(at))
 
 
-def driven(rng: random.Random, jam: Jam) -> Jam:
-    """After a random drive of single steps, in which your car only backs away from the exit."""
+def driven(rng: random.Random, jam: Jam) -> Iterator[Jam]:
+    """Jams on a random drive of single steps, in which your car only backs away from the exit."""
     cars, at = jam.cars, list(jam.at)
     full = filled(jam)
     spots = [[spot(car, position) for position in range(SIZE - car.length + 1)] for car in cars]
-    ways = [rng.choice((-1, 1)) for _ in cars]
-    for car in rng.choices(range(len(cars)), k=STEPS):
-        cells, by = spots[car], -1 if car == 0 else ways[car]
+    ways = [-1, *rng.choices((-1, 1), k=len(cars) - 1)]
+    for step, car in enumerate(rng.choices(range(len(cars)), k=LONGEST_DRIVE), 1):
+        cells, by = spots[car], ways[car]
         here, position = at[car], at[car] + by
         if 0 <= position < len(cells) and not cells[position] & full & ~cells[here]:
             full ^= cells[here] ^ cells[position]
             at[car] = position
-        else:
+        elif car:
             ways[car] = -by
-    return Jam(cars, tuple(at))
+        if step >= STEPS and step % LOOKS == 0:
+            yield Jam(cars, tuple(at))

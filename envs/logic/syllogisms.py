@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from itertools import permutations
+from itertools import permutations, product
 from typing import ClassVar
 
 from rlvr.envs.tasks.answers import ListAnswerTask
@@ -25,22 +25,41 @@ def members(count: int) -> tuple[int, ...]:
     return tuple(sum(1 << kind for kind in range(1 << count) if kind >> index & 1) for index in range(count))
 
 
-def consistent(statements: list[Statement], count: int) -> bool:
-    """Whether a world exists in which all of them hold."""
+@cache
+def meanings(count: int) -> dict[Statement, tuple[bool, int]]:
+    """Whether a statement says that kinds of people do not exist, or that one of them does; and which kinds."""
     every, classes = (1 << (1 << count)) - 1, members(count)
-    possible, needed = every, []
-    for form, a, b in statements:
-        meant = classes[a] & (classes[b] if form in ("no", "some") else every ^ classes[b])
-        if form in ("all", "no"):
-            possible &= ~meant
-        else:
-            needed.append(meant)
-    return all(possible & meant for meant in needed)
+    found = {}
+    for form, (a, b) in product(FORMS, permutations(range(count), 2)):
+        kinds = classes[a] & (classes[b] if form in ("no", "some") else every ^ classes[b])
+        found[form, a, b] = (form in ("all", "no"), kinds)
+    return found
 
 
-def follows(premises: list[Statement], conclusion: Statement, count: int) -> bool:
-    form, a, b = conclusion
-    return not consistent([*premises, (OPPOSITE[form], a, b)], count)
+class Premises:
+    """The worlds in which all statements hold: the kinds of people there may be, and sets of which one must exist."""
+
+    def __init__(self, statements: list[Statement], count: int) -> None:
+        self.meant = meanings(count)
+        self.possible, self.needed = (1 << (1 << count)) - 1, []
+        for empty, kinds in map(self.meant.__getitem__, statements):
+            if empty:
+                self.possible &= ~kinds
+            else:
+                self.needed.append(kinds)
+
+    def consistent(self) -> bool:
+        """Whether there is such a world."""
+        return all(self.possible & kinds for kinds in self.needed)
+
+    def imply(self, conclusion: Statement) -> bool:
+        """Whether a statement holds in all of them: with its opposite there is none."""
+        form, a, b = conclusion
+        empty, kinds = self.meant[OPPOSITE[form], a, b]
+        if not empty:
+            return not self.possible & kinds
+        possible = self.possible & ~kinds
+        return not all(possible & needed for needed in self.needed)
 
 
 class Syllogisms(ListAnswerTask):
@@ -57,16 +76,16 @@ class Syllogisms(ListAnswerTask):
         pairs = list(permutations(range(count), 2))
         while True:
             premises = [(rng.choice(("all", "all", "no", "some", "not")), *pair) for pair in rng.sample(pairs, size)]
-            if not consistent(premises, count):
+            world = Premises(premises, count)
+            if not world.consistent():
                 continue
-            others = [(form, *pair) for form in FORMS for pair in pairs if (form, *pair) not in premises]
-            rng.shuffle(others)
-            right = [statement for statement in others if follows(premises, statement, count)]
+            others = [statement for statement in meanings(count) if statement not in premises]
+            right = [statement for statement in others if world.imply(statement)]
             share = rng.randint(1, 4)
             if len(right) >= share:
                 break
         wrong = [statement for statement in others if statement not in right]
-        chosen = rng.sample(right[:share] + wrong[: 6 - share], 6)
+        chosen = rng.sample(rng.sample(right, share) + rng.sample(wrong, 6 - share), 6)
         gold = tuple(number for number, statement in enumerate(chosen, 1) if statement in right)
         text = "Premises:\n" + "\n".join(FORMS[form].format(names[a], names[b]) for form, a, b in premises)
         lines = [f"{n}. {FORMS[form].format(names[a], names[b])}" for n, (form, a, b) in enumerate(chosen, 1)]

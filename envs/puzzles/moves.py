@@ -7,13 +7,14 @@ another. LightsOut: which lamps to press. QueensCompletion: the rest of a board 
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import permutations
 from typing import ClassVar
 
 from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
+ORDERS = list(permutations(STEPS))
 BACK = {"u": "d", "d": "u", "l": "r", "r": "l"}
 MOST_MOVES = 400
 
@@ -96,35 +97,40 @@ class MazePath(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = 5 + level
-        width = 2 * size + 1
-        grid = [["#"] * width for _ in range(width)]
-        order = rng.choices("udlr", k=8 * size * size)
-        path, stack, best = "", [(1, 1)], [(1, 1)]
-        grid[1][1] = "."
-        while stack:
-            row, column = stack[-1]
-            ways = [way for way, (dy, dx) in STEPS.items() if self.free(grid, row + 2 * dy, column + 2 * dx)]
-            if not ways:
-                stack.pop()
-                continue
-            wanted = order.pop() if order else ""
-            dy, dx = STEPS[wanted if wanted in ways else rng.choice(ways)]
-            grid[row + dy][column + dx] = grid[row + 2 * dy][column + 2 * dx] = "."
-            stack.append((row + 2 * dy, column + 2 * dx))
-            if len(stack) > len(best):
-                best = list(stack)
-        for (row, column), (then_row, then_column) in pairwise(best):
-            step = ((then_row - row) // 2, (then_column - column) // 2)
-            path += next(way for way, by in STEPS.items() if by == step) * 2
-        grid[1][1], grid[best[-1][0]][best[-1][1]] = "S", "G"
+        grid, path, (row, column) = self.dug(rng, size)
+        grid[1][1], grid[row][column] = "S", "G"
         rows = tuple("".join(row) for row in grid)
         text = "Walk through this maze from S to G; # is wall. Answer with one letter for each step to the next "
         text += "character: U, D, L or R for up, down, left and right.\n"
         return Question(text + "\n".join(rows), rows, answer_text=path.upper())
 
     @staticmethod
-    def free(grid: list[list[str]], row: int, column: int) -> bool:
-        return 0 < row < len(grid) and 0 < column < len(grid) and grid[row][column] == "#"
+    def dug(rng: random.Random, size: int) -> tuple[list[list[str]], str, tuple[int, int]]:
+        """A maze of size x size rooms dug depth first from the corner, the way to its farthest room, and that room."""
+        across = size + 2  # rooms in rows, with a border of rooms that are closed
+        closed = bytearray(across * across)
+        closed[:across] = closed[-across:] = bytes([1]) * across
+        closed[::across] = closed[across - 1 :: across] = bytes([1]) * across
+        grid = [["#"] * (2 * size + 1) for _ in range(2 * size + 1)]
+        by = {way: (dy * across + dx, dy, dx) for way, (dy, dx) in STEPS.items()}
+        orders = iter(rng.choices(ORDERS, k=2 * size * size))  # each room is entered once and left once
+        room, row, column, path, best = across + 1, 1, 1, "", ""
+        closed[room], grid[1][1], goal = 1, ".", (1, 1)
+        while True:
+            for way in next(orders):
+                step, dy, dx = by[way]
+                if not closed[room + step]:
+                    grid[row + dy][column + dx] = grid[row + 2 * dy][column + 2 * dx] = "."
+                    room, row, column, path = room + step, row + 2 * dy, column + 2 * dx, path + way
+                    closed[room] = 1
+                    if len(path) > len(best):
+                        best, goal = path, (row, column)
+                    break
+            else:
+                if not path:
+                    return grid, "".join(way * 2 for way in best), goal
+                step, dy, dx = by[path[-1]]
+                room, row, column, path = room - step, row - 2 * dy, column - 2 * dx, path[:-1]
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer
@@ -237,7 +243,7 @@ class QueensCompletion(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         size = self.SIZES[level - 1]
-        queens = self.put_queens(rng, size, [])
+        queens = self.put_queens([rng.sample(range(size), size) for _ in range(size)])
         given = rng.randrange(size)
         share = 0.2 + 0.07 * level
         rows = []
@@ -253,16 +259,28 @@ class QueensCompletion(CheckedAnswerTask):
         text += "\nAnswer with the column of the queen in each row, from the top; the left column is 1."
         return Question(text, tuple(rows), answer_text=listed(queen + 1 for queen in queens))
 
-    def put_queens(self, rng: random.Random, size: int, queens: list[int]) -> list[int]:
-        """Queens for the remaining rows, by backtracking in random order; empty if there are none."""
-        row = len(queens)
-        if row == size:
-            return queens
-        taken = {position for r, q in enumerate(queens) for position in (q, q + row - r, q - row + r)}
-        for column in rng.sample(range(size), size):
-            if column not in taken and (found := self.put_queens(rng, size, [*queens, column])):
-                return found
-        return []
+    @staticmethod
+    def put_queens(orders: list[list[int]]) -> list[int]:
+        """The first queens, one a row, that do not attack each other, where each row tries columns in its order."""
+        size = len(orders)
+        queens: list[int] = []
+
+        def put(columns: int, left: int, right: int) -> bool:
+            row = len(queens)
+            if row == size:
+                return True
+            attacked = columns | left | right
+            for column in orders[row]:
+                if not attacked >> column & 1:
+                    bit = 1 << column
+                    queens.append(column)
+                    if put(columns | bit, (left | bit) << 1, (right | bit) >> 1):
+                        return True
+                    queens.pop()
+            return False
+
+        put(0, 0, 0)
+        return queens
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer

@@ -104,7 +104,12 @@ def assignments(words: Sequence[str], total: str, known: dict[str, int]) -> Iter
             if letter in value:
                 yield from assign_digit(k, row + 1, carry + value[letter])
                 return
-            for digit in range(letter in first, 10):
+            digits: Sequence[int] = range(letter in first, 10)
+            under = total[-1 - k]
+            if row == len(columns[k]) - 1 and under in value and under != letter:
+                digit = (value[under] - carry) % 10  # the last of its column: the sum's digit decides
+                digits = (digit,) if digit or letter not in first else ()
+            for digit in digits:
                 if digit not in used:
                     value[letter] = digit
                     used.add(digit)
@@ -145,11 +150,14 @@ class Cryptarithms(CheckedAnswerTask):
             letters = dict(zip(digits, rng.sample("ABCDEFGHIJKLMNOPQRSTUVWXYZ", len(digits)), strict=True))
             *words, total = ("".join(letters[digit] for digit in str(n)) for n in (*addends, sum(addends)))
             gold = {letter: int(digit) for digit, letter in letters.items()}
-            known: dict[str, int] = {}
+            told = rng.sample(sorted(gold), 2 * (count > 2))  # the search through three numbers is long without
+            known = {letter: gold[letter] for letter in told}
             while other := next((dict(a) for a in assignments(words, total, known) if a != gold), None):
                 letter = rng.choice([letter for letter in sorted(gold) if other[letter] != gold[letter]])
                 known[letter] = gold[letter]
-            if len(known) <= len(gold) - 5:
+                if len(known) > len(gold) - 5:
+                    break
+            else:
                 break
         order = sorted(gold)
         text = f"{' + '.join(words)} = {total}\nEach letter stands for a digit of its own, and no number begins with 0."
