@@ -143,7 +143,9 @@ class LearnerSection(Section):
     minibatches: int = Field(1, ge=1)
     """Optimiser steps each pass is cut into, whole groups together."""
     micro_batch_tokens: int = Field(8192, ge=1)
-    """Padded tokens that go through the model at once; changes memory, not the result."""
+    """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
+    recompute_layers: bool = False
+    """Keep the inputs of the layers alone and compute the layers again in the backward pass: less memory, more time."""
 
 
 class CurriculumSection(Section):

@@ -14,11 +14,13 @@ from rlvr.algorithms.losses.inputs import LossInputs
 LOGPROBS = ("old_logprobs", "ref_logprobs")
 
 
-def note_update(micro: TrainingBatch, logprobs: Tensor, inputs: LossInputs, denominators: Denominators) -> None:
+def note_update(
+    micro: TrainingBatch, logprobs: Tensor, inputs: LossInputs, denominators: Denominators, scale: float = 1.0
+) -> None:
     """After the backward pass of a policy loss: log-probs, the denominators and the weight of every token.
 
     The weight of a token is -dL/dlog pi: the factor of its log-probability's gradient in the update. A later epoch does
-    not overwrite the first.
+    not overwrite the first. ``scale`` is what the loss was multiplied by.
     """
     for index, trace in enumerate(micro.traces):
         if "weights" in trace:
@@ -26,7 +28,7 @@ def note_update(micro: TrainingBatch, logprobs: Tensor, inputs: LossInputs, deno
         length = micro.padded.lengths[index]
         gradient = logprobs.grad  # [b, t] dL/dlog pi
         # weight_t = -dL/dlog pi_t, 0.0 - x so that no -0.0 is written          [T]
-        weights = [0.0] * length if gradient is None else (0.0 - gradient[index, :length]).tolist()
+        weights = [0.0] * length if gradient is None else (0.0 - gradient[index, :length] / scale).tolist()
         trace |= {"weights": weights, "logprobs": logprobs[index, :length].tolist()}
         for name in LOGPROBS:
             if (column := getattr(inputs, name)) is not None:

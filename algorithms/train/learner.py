@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
 from rlvr.algorithms.losses.inputs import LossInputs
@@ -16,8 +17,12 @@ from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_update
+from rlvr.algorithms.train.head import SequenceScores
+from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
 from rlvr.algorithms.train.scoring import score_sequences, sequence_logprobs
+
+T = TypeVar("T")
 
 
 class Learner:
@@ -33,7 +38,8 @@ class Learner:
         temperature: of sampling; log-probabilities are taken at it.
         max_length: the generation budget in tokens, Dr. GRPO's constant.
         epochs, minibatches: passes over each batch, and optimiser steps a pass.
-        micro_batch_tokens: padded tokens that go through the model at once.
+        micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
+        recompute_layers: keep less of each layer for the backward pass, which then computes it again.
         reference: keep a reference policy even if the preset has no KL term.
     """
 
@@ -48,6 +54,7 @@ class Learner:
         epochs: int = 1,
         minibatches: int = 1,
         micro_batch_tokens: int = 8192,
+        recompute_layers: bool = False,
         reference: bool = False,
     ) -> None:
         self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
@@ -57,6 +64,7 @@ class Learner:
         self.max_length = max_length
         self.epochs, self.minibatches = epochs, minibatches
         self.micro_batch_tokens = micro_batch_tokens
+        self.recompute_layers = recompute_layers
         self.device = next(model.parameters()).device
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
@@ -97,6 +105,9 @@ class Learner:
         With ``model`` those of another one, such as a teacher, at the same temperature.
         """
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
+        return self.fitting(padded, lambda: self._logprobs(padded, model))
+
+    def _logprobs(self, padded: Padded, model: Any) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
         with torch.no_grad():
             for indices, micro in self.micro_batches(padded):
@@ -117,6 +128,32 @@ class Learner:
         """All sequences on the learner's device, as many at once as `micro_batch_tokens` allows, with their indices."""
         for indices, micro in padded.micro_batches(self.micro_batch_tokens):
             yield indices, micro.to(self.device)
+
+    def fitting(self, padded: Padded, work: Callable[[], T], optimiser: Optimiser | None = None) -> T:
+        """``work()``, and where memory runs out in it, again with micro-batches of half as many tokens.
+
+        The denominators are those of the whole batch, so the gradient stays what it was; what the failed try has added
+        to it is thrown away.
+
+        Raises:
+            ConfigError: a single sequence does not fit.
+        """
+        while True:
+            try:
+                return work()
+            except RuntimeError as error:
+                if not is_out_of_memory(error):
+                    raise
+                if self.micro_batch_tokens < 2 * min(padded.lengths):  # each micro-batch was one sequence
+                    raise ConfigError(
+                        f"a sequence of {max(padded.lengths)} tokens does not fit in the memory by itself: set "
+                        "learner.recompute_layers, lower sampling.max_length, or train adapters (model.lora_rank)"
+                    ) from error
+            # here the error, and with it the tensors of its frames, is gone
+            self.micro_batch_tokens //= 2
+            if optimiser is not None:
+                optimiser.clear()
+            free_cached(self.device)
 
     # reinforcement learning
 
@@ -139,6 +176,11 @@ class Learner:
         return merge_steps(parts)
 
     def _step(self, batch: TrainingBatch, optimiser: Optimiser) -> dict[str, float]:
+        finish = self.fitting(batch.padded, lambda: self._accumulate(batch, optimiser), optimiser)
+        return finish()
+
+    def _accumulate(self, batch: TrainingBatch, optimiser: Optimiser) -> Callable[[], dict[str, float]]:
+        """Add up the gradient; returns what takes the step, which must not be taken twice where memory runs out."""
         denominators = self.count(batch)  # before it is cut into micro-batches
         live = self._live(batch)  # indices of sequences
         stats: dict[str, float] = {"live_sequences": float(len(live))}
@@ -148,19 +190,19 @@ class Learner:
             logprobs, inputs = self._loss_inputs(micro.to(self.device))
             # one NaN in the gradient would be in every weight after the step
             if not logprobs.isfinite().all():
-                return stats | optimiser.refuse()
+                return lambda: stats | optimiser.refuse()
             try:
                 loss, part = policy_loss(logprobs, inputs, self.preset, denominators)
             except FloatingPointError:  # an unbounded ratio has overflowed
-                return stats | optimiser.refuse()
+                return lambda: stats | optimiser.refuse()
             if micro.traces:
                 logprobs.retain_grad()
-            loss.backward()  # gradients add up: L is the sum of its micro-batches' parts
-            note_update(micro, logprobs, inputs, denominators)
+            optimiser.backward(loss)  # gradients add up: L is the sum of its micro-batches' parts
+            note_update(micro, logprobs, inputs, denominators, optimiser.scale)
             parts.append(part)
         if not parts:  # no sequence has a gradient: a step on momentum alone would be noise
-            return stats | {"loss": 0.0, "grad_norm": 0.0, "refused": 0.0, "lr": optimiser.lr(optimiser.steps)}
-        return stats | merge_stats(parts) | optimiser.step()
+            return lambda: stats | {"loss": 0.0, "grad_norm": 0.0, "refused": 0.0, "lr": optimiser.lr(optimiser.steps)}
+        return lambda: stats | merge_stats(parts) | optimiser.step()
 
     def count(self, batch: TrainingBatch) -> Denominators:
         """The denominators of a whole batch, counted before it is cut."""
@@ -179,11 +221,16 @@ class Learner:
         """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
         padded = micro.padded
-        scores = score_sequences(self.model, padded.ids, padded.mask, self.temperature, entropy=wanted)
+        scores = self.scores(padded, self.temperature, entropy=wanted)
         inputs = replace(micro.inputs, entropy=scores.entropy)
         if inputs.old_logprobs is None:
             inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs
+
+    def scores(self, padded: Padded, temperature: float, *, entropy: bool = False) -> SequenceScores:
+        """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
+        recompute = self.recompute_layers
+        return score_sequences(self.model, padded.ids, padded.mask, temperature, entropy=entropy, recompute=recompute)
 
     # imitation
 
@@ -199,15 +246,19 @@ class Learner:
         tokens = int(padded.mask.sum())
         if tokens == 0:
             raise ValueError("the demonstrations have no token to learn from")
+        total = self.fitting(padded, lambda: self._imitated(padded, tokens, optimiser, traces), optimiser)
+        return {"loss": total, "tokens": float(tokens)} | optimiser.step()
+
+    def _imitated(self, padded: Padded, tokens: int, optimiser: Optimiser, traces: Sequence[dict[str, Any]]) -> float:
         total = 0.0
         for indices, micro in self.micro_batches(padded):
-            logprobs = sequence_logprobs(self.model, micro.ids, micro.mask)  # [b, t]
+            logprobs = self.scores(micro, 1.0).logprobs  # [b, t]
             # L = -sum_i sum_t log pi(y_it) / N, N tokens of the whole batch   [B, T] -> []  maximum likelihood
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
-            loss.backward()
+            optimiser.backward(loss)
             note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
             total += float(loss.detach())
-        return {"loss": total, "tokens": float(tokens)} | optimiser.step()
+        return total
 
 
 def merge_steps(steps: Sequence[dict[str, float]]) -> dict[str, float]:

@@ -33,7 +33,6 @@ from rlvr.algorithms.train.credit import Credit
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.learner import Learner, merge_steps
 from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import sequence_logprobs
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}
@@ -152,9 +151,15 @@ class Preferences(Stateless):
         reference = self.learner.reference_logprobs(padded) if self.objective.reference else None  # [M, T]
         steps = []
         for _ in range(self.learner.epochs):
-            parts = [self._part(padded, reference, chunk, len(pairs)) for chunk in self._chunks(padded, pairs)]
-            steps.append(merge_stats(parts) | optimiser.step())
+            work = partial(self._accumulate, padded, reference, pairs, optimiser)
+            steps.append(self.learner.fitting(padded, work, optimiser) | optimiser.step())
         return metrics | merge_steps(steps)
+
+    def _accumulate(
+        self, padded: Padded, reference: Tensor | None, pairs: Tensor, optimiser: Optimiser
+    ) -> dict[str, float]:
+        parts = [self._part(padded, reference, chunk, len(pairs), optimiser) for chunk in self._chunks(padded, pairs)]
+        return merge_stats(parts)
 
     def _chunks(self, padded: Padded, pairs: Tensor) -> Sequence[Tensor]:
         """As many pairs at once as fit the micro-batch's tokens."""
@@ -162,16 +167,18 @@ class Preferences(Stateless):
         chunks: Sequence[Tensor] = pairs.split(max(1, self.learner.micro_batch_tokens // (2 * longest)))
         return chunks
 
-    def _part(self, padded: Padded, reference: Tensor | None, pairs: Tensor, total: int) -> dict[str, Any]:
+    def _part(
+        self, padded: Padded, reference: Tensor | None, pairs: Tensor, total: int, optimiser: Optimiser
+    ) -> dict[str, Any]:
         learner, members = self.learner, pairs.flatten().tolist()
         part = padded.pick(members).to(learner.device)
-        new = sequence_logprobs(learner.model, part.ids, part.mask, learner.temperature)  # [2p, t]
+        new = learner.scores(part, learner.temperature).logprobs  # [2p, t]
         ref = None if reference is None else reference[members, : part.ids.shape[1]].to(learner.device)  # [2p, t]
         entries = LossInputs(mask=part.mask, ref_logprobs=ref)
         stats: dict[str, Any]
         indices = torch.arange(len(members)).reshape(-1, 2)
         loss, stats = PAIR_LOSSES[self.objective.loss](new, entries, indices, n_pairs=total)
-        loss.backward()
+        optimiser.backward(loss)
         return stats
 
 
@@ -197,18 +204,18 @@ class VeriFree(Stateless):
             return {"denominators": {"sequences": 0}}
         parts = []
         for group in dict.fromkeys(group for _, group in kept):  # leave-one-out needs a group's sequences together
-            parts.append(self._part([one for one, of in kept if of == group], len(kept)))
+            parts.append(self._part([one for one, of in kept if of == group], len(kept), optimiser))
         return {"denominators": {"sequences": len(kept)}} | merge_stats(parts) | optimiser.step()
 
-    def _part(self, members: Sequence[tuple[TokenSequence, int]], total: int) -> dict[str, Any]:
+    def _part(self, members: Sequence[tuple[TokenSequence, int]], total: int, optimiser: Optimiser) -> dict[str, Any]:
         learner = self.learner
         whole = learner.pad([sequence for sequence, _ in members]).to(learner.device)
         positions = torch.arange(whole.ids.shape[1], device=learner.device)  # [T]
         begin = torch.tensor([begin for _, begin in members], device=learner.device)[:, None]  # [G, 1]
-        new = sequence_logprobs(learner.model, whole.ids, whole.mask, learner.temperature)  # [G, T]
+        new = learner.scores(whole, learner.temperature).logprobs  # [G, T]
         thought, answer = whole.mask & (positions < begin), whole.mask & (positions >= begin)
         loss, stats = verifree_loss(new, thought, answer, [0] * len(members), n_sequences=total)
-        loss.backward()
+        optimiser.backward(loss)
         return stats
 
     def _thought_and_answer(self, episode: Episode) -> tuple[TokenSequence, int] | None:

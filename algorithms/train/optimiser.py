@@ -10,6 +10,8 @@ from typing import Any
 from rlvr.algorithms._torch import Tensor, torch
 
 PATIENCE = 5  # refused steps in a row before giving up
+FIRST_SCALE = 2.0**15  # float16 holds nothing below 6e-8: a loss is multiplied by this before the backward pass
+GROWTH = 2000  # steps without an overflow after which the scale doubles
 MASTER = "master"
 
 
@@ -19,6 +21,9 @@ class Optimiser:
     AdamW works on float32: a parameter in half precision has a float32 master copy, which takes the update and is
     rounded into the parameter. Without it bfloat16, with its 8 bits of mantissa, loses every update that is smaller
     than 1/256 of the weight, which at a learning rate of 1e-6 is nearly all of them.
+
+    In float16 a gradient below 6e-8 would be 0: `backward` scales the loss of such a model up, and `step` the gradients
+    down again. Where they overflow, the step is left out and the scale halved: dynamic loss scaling, 1710.03740.
 
     Args:
         parameters: what is trained.
@@ -38,7 +43,10 @@ class Optimiser:
         weight_decay: float = 0.0,
         max_grad_norm: float = 1.0,
     ) -> None:
-        self.parameters = [p for p in parameters if p.requires_grad]
+        every = list(parameters)
+        self.scale = FIRST_SCALE if any(p.dtype == torch.float16 for p in every) else 1.0
+        self.since_overflow = 0
+        self.parameters = [p for p in every if p.requires_grad]
         # float32, one for each parameter
         self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
         self.lr = lr
@@ -47,15 +55,25 @@ class Optimiser:
         self.steps = 0
         self.refused = 0
 
+    def backward(self, loss: Tensor) -> None:
+        """Add the gradient of a loss, scaled if need be."""
+        scaled = loss if self.scale == 1.0 else loss * self.scale
+        scaled.backward()
+
     def step(self) -> dict[str, float]:
         """Apply the gradients that stand in the parameters, and clear them; norm, rate and whether it was refused."""
         # gradients of half precision are widened once, here: norm, moments and update are float32
         for parameter, master in self._copied():
             master.grad = None if parameter.grad is None else parameter.grad.float()
+        if self.scale != 1.0:
+            for master in self.masters:
+                if master.grad is not None:
+                    master.grad /= self.scale
         # g <- g min(1, c / (||g||_2 + 1e-6)), over all parameters together     1211.5063
         norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm))
         if not math.isfinite(norm):
-            return self.refuse()
+            return self.refuse() if self.scale == 1.0 else self._overflow()
+        self._grow()
         rate = self.lr(self.steps)
         self.steps += 1
         self.refused = 0  # refusals count in a row
@@ -66,15 +84,29 @@ class Optimiser:
         with torch.no_grad():
             for parameter, master in self._copied():
                 parameter.copy_(master)  # rounded to the nearest
-        self._clear()
+        self.clear()
         return {"grad_norm": norm, "lr": rate, "refused": 0.0}
+
+    def _overflow(self) -> dict[str, float]:
+        """Leave a step out whose scaled gradients overflowed; at the scale 1 that is a refusal."""
+        self.scale, self.since_overflow = max(1.0, self.scale / 2), 0
+        rate = self.lr(self.steps)
+        self.steps += 1
+        self.clear()
+        return {"grad_norm": 0.0, "lr": rate, "refused": 1.0}
+
+    def _grow(self) -> None:
+        if self.scale != 1.0:
+            self.since_overflow += 1
+            if self.since_overflow == GROWTH:
+                self.scale, self.since_overflow = self.scale * 2, 0
 
     def refuse(self) -> dict[str, float]:
         """Count a step whose loss or gradient is not finite, and throw its gradients away."""
         rate = self.lr(self.steps)
         self.steps += 1  # the schedule goes on: a refused step is a step
         self.refused += 1
-        self._clear()
+        self.clear()
         if self.refused >= PATIENCE:
             raise FloatingPointError(
                 f"{PATIENCE} losses or gradients in a row were not finite, and no weight was changed by them: "
@@ -87,7 +119,8 @@ class Optimiser:
         pairs = zip(self.parameters, self.masters, strict=True)
         return [(parameter, master) for parameter, master in pairs if parameter is not master]
 
-    def _clear(self) -> None:
+    def clear(self) -> None:
+        """Throw the gradients away."""
         for parameter in (*self.parameters, *self.masters):
             parameter.grad = None
 
@@ -103,7 +136,10 @@ class Optimiser:
 
     def state_dict(self) -> dict[str, Any]:
         """The counters, plain; `tensors` has the rest."""
-        return {"steps": self.steps, "refused": self.refused}
+        counters: dict[str, Any] = {"steps": self.steps, "refused": self.refused}
+        if self.scale != 1.0:
+            counters |= {"scale": self.scale, "since_overflow": self.since_overflow}
+        return counters
 
     def load_state_dict(self, counters: dict[str, Any], tensors: dict[str, Tensor]) -> None:
         """Go on from what `state_dict` and `tensors` gave; the parameters' own values are not touched.
@@ -128,6 +164,7 @@ class Optimiser:
                 master.copy_(masters[index])
         self.adamw.load_state_dict({**self.adamw.state_dict(), "state": state})
         self.steps, self.refused = counters["steps"], counters["refused"]
+        self.scale, self.since_overflow = counters.get("scale", 1.0), counters.get("since_overflow", 0)
 
 
 def _master(parameter: torch.nn.Parameter) -> torch.nn.Parameter:

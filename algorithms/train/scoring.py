@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -10,6 +11,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits
+from rlvr.algorithms.train.memory import recomputed_layers
 
 
 def sequence_logprobs(
@@ -26,6 +28,7 @@ def score_sequences(
     temperature: float = 1.0,
     *,
     entropy: bool = False,
+    recompute: bool = False,
 ) -> SequenceScores:
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
 
@@ -41,6 +44,7 @@ def score_sequences(
         mask: (B, T), not 0 where a result is wanted, such as the loss mask; None asks for all.
         temperature: logits are divided by it, as in sampling.
         entropy: whether to give entropies, too.
+        recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
 
     Raises:
         ValueError: ids and mask differ in shape, or the temperature is not positive.
@@ -55,14 +59,16 @@ def score_sequences(
     wanted = torch.ones_like(ids[:, 1:], dtype=torch.bool) if mask is None else mask[:, 1:].bool()  # [B, T - 1]
     context, targets = ids[:, :-1], ids[:, 1:][wanted]  # [B, T - 1], [N]
     core = model.get_base_model() if hasattr(model, "get_base_model") else model  # under an adapter of peft
-    if has_plain_head(core, ids[:1, :4]):
+    plain = has_plain_head(core, ids[:1, :4])
+    with recomputed_layers(core) if recompute and torch.is_grad_enabled() else nullcontext():
+        body: Any = core.base_model if plain else model
+        output = body(input_ids=context, use_cache=False)
+    if plain:
         head = core.get_output_embeddings()
-        # [N, H], of wanted tokens alone
-        hidden = core.base_model(input_ids=context, use_cache=False).last_hidden_state[wanted]
+        hidden = output.last_hidden_state[wanted]  # [N, H], of wanted tokens alone
         scores = score_hidden(hidden, head.weight, head.bias, targets, temperature, entropy=entropy)
     else:
-        logits = model(input_ids=context, use_cache=False).logits[wanted]  # [N, V]
-        scores = score_logits(logits, targets, temperature, entropy=entropy)
+        scores = score_logits(output.logits[wanted], targets, temperature, entropy=entropy)  # logits [N, V]
     spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
     return SequenceScores(_spread(scores.logprobs, wanted), spread)
 

@@ -120,6 +120,7 @@ class Trainer:
             epochs=config.learner.epochs,
             minibatches=config.learner.minibatches,
             micro_batch_tokens=config.learner.micro_batch_tokens,
+            recompute_layers=config.learner.recompute_layers,
             reference=isinstance(algorithm, Objective) and algorithm.reference,
         )
         if self.renderer.rewrites_history:
@@ -220,6 +221,7 @@ class Trainer:
         if self.critic is not None:
             self.critic.load_tensors(checkpoint.critic, checkpoint.counters["critic"])
         self.evaluations = checkpoint.counters["evaluations"]
+        self.learner.micro_batch_tokens = checkpoint.counters["micro_batch_tokens"]
         self.step = checkpoint.step
         self.folder.keep_until(self.step)  # what a killed run logged after its checkpoint happens again
         self.callback.say(f"going on after step {self.step}")
@@ -282,7 +284,11 @@ class Trainer:
         kept = (self.step + 1) % self.config.episodes_every == 0
         collected = self.collector(self.step, traced=kept)
         episodes, seconds = collected.played, clock.seconds()
+        fits = self.learner.micro_batch_tokens
         metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}  # nothing valid: no step
+        if self.learner.micro_batch_tokens < fits:
+            fits = self.learner.micro_batch_tokens
+            self.callback.say(f"out of memory: from now on micro-batches have {fits} tokens; the gradient is the same")
         metrics = {**collected.stats, **metrics}
         self.step += 1
         record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
@@ -336,6 +342,7 @@ class Trainer:
                 counters={
                     "optimiser": self.optimiser.state_dict(),
                     "evaluations": self.evaluations,
+                    "micro_batch_tokens": self.learner.micro_batch_tokens,  # sums are rounded in their order
                     "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
                     **state_dicts(self._parts()),
                 },

@@ -15,6 +15,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS, Preset
 from rlvr.algorithms.train.learner import Learner, merge_steps
@@ -414,6 +415,130 @@ def test_after_five_refusals_it_gives_up(learner, rows: Rows):
         agent.update(rows.batch(), optimiser)
     with pytest.raises(FloatingPointError, match="in a row"):
         agent.update(rows.batch(), optimiser)
+
+
+# memory
+
+
+def running_out(agent: Learner, tokens: int, where: str):
+    """From now on passes of more padded tokens than this fail to allocate, in the forward or in the backward pass."""
+
+    def fail(*_):
+        torch.empty(2**60, dtype=torch.uint8)  # the allocator's own error
+
+    def forward(module, inputs, kwargs, output):
+        if kwargs["input_ids"].numel() > tokens and torch.is_grad_enabled():
+            if where == "forward":
+                fail()
+            output.last_hidden_state.register_hook(fail)
+
+    return agent.model.base_model.register_forward_hook(forward, with_kwargs=True)
+
+
+@pytest.mark.parametrize("where", ["forward", "backward"])
+def test_out_of_memory_halves_the_micro_batch_and_keeps_the_gradient(learner, rows: Rows, where: str):
+    expected = gradient(learner(micro_batch_tokens=250), rows)
+    agent = learner(micro_batch_tokens=1000)
+    running_out(agent, 300, where)
+    assert torch.equal(gradient(agent, rows), expected), "as if it had begun with the smaller ones"
+    assert agent.micro_batch_tokens == 250
+    assert distance(expected, gradient(learner(micro_batch_tokens=10**6), rows)) < 1e-5
+
+
+def test_out_of_memory_in_imitation_keeps_the_gradient(learner, rows: Rows):
+    small, large = learner(micro_batch_tokens=250), learner(micro_batch_tokens=1000)
+    running_out(large, 300, "backward")
+    stats = [agent.imitate(rows.sequences, sgd(agent, lr=1e-3)) for agent in (small, large)]
+    assert stats[0] == stats[1]
+    assert torch.equal(weights(small), weights(large))
+
+
+def test_out_of_memory_without_gradient_is_gone_on_from(learner, rows: Rows):
+    agent = learner(micro_batch_tokens=1000)
+    expected = agent.logprobs(rows.sequences)
+
+    def forward(module, inputs, kwargs, output):
+        if kwargs["input_ids"].numel() > 300:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    agent.model.base_model.register_forward_hook(forward, with_kwargs=True)
+    torch.testing.assert_close(agent.logprobs(rows.sequences), expected, rtol=0, atol=1e-5)
+    assert agent.micro_batch_tokens == 250
+
+
+def test_a_sequence_that_does_not_fit_by_itself_is_one_sentence(learner, rows: Rows):
+    agent = learner(micro_batch_tokens=1000)
+    running_out(agent, 10, "forward")
+    before = weights(agent)
+    with pytest.raises(ConfigError, match=r"a sequence of \d+ tokens does not fit.*recompute_layers"):
+        agent.update(rows.batch(), sgd(agent, lr=1e-2))
+    assert torch.equal(weights(agent), before)
+
+
+def test_another_error_is_not_taken_for_one_of_memory(learner, rows: Rows):
+    agent = learner()
+
+    def forward(*_):
+        raise RuntimeError("shapes do not match")
+
+    agent.model.base_model.register_forward_hook(forward)
+    with pytest.raises(RuntimeError, match="shapes do not match"):
+        agent.update(rows.batch(), sgd(agent))
+    assert agent.micro_batch_tokens == 8192
+
+
+@pytest.mark.parametrize("lora", [0, 2])
+def test_recomputed_layers_give_the_same_gradient(learner, rows: Rows, lora: int):
+    calls, gradients = [], []
+    for recompute in (True, False):
+        agent = learner(lora=lora, recompute_layers=recompute)
+        gradients.append(gradient(agent, rows))
+        layer = (agent.model.get_base_model() if lora else agent.model).model.layers[0]
+        passes: list[bool] = []
+        layer.self_attn.register_forward_hook(lambda *_, passes=passes: passes.append(True))
+        gradient(agent, rows)
+        calls.append(len(passes))
+        assert not agent.model.training
+    assert distance(*gradients) < 1e-6
+    assert calls == [2, 1], "the backward pass has computed the layers again"
+
+
+# float16
+
+
+def test_small_gradients_are_kept_in_float16(learner, rows: Rows):
+    """Advantages of 1e-5 have gradients that float16 cannot hold; scaled they are those of float32."""
+    rows.advantages *= 1e-5
+    exact = gradient(learner(), rows)
+    agent = learner()
+    agent.model.half()
+    optimiser = sgd(agent)
+    taken = []
+    adamw = optimiser.adamw.step
+    optimiser.adamw.step = lambda: (taken.append([p.grad.clone() for p in optimiser.masters]), adamw())[1]
+    stats = agent.update(rows.batch().having(max_length=agent.max_length), optimiser)
+    assert stats["refused"] == 0.0
+    given = torch.cat([g.flatten().double() for g in taken[0]])
+    assert all(g.dtype == torch.float32 for g in taken[0])
+    assert distance(given, exact) < 0.02
+    optimiser.scale = 1.0
+    taken.clear()
+    agent.update(rows.batch().having(max_length=agent.max_length), optimiser)
+    unscaled = torch.cat([g.flatten().double() for g in taken[0]])
+    assert distance(unscaled, exact) > 0.1, "without the scale they are lost"
+
+
+def test_float16_learns_as_float32_does(learner, rows: Rows):
+    full, half = learner(), learner()
+    half.model.half()
+    optimisers = [Optimiser(agent.model.parameters(), lambda _: 3e-3, betas=(0.9, 0.95)) for agent in (full, half)]
+    losses = [
+        [agent.imitate(rows.sequences, optimiser)["loss"] for _ in range(12)]
+        for agent, optimiser in zip((full, half), optimisers, strict=True)
+    ]
+    assert losses[0][-1] < losses[0][0] - 0.1
+    assert losses[1] == pytest.approx(losses[0], rel=0.05)
+    assert all(parameter.isfinite().all() for parameter in half.model.parameters())
 
 
 # adapters and imitation

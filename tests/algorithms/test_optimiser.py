@@ -154,6 +154,31 @@ def test_small_updates_move_weights_of_half_precision(dtype: torch.dtype):
     assert (plain != start.to(dtype)).float().mean() < 0.3, "without the master most of it would be lost"
 
 
+def test_float16_finds_its_scale_and_keeps_it_in_a_checkpoint():
+    """A gradient that overflows leaves the step out and halves the scale; that is no refusal that counts to the end."""
+    p = torch.nn.Parameter(torch.ones(3, dtype=torch.float16))
+    optimiser = Optimiser([p], lambda _: 0.1, betas=(0.9, 0.95))
+    seen = []
+    for _ in range(8):
+        scale = optimiser.scale
+        optimiser.backward((p.float() * 20.0).sum())
+        seen.append((scale, optimiser.step()["refused"]))
+    assert seen[:5] == [(2.0**15, 1.0), (2.0**14, 1.0), (2.0**13, 1.0), (2.0**12, 1.0), (2.0**11, 0.0)]
+    assert {refused for _, refused in seen[4:]} == {0.0}
+    assert p.isfinite().all()
+    assert (p < 1).all()
+    other = Optimiser([torch.nn.Parameter(p.detach().clone())], lambda _: 0.1, betas=(0.9, 0.95))
+    other.load_state_dict(optimiser.state_dict(), optimiser.tensors())
+    assert (other.scale, other.since_overflow) == (2.0**11, 4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_other_types_are_not_scaled(dtype: torch.dtype):
+    optimiser = Optimiser([torch.nn.Parameter(torch.ones(3, dtype=dtype))], lambda _: 0.1, betas=(0.9, 0.95))
+    assert optimiser.scale == 1.0
+    assert "scale" not in optimiser.state_dict()
+
+
 def test_masters_come_back_bit_for_bit():
     def fresh() -> tuple[torch.nn.Parameter, Optimiser]:
         p = torch.nn.Parameter(torch.linspace(-1, 1, 50).to(torch.bfloat16))
