@@ -101,11 +101,13 @@ def figures(root: Path) -> dict[str, str]:
             f"{folder} {count}" for folder, count in folders.most_common(4)
         ),
         "comment lines of algorithms/": f"{sum(c for c, _ in counted) / sum(n for _, n in counted):.1%}",
-        "public methods with a docstring": ", ".join(
+        "public methods with a docstring of their own": ", ".join(
             [f"{sum(documented.values()) / sum(map(len, methods.values())):.0%}"]
             + [f"{room} {documented[room] / max(1, len(methods[room])):.0%}" for room in methods]
         ),
-        "public methods with a docstring, their own or inherited": f"{documented_or_inherited(trees):.0%}",
+        "public methods with a docstring, their own or that of the method they override": (
+            f"{documented_or_inherited(trees):.1%}"
+        ),
         "public class names that occur twice": str(sum(count > 1 for count in classes.values())),
     }
 

@@ -43,6 +43,7 @@ except ImportError:
 
         @classmethod
         def run_webserver(cls) -> None:
+            """Refuse: the framework is missing, or older than what was tested."""
             require(*TESTED)
 
 

@@ -56,6 +56,7 @@ class TestCase(NamedTuple):
     expected: Any
 
     def row(self) -> dict[str, Any]:
+        """The test as the code grader reads it."""
         return {"args": self.arguments, "expected": self.expected}
 
 

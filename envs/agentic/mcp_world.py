@@ -33,6 +33,7 @@ class Given(NamedTuple):
 
     @property
     def task(self) -> dict[str, Any]:
+        """The task's row, read from its JSON text."""
         found: dict[str, Any] = json.loads(self.row)
         return found
 

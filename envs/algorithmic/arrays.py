@@ -234,6 +234,7 @@ class MatrixWalk(ListAnswerTask):
 
     @staticmethod
     def change(rng: random.Random, matrix: Matrix) -> tuple[Matrix, str]:
+        """A change drawn at random: the matrix after it, and the words for it."""
         kind = rng.randrange(5)
         if kind == 0:
             return [list(row) for row in zip(*matrix[::-1], strict=True)], "turn it by 90 degrees clockwise"

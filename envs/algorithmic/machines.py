@@ -269,6 +269,7 @@ class RegisterMachine(ListAnswerTask):
 
     @staticmethod
     def say(kind: str, name: str, other: str | int) -> str:
+        """An instruction as the program's text shows it."""
         if kind == "jump":
             return f"if {name} is above 0, go to line {other}"
         return f"{name} = {other}" if kind == "set" else f"{name} = {name} {'+' if kind == 'add' else '-'} {other}"

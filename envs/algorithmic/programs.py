@@ -115,6 +115,7 @@ class Writer:
         self.rng, self.names, self.constants = rng, names, constants
 
     def expression(self, depth: int = 1) -> Expression:
+        """Arithmetic on variables and constants; divisors are constants from 2, so nothing divides by 0."""
         left = self.expression(depth - 1) if depth > 1 else self.rng.choice(self.names)
         operator = self.rng.choice("++--*/%")
         if operator == "/":
@@ -126,9 +127,11 @@ class Writer:
         return (left, operator, self.rng.choice([*self.names, self.rng.randint(1, self.constants)]))
 
     def assignment(self, depth: int) -> Statement:
+        """Set a variable to an expression of at most this depth."""
         return ("set", self.rng.choice(self.names), self.expression(self.rng.randint(1, depth)))
 
     def condition(self, depth: int, inside: int) -> Statement:
+        """An ``if`` with blocks of at most this depth, ``inside`` so many loops."""
         left = (self.rng.choice(self.names), "%", self.rng.randint(2, 4)) if self.rng.random() < 0.5 else self.names[0]
         operator = self.rng.choice("<>=!")
         right = self.rng.randint(0, 2) if isinstance(left, tuple) else self.rng.choice(self.names[1:])
@@ -137,6 +140,7 @@ class Writer:
         return ("if", left, operator, right, then, self.block(1, depth, inside) if self.rng.random() < 0.7 else [])
 
     def loop(self, depth: int, inside: int) -> Statement:
+        """A loop of 2 to 6 rounds, of 2 to 4 when it is ``inside`` another."""
         return ("repeat", self.rng.randint(2, 4 if inside else 6), self.block(2, depth, inside))
 
     def block(self, count: int, depth: int, inside: int) -> list[Statement]:
@@ -208,6 +212,7 @@ class CodeInput(CheckedAnswerTask):
 
     @staticmethod
     def program(rng: random.Random, level: int) -> list[Statement]:
+        """A program of the two inputs x and y that prints one number; loops and branches from level 2 on."""
         writer = Writer(rng, "xy", 60)
         body: list[Statement] = [("set", "y", ("x", "*", rng.randint(2, 9)))]
         body += [("set", rng.choice("xy"), writer.expression()) for _ in range(2 + level // 2)]

@@ -67,6 +67,7 @@ class TableQueries(ListAnswerTask):
     def joined(
         self, rng: random.Random, level: int, people: list[tuple[str, str, str, int, int]], text: str
     ) -> Question:
+        """A question over the people and a second table of what they ordered."""
         orders = [
             (rng.choice(people)[0], rng.choice(("tea", "oil", "salt", "silk")), rng.randint(1, 9), rng.randint(2, 30))
             for _ in range(8 + level)
@@ -127,6 +128,7 @@ class JsonPaths(ListAnswerTask):
         return Question(f"{text}\nAnswer with the values in order.", tuple(gold))
 
     def drawn(self, rng: random.Random, storeys: int) -> Any:
+        """Lists and objects nested ``storeys`` deep, with numbers from 10 to 999 in them."""
         if storeys == 0:
             return rng.randint(10, 999)
         width = rng.randint(2, 3)
@@ -136,6 +138,7 @@ class JsonPaths(ListAnswerTask):
 
     @staticmethod
     def walked(rng: random.Random, value: Any) -> tuple[str, int]:
+        """A path from the root to a number, drawn step by step, and that number."""
         path = "$"
         while not isinstance(value, int):
             if isinstance(value, list):

@@ -125,6 +125,7 @@ class LindenmayerSystem(ListAnswerTask):
 
     @staticmethod
     def walked(text: str, means: dict[str, tuple[int, int, int, int]]) -> tuple[int, int, int, int]:
+        """Where a text leads the turtle: steps ahead and to the right, quarter turns, letters drawn."""
         ahead = right = turns = letters = 0
         for symbol in text:
             a, r, t, n = means[symbol]
@@ -224,6 +225,7 @@ class RegexConstruction(CheckedAnswerTask):
 
     @staticmethod
     def run(rng: random.Random) -> Pattern:
+        """One to three letters in a row."""
         letters = tuple(Pattern(letter) for letter in rng.choices("abc", k=rng.randint(1, 3)))
         return letters[0] if len(letters) == 1 else Pattern("sequence", letters)
 

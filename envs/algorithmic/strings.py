@@ -122,6 +122,7 @@ class Ciphers(ListAnswerTask):
 
     @staticmethod
     def vigenere(text: str, secret: str) -> str:
+        """The text with each letter shifted by the secret's letter at its position; blanks do not count."""
         moved, position = [], 0
         for letter in text:
             moved.append(" " if letter == " " else shifted(letter, ALPHABET.index(secret[position % len(secret)])))

@@ -84,6 +84,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
 
     @property
     def name_of(self) -> str:
+        """The environment's id, or the name of the function that makes it."""
         return self.env if isinstance(self.env, str) else getattr(self.env, "__name__", "an environment")
 
     @property

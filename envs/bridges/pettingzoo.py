@@ -85,6 +85,7 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
 
     @property
     def name_of(self) -> str:
+        """The game's module, or the name of the function that makes it."""
         return self.env if isinstance(self.env, str) else getattr(self.env, "__qualname__", "a game")
 
     def _maker(self) -> Callable[..., Any]:

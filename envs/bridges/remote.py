@@ -107,6 +107,7 @@ class BridgedEnv(gym.Env[str, str]):
         self._known = {"seeds": not check_seed}  # shared with those that are spawned: one of them asks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
+        """Begin an episode on the server; a seed is first tried twice, to see that the server heeds it."""
         super().reset(seed=seed)
         self._over = True
         server_step = self._begin(seed, options or {})
@@ -125,6 +126,7 @@ class BridgedEnv(gym.Env[str, str]):
         return server_step.text[:MAX_TEXT], {**self._facts(), **server_step.info}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """Send an action; a server that fails ends the episode with an invalid verdict."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._over:
@@ -146,6 +148,7 @@ class BridgedEnv(gym.Env[str, str]):
         return self._answer(server_step, earned, "partial")
 
     def close(self) -> None:
+        """End the session on the server."""
         self._over = True
         self._leave()
 

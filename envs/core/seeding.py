@@ -61,6 +61,7 @@ class KeyedRandom(Random):
         return self
 
     def random(self) -> float:
+        """A float in [0, 1) of 53 bits, taken as ``getrandbits`` takes them."""
         bits = self._bits
         rest = bits >> 53
         if not rest:
@@ -69,6 +70,7 @@ class KeyedRandom(Random):
         return (bits & _MASK_53) * 2**-53
 
     def getrandbits(self, k: int, /) -> int:
+        """From the key's hash while its bits suffice, then from a Mersenne Twister seeded with the key."""
         bits = self._bits
         rest = bits >> (k := whole(k))  # a negative number is refused as Random refuses it, by a ValueError
         if not rest:
@@ -117,9 +119,11 @@ class KeyedRandom(Random):
         Random.seed(self, a, version)
 
     def getstate(self) -> tuple[Any, ...]:
+        """What ``setstate`` restores, small while no Mersenne Twister was needed."""
         return _STATE, (self._hash, self._bits), self.gauss_next
 
     def setstate(self, state: tuple[Any, ...]) -> None:
+        """Continue from a state of this class or of ``random.Random``."""
         if state[0] == _STATE:
             _, (self._hash, self._bits), self.gauss_next = state
             self.__class__ = KeyedRandom

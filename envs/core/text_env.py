@@ -121,6 +121,7 @@ class TextEnv(gym.Env[Any, str]):
     # reset and step
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin the task of ``seed`` and ``options["index"]``, else the next of the stream: its observation and info."""
         options = self._checked_options(options) if options else {}
         if seed is not None:
             seed = operator.index(seed)
@@ -161,6 +162,7 @@ class TextEnv(gym.Env[Any, str]):
         return self.shown(observation) if self._shows else observation, info
 
     def step(self, action: str) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
+        """Play an action: observation, reward, terminated, truncated, and an info that holds the verdict."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._over:

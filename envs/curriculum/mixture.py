@@ -149,6 +149,7 @@ class MixtureEnv(TextEnv):
         super().__init__(mixture, split=split, level=level, max_turns=max_turns, render_mode=render_mode)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begin a task of a part that is drawn by weight; ``info`` names the part, its level and its index."""
         observation, info = super().reset(seed=seed, options=options)
         part = self.task.parts[self._state.part]
         self._limit = self.max_turns or _limit(part, info["level"])

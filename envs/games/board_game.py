@@ -127,6 +127,7 @@ class BoardGame(Game[BoardState], Generic[B]):
         return go_on(state, self.comment(board, name, after), board=after)
 
     def refusal(self, move: str, legal: Sequence[str]) -> str:
+        """What the player reads after an illegal move: the form of a move, and the legal ones."""
         names = ", ".join(legal[:MOST_LISTED]) + (", ..." if len(legal) > MOST_LISTED else "")
         return f"{move[:40]!r} is not a legal move. {self.move_form} Legal now: {names or 'nothing'}."
 

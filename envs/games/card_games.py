@@ -172,6 +172,7 @@ class Blackjack(Game[BlackjackTable]):
         )
 
     def shown(self, state: BlackjackTable) -> str:
+        """The hand, the points, and what can be seen of the dealer's cards."""
         house = self.houses[state.level - 1]
         dealer = names(state.dealer) if house.open else f"{names(state.dealer[:1])} and a hidden card"
         return (
@@ -382,6 +383,7 @@ class MemoryPairs(Game[Pairs]):
         )
 
     def shown(self, state: Pairs) -> str:
+        """The table: cards that were taken or are open, and dots for those that lie face down."""
         width = self.sizes[state.level - 1][1]
         cells = "".join(c if i in state.taken or i == state.open else "." for i, c in enumerate(state.cards))
         return board(cells[i : i + width] for i in range(0, len(cells), width))

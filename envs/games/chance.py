@@ -58,6 +58,7 @@ class MultiArmedBandit(Game[Arms]):
         return f"{state.values} {state.seed}"
 
     def letters(self, state: Arms) -> str:
+        """The names of the arms."""
         return "abcdefghij"[: len(state.values)]
 
     def reminder(self, state: Arms) -> str:
@@ -186,6 +187,7 @@ class Secretary(Game[Queue]):
         )
 
     def shown(self, state: Queue) -> str:
+        """The present candidate's score, and the best so far."""
         seen = state.scores[: state.seen]
         return f"Candidate {state.seen} of {len(state.scores)}: {seen[-1]} (best so far: {max(seen)})"
 
@@ -271,6 +273,7 @@ class PushYourLuck(Game[Dice]):
         )
 
     def shown(self, state: Dice) -> str:
+        """Pot, bank, goal and the turns left."""
         left = counted(self.turns(state.level) - state.turn, "turn")
         return f"Pot {state.pot}, bank {state.banked} of {state.goal}, {left} left"
 

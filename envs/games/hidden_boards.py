@@ -186,6 +186,7 @@ class Minesweeper(Game[MineField]):
         )
 
     def shown(self, state: MineField) -> str:
+        """The board as far as it is uncovered."""
         height, width, _, _ = self.sizes[state.level - 1]
         near = around(height, width)
         cells = "".join(
@@ -318,6 +319,7 @@ class Battleship(Game[Sea]):
         )
 
     def shown(self, state: Sea) -> str:
+        """The shots: hits, misses and ships that were sunk."""
         size = self.sizes[state.level - 1][0]
         hits, sunk = seen_ships(state)
         cells = "".join(
@@ -513,6 +515,7 @@ class BlackBox(Game[Box]):
 
     @staticmethod
     def named(border: int, size: int) -> str:
+        """A border cell as the player writes it: side and number."""
         side, index = divmod(border, size)
         return f"{SIDES[side]} {index + 1 if side % 2 else COLUMNS[index]}"
 

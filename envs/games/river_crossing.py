@@ -85,6 +85,7 @@ class RiverCrossing(SearchedGame[River]):
         return [self.move_text(board, cargo) for cargo in cargoes(board)]
 
     def move_text(self, board: River, cargo: int) -> str:
+        """A crossing in words: who sits in the boat, or "alone"."""
         return " ".join(name for number, name in enumerate(board.names) if cargo >> number & 1) or "alone"
 
     def after(self, board: River, move: str) -> River:

@@ -378,6 +378,8 @@ class ConnectFour(SearchedGame[Drops]):
         return self.found(board, 20 * MOST_LOOKED_AT)
 
     def found(self, board: Drops, most: int) -> list[str] | None:
+        """The shortest moves to a win; None where at most ``most`` positions show none."""
+
         def neighbours(here: Drops) -> Iterator[tuple[str, Drops]]:
             for move in self.legal(here):
                 then = self.after(here, move)

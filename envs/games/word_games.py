@@ -192,6 +192,7 @@ class Hangman(Game[Gallows]):
 
     @staticmethod
     def pattern(state: Gallows) -> str:
+        """The word with a blank for each letter that was not guessed."""
         return " ".join(letter if letter in state.letters else "_" for letter in state.word)
 
     def shown(self, state: Gallows, turn: int) -> str:

@@ -77,6 +77,7 @@ class FamilyTree(ListAnswerTask):
 
     @staticmethod
     def below(children: dict[int, list[int]], person: int, depth: int) -> list[int]:
+        """A person's descendants, exactly ``depth`` generations down."""
         row = [person]
         for _ in range(depth):
             row = [child for above in row for child in children.get(above, ())]
@@ -161,18 +162,21 @@ class SetAlgebra(ListAnswerTask):
         return Question(f"{text}{self.spelled_out(expression)}? Answer with its elements.", tuple(sorted(gold)))
 
     def joined(self, rng: random.Random, leaves: list[str]) -> Expression:
+        """The sets in this order, joined by signs and brackets that are drawn."""
         if len(leaves) == 1:
             return leaves[0]
         cut = rng.randrange(1, len(leaves))
         return (self.joined(rng, leaves[:cut]), rng.choice(list(SIGNS)), self.joined(rng, leaves[cut:]))
 
     def value(self, expression: Expression, sets: dict[str, frozenset[int]]) -> frozenset[int]:
+        """The members of an expression."""
         if isinstance(expression, str):
             return sets[expression]
         left, sign, right = expression
         return SIGNS[sign](self.value(left, sets), self.value(right, sets))
 
     def spelled_out(self, expression: Expression) -> str:
+        """An expression as the question writes it, every inner one in brackets."""
         if isinstance(expression, str):
             return expression
         parts = [

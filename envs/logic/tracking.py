@@ -132,6 +132,7 @@ class FalseBeliefs(ListAnswerTask):
 
     @staticmethod
     def named(key: Belief) -> str:
+        """A belief, or a belief about a belief, in words."""
         one, other, thing = key
         return f"the {thing}, as {one} thinks" if one == other else f"the {thing}, as {other} thinks in {one}'s opinion"
 

@@ -31,6 +31,7 @@ class ZebraClue(NamedTuple):
     signed: bool
 
     def sentence(self) -> str:
+        """The clue in words."""
         positions = f"{abs(self.offset)} place{'s' * (abs(self.offset) > 1)}"
         if not self.offset:
             return f"{self.first} and {self.second} are in the same place."

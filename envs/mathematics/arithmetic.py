@@ -91,6 +91,7 @@ class Term(NamedTuple):
     binds: int
 
     def within(self, binding: int) -> str:
+        """The term's text, in brackets where the operator around it binds more tightly."""
         return self.text if self.binds >= binding else f"({self.text})"
 
 

@@ -111,6 +111,7 @@ class CalendarDays(ListAnswerTask):
         return Question(f"{text}that is a {DAYS[weekday]}? Answer with the years in order.", tuple(fitting))
 
     def weekdays(self, rng: random.Random, level: int) -> Question:
+        """On which weekdays dates fall: from a known one at level 1, from the calendar alone above."""
         if level == 1:
             year = rng.randint(1901, 2090)
             known, *asked = (some_day(rng, year, year) for _ in range(4))
@@ -157,6 +158,7 @@ class ClockAngles(ExactAnswerTask):
 
     @staticmethod
     def wrong_clock(rng: random.Random) -> Question:
+        """How far a clock that gains or loses time has moved on, or how much time has passed."""
         every, off, fast = rng.randint(2, 12), rng.randint(2, 9), rng.random() < 0.5
         shown_rate = 1 + Fraction(off if fast else -off, 60 * every)
         hours = rng.randint(5, 400)
@@ -203,6 +205,7 @@ class TimeZones(ListAnswerTask):
 
     @staticmethod
     def offset(zone: int) -> str:
+        """An offset in minutes as ``UTC+5:30``."""
         return f"UTC{'-' if zone < 0 else '+'}{abs(zone) // 60}:{abs(zone) % 60:02}"
 
 
@@ -256,6 +259,7 @@ class UnitConversion(ExactAnswerTask):
         return Question(text, value, f"The factor for lengths is {Fraction(sizes[a], sizes[b])}.")
 
     def made_up(self, rng: random.Random, level: int) -> Question:
+        """A conversion along a chain of invented units."""
         names = rng.sample(MADE_UP, 10)
         chains = (names[:6],) if level == 4 else (names[:5], names[5:])
         facts, values = [], []

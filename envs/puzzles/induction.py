@@ -177,12 +177,15 @@ class Chained(ListAnswerTask):
     what: ClassVar[str]
 
     def drawn(self, rng: random.Random, level: int) -> Any:
+        """An input, drawn."""
         raise NotImplementedError
 
     def written(self, value: Any) -> str:
+        """A value as the question writes it."""
         raise NotImplementedError
 
     def gold(self, value: Any) -> tuple[Any, ...]:
+        """A value as the parts of the answer."""
         raise NotImplementedError
 
     def chains(self, level: int, examples: list[tuple[Any, Any]]) -> list[tuple[str, ...]]:
@@ -205,9 +208,11 @@ class Chained(ListAnswerTask):
 
     @staticmethod
     def length(level: int) -> int:
+        """How many functions a chain has."""
         return 1 if level == 1 else 2
 
     def applied(self, chain: Iterable[str], value: Any) -> Any:
+        """A value after the functions of a chain, one after the other."""
         for name in chain:
             value = self.family[name](value)
         return value

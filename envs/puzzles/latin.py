@@ -72,9 +72,11 @@ class LatinGrid(CheckedAnswerTask):
     """What these puzzles share: the answer is a Latin square, read as rows of digits; ``clue_fault`` checks clues."""
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
+        """The first clue that a filled grid breaks, in words; None when it keeps all."""
         raise NotImplementedError
 
     def asked(self, text: str, clues: tuple[Any, ...], grid: Grid) -> Question:
+        """The question for these clues, whose one solution is ``grid``."""
         size = len(grid)
         text += f"\nAnswer with the {size} rows of digits, one row to a line."
         return Question(text, (size, clues), answer_text=grid_text(grid))

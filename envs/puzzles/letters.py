@@ -218,6 +218,7 @@ class WordTracing(ListAnswerTask):
 
     @staticmethod
     def walked(rng: random.Random, rows: list[str], length: int) -> str:
+        """The letters along a path that enters no cell twice."""
         size = len(rows)
         path = [(rng.randrange(size), rng.randrange(size))]
         while len(path) < length:

@@ -174,9 +174,11 @@ class Trail(CheckedAnswerTask):
 
     @staticmethod
     def step(one: Cell, other: Cell) -> bool:
+        """Whether one cell may follow the other."""
         raise NotImplementedError
 
     def numbered(self, rng: random.Random, path: Sequence[Cell], size: int, given: int) -> Question:
+        """The question that shows ``given`` numbers of a path, besides its two ends."""
         number = {cell: index for index, cell in enumerate(path, 1)}
         shown = {path[0], path[-1], *rng.sample(path, given)}
         cells = [[(r, c) for c in range(size)] for r in range(size)]

@@ -57,6 +57,7 @@ class TowerOfHanoi(CheckedAnswerTask):
 
     @staticmethod
     def pegs_text(pegs: tuple[str, ...]) -> str:
+        """Which discs are on which peg."""
         parts = {peg: [str(disc) for disc, on in enumerate(pegs, 1) if on == peg] for peg in "ABC"}
         return "; ".join(f"{peg} has {' '.join(discs) or 'none'}" for peg, discs in parts.items())
 
@@ -177,6 +178,7 @@ class SlidingTiles(CheckedAnswerTask):
 
     @staticmethod
     def shown(tiles: list[str], size: int) -> str:
+        """The tiles, row by row."""
         return "\n".join(" ".join(tiles[row : row + size]) for row in range(0, size * size, size))
 
     def check(self, question: Question, answer: str) -> str | None:

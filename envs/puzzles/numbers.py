@@ -77,6 +77,7 @@ class TwentyFour(CheckedAnswerTask):
 
     @staticmethod
     def found(state: Question) -> tuple[str, list[str]]:
+        """An expression that makes 24, and the steps to it."""
         found = steps_to(TARGET, [(Fraction(number), str(number)) for number in state.answer])
         if found is None:
             raise ValueError(f"{state.answer} cannot make {TARGET}")
@@ -235,6 +236,7 @@ class Kakuro(CheckedAnswerTask):
 
     @staticmethod
     def named(run: Sequence[tuple[int, int]], total: int) -> str:
+        """A run of cells and its sum, in words."""
         (a, b), (c, d) = run[0], run[-1]
         where = f"row {a + 1}, columns {b + 1}-{d + 1}" if a == c else f"column {b + 1}, rows {a + 1}-{c + 1}"
         return f"{where}: {total}"

@@ -124,6 +124,7 @@ class SetCover(CheckedAnswerTask):
 
     @staticmethod
     def union(sets: list[int] | tuple[int, ...], some: tuple[int, ...]) -> int:
+        """The items covered by some of the sets, as a bit mask."""
         all_ = 0
         for k in some:
             all_ |= sets[k]

@@ -21,6 +21,7 @@ class Group:
 
     @property
     def folders(self) -> tuple[str, ...]:
+        """The control group's folder in each hierarchy."""
         return tuple(self._folders)
 
     def killed_for_memory(self) -> int:

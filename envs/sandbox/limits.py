@@ -107,4 +107,5 @@ class Result:
 
     @property
     def ok(self) -> bool:
+        """Whether the program ended by itself with exit code 0."""
         return self.status == "ok"

@@ -93,6 +93,7 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
+        """The supervisor's process."""
         return self._process.pid
 
     @property
@@ -429,6 +430,7 @@ class NativeBackend:
 
     @property
     def supervisor_pid(self) -> int | None:
+        """The supervisor's process; None before the first run."""
         supervisor = self._supervisor
         return None if supervisor is None else supervisor.pid
 

@@ -47,10 +47,12 @@ class ProgramHandle(Protocol):
     """What runs the program: a zygote, a container, a local process."""
 
     @property
-    def tier(self) -> Tier: ...
+    def tier(self) -> Tier:
+        """The tier that the program runs on."""
 
     @property
-    def unsafe(self) -> bool: ...
+    def unsafe(self) -> bool:
+        """Whether it runs with all rights of the user."""
 
     def exit_fd(self) -> int | None:
         """A descriptor that becomes readable when there may be news of the end; None if there is no such thing."""
@@ -182,6 +184,7 @@ class Running:
 
     @property
     def alive(self) -> bool:
+        """Whether the program still runs within its limits."""
         return self._ended is None and self._status is None
 
     def __enter__(self) -> Running:
@@ -244,6 +247,7 @@ class Running:
         pause_soon(self, self._asked)
 
     def pause(self, asked: int) -> None:
+        """Stop the processes, unless the program was asked something since ``asked``."""
         with self._lock:
             if self._asked == asked and self.alive and not self._paused and not self._released:
                 self._paused = True
@@ -419,6 +423,7 @@ class Running:
                 self._stop("killed")
 
     def result(self, seconds: float | None = None) -> Result:
+        """What came of the program, once it has ended."""
         ended = self._ended or Ended(-9)
         if ended.error is not None:
             printed = " ".join(self._err.take().split())

@@ -56,7 +56,8 @@ class SandboxBackend(Protocol):
     @property
     def supervisor_pid(self) -> int | None: ...
 
-    def start(self, request: dict[str, Any], stdin: bytes, limits: Limits, cancel: int | None) -> Running: ...
+    def start(self, request: dict[str, Any], stdin: bytes, limits: Limits, cancel: int | None) -> Running:
+        """Start a program; a byte on the descriptor ``cancel`` ends it."""
 
     def close(self) -> None: ...
 

@@ -86,6 +86,7 @@ class Law(NamedTuple):
     kinds: tuple[Any, ...] = ()
 
     def draw(self, rng: random.Random) -> dict[str, Fraction]:
+        """Values for the given quantities, exact and within their ranges."""
         return {name: Fraction(rng.randint(low, high), over) for name, (low, high, over) in self.given.items()}
 
 

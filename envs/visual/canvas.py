@@ -58,11 +58,13 @@ class Canvas:
         self._pen = ImageDraw.Draw(self._image)
 
     def line(self, points: Sequence[Point], colour: Colour = INK, width: float = 1.5) -> None:
+        """A line through points, in the units of the canvas."""
         self._pen.line(self._at(points), fill=colour, width=self._width(width), joint="curve")
 
     def polygon(
         self, points: Sequence[Point], fill: Colour | None, edge: Colour | None = None, width: float = 1.5
     ) -> None:
+        """A polygon, in the units of the canvas; ``fill=None`` leaves it empty."""
         flat = self._at(points)
         if fill is not None:
             self._pen.polygon(flat, fill=fill)
@@ -72,11 +74,13 @@ class Canvas:
     def box(
         self, left: float, top: float, right: float, bottom: float, fill: Colour | None, edge: Colour | None = None
     ) -> None:
+        """A rectangle, in the units of the canvas."""
         self._pen.rectangle(self._at([(left, top), (right, bottom)]), fill=fill, outline=edge, width=self._width(1.2))
 
     def circle(
         self, centre: Point, radius: float, fill: Colour | None, edge: Colour | None = None, width: float = 1.5
     ) -> None:
+        """A circle, in the units of the canvas; no edge unless a colour is given."""
         (x, y), r = centre, radius
         corners = self._at([(x - r, y - r), (x + r, y + r)])
         self._pen.ellipse(corners, fill=fill, outline=edge, width=self._width(width) if edge else 0)

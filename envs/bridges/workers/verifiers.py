@@ -94,6 +94,7 @@ class VerifiersEpisode:
             self._events.put_nowait(error)
 
     async def ask(self, text: str) -> str:
+        """Hand a text out to the policy; the action that comes back."""
         self._events.put_nowait(text)
         return await self._answers.get()
 
@@ -107,6 +108,7 @@ class VerifiersEpisode:
         self.text, self.result = (event, None) if isinstance(event, str) else ("", event)
 
     def drop(self) -> None:
+        """Cancel what still runs; nobody asks for its score."""
         self._running.cancel()
         _loop().run_until_complete(asyncio.wait([self._running]))
 
@@ -120,12 +122,14 @@ class EpisodeSlot:
         self.episode, self.completed, self.config = episode, completed, config
 
     async def run(self, task: Any) -> Any:
+        """A task of one turn: its trace."""
         async with self.interaction(task) as talk:
             await talk.turn()
         return talk.trace
 
     @contextlib.asynccontextmanager
     async def interaction(self, task: Any) -> AsyncIterator[Talk]:
+        """The exchange about a task: set up before, finished and scored after it, unless it was dropped."""
         talk = Talk(self, task)
         try:
             await _invoke(task.setup, {"trace": talk.trace, "runtime": None})
@@ -152,6 +156,7 @@ class Talk:
         self._over = self._closed = False
 
     async def turn(self, message: Any = None) -> Any:
+        """Show a message to the policy and give its reply, or end where the taskset stops."""
         if self._over:
             raise RuntimeError("the exchange is over")
         news = self._news(message)
@@ -191,6 +196,7 @@ class Talk:
         return False
 
     async def close(self) -> None:
+        """End the exchange: the taskset finishes and scores its trace, once."""
         if self._closed:
             return
         self._over = self._closed = True
