@@ -121,7 +121,7 @@ class TextEnv(gym.Env[Any, str]):
     # reset and step
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin the task of ``seed`` and ``options["index"]``, else the next of the stream: its observation and info."""
+        """Begin the task of ``seed`` and ``options["index"]``, else the next of the stream: observation and info."""
         options = self._checked_options(options) if options else {}
         if seed is not None:
             seed = operator.index(seed)
