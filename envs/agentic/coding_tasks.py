@@ -32,6 +32,7 @@ from rlvr.envs.tasks.prompts import PROGRAM
 from rlvr.envs.tools.tool import shown
 
 DRAWN, KEPT = 40, 18  # inputs that are drawn for a task, and those of them that become tests
+HOLDOUTS = ("families", "tasks")  # what is not in two splits
 VISIBLE = (4, 4, 3, 3, 3)  # by level
 BUGS = (1, 1, 1, 2, 2)
 SECONDS, TOTAL_SECONDS = 4.0, 20.0  # for one call, and for all tests of a program
@@ -80,13 +81,17 @@ class _CodingTask(Task[CodingState]):
 
     levels = len(LEVELS)
     repair: ClassVar[bool] = False
+    holdout = "families"
     patience: ClassVar[float] = 5.0  # seconds a grade may take, for the audit: it starts processes
     system = (
         f"{PROGRAM} Return the result from the function; what is printed does not count. You see what your program "
         "gives for the visible tests. The first program that passes them all is final: hidden tests then decide."
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, holdout: str = "families") -> None:
+        if holdout not in HOLDOUTS:
+            raise ValueError(f"holdout is one of {', '.join(HOLDOUTS)}, got {holdout!r}")
+        self.holdout = holdout
         probes.require()
 
     def turns(self, level: int) -> int:
@@ -99,8 +104,18 @@ class _CodingTask(Task[CodingState]):
         return CodingState(level, index, values, rng.getrandbits(32), self.repair)
 
     def content(self, state: CodingState) -> str:
-        """The program that is right: whatever its tests and its bugs, it is in one split."""
-        return _title(LEVELS[state.level - 1][state.family], state.values)
+        """What is in one split: a family of programs, or a program; whatever its tests and its bugs."""
+        family = LEVELS[state.level - 1][state.family]
+        return family.name if self.holdout == "families" else _title(family, state.values)
+
+    def enumerate_contents(self, level: int) -> Sequence[str]:
+        if self.holdout == "families":
+            return [family.name for family in LEVELS[level - 1]]
+        return [
+            _title(family, values)
+            for family in LEVELS[level - 1]
+            for values in itertools.product(*family.parameters.values())
+        ]
 
     def apply(self, state: CodingState, action: str) -> Transition:
         exercise = exercise_of(state._replace(feedback=""))
@@ -139,15 +154,9 @@ class _CodingTask(Task[CodingState]):
 class CodeTests(_CodingTask):
     """Write a function from its description. Levels 1 to 5: lists, loops with a state, tables, methods, systems.
 
-    6 families of programs a level with 30 to 120 sets of parameters each; a task is a family with its parameters.
+    46 families of programs a level, each with parameters. A family is in one split, so that the programs of the test
+    split are not those of the train split with other numbers; ``holdout="tasks"`` divides the sets of parameters.
     """
-
-    def enumerate_contents(self, level: int) -> Sequence[str]:
-        return [
-            _title(family, values)
-            for family in LEVELS[level - 1]
-            for values in itertools.product(*family.parameters.values())
-        ]
 
     def observe(self, state: CodingState) -> str:
         if state.feedback:
@@ -161,7 +170,7 @@ class CodeRepair(_CodingTask):
 
     A bug is a small change (an operator, a bound, a constant, a name) after which some hidden tests fail and a
     quarter of all tests still pass. Each is proven when a task is shown: 60 to 400 tasks per CPU-second. A program is
-    a task many times over, with other bugs and tests, but stands in one split.
+    a task many times over, with other bugs and tests; ``holdout`` as in CodeTests.
     """
 
     repair = True

@@ -106,4 +106,5 @@ MAKERS: Mapping[str, Callable[[random.Random], Any]] = {
     "items": lambda rng: [[rng.randint(1, 9), rng.randint(1, 20)] for _ in range(rng.randint(0, 7))],
     "requests": lambda rng: list(_word(rng, 0, 18, "ABCDE")),
     "expression": _expression,
+    "arrivals": lambda rng: _ints(rng, 0, 18, 0, 7),
 }

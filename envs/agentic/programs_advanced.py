@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlvr.envs.agentic.programs import LISTS, LOOPS, TABLES, Family
+from rlvr.envs.agentic.programs_composed import COMPOSED
 
 METHODS = (
     Family(
@@ -341,4 +342,6 @@ def grow_cells(grid):
     ),
 )
 
-LEVELS: tuple[tuple[Family, ...], ...] = (LISTS, LOOPS, TABLES, METHODS, SYSTEMS)
+LEVELS: tuple[tuple[Family, ...], ...] = tuple(
+    written + composed for written, composed in zip((LISTS, LOOPS, TABLES, METHODS, SYSTEMS), COMPOSED, strict=True)
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from string import Template
 
 import gymnasium as gym
@@ -36,8 +37,35 @@ def fenced(code: str) -> str:
 
 def test_there_are_as_many_families_as_are_promised():
     names = [LEVELS[level - 1][place].name for level, place in FAMILIES]
-    assert len(set(names)) == len(names) >= 25
-    assert all(len(CodeTests.enumerate_contents(CodeTests, level)) >= 300 for level in range(1, 6))
+    assert len(set(names)) == len(names)
+    assert all(len(row) >= 40 for row in LEVELS)
+
+
+@held
+@pytest.mark.parametrize("env_id", BOTH)
+def test_a_family_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):
+    for holdout, shared_families in (("families", False), ("tasks", True)):
+        seen: dict[str, set[str]] = {"train": set(), "validation": set(), "test": set()}
+        env = gym.make(env_id, level=3, holdout=holdout).unwrapped
+        for split, families in seen.items():
+            for seed in range(60):
+                env.reset(seed=seed, options={"split": split})
+                families.add(LEVELS[2][env.get_state().state.family].name)
+        assert len(seen["train"]) > 20
+        assert len(seen["test"]) >= 4
+        assert bool(seen["train"] & seen["test"]) == shared_families
+    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
+        gym.make(env_id, holdout="seeds")
+
+
+def masked(code: str) -> str:
+    """A program without its numbers and the name of its function."""
+    return re.sub(r"\d+", "N", re.sub(r"def \w+", "def f", code))
+
+
+def test_no_two_families_have_one_program_but_for_numbers():
+    programs = [masked(exercise_of(drawn(level, place, 0)).solution) for level, place in FAMILIES]
+    assert len(set(programs)) == len(programs)
 
 
 @pytest.mark.parametrize(("level", "place"), FAMILIES)
