@@ -63,6 +63,10 @@ class BoardGame(Game[BoardState], Generic[B]):
         """Every legal move, in one order."""
         raise NotImplementedError
 
+    def is_legal(self, board: B, move: str) -> bool:
+        """Whether a move is one of ``legal``; written anew where that is known without listing all."""
+        return move in self.legal(board)
+
     def after(self, board: B, move: str) -> B:
         """The board after a legal move, and after what answers it."""
         raise NotImplementedError
@@ -115,9 +119,9 @@ class BoardGame(Game[BoardState], Generic[B]):
 
     def play(self, state: BoardState, move: str) -> Step[BoardState]:
         board, name = state.board, self.named(move)
-        legal = self.legal(board)
-        if name not in legal:
-            return go_on(state, self.refusal(move, legal), Verdict(0.0, "unparsable", reason="not a legal move"))
+        if not self.is_legal(board, name):
+            refusal = self.refusal(move, self.legal(board))
+            return go_on(state, refusal, Verdict(0.0, "unparsable", reason="not a legal move"))
         after = self.after(board, name)
         if self.reached(after):
             return won(state, reason="the goal is reached", board=after)

@@ -80,6 +80,13 @@ class HanoiGame(BoardGame[Tower]):
     def legal(self, board: Tower) -> list[str]:
         return [COLUMNS[source] + COLUMNS[target] for source, target in lifts(board.pegs, board.stepwise, board.at)]
 
+    def is_legal(self, board: Tower, move: str) -> bool:
+        source, target = (COLUMNS.find(move[0]), COLUMNS.find(move[1])) if len(move) == 2 else (-1, -1)
+        near = not board.stepwise or abs(source - target) == 1
+        if source not in board.at or not 0 <= target < board.pegs or source == target or not near:
+            return False
+        return target not in board.at[: board.at.index(source)]
+
     def after(self, board: Tower, move: str) -> Tower:
         return board._replace(at=moved(board.at, COLUMNS.index(move[0]), COLUMNS.index(move[1])))
 
@@ -97,20 +104,18 @@ def apart(at: tuple[int, ...], goal: tuple[int, ...]) -> bool:
 
 
 def show_pegs(pegs: int, at: tuple[int, ...]) -> str:
-    lines = []
-    for peg in range(pegs):
-        discs = [str(disc) for disc in range(len(at), 0, -1) if at[disc - 1] == peg]
-        lines.append(f"{COLUMNS[peg]}: {' '.join(discs) or '-'}")
-    return "\n".join(lines)
+    discs = [""] * pegs
+    for disc in range(len(at), 0, -1):
+        discs[at[disc - 1]] += f" {disc}"
+    return "\n".join([f"{COLUMNS[peg]}:{discs[peg] or ' -'}" for peg in range(pegs)])
 
 
 def lifts(pegs: int, stepwise: bool, at: tuple[int, ...]) -> Iterator[tuple[int, int]]:
     """From which peg to which a disc may go."""
-    for source in range(pegs):
-        for target in range(pegs):
-            top = at.index(source) if source in at else len(at)
-            free = target not in at[:top] and top < len(at)
-            if free and source != target and (not stepwise or abs(source - target) == 1):
+    tops = [at.index(peg) if peg in at else len(at) for peg in range(pegs)]
+    for source, disc in enumerate(tops):
+        for target, other in enumerate(tops):
+            if disc < other and (not stepwise or abs(source - target) == 1):
                 yield source, target
 
 

@@ -117,8 +117,12 @@ def deduce(opened: int, numbers: Callable[[int], int], near: tuple[int, ...], mi
         if safe:
             return safe
         items = list(facts.items())
+        around: dict[int, list[tuple[int, int]]] = {}  # the facts about each cell
+        for cells, count in items:
+            for cell in bits(cells):
+                around.setdefault(cell, []).append((cells, count))
         for small, few in items:
-            for large, many in items:
+            for large, many in around[(small & -small).bit_length() - 1]:
                 if small & large == small != large:
                     facts.setdefault(large & ~small, many - few)
         if len(facts) == before == len(items) or len(facts) > 400:
@@ -189,8 +193,9 @@ class Minesweeper(Game[MineField]):
         """The board as far as it is uncovered."""
         height, width, _, _ = self.sizes[state.level - 1]
         near = around(height, width)
+        mines, shown = state.mines, state.open
         cells = "".join(
-            str((state.mines & near[cell]).bit_count()) if state.open >> cell & 1 else "." for cell in range(len(near))
+            ["012345678"[(mines & near[cell]).bit_count()] if shown >> cell & 1 else "." for cell in range(len(near))]
         )
         return drawn_board(cells[i : i + width] for i in range(0, len(cells), width))
 

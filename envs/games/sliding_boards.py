@@ -204,7 +204,7 @@ class Game2048(BoardGame[Merging]):
         )
 
     def show(self, board: Merging) -> str:
-        return "\n".join(" ".join(f"{2**tile if tile else '.':>4}" for tile in row) for row in board.rows)
+        return "\n".join([" ".join([SHOWN[tile] for tile in row]) for row in board.rows])
 
     def identity(self, board: Merging) -> str:
         return f"{self.show(board)}\n{board.target} {board.seed}"
@@ -215,15 +215,18 @@ class Game2048(BoardGame[Merging]):
     def legal(self, board: Merging) -> list[str]:
         return [way for way in WAYS if slide(board.rows, way) != board.rows]
 
+    def is_legal(self, board: Merging, move: str) -> bool:
+        return move in WAYS and slide(board.rows, move) != board.rows
+
     def after(self, board: Merging, move: str) -> Merging:
         rows = slide(board.rows, move)
         return with_new_tile(board._replace(rows=rows, turn=board.turn + 1), chance(board.seed, board.turn))
 
     def reached(self, board: Merging) -> bool:
-        return any(2**tile >= board.target for row in board.rows for tile in row)
+        return max(map(max, board.rows)) >= board.target.bit_length() - 1  # tiles are exponents
 
     def failed(self, board: Merging) -> str:
-        return "" if self.legal(board) else "no move is left"
+        return "" if not all(map(all, board.rows)) or self.legal(board) else "no move is left"
 
     def best(self, board: Merging) -> str:
         """Looks ahead one more move where the board is nearly full; before that, the best looking board."""
@@ -237,8 +240,12 @@ class Game2048(BoardGame[Merging]):
         return max(self.legal(board), key=hope)
 
 
+SHOWN = [f"{'.':>4}", *(f"{2**tile:>4}" for tile in range(1, 32))]
+
+
 def with_new_tile(board: Merging, rng: random.Random) -> Merging:
-    empty = [(y, x) for y, row in enumerate(board.rows) for x, tile in enumerate(row) if not tile]
+    rows = board.rows
+    empty = [(y, x) for y, row in enumerate(rows) if 0 in row for x, tile in enumerate(row) if not tile]
     y, x = rng.choice(empty)
     return board._replace(rows=placed(board.rows, y, x, 2 if rng.random() < 0.1 else 1))
 
