@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.envs.rewards.graders.code import grade_code
-from rlvr.envs.sandbox import Limits, Sandbox, SandboxStarved, native, progress, running
+from rlvr.envs.sandbox import Limits, Sandbox, SandboxStarved, native, plans, progress, running
 from rlvr.envs.tools.kits import Workspace
 from rlvr.envs.tools.tool import ToolFault
 
@@ -105,6 +105,23 @@ def test_nothing_burns_between_calls(name: str, tier: str) -> None:
         assert session.run(BURNERS[name]).ok
         assert settles(box)
         assert rate(box, 1.0) < 0.02
+        assert session.run("6 * 7").stdout == "42\n"
+        assert settles(box)
+
+
+@pytest.fixture
+def without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As on a machine where no control group can be made."""
+    for name in ("cgroup_parents", "_share_parents"):
+        monkeypatch.setattr(f"rlvr.envs.sandbox.plans.{name}", list)
+
+
+@pytest.mark.parametrize("name", ["child", "children in sessions of their own", "shell"])
+def test_nothing_burns_between_calls_without_a_control_group(name: str, tier: str, without_groups: None) -> None:
+    with Sandbox(tier=tier, parallel=1) as box, box.session(Limits(memory_mb=1024)) as session:
+        assert session.run(BURNERS[name]).ok
+        assert not any(progress.has_bounded_memory(pid) for pid in processes_under(supervisor_of(box)))
+        assert settles(box)
         assert session.run("6 * 7").stdout == "42\n"
         assert settles(box)
 
@@ -317,13 +334,6 @@ def hoard(): return fill(bytearray(30 << 20))
 """
 
 
-@pytest.fixture
-def without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    """As on a machine where no control group can be made."""
-    for name in ("cgroup_parents", "_share_parents"):
-        monkeypatch.setattr(f"rlvr.envs.sandbox.plans.{name}", list)
-
-
 @pytest.mark.parametrize("name", HOARDERS)
 def test_memory_of_all_processes_together_is_bounded_without_a_control_group(
     name: str, tier: str, without_groups: None
@@ -344,6 +354,17 @@ def test_memory_of_all_processes_together_is_bounded_without_a_control_group(
             assert session.run("more = [hoard() for _ in range(4)]\nwhile True: time.sleep(1)").status == (
                 "memory_limit"
             )
+
+
+def test_control_where_a_control_group_can_be_made_the_kernel_bounds_the_memory(tier: str) -> None:
+    if not plans.cgroup_parents():
+        pytest.skip("no control group can be made here")
+    with Sandbox(tier=tier, parallel=1, total_memory_mb=100) as box:
+        assert box.run_python("1").ok
+        assert any(progress.has_bounded_memory(pid) for pid in processes_under(supervisor_of(box)))
+        code = HOARD + HOARDERS["processes"] + "while True: time.sleep(1)"
+        result = box.run_python(code, limits=Limits(seconds=2.0, memory_mb=256))
+        assert result.status != "memory_limit", "the kernel ends single processes, not the run"
 
 
 def test_code_that_is_over_its_memory_is_wrong_and_says_why(tier: str, without_groups: None) -> None:
