@@ -151,8 +151,8 @@ class Cryptarithms(CheckedAnswerTask):
             letters = dict(zip(digits, rng.sample("ABCDEFGHIJKLMNOPQRSTUVWXYZ", len(digits)), strict=True))
             *words, total = ("".join(letters[digit] for digit in str(n)) for n in (*addends, sum(addends)))
             gold = {letter: int(digit) for digit, letter in letters.items()}
-            told = rng.sample(sorted(gold), 2 * (count > 2))  # the search through three numbers is long without
-            known = {letter: gold[letter] for letter in told}
+            facts = rng.sample(sorted(gold), 2 * (count > 2))  # the search through three numbers is long without
+            known = {letter: gold[letter] for letter in facts}
             while other := next((dict(a) for a in assignments(words, total, known) if a != gold), None):
                 letter = rng.choice([letter for letter in sorted(gold) if other[letter] != gold[letter]])
                 known[letter] = gold[letter]
