@@ -411,6 +411,7 @@ class EnvServer:
                 server_header=False,
             )
         )
+        logging.getLogger("uvicorn.error").addFilter(_is_news)
         self._thread: threading.Thread | None = None
 
     def run(self) -> None:
@@ -433,6 +434,11 @@ class EnvServer:
         self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join()
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Uvicorn takes a WebSocket that was refused for an application that failed."""
+    return "without completing handshake" not in record.getMessage()
 
 
 def _listening(host: str, port: int) -> socket.socket:
