@@ -240,6 +240,14 @@ def _mention(rng: random.Random, made: SearchFacts, name: str) -> str:
     return made.bynames[name] if name in made.bynames and rng.random() < 0.5 else name
 
 
+def _called(made: SearchFacts, source: str, relation: str) -> str:
+    """What the document of ``source`` calls the one that a relation leads to: all that a reader of it can search for."""
+    target, ways = made.links[source][relation], RELATIONS[relation][2]
+    text = next(document.text for document in made.documents if document.title == source)
+    byname = made.bynames.get(target, target)
+    return byname if any(way.format(x=byname) in text for way in ways) else target
+
+
 def _written(rng: random.Random, made: SearchFacts, of_kind: dict[str, list[str]], name: str) -> str:
     """A document: what it is first, then all that is true of it, in any order."""
     kind = made.kinds[name]
@@ -272,11 +280,11 @@ def _asked(seed: int, level: int, hops: int, facts: Sequence[str]) -> SearchWorl
         met, path, phrase = {here}, [(mention, here)], mention
         for _ in range(hops - 1):
             relation = rng.choice(list(made.links[here]))
-            here = made.links[here][relation]
+            source, here = here, made.links[here][relation]
             if here in met:
                 break
             met.add(here)
-            path.append((made.bynames.get(here, here), here))
+            path.append((_called(made, source, relation), here))
             phrase = RELATIONS[relation][3].format(x=phrase)
         else:
             known = [fact for fact in made.facts[here] if fact in facts]
