@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, ClassVar, Final, NamedTuple
 
 from pydantic import Field as Bounds
@@ -62,6 +62,7 @@ class Visit(NamedTuple):
         steps: the forms to send, in the order in which the expert does.
         url, back: the page, and those before it.
         typed: what stands in the fields of the page.
+        seen: the pages that have been looked at.
     """
 
     seed: int
@@ -73,6 +74,7 @@ class Visit(NamedTuple):
     url: str = "/"
     back: tuple[str, ...] = ()
     typed: Values = ()
+    seen: frozenset[str] = frozenset({"/"})
 
 
 def site_of(visit: Visit) -> Site:
@@ -146,7 +148,7 @@ def back(visit: Visit) -> tuple[Visit, str]:
 
 
 def _went(visit: Visit, url: str) -> Visit:
-    return visit._replace(url=url, back=(*visit.back, visit.url)[-MAX_BACK:], typed=())
+    return visit._replace(url=url, back=(*visit.back, visit.url)[-MAX_BACK:], typed=(), seen=visit.seen | {url})
 
 
 def _filled(visit: Visit, label: str, value: str) -> tuple[Visit, str]:
@@ -252,13 +254,16 @@ class Browser(ToolTask[Visit]):
         return wrong(reason="the site does not hold exactly what was asked for")
 
     def plan(self, session: Session[Visit]) -> Call | str:
-        """The next form of the visit: to its page by the shortest way, then its fields, then off with it."""
+        """The next form of the visit: the pages that show where it is, then its own, its fields, and off with it."""
         world = session.world
         trail = _trail(world)
         if world.server not in trail[:-1]:
             return DONE
         step = world.steps[trail.index(world.server)]
         page = page_of(world)
+        for url in _to_look_at(world, step.url):
+            if url not in world.seen:
+                return Call("click", {"element": _way(world, url)})
         if world.url != step.url:
             return Call("click", {"element": _way(world, step.url)})
         site, typed = site_of(world), dict(world.typed)
@@ -291,6 +296,29 @@ def _trail(visit: Visit) -> list[SiteServer]:
     for step in visit.steps:
         found.append(sites.post(site_of(visit), found[-1], step.url, dict(step.values))[0])
     return found
+
+
+def _to_look_at(visit: Visit, goal: str) -> Iterator[str]:
+    """The pages that a visitor has to have seen to know that ``goal`` is the one that is meant.
+
+    For an entry asked for by name the lists up to the one that it is on, else every entry of its group: only who has
+    seen all prices knows the cheapest.
+    """
+    if not goal.startswith("/entry/"):
+        return
+    site = site_of(visit)
+    wanted = site.entries[int(goal.removeprefix("/entry/"))]
+    by_name = f"“{wanted.name}”" in visit.goal
+    groups = sorted({entry.group for entry in site.entries}) if by_name else [wanted.group]
+    for group in groups:
+        members = [number for number, entry in enumerate(site.entries) if entry.group == group]
+        for start in range(0, len(members), sites.PER_PAGE):
+            yield f"/list/{group}/{start // sites.PER_PAGE}"
+            shown = [f"/entry/{number}" for number in members[start : start + sites.PER_PAGE]]
+            if not by_name:
+                yield from shown
+            elif goal in shown:
+                return
 
 
 def _way(visit: Visit, goal: str) -> int:

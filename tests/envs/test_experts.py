@@ -8,6 +8,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.envs import TextEnv
+from rlvr.envs.agentic.browser import site_of
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -26,3 +27,29 @@ def test_the_expert_of_world_search_searches_for_what_it_has_read(level: int) ->
             over = terminated or truncated
             assert answer is None or reward == 1.0
             transcript += f"\n{observation}"
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_the_expert_of_browser_looks_at_all_that_it_chooses_from(level: int) -> None:
+    env = gym.make("rlvr/Browser-v0", disable_env_checker=True).unwrapped
+    assert isinstance(env, TextEnv)
+    compared = 0
+    for index in range(8):
+        transcript, _ = env.reset(seed=12, options={"level": level, "index": index})
+        visit = env.get_state().state.world
+        site = site_of(visit)
+        over = False
+        while not over:
+            action = env.solve()
+            step = next((step for step in visit.steps if step.url == env.get_state().state.world.url), None)
+            if "submit" in action and step is not None and step.url.startswith("/entry/"):
+                chosen = site.entries[int(step.url.removeprefix("/entry/"))]
+                others = [entry.name for entry in site.entries if entry.group == chosen.group]
+                if f"“{chosen.name}”" not in visit.goal:
+                    compared += 1
+                    assert all(f"= {name} =" in transcript for name in others)
+            observation, reward, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+            transcript += f"\n{observation}"
+        assert reward == 1.0
+    assert compared or level == 1
