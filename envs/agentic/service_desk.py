@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
@@ -225,8 +226,17 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
     if not stranger:
         plan.append(_call("list_orders", customer=number))
         plan += [_message(f"Thank you. {QUESTIONS}")]
+        listed = [
+            order for (order,) in shop.read(database, "SELECT id FROM orders WHERE customer = ? ORDER BY id", number)
+        ]
+        opened: list[int] = []
         for request in requests:
-            plan += [_call("get_order", order=request.order), *request.calls]
+            # Who was told the product alone opens one order after the other until it is found.
+            last = listed.index(request.order) + 1
+            wanted = [request.order] if level.says_order else listed[:last]
+            looks = [order for order in wanted if order not in opened and request.order not in opened]
+            plan += [*(_call("get_order", order=order) for order in looks), *request.calls]
+            opened += looks
         looked_at = [f"customer {number}", *(f"order {request.order}" for request in requests)]
         rules = [request.rule for request in requests if request.rule]
         outcome = (sum(not request.rule for request in requests), rules[0] if rules else 0)
@@ -264,6 +274,10 @@ class Asking(NamedTuple):
             f"WHERE o.customer = ? AND {condition} ORDER BY o.id, p.id"
         )
         rows = [row for row in shop.read(self.database, sql, self.customer, *values) if row[0] not in self.used]
+        if not self.says_order:  # the customer names the product, which must be in no other order of theirs
+            sold = "SELECT i.product FROM items i JOIN orders o ON i.order_id = o.id WHERE o.customer = ?"
+            often = Counter(product for (product,) in shop.read(self.database, sold, self.customer))
+            rows = [row for row in rows if often[row[4]] == 1]
         return self.rng.choice(rows) if rows else None
 
     def named(self, row: Row) -> tuple[str, Answers]:

@@ -241,7 +241,7 @@ def _mention(rng: random.Random, made: SearchFacts, name: str) -> str:
 
 
 def _called(made: SearchFacts, source: str, relation: str) -> str:
-    """What the document of ``source`` calls the one that a relation leads to: all that a reader of it can search for."""
+    """What the document of ``source`` calls the one that a relation leads to: what a reader can search for."""
     target, ways = made.links[source][relation], RELATIONS[relation][2]
     text = next(document.text for document in made.documents if document.title == source)
     byname = made.bynames.get(target, target)

@@ -53,3 +53,30 @@ def test_the_expert_of_browser_looks_at_all_that_it_chooses_from(level: int) -> 
             transcript += f"\n{observation}"
         assert reward == 1.0
     assert compared or level == 1
+
+
+@pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
+def test_the_expert_of_service_desk_opens_orders_until_it_finds_the_product(level: int) -> None:
+    env = gym.make("rlvr/ServiceDesk-v0", disable_env_checker=True).unwrapped
+    assert isinstance(env, TextEnv)
+    looked = 0
+    for index in range(10):
+        transcript, _ = env.reset(seed=13, options={"level": level, "index": index})
+        listed: list[str] = []
+        opened: list[str] = []
+        over = False
+        while not over:
+            action = env.solve()
+            if "get_order" in action:
+                order = re.findall(r'"order": ?(\d+)', action)[0]
+                named = re.search(rf"order (?:is )?{order}\b", transcript.partition("\norder ")[0])
+                assert set(listed[: listed.index(order)]) <= {*opened} or named
+                opened.append(order)
+                looked += 1
+            observation, reward, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
+            transcript += f"\n{observation}"
+            if "list_orders" in action:
+                listed = re.findall(r"order (\d+): ", observation)
+        assert reward == 1.0
+    assert looked
