@@ -32,7 +32,7 @@ import gymnasium as gym
 from results import Table, write_results
 
 import rlvr  # noqa: F401  (registers the environments)
-from rlvr.envs.agentic.terminal import LEVELS, Sitting, Terminal
+from rlvr.envs.agentic.terminal import LEVELS, Terminal, TerminalState
 from rlvr.envs.sandbox import probe
 from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.search import Document, Index
@@ -195,7 +195,7 @@ def searching(rounds: int, documents: int = 100_000, queries: int = 100) -> tupl
     return [wall, work], {"seconds to build the index": round(built, 1)}
 
 
-def episode(task: Terminal, state: Sitting) -> tuple[float, list[float], bool]:
+def episode(task: Terminal, state: TerminalState) -> tuple[float, list[float], bool]:
     """Seconds of the episode, milliseconds of its actions, and whether it was won."""
     over, times, verdict = False, [], None
     while not over:
@@ -221,16 +221,16 @@ def sitting(rounds: int, at_once: int) -> tuple[list[Table], dict[str, Any]]:
     kinds = [pair for pairs in groups.values() for pair in pairs]
     whole = Table("a terminal episode, one at a time", "seconds, mean of its kinds, lower is better", "all kinds")
     action = Table("an action in a terminal, one at a time", "milliseconds, median", "all kinds")
-    episode(task, Sitting(1, 0, 0))
+    episode(task, TerminalState(1, 0, 0))
     lost = 0
     for seed in range(rounds):
-        played = {pair: episode(task, Sitting(*pair, seed)) for pair in kinds}
+        played = {pair: episode(task, TerminalState(*pair, seed)) for pair in kinds}
         lost += sum(not won for _, _, won in played.values())
         for name, pairs in {"all kinds": kinds, **groups}.items():
             whole.add(name, statistics.mean(played[pair][0] for pair in pairs))
             # The first opens the terminal, the last reads the workspace: neither is an action like the others.
             action.add(name, statistics.median(ms for pair in pairs for ms in played[pair][1][1:-1] or [0.0]))
-    states = [Sitting(*kinds[number % len(kinds)], number) for number in range(4 * at_once)]
+    states = [TerminalState(*kinds[number % len(kinds)], number) for number in range(4 * at_once)]
     started = time.perf_counter()
     with ThreadPoolExecutor(at_once) as pool:
         results = list(pool.map(lambda state: episode(task, state), states))

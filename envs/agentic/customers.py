@@ -28,7 +28,7 @@ BRIEF: Final = (
 GREETING: Final = "Service desk. What can we do for you?"
 
 Chat = Callable[[Sequence[Mapping[str, str]]], str]
-Talk = tuple[tuple[str, str], ...]  # the message of the desk, the answer of the customer
+Exchanges = tuple[tuple[str, str], ...]  # the message of the desk, the answer of the customer
 
 
 class ModelCustomer:
@@ -69,7 +69,7 @@ class ModelCustomer:
         self.__dict__.update(state)
         self._lock = threading.Lock()
 
-    def answer(self, wanted: str, known: Sequence[str], talk: Talk, message: str) -> str:
+    def answer(self, wanted: str, known: Sequence[str], talk: Exchanges, message: str) -> str:
         """The customer's answer to a message of the desk.
 
         Args:
@@ -110,7 +110,7 @@ class ModelCustomer:
         return text
 
 
-def conversation(wanted: str, known: Sequence[str], talk: Talk, message: str) -> list[dict[str, str]]:
+def conversation(wanted: str, known: Sequence[str], talk: Exchanges, message: str) -> list[dict[str, str]]:
     """The chat as the model gets it: it is the assistant, and the desk is the user."""
     brief = BRIEF.format(wanted=wanted, known="\n".join(f"- {fact}" for fact in known))
     messages = [{"role": "system", "content": brief}, {"role": "user", "content": GREETING}]

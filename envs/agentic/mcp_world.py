@@ -21,12 +21,12 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
-from rlvr.envs.tools.with_tools import SessionLease, Working, written
+from rlvr.envs.tools.with_tools import SessionLease, ToolsState, written
 
 CHECK_SECONDS: Final = 30.0
 
 
-class Given(NamedTuple):
+class MCPRow(NamedTuple):
     """A row of the tasks, as JSON."""
 
     row: str
@@ -98,7 +98,7 @@ class MCPWorld(WithTools):
         rows = _rows(tasks, split)
         super().__init__(_Rows(rows, system), [kit], **dict(options or {}))
         for row in rows:
-            self._check_calls(Given(row).task)
+            self._check_calls(MCPRow(row).task)
 
     def _check_calls(self, task: Mapping[str, Any]) -> None:
         """The calls that a row makes must be possible."""
@@ -126,7 +126,7 @@ class MCPWorld(WithTools):
         for each in self._server.everything.values():
             self._known[each.name], self._owner[each.name] = each, 0
 
-    def row(self, index: int, rng: random.Random) -> Working:
+    def row(self, index: int, rng: random.Random) -> ToolsState:
         """The calls of ``setup`` stand before those of the policy; they are made with its first."""
         inner = self.task.row(index, rng)
         setup = []
@@ -134,9 +134,9 @@ class MCPWorld(WithTools):
             used = self._server.everything[step["name"]]
             used.check(step.get("arguments", {}))
             setup.append(written(used.name, step.get("arguments", {})))
-        return Working(inner, made=tuple(setup))
+        return ToolsState(inner, made=tuple(setup))
 
-    def _answered(self, state: Working, action: str) -> Transition:
+    def _answered(self, state: ToolsState, action: str) -> Transition:
         try:
             verdict = self._checked(state, action)
         except ToolFault as fault:
@@ -145,7 +145,7 @@ class MCPWorld(WithTools):
             verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
         return Transition(state._replace(tool_output="", live=None), verdict, terminated=True)
 
-    def _checked(self, state: Working, reply: str) -> Verdict:
+    def _checked(self, state: ToolsState, reply: str) -> Verdict:
         server, task = self._server, state.inner.task
         lease = SessionLease(self, state)
 
@@ -163,7 +163,7 @@ class MCPWorld(WithTools):
         finally:
             lease.close()
 
-    def solve(self, state: Working) -> str:
+    def solve(self, state: ToolsState) -> str:
         solution = state.inner.task.get("solution")
         if not solution:
             raise NotImplementedError("this task has no solution")
@@ -171,22 +171,22 @@ class MCPWorld(WithTools):
         return step if isinstance(step, str) else write_call(Call(step["name"], step.get("arguments", {})), self.style)
 
 
-class _Rows(Task[Given]):
+class _Rows(Task[MCPRow]):
     """The questions alone; every reply ends the episode, and ``MCPWorld`` judges it."""
 
     def __init__(self, rows: Sequence[str], system: str) -> None:
         self.rows, self.system, self.size = rows, system, len(rows)
 
-    def row(self, index: int, rng: random.Random) -> Given:
-        return Given(self.rows[index])
+    def row(self, index: int, rng: random.Random) -> MCPRow:
+        return MCPRow(self.rows[index])
 
-    def content(self, state: Given) -> str:
+    def content(self, state: MCPRow) -> str:
         return state.row
 
-    def observe(self, state: Given) -> str:
+    def observe(self, state: MCPRow) -> str:
         return str(state.task["question"])
 
-    def apply(self, state: Given, action: str) -> Transition:
+    def apply(self, state: MCPRow, action: str) -> Transition:
         return Transition(state, wrong(reason="not checked"), terminated=True)
 
 

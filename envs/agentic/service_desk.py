@@ -204,7 +204,7 @@ def _customer(rng: random.Random, database: bytes, level: ServiceDeskLevel) -> C
     requests: list[CustomerRequest] = []
     for index, kind in enumerate(rng.sample(level.kinds, level.requests)):
         used = [request.order for request in requests]
-        made = MAKERS[kind](Asking(rng, database, number, tier, tuple(used), index == refuse, level.says_order))
+        made = MAKERS[kind](RequestDraft(rng, database, number, tier, tuple(used), index == refuse, level.says_order))
         if made is None:
             return None
         requests.append(made)
@@ -255,7 +255,7 @@ Row = tuple[Any, ...]
 Answers = tuple[tuple[tuple[str, ...], str], ...]
 
 
-class Asking(NamedTuple):
+class RequestDraft(NamedTuple):
     """What a maker of requests is given."""
 
     rng: random.Random
@@ -288,80 +288,80 @@ class Asking(NamedTuple):
         return f"my order with the {row[5]}", ((("order",), answer),)
 
 
-def _cancel(asking: Asking) -> CustomerRequest | None:
-    row = asking.pick("o.status = 'shipped'" if asking.refuse else "o.status = 'processing'")
+def _cancel(draft: RequestDraft) -> CustomerRequest | None:
+    row = draft.pick("o.status = 'shipped'" if draft.refuse else "o.status = 'processing'")
     if row is None:
         return None
-    which, answers = asking.named(row)
-    reason = asking.rng.choice(shop.CANCEL_REASONS)
-    calls = () if asking.refuse else (_call("cancel_order", order=row[0], reason=reason),)
+    which, answers = draft.named(row)
+    reason = draft.rng.choice(shop.CANCEL_REASONS)
+    calls = () if draft.refuse else (_call("cancel_order", order=row[0], reason=reason),)
     answers += ((("reason",), f"The reason to cancel: {reason}."),)
-    return CustomerRequest(f"I want to cancel {which}.", answers, calls, 2 if asking.refuse else 0, row[0])
+    return CustomerRequest(f"I want to cancel {which}.", answers, calls, 2 if draft.refuse else 0, row[0])
 
 
-def _readdress(asking: Asking) -> CustomerRequest | None:
-    row = asking.pick("o.status = 'shipped'" if asking.refuse else "o.status = 'processing'")
+def _readdress(draft: RequestDraft) -> CustomerRequest | None:
+    row = draft.pick("o.status = 'shipped'" if draft.refuse else "o.status = 'processing'")
     if row is None:
         return None
-    which, answers = asking.named(row)
-    new = shop.address(asking.rng)
-    calls = () if asking.refuse else (_call("change_address", order=row[0], address=new),)
+    which, answers = draft.named(row)
+    new = shop.address(draft.rng)
+    calls = () if draft.refuse else (_call("change_address", order=row[0], address=new),)
     answers += ((("address",), f"The new address is {new}."),)
     return CustomerRequest(
-        f"I have moved; please send {which} to another address.", answers, calls, 2 * asking.refuse, row[0]
+        f"I have moved; please send {which} to another address.", answers, calls, 2 * draft.refuse, row[0]
     )
 
 
-def _return(asking: Asking) -> CustomerRequest | None:
-    sign = "<" if asking.refuse else ">="
-    row = asking.pick(f"o.status = 'delivered' AND o.delivered {sign} ?", shop.TODAY - shop.TIERS[asking.tier])
+def _return(draft: RequestDraft) -> CustomerRequest | None:
+    sign = "<" if draft.refuse else ">="
+    row = draft.pick(f"o.status = 'delivered' AND o.delivered {sign} ?", shop.TODAY - shop.TIERS[draft.tier])
     if row is None:
         return None
-    _, answers = asking.named(row)
-    where = asking.rng.choice(("payment", "credit"))
-    calls = () if asking.refuse else (_call("return_item", order=row[0], product=row[4], refund_to=where),)
+    _, answers = draft.named(row)
+    where = draft.rng.choice(("payment", "credit"))
+    calls = () if draft.refuse else (_call("return_item", order=row[0], product=row[4], refund_to=where),)
     answers += ((("refund",), f"For the refund: to my {'original payment' if where == 'payment' else 'credit'}."),)
-    order = f" of order {row[0]}" if asking.says_order else ""
-    return CustomerRequest(f"I want to give back the {row[5]}{order}.", answers, calls, 3 * asking.refuse, row[0])
+    order = f" of order {row[0]}" if draft.says_order else ""
+    return CustomerRequest(f"I want to give back the {row[5]}{order}.", answers, calls, 3 * draft.refuse, row[0])
 
 
-def _exchange(asking: Asking) -> CustomerRequest | None:
-    row = asking.pick("o.status = 'delivered'")
+def _exchange(draft: RequestDraft) -> CustomerRequest | None:
+    row = draft.pick("o.status = 'delivered'")
     if row is None:
         return None
     sql = "SELECT id, name, kind, stock FROM products WHERE id <> ? ORDER BY id"
-    others = shop.read(asking.database, sql, row[4])
-    if asking.refuse:
+    others = shop.read(draft.database, sql, row[4])
+    if draft.refuse:
         wanted = [other for other in others if other[2] != row[6] or not other[3]]
     else:
         wanted = [other for other in others if other[2] == row[6] and other[3]]
     if not wanted:
         return None
-    other = asking.rng.choice(wanted)
+    other = draft.rng.choice(wanted)
     look = _call("search_products", text=other[1])
     take = _call("exchange_item", order=row[0], product=row[4], new_product=other[0])
-    _, answers = asking.named(row)
+    _, answers = draft.named(row)
     answers += ((("product",), f"Instead of it I want the {other[1]}."), (("instead",), f"I want the {other[1]}."))
-    order = f" of order {row[0]}" if asking.says_order else ""
+    order = f" of order {row[0]}" if draft.says_order else ""
     words = f"I want to exchange the {row[5]}{order} for something else."
-    return CustomerRequest(words, answers, (look,) if asking.refuse else (look, take), 4 * asking.refuse, row[0])
+    return CustomerRequest(words, answers, (look,) if draft.refuse else (look, take), 4 * draft.refuse, row[0])
 
 
-def _late(asking: Asking) -> CustomerRequest | None:
-    amount = shop.LATE[asking.tier]
-    if asking.refuse != (amount == 0):
+def _late(draft: RequestDraft) -> CustomerRequest | None:
+    amount = shop.LATE[draft.tier]
+    if draft.refuse != (amount == 0):
         condition, bound = ("o.status = 'shipped' AND o.shipped >= ?", shop.TODAY - 7)
-        if not asking.refuse:
+        if not draft.refuse:
             return None
     else:
         condition, bound = ("o.status = 'shipped' AND o.shipped < ?", shop.TODAY - 7)
-    row = asking.pick(condition, bound)
+    row = draft.pick(condition, bound)
     if row is None:
         return None
-    which, answers = asking.named(row)
-    calls = () if asking.refuse else (_call("give_credit", customer=asking.customer, amount=amount),)
+    which, answers = draft.named(row)
+    calls = () if draft.refuse else (_call("give_credit", customer=draft.customer, amount=amount),)
     words = f"I am still waiting for {which}, and want credit for that."
-    return CustomerRequest(words, answers, calls, 5 * asking.refuse, row[0])
+    return CustomerRequest(words, answers, calls, 5 * draft.refuse, row[0])
 
 
 MAKERS = {"cancel": _cancel, "address": _readdress, "return": _return, "exchange": _exchange, "late": _late}

@@ -26,6 +26,7 @@ from rlvr.envs.agentic import chores_files, chores_git, chores_live
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
 from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
@@ -98,7 +99,7 @@ class _LiveTerminal:
 _TERMINALS = Sessions[_LiveTerminal](_LiveTerminal.close, most=128)
 
 
-class Sitting(NamedTuple):
+class TerminalState(NamedTuple):
     """A chore, by what it is drawn from; the actions so far; what the screen shows, and the workspace's checksum; what
     was wrong with the last action; a hold on the terminal."""
 
@@ -112,7 +113,7 @@ class Sitting(NamedTuple):
     live: Handle | None = None
 
 
-class Terminal(Task[Sitting]):
+class Terminal(Task[TerminalState]):
     """Levels 1 to 5: text files; columns, replacing, permissions, a file of an older commit; finding, unpacking,
     renaming, stopping a process; packing, joining tables, mending a script, a full-screen program; duplicates,
     compressed logs, links, parts of changes, merges, bisection.
@@ -136,30 +137,30 @@ class Terminal(Task[Sitting]):
         Screen()
         require()
 
-    def start(self, rng: random.Random, level: int) -> Sitting:
-        return Sitting(level, rng.randrange(len(LEVELS[level - 1])), rng.getrandbits(32))
+    def start(self, rng: random.Random, level: int) -> TerminalState:
+        return TerminalState(level, rng.randrange(len(LEVELS[level - 1])), rng.getrandbits(32))
 
     def turns(self, level: int) -> int:
         return TURNS
 
-    def content(self, state: Sitting) -> str:
+    def content(self, state: TerminalState) -> str:
         chore = _chore(state)
         return f"{chore.text} {zlib.crc32(nameless((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
 
-    def observe(self, state: Sitting) -> str:
+    def observe(self, state: TerminalState) -> str:
         seen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
         return f"{seen}\n[{state.problem}]" if state.problem else seen
 
-    def solve(self, state: Sitting) -> str:
+    def solve(self, state: TerminalState) -> str:
         actions = _chore(state).actions
         return actions[len(state.typed)] if len(state.typed) < len(actions) else "<Done>"
 
-    def sample_action(self, state: Sitting, rng: random.Random) -> str:
+    def sample_action(self, state: TerminalState, rng: random.Random) -> str:
         return rng.choice(
             ("ls<Enter>", "pwd<Enter>", "cat *<Enter>", "<Up><Enter>", "cd data<Enter>", "<C-c>", "<Done>")
         )
 
-    def apply(self, state: Sitting, action: str) -> Transition:
+    def apply(self, state: TerminalState, action: str) -> Transition:
         text = spoken_text(action).strip()
         state = state._replace(problem="")
         try:
@@ -182,16 +183,16 @@ class Terminal(Task[Sitting]):
         typed = (*state.typed, text)
         return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_TERMINALS.give(live)), PRESSED)
 
-    def out_of_turns(self, state: Sitting, turns: int) -> Verdict:
+    def out_of_turns(self, state: TerminalState, turns: int) -> Verdict:
         live = _TERMINALS.take(state.live)
         if live is not None:
             live.close()
         return wrong(reason=f"not done within {turns} turns")
 
-    def detached(self, state: Sitting) -> Sitting:
+    def detached(self, state: TerminalState) -> TerminalState:
         return state._replace(live=None)
 
-    def _live_terminal(self, state: Sitting) -> _LiveTerminal:
+    def _live_terminal(self, state: TerminalState) -> _LiveTerminal:
         """The terminal that has lived through what was typed; a new one goes through it again."""
         live = _TERMINALS.take(state.live)
         if live is not None:
@@ -208,7 +209,7 @@ class Terminal(Task[Sitting]):
             f"{'screen' if screen != state.screen else 'workspace'}"
         )
 
-    def _finish(self, state: Sitting, live: _LiveTerminal) -> Transition:
+    def _finish(self, state: TerminalState, live: _LiveTerminal) -> Transition:
         try:
             workspace = live.terminal.copy()
         finally:
@@ -234,7 +235,7 @@ def _drawn(level: int, kind: int, seed: int) -> Chore:
     return LEVELS[level - 1][kind](random.Random(seed))
 
 
-def _chore(state: Sitting) -> Chore:
+def _chore(state: TerminalState) -> Chore:
     return _drawn(state.level, state.kind, state.seed)
 
 
@@ -264,7 +265,7 @@ def _press(live: _LiveTerminal, keys: list[Key]) -> tuple[str, int]:
         raise
 
 
-def _replayed(state: Sitting) -> tuple[_LiveTerminal, str, int]:
+def _replayed(state: TerminalState) -> tuple[_LiveTerminal, str, int]:
     """A new terminal in which everything was typed again, its screen and the checksum of its workspace."""
     chore = _chore(state)
     live = _LiveTerminal(
@@ -276,3 +277,6 @@ def _replayed(state: Sitting) -> tuple[_LiveTerminal, str, int]:
     for text in state.typed:
         screen, mark = _press(live, read_keys(text))
     return live, screen, mark
+
+
+__getattr__ = renamed_in_module(__name__, {"Sitting": "TerminalState"}, globals())

@@ -15,6 +15,7 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
+from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
@@ -35,7 +36,7 @@ class MadeCall(NamedTuple):
     digest: str = ""
 
 
-class Working(NamedTuple):
+class ToolsState(NamedTuple):
     """The task's own state, the last output of a tool (empty when the task speaks), the calls made, and the handle of
     their live sessions."""
 
@@ -46,7 +47,7 @@ class Working(NamedTuple):
     live: Handle | None = None
 
 
-class WithTools(Task[Working]):
+class WithTools(Task[ToolsState]):
     """A task with tools.
 
     The live part, an interpreter say, belongs to one episode instance (see ``Sessions``). A fork, a copy or a restored
@@ -139,13 +140,13 @@ class WithTools(Task[Working]):
     def name(self) -> str:
         return self.task.name
 
-    def start(self, rng: random.Random, level: int) -> Working:
-        return Working(self.task.start(rng, level))
+    def start(self, rng: random.Random, level: int) -> ToolsState:
+        return ToolsState(self.task.start(rng, level))
 
-    def row(self, index: int, rng: random.Random) -> Working:
-        return Working(self.task.row(index, rng))
+    def row(self, index: int, rng: random.Random) -> ToolsState:
+        return ToolsState(self.task.row(index, rng))
 
-    def content(self, state: Working) -> str:
+    def content(self, state: ToolsState) -> str:
         return self.task.content(state.inner)
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
@@ -155,28 +156,28 @@ class WithTools(Task[Working]):
         """The task's own, the calls, and two that cannot be read."""
         return self.task.turns(level) + self.max_calls + 2
 
-    def observe(self, state: Working) -> str:
+    def observe(self, state: ToolsState) -> str:
         return state.tool_output or self.task.observe(state.inner)
 
-    def image(self, state: Working) -> Any:
+    def image(self, state: ToolsState) -> Any:
         return self.task.image(state.inner)
 
-    def solve(self, state: Working) -> str:
+    def solve(self, state: ToolsState) -> str:
         return self.task.solve(state.inner)
 
-    def direct_answer(self, state: Working) -> str | None:
+    def direct_answer(self, state: ToolsState) -> str | None:
         return self.task.direct_answer(state.inner)
 
-    def sample_action(self, state: Working, rng: random.Random) -> str | None:
+    def sample_action(self, state: ToolsState, rng: random.Random) -> str | None:
         return self.task.sample_action(state.inner, rng)
 
-    def out_of_turns(self, state: Working, turns: int) -> Verdict:
+    def out_of_turns(self, state: ToolsState, turns: int) -> Verdict:
         self._end(state)
         return self.task.out_of_turns(state.inner, turns)
 
     # calls
 
-    def apply(self, state: Working, action: str) -> Transition:
+    def apply(self, state: ToolsState, action: str) -> Transition:
         reading = read_calls(action, self.style, self._names)
         if not reading.calls and not reading.problem:
             return self._answered(state, action)
@@ -194,7 +195,7 @@ class WithTools(Task[Working]):
         )
         return Transition(state, result.verdict, role="tool")
 
-    def _answered(self, state: Working, action: str) -> Transition:
+    def _answered(self, state: ToolsState, action: str) -> Transition:
         """What is no call goes to the task."""
         inner, verdict, terminated, role = self.task.apply(state.inner, action)
         if terminated:
@@ -205,13 +206,13 @@ class WithTools(Task[Working]):
         """The arguments of a call that was made, with their types."""
         return self._known[call.name].check(json.loads(call.arguments))
 
-    def _end(self, state: Working) -> None:
+    def _end(self, state: ToolsState) -> None:
         """Close what the episode held."""
         live = self._sessions.take(state.live)
         if live is not None:
             _close_all(self._kits, live)
 
-    def detached(self, state: Working) -> Working:
+    def detached(self, state: ToolsState) -> ToolsState:
         return state._replace(inner=self.task.detached(state.inner), live=None)
 
     def close(self) -> None:
@@ -229,7 +230,7 @@ class SessionLease:
         made: the calls made by now.
     """
 
-    def __init__(self, task: WithTools, state: Working) -> None:
+    def __init__(self, task: WithTools, state: ToolsState) -> None:
         self.made = list(state.made)
         self._task, self._before = task, state.live
         self._live: LiveSessions | None = None
@@ -326,3 +327,6 @@ def _kit(given: str | Kit) -> Kit:
     if given not in KITS:
         raise ValueError(f"there is no tool {given!r}{did_you_mean(given, KITS)}")
     return KITS[given]()
+
+
+__getattr__ = renamed_in_module(__name__, {"Working": "ToolsState"}, globals())

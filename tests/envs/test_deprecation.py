@@ -75,6 +75,9 @@ def test_reading_an_old_name_warns_and_gives_the_new_one():
         ("rlvr.envs.tasks.questions", "Constructions", "CheckedAnswerTask"),
         ("rlvr.envs.tasks.answers", "Listing", "ListAnswerTask"),
         ("rlvr.envs.curriculum", "Part", "MixturePart"),
+        ("rlvr.envs.agentic.terminal", "Sitting", "TerminalState"),
+        ("rlvr.envs.tools.with_tools", "Working", "ToolsState"),
+        ("rlvr.envs.tools.turn", "Heard", "TurnResult"),
     ],
 )
 def test_a_renamed_class_is_found_under_its_old_name(module: str, old: str, new: str):

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from rlvr.envs.agentic import chores, keys, terminal
 from rlvr.envs.agentic.keys import Key, read_keys, write_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
-from rlvr.envs.agentic.terminal import LEVELS, Sitting, Terminal
+from rlvr.envs.agentic.terminal import LEVELS, Terminal, TerminalState
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, TerminalWorkspace, probes, running
@@ -38,23 +38,23 @@ held = pytest.mark.skipif(not available(), reason="no sandbox tier in which perm
 sees_processes = pytest.mark.skipif(not probes.probe_tier("T3").holds, reason="only T3 has job control and a /proc")
 
 
-def seated(level: int, kind: int = 0, seed: int = 0) -> tuple[Terminal, Sitting]:
-    return Terminal(), Sitting(level, kind, seed)
+def seated(level: int, kind: int = 0, seed: int = 0) -> tuple[Terminal, TerminalState]:
+    return Terminal(), TerminalState(level, kind, seed)
 
 
-def play(task: Terminal, state: Sitting, *actions: str) -> tuple[Sitting, Verdict]:
+def play(task: Terminal, state: TerminalState, *actions: str) -> tuple[TerminalState, Verdict]:
     verdict = Verdict(0.0, "partial")
     for action in actions:
         state, verdict, *_ = task.apply(state, action)
     return state, verdict
 
 
-def shown(task: Terminal, state: Sitting, *actions: str) -> list[str]:
+def shown(task: Terminal, state: TerminalState, *actions: str) -> list[str]:
     """The lines of the screen after some actions, without the one that tells of the cursor."""
     return task.observe(play(task, state, *actions)[0]).splitlines()[:-1]
 
 
-def solved(task: Terminal, state: Sitting) -> tuple[Sitting, Verdict]:
+def solved(task: Terminal, state: TerminalState) -> tuple[TerminalState, Verdict]:
     while True:
         state, verdict, over, _ = task.apply(state, task.solve(state))
         if over:
@@ -389,7 +389,7 @@ def test_a_machine_too_busy_is_a_timeout(monkeypatch):
 @held
 def test_many_terminals_at_once_lose_none():
     task = Terminal()
-    states = [Sitting(level, kind, seed) for seed in range(2) for level, kind in KINDS[::3]]
+    states = [TerminalState(level, kind, seed) for seed in range(2) for level, kind in KINDS[::3]]
     with ThreadPoolExecutor(len(states)) as pool:
         assert [verdict.reward for _, verdict in pool.map(lambda state: solved(task, state), states)] == [1.0] * len(
             states
