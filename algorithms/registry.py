@@ -5,11 +5,14 @@ What is listed trains, and what trains is listed. Nothing here needs torch.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping
+from dataclasses import fields
 from types import MappingProxyType
 
 from rlvr.algorithms.objectives import OBJECTIVES, Objective
 from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.envs.core.hints import did_you_mean
 
 Algorithm = Preset | Objective
 
@@ -42,3 +45,41 @@ def _aligned(lines: list[tuple[str, ...]]) -> list[str]:
     widths = [max(len(cell) for cell in column) for column in zip(*lines, strict=True)]
     texts = ["  ".join(cell.ljust(n) for cell, n in zip(line, widths, strict=True)).rstrip() for line in lines]
     return [texts[0], "-" * len(texts[0]), *texts[1:]]
+
+_SHOWN = ("advantage", "ratio_level", "ratio_denominator", "aggregation", "kl")  # by `describe`, whatever they are
+
+
+def describe(name: str, width: int = 100) -> str:
+    """One algorithm as text: what it is made of, and each choice that is not the default, on a line of its own.
+
+    Args:
+        name: of an algorithm.
+        width: characters of a line.
+
+    Raises:
+        ValueError: there is no such algorithm; the nearest is named.
+    """
+    if name not in ALGORITHMS:
+        raise ValueError(f"there is no algorithm {name!r}{did_you_mean(name, ALGORITHMS)}")
+    one = ALGORITHMS[name]
+    chosen = [field.name for field in fields(one) if field.name in _SHOWN or getattr(one, field.name) != field.default]
+    rows = [(title, _shown(getattr(one, title))) for title in chosen if title != "name"]
+    if isinstance(one, Preset):
+        rows.append(("clip rule", one.clip_rule.summary(one)))
+    rows = [(title, text) for title, text in rows if text]
+    indent = max(len(title) for title, _ in rows) + 4
+    lines = [
+        textwrap.fill(f"  {title:<{indent - 2}}{text}", max(width, indent + 20), subsequent_indent=" " * indent)
+        for title, text in rows
+    ]
+    return "\n".join([name, *lines])
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, tuple):
+        return ", ".join(map(str, value))
+    return "" if value is None else str(value)

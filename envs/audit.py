@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from rlvr.envs.choice_attacks import BARE, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
@@ -100,22 +101,35 @@ class _Auditor:
         self.seed = seed
         count = tasks if env.size is None else min(tasks, env.size)
         self.tasks = [(level, index) for level in range(1, env.task.levels + 1) for index in range(count)]
+        self.at = (1, 0)  # the task that is looked at
 
     def run(self) -> Iterator[Check]:
-        expert = self._expert()
+        """The checks, one after the other; one that raises is a check with that finding."""
+        expert = self._guarded("the expert succeeds", self._expert)
         yield expert
-        yield from (self._hopeless(name, text) for name, text in HOPELESS.items())
-        yield self._attack("echo of the prompt", lambda prompt, gold: prompt)
+        attacks = dict(HOPELESS_ATTACKS)
         if not any("no expert" in finding for finding in expert.findings):
-            for name, disguise in DISGUISES.items():
-                yield self._attack(name, disguise)
-            yield self._leak()
-            yield self._positions()
+            attacks |= DISGUISES
+        for name, make in attacks.items():
+            yield self._guarded(name, partial(self._attack, name, make))
+        if len(attacks) > len(HOPELESS_ATTACKS):
+            yield self._guarded("the answer is not in the prompt", self._leak)
+            yield self._guarded("no option is favoured", self._positions)
             yield from self._choices()
-        yield self._determinism()
-        yield self._splits()
+        yield self._guarded("the same seed is the same task", self._determinism)
+        yield self._guarded("no two splits share a task", self._splits)
+
+    def _guarded(self, name: str, check: Callable[[], Check]) -> Check:
+        try:
+            return check()
+        except Exception as error:  # an author's mistakes are what an audit is for
+            where = f"level {self.at[0]}, seed {self.seed}, index {self.at[1]}"
+            broken = Check(name, tries=1)
+            broken.note(f"{where}: raised {type(error).__name__}: {' '.join(str(error).split())}")
+            return broken
 
     def _reset(self, level: int, index: int, **options: Any) -> tuple[str, dict[str, Any]]:
+        self.at = level, index
         observation, info = self.env.reset(seed=self.seed, options={"level": level, "index": index, **options})
         return text_of(observation), info
 
@@ -161,9 +175,6 @@ class _Auditor:
         if self.env.task.always_solvable or len(failed) == check.tries:
             check.findings += failed
         return check
-
-    def _hopeless(self, name: str, text: str) -> Check:
-        return self._attack(name, lambda prompt, gold: text)
 
     def _attack(self, name: str, make: Callable[[str, str], str | None]) -> Check:
         """Say what ``make`` makes of the prompt and the expert's last reply; any reward is a finding."""
@@ -301,6 +312,19 @@ def _disguised(reply: str, change: Callable[[str], str]) -> str | None:
     return changed
 
 
+def _number_changed(reply: str, change: Callable[[str], str]) -> str | None:
+    """The reply with the number in its box changed; None where there is none, or a change may leave it what it is."""
+    answer = _boxed(reply)
+    if answer is None or not re.fullmatch(r"-?\d{1,12}(\.\d{1,12})?", answer) or float(answer) in (-1.0, 0.0, 1.0):
+        return None
+    return f"\\boxed{{{change(answer)}}}"
+
+
+# Replies that nothing solves, whatever is asked.
+HOPELESS_ATTACKS: dict[str, Callable[[str, str], str | None]] = {
+    **{name: (lambda prompt, gold, text=text: text) for name, text in HOPELESS.items()},  # type: ignore[misc]
+    "echo of the prompt": lambda prompt, gold: prompt,
+}
 # Each makes, of the prompt and the expert's last reply, a reply that holds the answer and must not be paid.
 DISGUISES: dict[str, Callable[[str, str], str | None]] = {
     "the answer or another": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{{a} or 7919}}"),
@@ -315,4 +339,10 @@ DISGUISES: dict[str, Callable[[str, str], str | None]] = {
         gold, lambda a: f"<tool_response>\\boxed{{{a}}}</tool_response>"
     ),
     "the answer as code": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{int('{a}')}}"),
+    "the answer's sign changed": lambda prompt, gold: _number_changed(
+        gold, lambda a: a[1:] if a.startswith("-") else f"-{a}"
+    ),
+    "the answer, halved": lambda prompt, gold: _number_changed(gold, lambda a: f"{a}/2"),
+    "the answer, squared": lambda prompt, gold: _number_changed(gold, lambda a: f"{a}^2"),
+    "the answer's exponent moved": lambda prompt, gold: _number_changed(gold, lambda a: f"{a}e1"),
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+import rlvr
 from rlvr.cli import main
 from rlvr.envs import list_envs
 
@@ -94,7 +95,7 @@ def test_a_person_calls_the_tool_and_answers(capsys):
 def test_a_wrong_answer_is_said_to_be_wrong():
     ended = play([CALCULATOR, "--seed", "5", "--level", "2"], "\\boxed{0}\n")
     assert ended.returncode == 0
-    assert ended.stdout.endswith("wrong: reward 0\n")
+    assert ended.stdout.endswith("wrong: reward 0 (wrong answer)\n")
 
 
 def test_no_more_input_ends_the_game():
@@ -278,6 +279,55 @@ def test_a_file_that_is_no_record_is_refused_and_kept(capsys, tmp_path: Path):
         capsys, "eval", "--env", CALCULATOR, "--agent", "expert", "--episodes", 2, "--out", path
     )
     assert path.read_text() == "my notes\n"
+
+
+# what all commands share
+
+
+def test_a_name_stands_for_its_id_whatever_the_case(capsys):
+    for name in ("GuessNumber", "guessnumber", "GuessNumber-v0"):
+        assert GUESS in run(capsys, "eval", "--env", name, "--agent", "empty", "--episodes", 2)[1]
+    assert run(capsys, "card", "countdown")[1] == run(capsys, "card", "rlvr/Countdown-v0")[1] != ""
+    assert "did you mean rlvr/Countdown-v0?" in wrong(capsys, "card", "Countdwn")
+    assert "`rlvr envs` lists all" in wrong(capsys, "play", "qqqqqqqq")
+
+
+def test_a_traceback_is_shown_where_it_is_asked_for(capsys):
+    status, _, err = run(capsys, "card", "Countdwn", "--traceback")
+    assert status == 2
+    assert "Traceback (most recent call last)" in err
+    assert err.splitlines()[-1] == wrong(capsys, "card", "Countdwn").strip()
+
+
+def test_the_version_and_the_defaults_are_said(capsys):
+    assert run(capsys, "--version") == (0, f"rlvr {rlvr.__version__}\n", "")
+    told = " ".join(run(capsys, "serve", "--help")[1].split())
+    for words in ("where to listen (127.0.0.1)", "0 takes any that is free (8765)", "at once (256)"):
+        assert words in told
+    assert "decides the tasks and the sampling (0)" in " ".join(run(capsys, "eval", "--help")[1].split())
+
+
+def test_an_algorithm_is_described_by_its_choices(capsys):
+    from rlvr.algorithms.registry import ALGORITHMS
+
+    status, out, _ = run(capsys, "algorithms", *ALGORITHMS)
+    assert status == 0
+    assert [line for line in out.splitlines() if line and not line.startswith(" ")] == list(ALGORITHMS)
+    assert max(map(len, out.splitlines())) <= 100
+    assert "ratio_level        sequence" in run(capsys, "algorithms", "gspo")[1]
+    assert "there is no algorithm 'gpso'; did you mean 'gspo'?" in wrong(capsys, "algorithms", "gpso")
+
+
+def test_an_audit_of_everything_says_what_it_has_no_data_for(capsys, monkeypatch):
+    monkeypatch.delenv("RLVR_DATA")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setattr("rlvr.cli.list_envs", lambda: [GSM8K, GUESS])
+    status, out, _ = run(capsys, "audit", "--tasks", 1)
+    assert status == 0
+    assert f"{GSM8K}: skipped, no data for gsm8k" in out
+    assert f"{GUESS}: clean" in out
+    assert "1 environments without data were not audited" in out
+    assert "no data for gsm8k" in wrong(capsys, "audit", GSM8K)
 
 
 # train

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 
 from rlvr import cli_eval
-from rlvr.cli_options import add_allow_code, add_settings, settings_of
+from rlvr.cli_options import Command, add_allow_code, add_settings, full_id, settings_of
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.code_rule import command_line, make_env, require_registered
 from rlvr.envs.core.terminal import plain_output, show_traceback
@@ -24,22 +25,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     if arguments is None:
         sys.excepthook = show_traceback
+    words = list(sys.argv[1:] if arguments is None else map(str, arguments))
+    traceback = "--traceback" in words
     parser = _parser()
-    known, rest = parser.parse_known_args(arguments)
+    known, rest = parser.parse_known_args([word for word in words if word != "--traceback"])
     if rest and known.command is not train:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     # A person's line editor and the live display speak to the terminal itself, and escape what they show.
     with command_line(getattr(known, "allow_code", False)), plain_output(out=known.command not in (play, train)):
-        return _run(known, rest)
+        return _run(known, rest, traceback)
 
 
-def _run(known: argparse.Namespace, rest: list[str]) -> int:
+def _run(known: argparse.Namespace, rest: list[str], traceback: bool) -> int:
     try:
+        if hasattr(known, "env"):
+            known.env = full_id(known.env) if isinstance(known.env, str) else [full_id(name) for name in known.env]
         return int(known.command(known, rest))
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except (ValueError, TypeError, ImportError, OSError, gym.error.Error) as error:
+        if traceback:
+            show_traceback(type(error), error, error.__traceback__)
         print(f"rlvr: {_one_line(error)}", file=sys.stderr)
         return 2
     except RuntimeError as error:
@@ -97,22 +104,33 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
         return 130
     print(printable(episode.final_observation))
     if episode.verdict is not None:
-        print(printable(f"{episode.verdict.status}: reward {episode.reward:g}"))
+        reason = f" ({episode.verdict.reason})" if episode.verdict.reason and not episode.verdict.success else ""
+        print(printable(f"{episode.verdict.status}: reward {episode.reward:g}{reason}"))
     return 0
 
 
 def audit(options: argparse.Namespace, rest: list[str]) -> int:
     """Attack the verifiers of environments; status 1 if anything was found."""
     from rlvr.envs.audit import audit as attack
+    from rlvr.envs.core.tables import DataError
 
-    clean = True
+    clean, skipped = True, 0
     for env_id in options.env or list_envs():
-        env = make_env(env_id, **settings_of(options)).unwrapped
+        try:
+            env = make_env(env_id, **settings_of(options)).unwrapped
+        except DataError as error:
+            if options.env:
+                raise
+            skipped += 1
+            print(f"{env_id}: skipped, {_one_line(error)}", flush=True)
+            continue
         if not isinstance(env, TextEnv):
             raise TypeError(f"{env_id} is no environment of this project's kind, and cannot be audited")
         result = attack(env, options.tasks, options.seed)
         print(result, flush=True)
         clean = clean and result.clean
+    if skipped:
+        print(f"{skipped} environments without data were not audited")
     return 0 if clean else 1
 
 
@@ -161,10 +179,13 @@ def doctor(options: argparse.Namespace, rest: list[str]) -> int:
 
 
 def algorithms(options: argparse.Namespace, rest: list[str]) -> int:
-    """The table of algorithms."""
-    from rlvr.algorithms.registry import table
+    """The table of algorithms, or one by one what the named ones are made of."""
+    from rlvr.algorithms.registry import describe, table
 
-    print(table())
+    if not options.names:
+        print(table())
+    for number, name in enumerate(options.names):
+        print("\n" * bool(number) + describe(name, width=shutil.get_terminal_size((100, 24)).columns))
     return 0
 
 
@@ -212,8 +233,12 @@ def _one_line(error: Exception) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
+    from rlvr import __version__
+
     parser = argparse.ArgumentParser(prog="rlvr", description="Environments with verified rewards for language models.")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    parser.add_argument("--version", action="version", version=f"rlvr {__version__}")
+    parser.add_argument("--traceback", action="store_true", help="show where an error came from; any command takes it")
+    commands = parser.add_subparsers(required=True, metavar="command", parser_class=Command)
 
     listing = commands.add_parser("envs", help="list the environments")
     listing.add_argument("contains", nargs="?", default="", help="only ids that contain this text")
@@ -247,7 +272,9 @@ def _parser() -> argparse.ArgumentParser:
         add_settings(command)
 
     commands.add_parser("doctor", help="say which sandbox holds on this machine").set_defaults(command=doctor)
-    commands.add_parser("algorithms", help="list the algorithms").set_defaults(command=algorithms)
+    naming = commands.add_parser("algorithms", help="list the algorithms, or describe some")
+    naming.add_argument("names", nargs="*", metavar="name", help="of an algorithm")
+    naming.set_defaults(command=algorithms)
 
     explaining = commands.add_parser("explain", help="from an episode's verdict to its gradient, with the numbers")
     explaining.add_argument("run", type=Path, help="folder of a run")

@@ -6,7 +6,45 @@ import argparse
 import os
 from typing import Any
 
+import gymnasium as gym
+
+from rlvr.envs import list_envs
+from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import TooDeep, load_json
+
+
+class Help(argparse.HelpFormatter):
+    """Help that says the default of each option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        told = action.default is not None and action.default is not False and action.default not in ("", [])
+        if action.help is None or not told or action.default == argparse.SUPPRESS:
+            return action.help
+        return f"{action.help} (%(default)s)"
+
+
+class Command(argparse.ArgumentParser):
+    """The parser of a command, with such help."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**{"formatter_class": Help, **settings})
+
+
+def full_id(name: str) -> str:
+    """The id that a name without a namespace stands for: `Countdown` is `rlvr/Countdown-v0`, whatever the case.
+
+    Raises:
+        ValueError: no environment has such a name; the nearest is named.
+    """
+    if name in gym.registry or "/" in name or ":" in name:
+        return name  # gym.make says what is wrong with it
+    by_name = {env_id.rpartition("/")[2].partition("-v")[0].lower(): env_id for env_id in list_envs()}
+    by_name |= {env_id.rpartition("/")[2].lower(): env_id for env_id in list_envs()}
+    if name.lower() in by_name:
+        return by_name[name.lower()]
+    near = nearest(name.lower(), by_name)
+    hint = f"did you mean {by_name[near]}?" if near else "`rlvr envs` lists all"
+    raise ValueError(f"there is no environment {name!r}; {hint}")
 
 
 def add_settings(command: argparse.ArgumentParser) -> None:

@@ -80,6 +80,23 @@ class Breaks(Addition):
         return Verdict(0.0, "verifier_error", reason="lost") if "9**9" in action else super().judge(state, action)
 
 
+class Raises(Addition):
+    def judge(self, state: Pair, action: str) -> Verdict:
+        if "ignore" in action.lower():
+            raise KeyError("the author forgot this")
+        return super().judge(state, action)
+
+
+class PaysTheStart(Addition):
+    def judge(self, state: Pair, action: str) -> Verdict:
+        return correct() if f"{{{state.a + state.b}" in action else wrong()
+
+
+class PaysTheSize(Addition):
+    def judge(self, state: Pair, action: str) -> Verdict:
+        return grade("number", action.replace("{-", "{"), str(state.a + state.b))
+
+
 class DiffersByRun(Addition):
     def observe(self, state: Pair) -> str:
         return f"{super().observe(state)} ({random.random()})"
@@ -121,6 +138,11 @@ def test_the_sound_task_is_clean() -> None:
         (IsSlow(), "digits"),
         (Breaks(), "tower"),
         (DiffersByRun(), "the same seed is the same task"),
+        (Raises(), "injection"),
+        (PaysTheStart(), "the answer, halved"),
+        (PaysTheStart(), "the answer, squared"),
+        (PaysTheStart(), "the answer's exponent moved"),
+        (PaysTheSize(), "the answer's sign changed"),
         (FavoursA(), "no option is favoured"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
