@@ -46,6 +46,7 @@ def _aligned(lines: list[tuple[str, ...]]) -> list[str]:
     texts = ["  ".join(cell.ljust(n) for cell, n in zip(line, widths, strict=True)).rstrip() for line in lines]
     return [texts[0], "-" * len(texts[0]), *texts[1:]]
 
+
 _SHOWN = ("advantage", "ratio_level", "ratio_denominator", "aggregation", "kl")  # by `describe`, whatever they are
 
 
