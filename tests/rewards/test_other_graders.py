@@ -255,3 +255,34 @@ def test_importing_the_graders_is_light() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("said", "reference"),
+    [
+        ("-8", "8"), ("8", "-8"), ("\u22128", "8"), ("-.5", ".5"), ("1.5", "15"), ("1,5", "15"), ("3/4", "34"),
+        ("1:30", "130"), ("10^2", "102"), ("3-4", "34"), ("about 1.5", "about 15"), ("$-8", "$8"),
+    ],
+)  # fmt: skip
+def test_another_number_is_another_text(said, reference):
+    for name in ("exact", "f1"):
+        assert grade(name, f"<answer>{said}</answer>", reference).reward < 1, name
+        assert grade(name, f"<answer>{said}</answer>", said).reward == 1, name
+
+
+@pytest.mark.parametrize(
+    ("said", "reference"),
+    [
+        ("1,000", "1000"), ("1,234,567 people", "1234567 people"), ("10.", "10"), ("- 8", "8"), ("(8)", "8"),
+        ("+8", "8"), ("\u20138", "-8"), ("$8", "8"), ("COVID-19", "covid19"), ("No. 5", "no 5"), ("U.S.", "US"),
+        ("1990\u201395", "1990-95"),
+    ],
+)  # fmt: skip
+def test_marks_that_leave_a_number_what_it_is_count_for_nothing(said, reference):
+    for name in ("exact", "f1"):
+        assert grade(name, f"<answer>{said}</answer>", reference).reward == 1, name
+
+
+@given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
+def test_integers_are_equal_texts_only_if_they_are_equal(one, other):
+    assert grade("exact", f"<answer>{one}</answer>", str(other)).reward == (one == other)

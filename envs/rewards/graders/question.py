@@ -16,7 +16,9 @@ from rlvr.envs.rewards.extraction import TAG_FIRST, extract
 MAX_WORDS: Final = 200
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
+_DASHES = str.maketrans("\u2212\u2013\u2010\u2011", "----")
+_THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox)\s*\{([^{}]*)\}")
 
 
@@ -80,8 +82,24 @@ def grade_f1(
 
 
 def normalised(text: str) -> str:
-    """Lower case, without punctuation, articles and double blanks."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    """Lower case, without punctuation, articles and double blanks.
+
+    What makes another number of a number stays, unlike in SQuAD: a sign, a point, and marks between digits but for the
+    commas of thousands. "-8" is not "8", nor "1.5" "15".
+    """
+    numbers = _THOUSANDS.sub("", text.lower().translate(_DASHES))
+    return " ".join(_ARTICLES.sub(" ", _PUNCTUATION.sub(_mark, numbers)).split())
+
+
+def _mark(found: re.Match[str]) -> str:
+    """A punctuation mark if it belongs to a number, else nothing."""
+    mark, text, at = found[0], found.string, found.start()
+    before, after = text[at - 1 : at], text[at + 1 : at + 2]
+    if after.isdigit():
+        inside = before.isdigit() and mark in ".,/:^-"
+        leads = not before.isalnum() and mark in "-."
+        return mark if inside or leads else ""
+    return mark if mark == "-" and after == "." and text[at + 2 : at + 3].isdigit() and not before.isalnum() else ""
 
 
 def token_f1(answer: Sequence[str], gold: Sequence[str]) -> float:
