@@ -73,20 +73,20 @@ class _Mutator(ast.NodeTransformer):
 
     def visit_Constant(self, node: ast.Constant) -> ast.AST:
         if isinstance(node.value, bool):
-            return ast.Constant(not node.value) if self._turn() else node
+            return ast.copy_location(ast.Constant(not node.value), node) if self._turn() else node
         if isinstance(node.value, int):
             if self._turn():
-                return ast.Constant(node.value + 1)
+                return ast.copy_location(ast.Constant(node.value + 1), node)
             if self._turn():
-                return ast.Constant(node.value - 1)
+                return ast.copy_location(ast.Constant(node.value - 1), node)
         return node
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         other = _EXCHANGED.get(node.id) if isinstance(node.ctx, ast.Load) else None
-        return ast.Name(other, node.ctx) if other and self._turn() else node
+        return ast.copy_location(ast.Name(other, node.ctx), node) if other and self._turn() else node
 
     def visit_Break(self, node: ast.Break) -> ast.AST:
-        return ast.Pass() if self._turn() else node
+        return ast.copy_location(ast.Pass(), node) if self._turn() else node
 
 
 class _Fuelled(ast.NodeTransformer):
@@ -94,7 +94,8 @@ class _Fuelled(ast.NodeTransformer):
 
     def _with_tick(self, node: Any) -> Any:
         self.generic_visit(node)
-        node.body.insert(0, ast.Expr(ast.Call(ast.Name("_tick", ast.Load()), [], [])))
+        call = ast.copy_location(ast.Call(ast.copy_location(ast.Name("_tick", ast.Load()), node), [], []), node)
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
         return node
 
     visit_For = visit_While = visit_FunctionDef = _with_tick
@@ -110,7 +111,7 @@ def count_changes(source: str) -> int:
 @lru_cache(maxsize=1024)
 def mutated(source: str, chosen: tuple[int, ...] = ()) -> str:
     """The program with the chosen changes, laid out afresh as the one without changes is."""
-    return ast.unparse(ast.fix_missing_locations(_Mutator(chosen).visit(ast.parse(source))))
+    return ast.unparse(_Mutator(chosen).visit(ast.parse(source)))
 
 
 def results(
@@ -121,7 +122,7 @@ def results(
     Raises:
         OutOfFuel: one of the calls does not come to an end.
     """
-    tree = ast.fix_missing_locations(_Fuelled().visit(_Mutator(chosen).visit(ast.parse(source))))
+    tree = _Fuelled().visit(_Mutator(chosen).visit(ast.parse(source)))
     left = fuel
 
     def tick() -> None:
