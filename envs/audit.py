@@ -21,6 +21,7 @@ from typing import Any
 from rlvr.envs.choice_attacks import BARE, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.near_duplicates import overlap
 
 SLOW = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
 CHOICES = 10  # how many times as many questions with options are drawn as other tasks, for the rules that learn
@@ -55,6 +56,7 @@ class Check:
     tries: int = 0
     findings: list[str] = field(default_factory=list)
     slowest: float = 0.0
+    report: str = ""  # a figure to judge by, where no bound says what is too much
 
     def note(self, found: str) -> None:
         """Keep what was found, cut at 300 characters."""
@@ -78,6 +80,7 @@ class Audit:
         for check in self.checks:
             mark = f"{len(check.findings)} findings" if check.findings else "ok"
             slowest = f"{1000 * check.slowest:8.1f} ms" if check.slowest else " " * 11
+            mark += f" ({check.report})" if check.report else ""
             lines.append(f"  {check.name:<34} {check.tries:>6} {slowest}  {mark}")
             lines += [f"      {finding}" for finding in check.findings[:3]]
         return "\n".join(lines)
@@ -118,6 +121,7 @@ class _Auditor:
             yield from self._choices()
         yield self._guarded("the same seed is the same task", self._determinism)
         yield self._guarded("no two splits share a task", self._splits)
+        yield self._guarded("near-duplicates between splits", self._near_duplicates)
 
     def _guarded(self, name: str, check: Callable[[], Check]) -> Check:
         try:
@@ -290,6 +294,23 @@ class _Auditor:
                     content = self.env.content
                     if seen.setdefault(content, split) != split:
                         check.note(f"level {level}: {content[:80]!r} is in {seen[content]} and in {split}")
+        return check
+
+    def _near_duplicates(self) -> Check:
+        """How many first observations of the test split are nearly one of as many of the train split."""
+        check = Check("near-duplicates between splits")
+        if self.env.size is not None or not {"train", "test"} <= set(self.env.task.splits):
+            return check
+        same = near = 0
+        for level in range(1, self.env.task.levels + 1):
+            indices = range(len(self.tasks) // self.env.task.levels)
+            train, test = (
+                [self._reset(level, index, split=split)[0] for index in indices] for split in ("train", "test")
+            )
+            found = overlap(train, test)
+            check.tries += found.tried
+            same, near = same + len(found.same), near + len(found.near)
+        check.report = f"{same} equal but for names and order, {near} with nearly all their n-grams"
         return check
 
 
