@@ -21,7 +21,7 @@ _PART = re.compile(r"[.;!?]\s+|\n")
 _WORD = re.compile(r"\w+|[^\w\s]")
 
 
-class Overlap(NamedTuple):
+class SplitOverlap(NamedTuple):
     """What the test split has in common with the train split.
 
     Attributes:
@@ -55,14 +55,14 @@ def ngrams(prompt: str) -> set[tuple[str, ...]]:
     return {tuple(words[start : start + LENGTH]) for start in range(max(1, len(words) - LENGTH + 1))}
 
 
-def overlap(train: Sequence[str], test: Sequence[str]) -> Overlap:
+def overlap(train: Sequence[str], test: Sequence[str]) -> SplitOverlap:
     """What test prompts have in common with train prompts.
 
     Prompts that are alike within the train split say nothing, as those of games that hide their task: none is compared
     where a tenth of the train prompts or more stand there twice.
     """
     if len(set(train)) < 0.9 * len(train):
-        return Overlap((), (), 0)
+        return SplitOverlap((), (), 0)
     known = {canonical(prompt): index for index, prompt in enumerate(train)}
     same = tuple((index, known[form]) for index, prompt in enumerate(test) if (form := canonical(prompt)) in known)
     grams = [ngrams(prompt) for prompt in train]
@@ -78,4 +78,4 @@ def overlap(train: Sequence[str], test: Sequence[str]) -> Overlap:
         shared = Counter(owner for gram in own for owner in owners.get(gram, ()))
         if own and shared and shared.most_common(1)[0][1] >= NEAR * len(own):
             near.append(index)
-    return Overlap(same, tuple(near), len(test))
+    return SplitOverlap(same, tuple(near), len(test))
