@@ -12,7 +12,7 @@ from pathlib import Path
 import gymnasium as gym
 
 from rlvr import cli_eval
-from rlvr.cli_options import Command, add_allow_code, add_settings, full_id, settings_of
+from rlvr.cli_options import CommandParser, add_allow_code, add_settings, full_id, settings_of
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.code_rule import command_line, make_env, require_registered
 from rlvr.envs.core.terminal import plain_output, show_traceback
@@ -238,7 +238,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="rlvr", description="Environments with verified rewards for language models.")
     parser.add_argument("--version", action="version", version=f"rlvr {__version__}")
     parser.add_argument("--traceback", action="store_true", help="show where an error came from; any command takes it")
-    commands = parser.add_subparsers(required=True, metavar="command", parser_class=Command)
+    commands = parser.add_subparsers(required=True, metavar="command", parser_class=CommandParser)
 
     listing = commands.add_parser("envs", help="list the environments")
     listing.add_argument("contains", nargs="?", default="", help="only ids that contain this text")

@@ -23,7 +23,7 @@ class Help(argparse.HelpFormatter):
         return f"{action.help} (%(default)s)"
 
 
-class Command(argparse.ArgumentParser):
+class CommandParser(argparse.ArgumentParser):
     """The parser of a command, with such help."""
 
     def __init__(self, **settings: Any) -> None:
