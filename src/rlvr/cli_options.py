@@ -17,8 +17,8 @@ class Help(argparse.HelpFormatter):
     """Help that says the default of each option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
-        told = action.default is not None and action.default is not False and action.default not in ("", [])
-        if action.help is None or not told or action.default == argparse.SUPPRESS:
+        has_default = action.default is not None and action.default is not False and action.default not in ("", [])
+        if action.help is None or not has_default or action.default == argparse.SUPPRESS:
             return action.help
         return f"{action.help} (%(default)s)"
 
