@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -98,3 +99,29 @@ def test_the_readme_counts_the_environments_right() -> None:
         task.split(".")[2] for task in tasks if task.startswith("rlvr.envs.") and ".bridges." not in task
     )
     assert {family: int(count) for family, count in counts.items()} == families, "run: make docs"
+
+
+@pytest.mark.parametrize("folder", ["examples", "benchmarks"])
+def test_programs_import_names_that_there_are(folder: str) -> None:
+    """Read and not imported: some of these programs need a foreign framework. An old name that warns is none."""
+    for path in (ROOT / folder).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "rlvr":
+                missing = {alias.name for alias in node.names} - names_in(node.module)
+                assert not missing, f"{path.relative_to(ROOT)}:{node.lineno}: {node.module} has no {sorted(missing)}"
+
+
+def names_in(module: str) -> set[str]:
+    """The names at the top of a module of ours, and the modules in it."""
+    stem = (ROOT / "src").joinpath(*module.split("."))
+    file = stem / "__init__.py" if stem.is_dir() else stem.with_suffix(".py")
+    assert file.is_file(), f"there is no module {module}"
+    names = {each.stem for each in stem.iterdir()} if stem.is_dir() else set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef | ast.AsyncFunctionDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {alias.asname or alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+    return names

@@ -27,7 +27,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rlvr.adapters.serving.generate_server import GenerateServer
 from rlvr.agents import TokenSequence
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.data.batch import Rows
+from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser
@@ -79,7 +79,9 @@ def train(policy: Path, steps: int, prompts: int, group_size: int, lr: float) ->
             rewards = torch.tensor([reward for _, _, reward in samples])
             advantages = compute_advantages(rewards, group, PRESET)
             with server.paused():
-                stats = learner.update(Rows([tokens for _, tokens, _ in samples], advantages, group), optimiser)
+                sequences = [tokens for _, tokens, _ in samples]
+                batch = TrainingBatch.of(sequences, group.tolist(), learner.max_length, learner.pad_id)
+                stats = learner.update(batch.having(advantages=advantages), optimiser)
             yield {
                 "step": step + 1,
                 "reward": round(float(rewards.mean()), 4),
