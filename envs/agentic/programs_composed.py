@@ -285,7 +285,7 @@ _REPORTED = (
     Part("score", "Return $weight times the hits plus the number of those that left because the store was full.",
          "$weight * hits + left", {"weight": range(2, 7)}),
     Part("rest", "Return the sum of the store at the end minus $weight times the hits.",
-         "sum(store) - $weight * hits", {"weight": range(1, 6)}),
+         "sum(store) - $weight * hits", {"weight": range(2, 7)}),
 )  # fmt: skip
 
 

@@ -43,7 +43,9 @@ NONE_THERE = {
     "a word twice": {"RushHour", "Sokoban", "WordSearch"},
     "two marks": {"BracketCompletion", "QueensCompletion", "Wordle", "MagicSquare"},
     "nothing added": {"CodeOutput", "CodeInput"},
-    "a before a vowel": {"ForwardChaining", "FunctionInduction", "HanoiGame", "LeastSquares", "WaterJugs"},
+    "a before a vowel": {
+        *("CodeRepair", "CodeTests", "ForwardChaining", "FunctionInduction", "HanoiGame", "LeastSquares", "WaterJugs")
+    },
 }
 
 
