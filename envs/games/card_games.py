@@ -28,14 +28,14 @@ class Deck(NamedTuple):
 class HigherLower(Game[Deck]):
     """Call whether the next card is higher or lower.
 
-    Levels 1 to 5: 4 right calls of 5 up to 9 of 13, with decks of 9 to 39 cards; later ones hold equal cards.
+    Levels 1 to 5: 4 right calls of 5 up to 10 of 14, with decks of 9 to 39 cards; later ones hold equal cards.
     """
 
     levels = 5
     verbs = ("higher", "lower")
     always_solvable = False
     # For each level: the highest card, how many there are of each, the calls, and how many must be right.
-    sizes: ClassVar = ((9, 1, 5, 4), (13, 1, 7, 5), (13, 1, 10, 8), (13, 2, 11, 8), (13, 3, 13, 9))
+    sizes: ClassVar = ((9, 1, 5, 4), (13, 1, 8, 6), (13, 1, 10, 8), (13, 2, 11, 8), (13, 3, 14, 10))
 
     def start(self, rng: random.Random, level: int) -> Deck:
         highest, copies, _, _ = self.sizes[level - 1]

@@ -281,7 +281,7 @@ class Coins(NamedTuple):
 class OddCoin(Game[Coins]):
     """Find the coin of another weight with a pair of scales.
 
-    Levels 1 to 5: 9 and 27 coins of which one is heavier; 6, 12 and 39 of which one is heavier or lighter.
+    Levels 1 to 5: 9, 6, 12, 27 and 39 coins; on levels 1 and 4 one is heavier, on the others heavier or lighter.
 
     The weighings are as few as can do (Dyson 1946: (3^w - 3) / 2 coins in w weighings), and one turn to name the
     coin. Naming ends the game.
@@ -290,7 +290,7 @@ class OddCoin(Game[Coins]):
     levels = 5
     verbs = ("weigh", "odd")
     nouns = ("coin", "coins", "and")
-    sizes = ((9, True, 2), (27, True, 3), (6, False, 3), (12, False, 3), (39, False, 4))
+    sizes = ((9, True, 2), (6, False, 3), (12, False, 3), (27, True, 3), (39, False, 4))
     results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "balance"}
 
     def start(self, rng: random.Random, level: int) -> Coins:

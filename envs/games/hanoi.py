@@ -13,7 +13,7 @@ from rlvr.envs.games.common import COLUMNS
 
 # For each level: discs, pegs, and whether a disc may only go to the next peg.
 TOWERS = ((3, 3, False), (4, 3, False), (4, 3, True), (6, 4, False), (5, 4, True))
-DISC_TURNS = (20, 40, 150, 60, 110)
+DISC_TURNS = (12, 25, 110, 40, 75)
 
 
 class Tower(NamedTuple):

@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SearchedGame, shortest
 
-# For each level: passengers, and pairs that must not be left together.
-RIVER_LEVELS = ((3, 2), (4, 3), (5, 4), (6, 6), (7, 8))
-RIVER_TURNS = (14, 14, 16, 18, 20)
+# For each level: passengers, pairs that must not be left together, and the fewest crossings of a solution.
+RIVER_LEVELS = ((3, 2, 7), (4, 3, 5), (5, 4, 7), (6, 6, 5), (7, 8, 5))
+RIVER_TURNS = (14, 10, 14, 14, 14)
 NAMES = (
     "bear", "cabbage", "cat", "cheese", "corn", "dog", "donkey", "duck", "fox", "frog", "goat", "goose", "hare", "hawk",
     "hen", "lamb", "lion", "lynx", "mouse", "owl", "pig", "pike", "snake", "spider", "wolf", "worm",
@@ -52,10 +52,13 @@ class RiverCrossing(SearchedGame[River]):
         return RIVER_TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> River:
-        count, pairs = RIVER_LEVELS[level - 1]
+        count, pairs, fewest = RIVER_LEVELS[level - 1]
         names = tuple(sorted(rng.sample(NAMES, count)))
-        quarrels = tuple(sorted(rng.sample(list(combinations(range(count), 2)), pairs)))
-        return River(names, quarrels, smallest_boat(count, quarrels), (1 << count) - 1)
+        while True:
+            quarrels = tuple(sorted(rng.sample(list(combinations(range(count), 2)), pairs)))
+            board = River(names, quarrels, smallest_boat(count, quarrels), (1 << count) - 1)
+            if len(self.search(board) or ()) >= fewest:
+                return board
 
     def guide(self, board: River) -> str:
         pairs = "; ".join(f"{board.names[one]} and {board.names[other]}" for one, other in board.quarrels)

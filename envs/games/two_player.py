@@ -139,7 +139,7 @@ def reply(board: Heaps) -> tuple[int, int]:
 
 # For each level: rows, columns, how many in a row, stones on the board at the start, and the least that perfect play
 # must reach from there: 0 is a draw.
-ROW_LEVELS = ((3, 3, 3, 4, 0), (3, 3, 3, 2, 0), (3, 4, 3, 4, 0), (3, 5, 3, 6, 0), (4, 4, 4, 8, 0))
+ROW_LEVELS = ((3, 3, 3, 4, 0), (3, 3, 3, 2, 0), (3, 4, 3, 4, 0), (3, 5, 3, 6, 0), (4, 4, 4, 10, 1))
 
 
 class Stones(NamedTuple):

@@ -14,10 +14,10 @@ from rlvr.envs.games.common import COLUMNS
 # For each level: jugs, the largest, whether there is a tap and a drain, and the fewest and most moves of a solution.
 JUG_LEVELS = (
     (2, 9, True, 4, 6),
-    (2, 13, True, 6, 10),
-    (3, 11, True, 4, 8),
-    (3, 16, False, 5, 9),
-    (3, 24, False, 8, 14),
+    (3, 11, True, 5, 8),
+    (3, 16, False, 6, 9),
+    (2, 13, True, 7, 10),
+    (3, 24, False, 9, 14),
 )
 
 
@@ -33,7 +33,7 @@ class Jugs(NamedTuple):
 class WaterJugs(SearchedGame[Jugs]):
     """Measure out water with jugs without marks.
 
-    Levels 1 to 5: 2 or 3 jugs of up to 24 litres, 4 to 14 moves; without a tap on levels 4 and 5.
+    Levels 1 to 5: 2 or 3 jugs of up to 24 litres, 4 to 14 moves; without a tap on levels 3 and 5.
     """
 
     move_form = "A move is fill a, empty a or pour a b (from a into b)."
