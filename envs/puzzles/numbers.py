@@ -1,19 +1,19 @@
 """Puzzles of numbers. One turn each; reward 1 for any expression, digits or table that keeps all the rules.
 
 TwentyFour: make 24 of four numbers. Cryptarithms: digits for letters; each has exactly one solution.
-Kakuro: sums that cross. Survo: a table of known sums.
+Kakuro: sums that cross, with one solution. Survo: a table of known sums.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
 
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.puzzles.latin import latin_square
+from rlvr.envs.puzzles.latin import TooLong, latin_square
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
 from rlvr.envs.tasks.answers import board, items, listed
@@ -183,10 +183,79 @@ class Cryptarithms(CheckedAnswerTask):
         return None
 
 
+@cache
+def digits_of(unused: int, count: int, total: int) -> int:
+    """The digits, as bits, that are in any set of so many unused ones with that sum."""
+    found = 0
+    for chosen in combinations([digit for digit in range(1, 10) if unused >> digit & 1], count):
+        if sum(chosen) == total:
+            found |= sum(1 << digit for digit in chosen)
+    return found
+
+
+def other_digits(
+    runs: Sequence[Sequence[tuple[int, int]]], digits: Mapping[tuple[int, int], int], given: Set[tuple[int, int]]
+) -> dict[tuple[int, int], int] | None:
+    """Digits of a Kakuro that keep the sums and what is given, and are not these; None where there are no others.
+
+    Raises:
+        TooLong: it is not known after 250 partial fillings.
+    """
+    of_cell: dict[tuple[int, int], list[int]] = {cell: [] for cell in digits}
+    unused, count, total = [0b1111111110] * len(runs), [len(run) for run in runs], [0] * len(runs)
+    for number, run in enumerate(runs):
+        total[number] = sum(digits[cell] for cell in run)
+        for cell in run:
+            of_cell[cell].append(number)
+
+    def put(cell: tuple[int, int], digit: int, sign: int) -> None:
+        for number in of_cell[cell]:
+            unused[number] ^= 1 << digit
+            count[number] -= sign
+            total[number] -= sign * digit
+
+    for cell in given:
+        put(cell, digits[cell], 1)
+    empty = {cell for cell in digits if cell not in given}
+    filled: dict[tuple[int, int], int] = {}
+    looks = 0
+
+    def may(cell: tuple[int, int]) -> int:
+        allowed = 0b1111111110
+        for number in of_cell[cell]:
+            allowed &= digits_of(unused[number], count[number], total[number])
+        return allowed
+
+    def fill() -> bool:
+        nonlocal looks
+        looks += 1
+        if looks > 250:
+            raise TooLong
+        if not empty:
+            return any(digits[cell] != digit for cell, digit in filled.items())
+        cell = min(sorted(empty), key=lambda cell: may(cell).bit_count())
+        allowed = may(cell)
+        empty.discard(cell)
+        for digit in range(1, 10):
+            if allowed >> digit & 1:
+                put(cell, digit, 1)
+                filled[cell] = digit
+                if fill():
+                    return True
+                put(cell, digit, -1)
+        filled.pop(cell, None)
+        empty.add(cell)
+        return False
+
+    return filled if fill() else None
+
+
 class Kakuro(CheckedAnswerTask):
     """Fill a cross of digits by the sums of its runs.
 
-    Levels 1 to 5: 3, 4, 5, 6 and 7 rows, with 1, 2, 3, 4 and 6 numbers given.
+    Levels 1 to 5: 3, 4, 5, 6 and 7 rows, with at least 1, 2, 3, 4 and 6 numbers given.
+
+    More numbers are given where otherwise there were a second solution.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -197,8 +266,9 @@ class Kakuro(CheckedAnswerTask):
             open_ -= lonely
         if len(open_) < size * size // 2:
             return self.ask(rng, level)
-        facts = rng.sample(sorted(open_), count)
         found = self.runs(open_, size)
+        digits = {(r, c): square[r][c] for r, c in sorted(open_)}
+        facts = self.telling(rng, found, digits, set(rng.sample(sorted(open_), count)))
         sums = [sum(square[r][c] for r, c in run) for run in found]
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(
@@ -214,8 +284,27 @@ class Kakuro(CheckedAnswerTask):
         text = "Put a digit from 1 to 9 into each empty cell (.); # is a block. Cells in a row or column without a "
         text += "block "
         text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
-        text += f"\nSums of the runs: {clues}.\nAnswer with the {size} rows, # for blocks, one row to a line."
+        text += f"\nSums of the runs: {clues}.\n"
+        text += f"There is one solution. Answer with the {size} rows, # for blocks, one row to a line."
         return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(solution))
+
+    @staticmethod
+    def telling(
+        rng: random.Random,
+        runs: Sequence[Sequence[tuple[int, int]]],
+        digits: Mapping[tuple[int, int], int],
+        given: set[tuple[int, int]],
+    ) -> set[tuple[int, int]]:
+        """The cells that must be given, those that are among them, so that one solution is left."""
+        while True:
+            try:
+                other = other_digits(runs, digits, given)
+            except TooLong:
+                given = given | {rng.choice(sorted(digits.keys() - given))}
+                continue
+            if other is None:
+                return given
+            given = given | {rng.choice(sorted(cell for cell, digit in other.items() if digit != digits[cell]))}
 
     @staticmethod
     def runs(open_: set[tuple[int, int]], size: int) -> list[list[tuple[int, int]]]:

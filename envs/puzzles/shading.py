@@ -2,17 +2,18 @@
 
 Nonograms: the runs of every row and column. Takuzu: two symbols in balance. Hitori: cross out what repeats.
 Tents: beside trees, apart from each other. StarBattle: a star for every row, column and region.
-Each puzzle is made from a marking that solves it; one that solves it in another way is as right.
+Each puzzle is made from a marking that solves it. Takuzu and StarBattle have no other, as the puzzles of these names
+promise; in the rest, one that solves it in another way is as right.
 """
 
 from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from rlvr.envs.puzzles.latin import latin_square
+from rlvr.envs.puzzles.latin import TooLong, latin_square
 from rlvr.envs.tasks.answers import board, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
@@ -100,22 +101,79 @@ def balanced(rng: random.Random, size: int, rows: list[int]) -> list[int]:
     return []
 
 
+def other_filling(given: Sequence[str], rows: Sequence[str]) -> list[str] | None:
+    """The rows of a Takuzu that fit what is given and are not these; None where there are no others.
+
+    Raises:
+        TooLong: it is not known after a thousand partial fillings.
+    """
+    size = len(given)
+    known = [(int(row.replace(".", "0"), 2), int(row.replace("0", "1").replace(".", "0"), 2)) for row in given]
+    fitting = [[row for row in balanced_rows(size) if row & shown == ones] for ones, shown in known]
+    first, full = [int(row, 2) for row in rows], (1 << size) - 1
+    looks = 0
+
+    def fill(above: list[int], ones: list[int]) -> list[int] | None:
+        nonlocal looks
+        looks += 1
+        if looks > 1000:
+            raise TooLong
+        number = len(above)
+        if number == size:
+            return above if above != first else None
+        set_, may = 0, full
+        if number > 1:
+            set_, may = ~(above[-1] | above[-2]) & full, ~(above[-1] & above[-2]) & full
+        for column, count in enumerate(ones):
+            if count * 2 >= size:
+                may &= ~(1 << column)
+            elif (number - count) * 2 >= size:
+                set_ |= 1 << column
+        for row in fitting[number]:
+            if row & set_ == set_ and not row & ~may:
+                done = fill([*above, row], [count + (row >> column & 1) for column, count in enumerate(ones)])
+                if done is not None:
+                    return done
+        return None
+
+    found = fill([], [0] * size)
+    return None if found is None else [f"{row:0{size}b}" for row in found]
+
+
 class Takuzu(CheckedAnswerTask):
     """Fill a grid with as many 0 as 1 and no three alike in line.
 
-    Levels 1 to 5: 6, 6, 8, 8 and 10 rows, with a half, 36 %, a half, 36 % and 36 % of the cells given.
+    Levels 1 to 5: 6, 6, 8, 8 and 10 rows, with a half, 36 %, a half, 38 % and 42 % of the cells given.
+
+    More cells are given where otherwise there were a second solution.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        size, share = (6, 6, 8, 8, 10)[level - 1], (0.5, 0.36, 0.5, 0.36, 0.36)[level - 1]
+        size, share = (6, 6, 8, 8, 10)[level - 1], (0.5, 0.36, 0.5, 0.38, 0.42)[level - 1]
         masks: list[int] = []
         while not masks:
             masks = balanced(rng, size, [])
         rows = [f"{row:0{size}b}" for row in masks]
-        given = tuple("".join(s if rng.random() < share else "." for s in row) for row in rows)
+        given = ["".join(s if rng.random() < share else "." for s in row) for row in rows]
+        while told := self.telling(given, rows):
+            for r, c in rng.sample(told, 1 + len(told) // 8):
+                given[r] = f"{given[r][:c]}{rows[r][c]}{given[r][c + 1 :]}"
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
         text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(given)
-        return Question(f"{text}\nAnswer with the {size} rows, one to a line.", given, answer_text="\n".join(rows))
+        text += f"\nThere is one solution. Answer with the {size} rows, one to a line."
+        return Question(text, tuple(given), answer_text="\n".join(rows))
+
+    @staticmethod
+    def telling(given: Sequence[str], rows: Sequence[str]) -> list[Cell]:
+        """Empty cells that tell these rows from another solution: none if there is none, all if that is not known."""
+        try:
+            other: Sequence[str] | None = other_filling(given, rows)
+        except TooLong:
+            other = given
+        if other is None:
+            return []
+        size = len(rows)
+        return [(r, c) for r in range(size) for c in range(size) if other[r][c] != rows[r][c]]
 
     def check(self, question: Question, answer: str) -> str | None:
         given = question.answer
@@ -257,10 +315,52 @@ class Tents(CheckedAnswerTask):
         return None if paired(tents, trees) else "not every tent has a tree of its own beside it"
 
 
+@cache
+def ruled_out(size: int) -> tuple[int, ...]:
+    """By cell, as a bit of rows of ``size`` + 1, the cells where a star there leaves room for none."""
+    found = []
+    width = size + 1
+    for row, column in itertools.product(range(size), range(width)):
+        near = {(y, x) for y in (row - 1, row + 1) for x in (column - 1, column + 1)}
+        near |= {(row, x) for x in range(size)} | {(y, column) for y in range(size)}
+        found.append(sum(1 << y * width + x for y, x in near if 0 <= y < size and 0 <= x < size))
+    return tuple(found)
+
+
+def other_stars(region: Mapping[Cell, int], stars: Sequence[int]) -> list[int] | None:
+    """The columns of stars that keep the rules of StarBattle and are not these; None where there are no others."""
+    size = len(stars)
+    width, taken = size + 1, ruled_out(size)
+    masks = [0] * size  # the cells of each region, as bits
+    for (row, column), number in region.items():
+        masks[number] |= 1 << row * width + column
+    first = sum(1 << row * width + column for row, column in enumerate(stars))
+
+    def put(free: int, left: list[int], placed: int) -> int:
+        """A set of stars for the regions that are left, on cells that are free; 0 if there is none."""
+        if not left:
+            return placed if placed != first else 0
+        tightest = min(left, key=lambda mask: (mask & free).bit_count())
+        rest = [mask for mask in left if mask is not tightest]
+        choices = tightest & free
+        while choices:
+            star = choices & -choices
+            choices ^= star
+            after = free & ~taken[star.bit_length() - 1]
+            if done := put(after, rest, placed | star):
+                return done
+        return 0
+
+    found = put((1 << size * width) - 1, masks, 0)
+    return [(found >> row * width & (1 << size) - 1).bit_length() - 1 for row in range(size)] if found else None
+
+
 class StarBattle(CheckedAnswerTask):
     """Put stars in rows, columns and regions that do not touch.
 
     Levels 1 to 5: 6 to 10 rows.
+
+    The borders of the regions are moved until one solution is left.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -268,7 +368,23 @@ class StarBattle(CheckedAnswerTask):
         while True:
             stars = rng.sample(range(size), size)
             if all(abs(a - b) > 1 for a, b in itertools.pairwise(stars)):
-                break
+                region = self.regions(rng, stars)
+                if self.made_unique(rng, region, stars):
+                    break
+        names = rng.sample("ABCDEFGHIJ"[:size], size)
+        rows = tuple("".join(names[region[r, c]] for c in range(size)) for r in range(size))
+        text = f"Put {size} stars on this grid: one in each row, one in each column and one in each region (cells of "
+        text += "one "
+        text += "letter); no two stars may touch, not even at a corner.\n" + "\n".join(rows)
+        text += "\nThere is one solution. "
+        text += "Answer with the column of the star in each row, from the top; the left column is 1."
+        return Question(text, rows, answer_text=listed(star + 1 for star in stars))
+
+    @staticmethod
+    def regions(rng: random.Random, stars: Sequence[int]) -> dict[Cell, int]:
+        """Regions grown from the stars until the grid is full: each cell's number."""
+        size = len(stars)
+        greed = [rng.random() ** 2 + 0.02 for _ in stars]  # small regions leave fewer solutions
         region = {(row, column): row for row, column in enumerate(stars)}
         edge = list(region)
         while edge:
@@ -279,16 +395,36 @@ class StarBattle(CheckedAnswerTask):
                 edge[index] = edge[-1]
                 edge.pop()
                 continue
+            if rng.random() > greed[region[r, c]]:
+                continue
             cell = near[int(rng.random() * len(near))]
             region[cell] = region[r, c]
             edge.append(cell)
-        names = rng.sample("ABCDEFGHIJ"[:size], size)
-        rows = tuple("".join(names[region[r, c]] for c in range(size)) for r in range(size))
-        text = f"Put {size} stars on this grid: one in each row, one in each column and one in each region (cells of "
-        text += "one "
-        text += "letter); no two stars may touch, not even at a corner.\n" + "\n".join(rows)
-        text += "\nAnswer with the column of the star in each row, from the top; the left column is 1."
-        return Question(text, rows, answer_text=listed(star + 1 for star in stars))
+        return region
+
+    @staticmethod
+    def made_unique(rng: random.Random, region: dict[Cell, int], stars: Sequence[int]) -> bool:
+        """Give cells of other solutions to the regions beside them until there are none; False if that leads nowhere.
+
+        A solution whose star changes its region has two stars in the new one.
+        """
+        for _ in range(8 * len(stars)):
+            other = other_stars(region, stars)
+            if other is None:
+                return True
+            moves = [
+                (cell, region[near])
+                for cell in enumerate(other)
+                if other[cell[0]] != stars[cell[0]]
+                for near in beside(*cell)
+                if near in region and region[near] != region[cell]
+                if connected({at for at, number in region.items() if number == region[cell]} - {cell})
+            ]
+            if not moves:
+                return False
+            cell, number = rng.choice(moves)
+            region[cell] = number
+        return False
 
     def check(self, question: Question, answer: str) -> str | None:
         rows = question.answer

@@ -449,6 +449,88 @@ def test_kakuro_and_survo_agree_with_their_sums(seed, level):
         table[a][b], table[c][d] = table[c][d], table[a][b]
 
 
+def solutions(found: list, choices: Callable[[list], Iterable[Any]], length: int) -> int:
+    """How many lists can be chosen item by item; 2 for two or more."""
+    if len(found) == length:
+        return 1
+    count = 0
+    for item in choices(found):
+        count += solutions([*found, item], choices, length)
+        if count > 1:
+            return 2
+    return count
+
+
+def stars_that_fit(rows: list[str]) -> Callable[[list], Iterable[int]]:
+    def choices(stars: list[int]) -> Iterable[int]:
+        taken = {rows[r][c] for r, c in enumerate(stars)}
+        for column, region in enumerate(rows[len(stars)]):
+            apart = not stars or abs(column - stars[-1]) > 1
+            if apart and column not in stars and region not in taken:
+                yield column
+
+    return choices
+
+
+def rows_that_fit(shown: list[str]) -> Callable[[list], Iterable[str]]:
+    half = len(shown) // 2
+    lines = ["".join(line) for line in product("01", repeat=2 * half)]
+    lines = [line for line in lines if line.count("1") == half and "000" not in line and "111" not in line]
+
+    def choices(rows: list[str]) -> Iterable[str]:
+        for line in lines:
+            if fits([shown[len(rows)]], [line]):
+                down = columns([*rows, line])
+                if all(max(map(c.count, "01")) <= half and "000" not in c and "111" not in c for c in down):
+                    yield line
+
+    return choices
+
+
+def digits_that_fit(question_text: str, shown: list[str]) -> Callable[[list], Iterable[str]]:
+    size, lines = len(shown), []
+    for kind, k, a, b, total in re.findall(r"(row|column) (\d), \w+ (\d)-(\d): (\d+)", question_text):
+        span = range(int(a) - 1, int(b))
+        lines.append(([(int(k) - 1, at) if kind == "row" else (at, int(k) - 1) for at in span], int(total)))
+
+    def choices(flat: list[str]) -> Iterable[str]:
+        r, c = divmod(len(flat), size)
+        for symbol in "123456789" if shown[r][c] == "." else shown[r][c]:
+            now = [*flat, symbol]
+            for run, total in lines:
+                known = [int(now[y * size + x]) for y, x in run if y * size + x < len(now)]
+                short, left = total - sum(known), len(run) - len(known)
+                if len(set(known)) < len(known) or not left * (left + 1) / 2 <= short <= left * (19 - left) / 2:
+                    break
+            else:
+                yield symbol
+
+    return choices
+
+
+@given(SEEDS, LEVELS)
+@settings(max_examples=30, deadline=None)
+def test_star_battle_has_one_solution(seed, level):
+    question = shading.StarBattle().ask(random.Random(seed), level)
+    assert solutions([], stars_that_fit(list(question.answer)), len(question.answer)) == 1
+
+
+@given(SEEDS, st.integers(1, 4))
+@settings(max_examples=20, deadline=None)
+def test_takuzu_has_one_solution(seed, level):
+    question = shading.Takuzu().ask(random.Random(seed), level)
+    shown = grid(question.text, ".01")
+    assert solutions([], rows_that_fit(shown), len(shown)) == 1
+
+
+@given(SEEDS, st.integers(1, 3))
+@settings(max_examples=20, deadline=None)
+def test_kakuro_has_one_solution(seed, level):
+    question = numbers.Kakuro().ask(random.Random(seed), level)
+    shown = grid(question.text, ".#123456789")
+    assert solutions([], digits_that_fit(question.text, shown), len(shown) ** 2) == 1
+
+
 # letters
 
 
