@@ -155,8 +155,8 @@ class Takuzu(CheckedAnswerTask):
             masks = balanced(rng, size, [])
         rows = [f"{row:0{size}b}" for row in masks]
         given = ["".join(s if rng.random() < share else "." for s in row) for row in rows]
-        while told := self.telling(given, rows):
-            for r, c in rng.sample(told, 1 + len(told) // 8):
+        while cells := self.telling(given, rows):
+            for r, c in rng.sample(cells, 1 + len(cells) // 8):
                 given[r] = f"{given[r][:c]}{rows[r][c]}{given[r][c + 1 :]}"
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
         text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(given)
