@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import rlvr
-from rlvr.envs.cards import LUCKY, card, measure
+from rlvr.envs.cards import ANSWER_MOST, LUCK, RANDOM_MOST, card, measure
 
 BRIDGES = ("rlvr/rg.", "rlvr/textarena.")  # their figures stand in docs/bridges.md
 
@@ -73,9 +73,9 @@ def page(rows: dict[str, dict[str, Any]], seeds: int, draws: int) -> str:
         lines.append("| " + " | ".join(map(str, cells)) + " |\n")
         for score, stated in zip(scores, found["space"], strict=True):
             where = f"{env_id} level {score['level']}"
-            best = max(score["random"], score["constant"] or 0.0)
-            if score["random"] > LUCKY or best > LUCKY + 0.1:  # one letter of four is right for 0.25 +- 0.09
-                easy.append(f"{where}: random {score['random']:.2f}, one answer {score['constant'] or 0:.2f}")
+            if score["random"] > RANDOM_MOST or (score["constant"] or 0.0) > ANSWER_MOST:
+                why = f" ({LUCK[env_id]})" if env_id in LUCK else ""
+                easy.append(f"{where}: random {score['random']:.2f}, one answer {score['constant'] or 0:.2f}{why}")
             if score["distinct"] < score["drawn"] and not stated:
                 repeats.append(f"{where}: {repeated(score['distinct'], score['drawn'])}")
             if score["expert"] is not None and score["expert"] < 1:
@@ -94,7 +94,7 @@ def page(rows: dict[str, dict[str, Any]], seeds: int, draws: int) -> str:
     text += f"*different tasks*: of {draws:,} seeds, at the level with the fewest; *stated space*: how many tasks a "
     text += "level has, where they are few enough to be listed.\n\n" + "".join(lines)
     for title, items in (
-        (f"Luck earns more than {LUCKY} (random), or one answer more than {LUCKY + 0.1:.1f}", easy),
+        (f"Random play earns more than {RANDOM_MOST}, or one answer more than {ANSWER_MOST}", easy),
         ("The expert scores below 1: luck has a say, and this is the rate", weak),
         ("Seeds that repeat a task, where no space is stated", repeats),
         ("Tasks shared by the train and test splits", leaks),

@@ -173,16 +173,17 @@ def edit_distance(a: str, b: str) -> int:
 class EditDistance(ExactAnswerTask):
     """Find the edit distance of two strings.
 
-    Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, up to 6, 7, 9, 11 and 14 edits apart.
+    Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, one of them changed 2 to 10, 11, 12, 13 and 15 times.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         length, letters = (7, 9, 11, 13, 16)[level - 1], "".join(rng.sample(ALPHABET, 8))
         first = "".join(rng.choices(letters, k=length))
         second = list(first)
-        for _ in range(rng.randint(2, (6, 7, 9, 11, 14)[level - 1])):
+        for _ in range(rng.randint(2, (10, 11, 12, 13, 15)[level - 1])):
             index = rng.randrange(len(second))
-            second[index : index + rng.randint(0, 1)] = rng.choices(letters, k=rng.randint(0, 1))
+            cut = rng.randint(0, 1) if len(second) > 2 else 0
+            second[index : index + cut] = rng.choices(letters, k=rng.randint(0, 1))
         other = "".join(second)
         text = "What is the fewest single-letter insertions, deletions and replacements that turn one into the other?"
         return Question(f"{text}\n{first}\n{other}", edit_distance(first, other))

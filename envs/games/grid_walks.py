@@ -194,7 +194,7 @@ def ways_on(rows: tuple[str, ...] | list[list[str]], at: Place, shut: str = "#")
 
 
 # For each level: rooms across and down, and doors; and the turns.
-KEY_LEVELS = ((3, 1, 60), (4, 2, 120), (5, 3, 200), (6, 3, 280), (7, 4, 400))
+KEY_LEVELS = ((3, 1, 30), (4, 2, 100), (5, 3, 200), (6, 3, 280), (7, 4, 400))
 
 
 class LockedRooms(NamedTuple):
@@ -215,7 +215,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
         return KEY_LEVELS[level - 1][2]
 
     def deal(self, rng: random.Random, level: int) -> LockedRooms:
-        size, doors, _ = KEY_LEVELS[level - 1]
+        size, doors, turns = KEY_LEVELS[level - 1]
         while True:
             grid = maze(rng, size)
             rooms = [(y, x) for y in range(1, 2 * size, 2) for x in range(1, 2 * size, 2)]
@@ -231,7 +231,9 @@ class KeyDoor(SearchedGame[LockedRooms]):
                 grid[y][x] = "ABCD"[number]
             if hidden_keys(rng, grid, start, goal, doors):
                 grid[goal[0]][goal[1]] = "G"
-                return LockedRooms(tuple("".join(row) for row in grid), start)
+                board = LockedRooms(tuple("".join(row) for row in grid), start)
+                if len(self.search(board) or ()) <= turns * 3 // 4:
+                    return board
 
     def guide(self, board: LockedRooms) -> str:
         return (

@@ -27,7 +27,7 @@ class Arrangements(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        consonants = self._letters(rng, CONSONANTS, 4 + level)
+        consonants = self._letters(rng, CONSONANTS, rng.randint(3, 5) + level)
         vowels = self._letters(rng, VOWELS, 3)
         rest, own = factorial(len(consonants)) // self._repeats(consonants), factorial(3) // self._repeats(vowels)
         word = rng.sample(consonants + vowels, len(consonants) + 3)

@@ -309,7 +309,7 @@ class FactorialPowers(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         n = rng.randint(50, 20_000)
         if level in (1, 4, 5):
-            p = rng.choice(PRIMES[: 10 * level + 20])
+            p = rng.choice(PRIMES[: 5 if level == 4 else 10 * level + 20])  # large ones divide few binomials
             if level == 1:
                 steps = [self._step(n, p)]
                 return self._answer(f"{n}!", p, _legendre(n, p), steps)
