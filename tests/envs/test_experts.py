@@ -7,8 +7,9 @@ import re
 import gymnasium as gym
 import pytest
 
-from rlvr.envs import TextEnv
+from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.agentic.browser import site_of
+from rlvr.envs.core.images import image_of
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -80,3 +81,30 @@ def test_the_expert_of_service_desk_opens_orders_until_it_finds_the_product(leve
                 listed = re.findall(r"order (\d+): ", observation)
         assert reward == 1.0
     assert looked
+
+
+def plays_on(env_id: str) -> bool:
+    """Whether its episodes have several turns, and no sandbox runs in them: that would take minutes."""
+    named = gym.spec(env_id).kwargs.get("task", "")
+    if not named.startswith("rlvr.") or "coding_tasks" in named or "terminal" in named or env_id == "rlvr/Mixture-v0":
+        return False
+    task = gym.make(env_id).unwrapped.task
+    return max(map(task.turns, range(1, task.levels + 1))) > 1
+
+
+@pytest.mark.parametrize("env_id", [env_id for env_id in list_envs() if plays_on(env_id)])
+def test_an_expert_does_the_same_wherever_a_policy_has_seen_the_same(env_id):
+    """Of tasks that differ in what is hidden: an expert that looks at the state would tell them apart."""
+    env = gym.make(env_id).unwrapped
+    for level in (1, 2):
+        if level > env.task.levels:
+            break
+        done: dict[tuple[str, ...], str] = {}
+        for seed in range(40):
+            observation, _ = env.reset(seed=seed, options={"level": level})
+            seen, ended = (str(observation), str(image_of(observation) is None or seed)), False
+            while not ended:
+                action = env.solve()
+                assert done.setdefault(seen, action) == action, (level, seed, seen)
+                observation, _, terminated, truncated, _ = env.step(action)
+                seen, ended = (*seen, action, str(observation)), terminated or truncated
