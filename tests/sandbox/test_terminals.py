@@ -80,6 +80,30 @@ def test_a_command_that_naps_and_works_by_turns_is_waited_for(desk: Sandbox, com
             assert "naps\r\n" in typed(shell, command).replace("naps.py", "")
 
 
+LEAVES = """
+import select, sys, termios
+print("bye", flush=True)
+select.{how}
+termios.tcflush(0, termios.TCIFLUSH)
+"""
+
+
+@pytest.mark.parametrize("how", ["select([0], [], [], 0.1)", "poll().poll(100)"])
+def test_keys_are_not_thrown_away_by_a_program_on_its_way_out(desk: Sandbox, how: str) -> None:
+    """As by vi, which gives the terminal a tenth of a second for answers, and then forgets what was typed."""
+    how = how.replace("poll().poll(100)", "poll(); p = select.poll(); p.register(0, 1); p.poll(100)")
+    with desk.terminal(LIMITS, {"leaves.py": LEAVES.format(how=how)}) as shell:
+        for number in range(3):
+            assert f"=late {number}=" in typed(shell, "python3 leaves.py", f"echo =la''te {number}=")
+
+
+def test_a_program_with_a_clock_of_its_own_rests_between_its_ticks(desk: Sandbox) -> None:
+    clock = "import select, tty\ntty.setcbreak(0)\nwhile True: select.select([0], [], [], 0.1)"
+    with desk.terminal(LIMITS, {"clock.py": clock}) as shell:
+        assert shell.type([(b"python3 clock.py\r", 0.0)], SECONDS).rests
+        assert "=here=" in typed(shell, "\x03", "echo =he''re=")
+
+
 def test_daemons_run_until_they_are_ended_and_their_end_is_told(desk: Sandbox) -> None:
     code = "import signal, sys; print(input(), flush=True); signal.pause()"
     daemons = [Daemon(name, ("python3", "-c", code, name), "ready\n") for name in ("one", "two", "three")]

@@ -17,6 +17,7 @@ from __future__ import annotations
 import binascii
 import contextlib
 import fcntl
+import math
 import os
 import platform
 import re
@@ -47,10 +48,15 @@ _PRINTED_MARK = re.compile(rb"(?:\\\[)?\x1b\]133;[AC]\x07(?:\\\])?")
 _PROMPTS = {"PS0": "\x1b]133;C\x07", "PS1": "\\[\x1b]133;A\x07\\]", "PS2": "\\[\x1b]133;A\x07\\]"}
 _OF_TERMINALS = (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP, signal.SIGTTIN, signal.SIGTTOU)
 _ENDS, _SIGNALS = re.compile(rb"[\r\n]"), re.compile(rb"[\x03\x1a\x1c]")
-# System calls in which a program waits for keys: those that name the descriptor first, and those that wait for many.
-_READS, _WAITS = {"x86_64": ({0}, {7, 23, 232, 270, 271, 281}), "aarch64": ({63}, {22, 72, 73})}.get(
-    platform.machine(), (set(), set())
-)
+# System calls in which a program waits for keys: those that name the descriptor first, and those that wait for many,
+# with the argument that says how long: in milliseconds, or where a time of seconds and parts of one stands.
+_READS, _WAITS = {
+    "x86_64": ({0}, {7: (2, 0.0), 23: (4, 1e-6), 232: (3, 0.0), 270: (4, 1e-9), 271: (2, 1e-9), 281: (3, 0.0)}),
+    "aarch64": ({63}, {22: (3, 0.0), 72: (4, 1e-9), 73: (2, 1e-9)}),
+}.get(platform.machine(), (set(), {}))
+# A program that waits for less goes on by itself soon: vi, on its way out, for 0.1 s, and then throws away what was
+# typed. One that has waited so for long, again and again, has a clock.
+_BRIEF, _LONG_BRIEF = 0.5, 1.0  # seconds
 
 
 def serve(request: dict[str, Any], requests: Iterator[dict[str, Any]], reply: Callable[[dict[str, Any]], None]) -> int:
@@ -91,6 +97,7 @@ class _Terminal:
             )  # fmt: skip
         self._daemons = {name: self._daemon(argv, given) for name, argv, given in request["daemons"]}
         self._printed, self._prompt_marks = _Printed(), _Said()
+        self._hidden: set[tuple[int, str]] = set()  # processes that the last look could not look into
         self._shell = self._open()
         if not self._rest(_Clock(_OPENING), self._opened):
             raise OSError("the shell did not ask for a command")
@@ -201,7 +208,7 @@ class _Terminal:
 
     def _rest(self, clock: _Clock, awaited: _Awaited) -> bool:
         """Wait until the terminal rests; False if it did not, in time or in the bytes it may print."""
-        before, still, shells, printed = None, _Stillness(), 0, False
+        before, still, shells, printed, brief = None, _Stillness(), 0, False, None
         while not self._printed.full:
             if self._read():
                 before, still, printed = None, _Stillness(), True
@@ -218,8 +225,14 @@ class _Terminal:
             elif now is None:
                 if self._is_still(still, awaited, printed):
                     return True
-            elif now == before and not any(state in "RDW" for _, state, _ in now) and self._awaits_keys(now):
-                return True
+            elif now == before and not any(state in "RDW" for _, state, _ in now):
+                patience = self._patience(now)
+                if patience >= _BRIEF:
+                    return True
+                if patience > 0:
+                    brief = clock.spent if brief is None else brief
+                    if clock.spent - brief > _LONG_BRIEF:
+                        return True
             before = now
             clock.tick(now)
             if clock.is_over():
@@ -287,33 +300,36 @@ class _Terminal:
                         found.append((pid, state, file.read()))
         return found or None
 
-    def _awaits_keys(self, processes: list[tuple[int, str, str]]) -> bool:
-        """Whether a program of the foreground waits for keys; True as well where that cannot be known."""
+    def _patience(self, processes: list[tuple[int, str, str]]) -> float:
+        """Seconds for which a program of the foreground waits for keys: 0 if none does, infinite as well where that
+        cannot be known."""
         try:
             group = os.tcgetpgrp(self._master)  # the slave knows only those of its own session
         except OSError:
-            return True
-        hidden = False
-        for pid, _, _ in processes:
+            return math.inf
+        longest, hidden = 0.0, set()
+        for pid, _, counted in processes:
             try:
                 if os.getpgid(pid) != group:
                     continue
                 with open(f"/proc/{pid}/syscall") as file:
                     call, *arguments = file.read().split()
-            except PermissionError:
-                hidden = True
+            except PermissionError:  # for good, or it is ending
+                hidden.add((pid, counted))
                 continue
             except OSError:  # it has ended since they were listed
-                return False
+                return 0.0
             if call == "running":  # so has its sleep
-                return False
+                return 0.0
             number = int(call)
             if number in _READS:
                 if _is_terminal(pid, int(arguments[0], 16)):
-                    return True
+                    return math.inf
             elif number in _WAITS and any(_is_terminal(pid, fd) for fd in range(3)):
-                return True
-        return hidden
+                index, unit = _WAITS[number]
+                longest = max(longest, _time_limit(pid, int(arguments[index], 16), unit))
+        before, self._hidden = self._hidden, hidden
+        return math.inf if hidden & before else longest
 
     # --- the workspace ---
 
@@ -491,3 +507,18 @@ def _is_terminal(pid: int, fd: int) -> bool:
         return os.readlink(f"/proc/{pid}/fd/{fd}").startswith(("/dev/pts/", "/dev/tty"))
     except OSError:
         return False
+
+
+def _time_limit(pid: int, argument: int, unit: float) -> float:
+    """Seconds that a system call waits at most: milliseconds for a unit of 0, else what stands at an address."""
+    if not unit:
+        return argument / 1000 if argument & 0xFFFFFFFF < 1 << 31 else math.inf
+    if not argument:
+        return math.inf
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            memory.seek(argument)
+            seconds, parts = struct.unpack("qq", memory.read(16))
+    except (OSError, struct.error, OverflowError):
+        return math.inf
+    return float(seconds + parts * unit) or _GLANCE
