@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
@@ -142,9 +143,9 @@ def test_a_run_that_is_gone_on_with_is_a_config_too(ran: Path, capsys: Any):
     pytest.importorskip("torch")
     run = ran.parent / "run"
     run.mkdir()
-    (run / "config.yaml").write_text(
-        "env: {id: rlvr/Gymnasium-v0, settings: {env: Taxi-v4, success: 1, to_text: 'evil_module:f'}}"
-    )
+    text = "env: {id: rlvr/Gymnasium-v0, settings: {env: Taxi-v4, success: 1, to_text: 'evil_module:f'}}"
+    (run / "config.yaml").write_text(text)
+    (run / "config.sha256").write_text(f"{hashlib.sha256(text.encode()).hexdigest()}  config.yaml\n")
     assert main(["train", "--resume", "--out", str(run)]) == 2
     assert "--allow-code" in capsys.readouterr().err
     assert not ran.exists()

@@ -98,7 +98,7 @@ def queried(text: str, level: int) -> Any:
         chosen = [row[0] for row in people if row[1] == city and int(row[3]) > int(age)]
         return (len(chosen), sum(map(wage.__getitem__, chosen)))
     if level == 2:
-        cities, trade = re.search(r"For each of (.*?), in this order.* are no (\w+) add", text).groups()
+        cities, trade = re.search(r"For each of (.*?), in this order.* is not (\w+) add", text).groups()
         return tuple(
             sum(wage[n] for n, c, t, *_ in people if (c, t != trade) == (city, True)) for city in cities.split(", ")
         )
@@ -113,7 +113,7 @@ def queried(text: str, level: int) -> Any:
     if level == 4:
         city = found(r"live in (\w+), and", text)
         return (sum(row[0] == city for row in orders), sum(row[2] for row in orders if row[0] == city))
-    trade, cities = re.search(r"are no (\w+) cost together, for each of (.*)\? ", text).groups()
+    trade, cities = re.search(r"is not (\w+), cost together, for each of (.*)\? ", text).groups()
     sums = {city: sum(cost for c, t, cost in orders if c == city and t != trade) for city in cities.split(", ")}
     return (*sums.values(), max(sums, key=sums.__getitem__))
 
