@@ -11,7 +11,7 @@
 PYTHON ?= python3
 WORKERS ?= 2
 ADAPTERS ?=
-SAMPLE ?= 12
+SAMPLE ?= 24
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt

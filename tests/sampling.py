@@ -1,7 +1,7 @@
 """A sample of the tests: of each sweep, which is one test over every id, level, seed or attack, and of the slow tests.
 
-``pytest --sample 12`` runs a twelfth of them, another one each day, and all other tests; ``--sample-seed`` gives the
-sample of a day again.
+``pytest --sample 24`` runs a twenty-fourth of them, another one each day, and all other tests; ``--sample-seed`` gives
+the sample of a day again.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections import defaultdict
 
 import pytest
 
-WHOLE = 24  # a test of no more cases than this runs with all of them, a larger one with so many at least
+WHOLE = 8  # a test of no more cases than this runs with all of them, a larger one with so many at least
 
 
 def add_options(parser: pytest.Parser) -> None:
