@@ -206,6 +206,31 @@ def test_eval_names_no_agent_by_itself(capsys):
     assert "say who plays: --agent expert, --model NAME or --vllm MODEL" in wrong(capsys, "eval", "--env", CALCULATOR)
 
 
+def test_ctrl_c_keeps_and_sums_up_what_was_played(capsys, tmp_path: Path, monkeypatch):
+    from rlvr.agents import RandomAgent
+
+    act, calls = RandomAgent.act, []
+
+    def interrupted(self, conversations):
+        calls.append(len(conversations))
+        if len(calls) == 12:
+            raise KeyboardInterrupt
+        return act(self, conversations)
+
+    record = tmp_path / "e.jsonl"
+    arguments = ("eval", "--env", GUESS, "--agent", "random", "--episodes", 20, "--batch-size", 2, "--out", record)
+    with monkeypatch.context() as patch:
+        patch.setattr(RandomAgent, "act", interrupted)
+        status, out, err = run(capsys, *arguments)
+    assert (status, err) == (130, "rlvr: interrupted\n")
+    kept = len(record.read_text().splitlines())
+    assert 0 < kept < 20
+    assert f"stopped after {kept} new episodes; they are in {record}" in out
+    status, resumed, _ = run(capsys, *arguments)
+    _, whole, _ = run(capsys, *arguments[:-2])
+    assert (status, resumed) == (0, whole)
+
+
 def test_compare_and_regrade_read_what_eval_wrote(capsys, tmp_path: Path):
     a, b, again = tmp_path / "a.jsonl", tmp_path / "b.jsonl", tmp_path / "again.jsonl"
     run(capsys, "eval", "--env", GUESS, "--agent", "random", "--samples", 4, "--episodes", 10, "--out", a)
