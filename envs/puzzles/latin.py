@@ -19,10 +19,6 @@ Cell = tuple[int, int]
 Grid = list[list[int]]
 
 
-class TooLong(Exception):
-    """A search took more steps than are worth it."""
-
-
 def latin_square(rng: random.Random, size: int) -> Grid:
     """Each of 1 to ``size`` once in every row and every column: a cyclic square, its lines and symbols exchanged."""
     rows, columns, symbols = (rng.sample(range(size), size) for _ in range(3))

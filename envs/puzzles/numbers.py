@@ -13,7 +13,8 @@ from functools import cache
 from itertools import combinations
 
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.puzzles.latin import TooLong, latin_square
+from rlvr.envs.puzzles.latin import latin_square
+from rlvr.envs.puzzles.search_budget import SearchBudget, TooLong
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
 from rlvr.envs.tasks.answers import board, items, listed
@@ -218,7 +219,7 @@ def other_digits(
         put(cell, digits[cell], 1)
     empty = {cell for cell in digits if cell not in given}
     filled: dict[tuple[int, int], int] = {}
-    looks = 0
+    budget = SearchBudget(250)
 
     def may(cell: tuple[int, int]) -> int:
         allowed = 0b1111111110
@@ -227,10 +228,7 @@ def other_digits(
         return allowed
 
     def fill() -> bool:
-        nonlocal looks
-        looks += 1
-        if looks > 250:
-            raise TooLong
+        budget.spend()
         if not empty:
             return any(digits[cell] != digit for cell, digit in filled.items())
         cell = min(sorted(empty), key=lambda cell: may(cell).bit_count())

@@ -13,7 +13,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 
-from rlvr.envs.puzzles.latin import TooLong, latin_square
+from rlvr.envs.puzzles.latin import latin_square
+from rlvr.envs.puzzles.search_budget import SearchBudget, TooLong
 from rlvr.envs.tasks.answers import board, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
@@ -111,13 +112,10 @@ def other_filling(given: Sequence[str], rows: Sequence[str]) -> list[str] | None
     known = [(int(row.replace(".", "0"), 2), int(row.replace("0", "1").replace(".", "0"), 2)) for row in given]
     fitting = [[row for row in balanced_rows(size) if row & shown == ones] for ones, shown in known]
     first, full = [int(row, 2) for row in rows], (1 << size) - 1
-    looks = 0
+    budget = SearchBudget(1000)
 
     def fill(above: list[int], ones: list[int]) -> list[int] | None:
-        nonlocal looks
-        looks += 1
-        if looks > 1000:
-            raise TooLong
+        budget.spend()
         number = len(above)
         if number == size:
             return above if above != first else None
