@@ -32,10 +32,14 @@ from typing import Any
 import gymnasium as gym
 from results import Table, write_results
 
-from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, probe
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.vector import VectorEnv
+
+try:
+    from rlvr.envs.rewards.graders.code import grade_code
+except ModuleNotFoundError:  # a version before, where graders had no folder
+    from rlvr.envs.rewards.code import grade_code
 
 PROGRAM = "print(sum(i * i for i in range(1000)))"
 AMPLE = Limits(seconds=120.0)
