@@ -1,20 +1,23 @@
 """A chore for the Terminal: a workspace, what to do in it, an expert's key presses, and how it must be in the end.
 
-The kinds of chores are in ``chores_files``, ``chores_git`` and ``chores_live``.
+The kinds of chores are in ``chores_files``, ``chores_folders``, ``chores_git``, ``chores_history``, ``chores_live``,
+``chores_tables`` and ``chores_text``.
 """
 
 from __future__ import annotations
 
 import gzip
 import io
+import json
 import random
 import tarfile
 import zlib
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rlvr.envs.agentic.keys import write_keys
+from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.verdict import Verdict, correct, wrong
 from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import Daemon, Limits, SandboxError, TerminalWorkspace, shared
@@ -52,6 +55,7 @@ class Chore(NamedTuple):
         exits: the exit codes of those that must have ended; all others must still run.
         repository: the folder of a git repository, if the chore is about one.
         asked: git commands, and what they must print of that repository in the end.
+        data: files that must hold JSON of these values, however it is written.
         keys: what an expert presses, action by action, where that is not ``commands``.
     """
 
@@ -68,6 +72,7 @@ class Chore(NamedTuple):
     exits: Mapping[str, int] = MappingProxyType({})
     repository: str = ""
     asked: tuple[tuple[str, bytes], ...] = ()
+    data: Mapping[str, Any] = MappingProxyType({})
     keys: tuple[str, ...] = ()
 
     @property
@@ -94,6 +99,17 @@ def file_tree(rng: random.Random, count: int, suffixes: tuple[str, ...]) -> dict
     return found
 
 
+def packed(files: Mapping[str, bytes]) -> bytes:
+    """A tar.gz of some files."""
+    plain = io.BytesIO()
+    with tarfile.open(fileobj=plain, mode="w") as tar:
+        for path, content in files.items():
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return gzip.compress(plain.getvalue(), mtime=0)
+
+
 # grading
 
 
@@ -102,13 +118,16 @@ def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     found = workspace.files
     files = {path: content for path, (kind, content, _) in found.items() if kind == "file"}
     expected: dict[str, bytes | None] = {**chore.files, **chore.wanted}
-    if chore.script:
-        del expected[chore.script[0]]
+    for path in (*chore.data, *([chore.script[0]] if chore.script else [])):
+        expected.pop(path, None)
     for path, content in expected.items():
         if content is None and path in found:
             return wrong(reason=f"{path} should not be there")
         if content is not None and files.get(path) != content:
             return wrong(reason=f"{path} is not as it should be")
+    for path, value in chore.data.items():
+        if not _holds(files.get(path), value):
+            return wrong(reason=f"{path} does not hold the JSON that it should")
     for path, mode in chore.modes.items():
         if found[path][2] != mode:
             return wrong(reason=f"{path} has the permissions {found[path][2]:o}, not {mode:o}")
@@ -125,6 +144,15 @@ def judged(chore: Chore, workspace: TerminalWorkspace) -> Verdict:
     if chore.repository:
         return _asked(chore, plain)
     return _tried(chore, plain) if chore.script else correct(reason="the workspace is as it was asked")
+
+
+def _holds(content: bytes | str | None, value: Any) -> bool:
+    """Whether a file is JSON of this value: 1 is not true, and the order of keys is no matter."""
+    try:
+        found = load_json(content if isinstance(content, bytes) else b"")
+    except ValueError:
+        return False
+    return json.dumps(found, sort_keys=True) == json.dumps(value, sort_keys=True)
 
 
 def _unpacked(data: bytes | None) -> dict[str, bytes] | None:

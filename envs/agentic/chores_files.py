@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import gzip
-import io
 import random
-import tarfile
 from collections import Counter
-from collections.abc import Mapping
 
-from rlvr.envs.agentic.chores import PEOPLE, WORDS, Chore, file_names, file_tree, lines
+from rlvr.envs.agentic.chores import PEOPLE, WORDS, Chore, file_names, file_tree, lines, packed
 
 SERVICES = ("auth", "cart", "mail", "search", "users")
 
@@ -104,17 +101,7 @@ def unpack_some(rng: random.Random) -> Chore:
         f"{folder}, with their paths (so that there is {folder}/data/...)."
     )
     commands = (f"mkdir {folder}", f"tar -xzf backup.tar.gz -C {folder} --wildcards '*{kind}'")
-    return Chore(text, {"backup.tar.gz": _packed(files)}, commands, wanted)
-
-
-def _packed(files: Mapping[str, bytes]) -> bytes:
-    plain = io.BytesIO()
-    with tarfile.open(fileobj=plain, mode="w") as tar:
-        for path, content in files.items():
-            entry = tarfile.TarInfo(path)
-            entry.size = len(content)
-            tar.addfile(entry, io.BytesIO(content))
-    return gzip.compress(plain.getvalue(), mtime=0)
+    return Chore(text, {"backup.tar.gz": packed(files)}, commands, wanted)
 
 
 def pad_numbers(rng: random.Random) -> Chore:

@@ -39,18 +39,21 @@ def _data(content: bytes) -> bytes:
     return b"data %d\n%s\n" % (len(content), content)
 
 
-def _setup(folder: str) -> str:
+def setup_of(folder: str) -> str:
+    """The script that makes a repository of the history."""
     return (
         f"set -e; git init -q -b main --template= {folder}; cd {folder}; "
         f"git fast-import --quiet < ../.history; git reset -q --hard main; rm ../.history"
     )
 
 
-def _start(folder: str, commits: Sequence[Commit]) -> dict[str, bytes]:
+def start_of(commits: Sequence[Commit]) -> dict[str, bytes]:
+    """The workspace from which ``setup_of`` makes a repository."""
     return {".history": _history(commits)}
 
 
-def _subjects(rng: random.Random, count: int) -> list[str]:
+def subjects_of(rng: random.Random, count: int) -> list[str]:
+    """So many different subject lines."""
     found: dict[str, None] = {}
     while len(found) < count:
         found[f"{rng.choice(VERBS)} the {rng.choice(WORDS)} {rng.choice(('list', 'rules', 'notes', 'table'))}"] = None
@@ -60,7 +63,7 @@ def _subjects(rng: random.Random, count: int) -> list[str]:
 def restore_file(rng: random.Random) -> Chore:
     folder, lost, other = file_names(rng, 3)
     versions = [lines(rng.choices(WORDS, k=rng.randint(4, 9))) for _ in range(3)]
-    subjects = _subjects(rng, 7)
+    subjects = subjects_of(rng, 7)
     changes: list[Mapping[str, bytes | None]] = [{f"{lost}.txt": version} for version in versions]
     changes += [{f"{other}.txt": lines(rng.choices(WORDS, k=4))} for _ in range(2)]
     rng.shuffle(changes)
@@ -74,8 +77,8 @@ def restore_file(rng: random.Random) -> Chore:
     command = f"git checkout $(git log -n 1 --format=%H --diff-filter=D -- {lost}.txt)~1 -- {lost}.txt"
     wanted = {".history": None, f"{folder}/{lost}.txt": last, f"{folder}/{other}.txt": changes[-1][f"{other}.txt"]}
     return Chore(
-        text, _start(folder, commits), (f"cd {folder}", "git log --oneline --stat | tail -n 15", command), wanted,
-        setup=_setup(folder), repository=folder,
+        text, start_of(commits), (f"cd {folder}", "git log --oneline --stat | tail -n 15", command), wanted,
+        setup=setup_of(folder), repository=folder,
         asked=(("log --format=%s main", lines(subjects[::-1])),),
     )  # fmt: skip
 
@@ -100,11 +103,11 @@ def commit_part(rng: random.Random) -> Chore:
         "uncommitted."
     )
     answers = ("y", "n") if index == first else ("n", "y")
-    start = _start(folder, [Commit("Begin", files)])
+    start = start_of([Commit("Begin", files)])
     start[".changed"] = lines(changed)
     return Chore(
         text, start, (), {".history": None, ".changed": None, f"{folder}/{name}.cfg": lines(changed)},
-        setup=f"{_setup(folder)}; mv ../.changed {name}.cfg", repository=folder,
+        setup=f"{setup_of(folder)}; mv ../.changed {name}.cfg", repository=folder,
         asked=(
             ("log --format=%s main", f"{subject}\nBegin\n".encode()),
             (f"show main:{name}.cfg", lines(committed)),
@@ -143,9 +146,9 @@ def merge_branch(rng: random.Random) -> Chore:
         "git commit -q -a -m 'Merge'; git log --oneline --graph | cat",
     )  # fmt: skip
     return Chore(
-        text, _start(folder, commits), commands,
+        text, start_of(commits), commands,
         {".history": None, f"{folder}/{name}.txt": merged, f"{folder}/{branch}.md": b"new\n"},
-        setup=_setup(folder), repository=folder,
+        setup=setup_of(folder), repository=folder,
         asked=(
             (f"show main:{name}.txt", merged),
             ("log -n 1 --format=%s main^1", b"Note of main\n"),
@@ -161,7 +164,7 @@ def find_bad_commit(rng: random.Random) -> Chore:
     folder, limit = file_names(rng, 1)[0], rng.randint(100, 200)
     count = rng.randint(12, 20)
     bad = rng.randint(4, count - 3)
-    subjects = _subjects(rng, count)
+    subjects = subjects_of(rng, count)
     commits = []
     for number, subject in enumerate(subjects):
         parts = [rng.randint(1, 9) for _ in range(6)]
@@ -179,8 +182,8 @@ def find_bad_commit(rng: random.Random) -> Chore:
         "git bisect reset; cat ../bad.txt",
     )  # fmt: skip
     return Chore(
-        text, {**_start(folder, commits), "check.sh": check.encode()}, commands,
+        text, {**start_of(commits), "check.sh": check.encode()}, commands,
         {".history": None, "bad.txt": lines([subjects[bad]]), f"{folder}/parts.txt": commits[-1].changes["parts.txt"]},
-        setup=_setup(folder), repository=folder,
+        setup=setup_of(folder), repository=folder,
         asked=(("log --format=%s main", lines(subjects[::-1])), ("symbolic-ref HEAD", b"refs/heads/main\n")),
     )  # fmt: skip

@@ -99,18 +99,19 @@ finally:
 '''
 
 
-def _workers(rng: random.Random, count: int) -> tuple[list[str], tuple[Daemon, ...]]:
+def workers(rng: random.Random, count: int) -> tuple[list[str], tuple[Daemon, ...]]:
+    """Workers with secrets of their own, and their names."""
     names = rng.sample(WORDS, count)
     return names, tuple(Daemon(name, ("python3", "worker.py", name), f"{rng.getrandbits(48):012x}\n") for name in names)
 
 
-def _log_line(daemon: Daemon, text: str) -> bytes:
+def log_line(daemon: Daemon, text: str) -> bytes:
     """A line as a worker writes it: with a checksum that needs its secret."""
     return f"{text} {zlib.crc32((daemon.given.strip() + text).encode()):08x}\n".encode()
 
 
 def stop_worker(rng: random.Random) -> Chore:
-    names, daemons = _workers(rng, 4)
+    names, daemons = workers(rng, 4)
     victim = rng.randrange(4)
     name = names[victim]
     files = {f"conf/{each}.conf": f"port {rng.randint(2000, 9999)}\n".encode() for each in names}
@@ -122,22 +123,22 @@ def stop_worker(rng: random.Random) -> Chore:
     command = f"kill -TERM $(cat run/{name}.pid)"
     return Chore(
         text, {"worker.py": WORKER, **files}, ("head -n 1 worker.py; ls run", command, f"cat saved/{name}.txt"),
-        {f"saved/{name}.txt": _log_line(daemons[victim], f"{name} has saved its work")},
+        {f"saved/{name}.txt": log_line(daemons[victim], f"{name} has saved its work")},
         daemons=daemons, exits={name: 0},
     )  # fmt: skip
 
 
 def reload_worker(rng: random.Random) -> Chore:
-    names, daemons = _workers(rng, 3)
+    names, daemons = workers(rng, 3)
     ports = rng.sample(range(2000, 9999), 4)
     changed = rng.randrange(3)
     name, new = names[changed], f"port {ports[3]}"
     files = {f"conf/{each}.conf": f"port {port}\n".encode() for each, port in zip(names, ports, strict=False)}
     wanted: dict[str, bytes | None] = {
-        f"state/{each}.txt": _log_line(daemon, f"port {port}")
+        f"state/{each}.txt": log_line(daemon, f"port {port}")
         for each, daemon, port in zip(names, daemons, ports, strict=False)
     }
-    wanted |= {f"conf/{name}.conf": f"{new}\n".encode(), f"state/{name}.txt": _log_line(daemons[changed], new)}
+    wanted |= {f"conf/{name}.conf": f"{new}\n".encode(), f"state/{name}.txt": log_line(daemons[changed], new)}
     text = (
         "Three workers run in the background, each as python3 worker.py NAME; run/NAME.pid holds its process number "
         f"and state/NAME.txt what it uses. Change the port in conf/{name}.conf to {ports[3]} and make the running "

@@ -18,11 +18,19 @@ from __future__ import annotations
 import os
 import random
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import ClassVar, NamedTuple
 
-from rlvr.envs.agentic import chores_files, chores_git, chores_live
+from rlvr.envs.agentic import (
+    chores_files,
+    chores_folders,
+    chores_git,
+    chores_history,
+    chores_live,
+    chores_tables,
+    chores_text,
+)
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
 from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
@@ -47,18 +55,45 @@ LATE = Verdict(0.0, "timeout", reason="the sandbox did not answer in time")
 PROMPT = "~$ "
 
 LEVELS: tuple[tuple[Callable[[random.Random], Chore], ...], ...] = (
-    (chores_files.sort_names, chores_files.count_matches, chores_files.sort_inbox),
-    (chores_files.select_column, chores_files.replace_word, chores_files.set_modes, chores_git.restore_file),
-    (chores_files.list_large, chores_files.unpack_some, chores_files.pad_numbers, chores_live.stop_worker),
     (
-        chores_files.pack_some, chores_files.join_tables, chores_files.mend_script,
-        chores_live.reload_worker, chores_live.choose_settings,
+        chores_files.sort_names, chores_files.count_matches, chores_files.sort_inbox, chores_text.first_lines,
+        chores_text.newest_entries, chores_text.middle_lines, chores_text.reverse_lines, chores_text.number_lines,
+        chores_text.to_capitals, chores_text.count_words, chores_text.join_files, chores_text.drop_blank_lines,
+        chores_text.append_line, chores_text.without_comments, chores_folders.list_folder,
     ),
     (
-        chores_files.drop_duplicates, chores_files.sum_logs, chores_files.link_newest,
-        chores_git.commit_part, chores_git.merge_branch, chores_git.find_bad_commit,
+        chores_files.select_column, chores_files.replace_word, chores_files.set_modes, chores_git.restore_file,
+        chores_text.tally_lines, chores_text.sort_by_points, chores_text.list_accounts, chores_text.swap_columns,
+        chores_text.squeeze_blanks, chores_text.missing_guests, chores_text.longest_line, chores_text.delete_entries,
+        chores_text.plain_line_ends, chores_text.insert_heading, chores_tables.sum_column, chores_folders.link_file,
+        chores_folders.make_folders, chores_folders.decode_message,
+    ),
+    (
+        chores_files.list_large, chores_files.unpack_some, chores_files.pad_numbers, chores_live.stop_worker,
+        chores_text.split_file, chores_text.common_lines, chores_text.find_addresses, chores_text.read_setting,
+        chores_text.added_lines, chores_text.paste_columns, chores_tables.active_members, chores_tables.count_statuses,
+        chores_folders.change_endings, chores_folders.find_mentions, chores_folders.delete_empty_files,
+        chores_folders.newest_file, chores_folders.apply_patch, chores_history.count_commits,
+    ),
+    (
+        chores_files.pack_some, chores_files.join_tables, chores_files.mend_script, chores_live.reload_worker,
+        chores_live.choose_settings, chores_text.move_section, chores_text.median_time, chores_tables.quoted_titles,
+        chores_tables.split_by_service, chores_tables.busiest_hour, chores_tables.edit_settings,
+        chores_tables.write_script, chores_folders.mark_programs, chores_folders.damaged_files,
+        chores_folders.flatten_folders, chores_folders.drop_broken_links, chores_folders.stop_by_port,
+        chores_history.tag_commit, chores_history.reword_commit,
+    ),
+    (
+        chores_files.drop_duplicates, chores_files.sum_logs, chores_files.link_newest, chores_git.commit_part,
+        chores_git.merge_branch, chores_git.find_bad_commit, chores_text.build_order, chores_tables.json_to_csv,
+        chores_tables.csv_to_json, chores_tables.latest_records, chores_tables.keep_ledger, chores_tables.time_online,
+        chores_tables.pivot_table, chores_tables.busy_networks, chores_folders.name_by_content,
+        chores_folders.rotate_logs, chores_folders.compare_folders, chores_folders.nested_archives,
+        chores_folders.rename_by_table, chores_history.revert_commit, chores_history.untrack_file,
+        chores_history.pick_commit, chores_history.squash_commits,
     ),
 )  # fmt: skip
+HOLDOUTS = ("families", "tasks")  # what is not in two splits: a kind of chore, or one chore
 
 
 class _LiveTerminal:
@@ -114,11 +149,16 @@ class TerminalState(NamedTuple):
 
 
 class Terminal(Task[TerminalState]):
-    """Levels 1 to 5: text files; columns, replacing, permissions, a file of an older commit; finding, unpacking,
-    renaming, stopping a process; packing, joining tables, mending a script, a full-screen program; duplicates,
-    compressed logs, links, parts of changes, merges, bisection.
+    """Do a chore in a shell. Levels 1 to 5: text files; columns, replacing, permissions, links; finding, unpacking,
+    renaming, patches, stopping a process; packing, joining tables, scripts, a full-screen program; duplicates, logs,
+    renaming in a ring, merges, bisection and other work on a repository's history.
+
+    Args:
+        holdout: what is in one split alone. With ``"families"`` a kind of chore: what the test split asks for, no
+            task of the train split does. With ``"tasks"`` one chore, with its names and numbers.
 
     Raises:
+        ValueError: another ``holdout``.
         SandboxUnavailable: no tier holds on this machine in which a program may change its files' permissions.
         ImportError: ``pyte`` is not installed.
     """
@@ -133,7 +173,10 @@ class Terminal(Task[TerminalState]):
         "When the task is finished, reply with <Done> alone."
     )
 
-    def __init__(self) -> None:
+    def __init__(self, *, holdout: str = "families") -> None:
+        if holdout not in HOLDOUTS:
+            raise ValueError(f"holdout is one of {', '.join(HOLDOUTS)}, got {holdout!r}")
+        self.holdout = holdout
         Screen()
         require()
 
@@ -144,8 +187,13 @@ class Terminal(Task[TerminalState]):
         return TURNS
 
     def content(self, state: TerminalState) -> str:
+        if self.holdout == "families":
+            return LEVELS[state.level - 1][state.kind].__name__
         chore = _chore(state)
         return f"{chore.text} {zlib.crc32(nameless((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
+
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        return [kind.__name__ for kind in LEVELS[level - 1]] if self.holdout == "families" else None
 
     def observe(self, state: TerminalState) -> str:
         seen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"

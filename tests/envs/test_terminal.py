@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pickle
 import random
+import re
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -114,7 +115,53 @@ def test_no_printed_text_breaks_the_screen(text):
 
 
 def test_there_are_as_many_kinds_as_are_promised():
-    assert len(NAMED) == len(KINDS) >= 20
+    assert len(NAMED) == len(KINDS) >= 60
+
+
+def abstracted(text: str) -> str:
+    """An instruction without its names and numbers."""
+    names = "|".join([*chores.WORDS, *chores.PEOPLE])
+    return re.sub(r"\d+", "0", re.sub(rf"\b({names})(?=\b|\d)", "@", text))
+
+
+@held
+@pytest.mark.parametrize(("holdout", "shared"), [("families", False), ("tasks", True)])
+def test_no_instruction_of_the_test_split_is_one_of_the_train_split_with_other_names(holdout, shared):
+    env = gym.make("rlvr/Terminal-v0", holdout=holdout).unwrapped
+    assert isinstance(env, TextEnv)
+    asked: dict[str, set[str]] = {"train": set(), "validation": set(), "test": set()}
+    for level in range(1, env.task.levels + 1):
+        for split, texts in asked.items():
+            seen = set()
+            for seed in range(40):
+                env.reset(seed=seed, options={"level": level, "split": split})
+                seen.add(abstracted(terminal._chore(env.get_state().state).text))
+            assert seen, "every level has kinds in every split"
+            texts |= seen
+    assert bool(asked["train"] & asked["test"]) == bool(asked["train"] & asked["validation"]) == shared
+
+
+def test_a_holdout_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
+        Terminal(holdout="seeds")
+
+
+@pytest.mark.parametrize(
+    ("content", "right"),
+    [
+        (b'{"b": [1, true],\n "a": {"x": "y"}}', True),
+        (b'{"a": {"x": "y"}, "b": [1, 1]}', False),
+        (b'{"a": {"x": "y"}, "b": [1, true], "c": 0}', False),
+        (b"{'a': {'x': 'y'}, 'b': [1, True]}", False),
+        (b"[" * 100_000, False),
+        (b"\xff\xfe\x00", False),
+        (None, False),
+    ],
+)
+def test_json_is_compared_by_its_values(content, right):
+    chore = chores.Chore("", {}, (), {}, data={"a.json": {"a": {"x": "y"}, "b": [1, True]}})
+    files = {} if content is None else {"a.json": ("file", content, 0o644)}
+    assert chores.judged(chore, TerminalWorkspace(files, {})).reward == float(right)
 
 
 @pytest.mark.parametrize(("level", "kind"), KINDS)
@@ -389,7 +436,7 @@ def test_a_machine_too_busy_is_a_timeout(monkeypatch):
 @held
 def test_many_terminals_at_once_lose_none():
     task = Terminal()
-    states = [TerminalState(level, kind, seed) for seed in range(2) for level, kind in KINDS[::3]]
+    states = [TerminalState(level, kind, seed) for seed in range(2) for level, kind in KINDS[::11]]
     with ThreadPoolExecutor(len(states)) as pool:
         assert [verdict.reward for _, verdict in pool.map(lambda state: solved(task, state), states)] == [1.0] * len(
             states
