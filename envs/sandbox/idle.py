@@ -5,49 +5,58 @@ Not at once: to stop and wake a program costs as much as a short call, and most 
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
 import threading
 import time
-from collections import deque
 from typing import Protocol
 
 MOMENT = 0.02  # seconds
 
 
 class Pausable(Protocol):
-    def pause(self, asked: int) -> None:
-        """Stand still, unless more than ``asked`` questions have come by now."""
+    def pause(self, asked: int) -> float | None:
+        """Stand still, unless more than ``asked`` questions have come by now; returns after how many seconds to do so
+        again, None for never."""
 
 
 class _Idlers:
     """One thread for all; it ends when there is nothing to wait for."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._waiting: deque[tuple[float, Pausable, int]] = deque()
+        self._changed = threading.Condition()
+        self._waiting: list[tuple[float, int, Pausable, int]] = []  # a heap: when, in which order, whom
+        self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
 
-    def add(self, program: Pausable, asked: int) -> None:
-        with self._lock:
-            self._waiting.append((time.monotonic() + MOMENT, program, asked))
+    def add(self, program: Pausable, asked: int, seconds: float = MOMENT) -> None:
+        entry = (time.monotonic() + seconds, next(self._numbers), program, asked)
+        with self._changed:
+            heapq.heappush(self._waiting, entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._serve, name="rlvr-sandbox-idle", daemon=True)
                 self._thread.start()
+            elif self._waiting[0] is entry:
+                self._changed.notify()
 
     def _serve(self) -> None:
-        due = 0.0
         while True:
-            time.sleep(max(0.0, due - time.monotonic()))
-            with self._lock:
-                now, ready = time.monotonic(), []
-                while self._waiting and self._waiting[0][0] <= now:
-                    ready.append(self._waiting.popleft())
-                due = self._waiting[0][0] if self._waiting else now + MOMENT
-                if not ready and not self._waiting:
-                    self._thread = None
-                    return
-            for _, program, asked in ready:
-                program.pause(asked)
+            ready = []
+            with self._changed:
+                while self._waiting and self._waiting[0][0] <= time.monotonic():
+                    ready.append(heapq.heappop(self._waiting))
+                if not ready:
+                    # Lingers for a moment: in a burst of calls the next one is near.
+                    due = self._waiting[0][0] - time.monotonic() if self._waiting else MOMENT
+                    self._changed.wait(max(0.0, due))
+                    if not self._waiting:
+                        self._thread = None
+                        return
+            for _, _, program, asked in ready:
+                again = program.pause(asked)
+                if again is not None:
+                    self.add(program, asked, again)
 
 
 _idlers = _Idlers()

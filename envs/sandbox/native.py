@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.envs.sandbox import bundle
+from rlvr.envs.sandbox.halting import Halt
 from rlvr.envs.sandbox.inside import kernel
 from rlvr.envs.sandbox.inside.channel import (
     ASKED,
@@ -232,6 +233,7 @@ class _Use:
     unsafe: bool = False
     _died: bool = False
     _killed: bool = False  # by us
+    _halt: Halt | None = None
     _ended: Ended | None = None
 
     @property
@@ -282,22 +284,36 @@ class _Use:
     def watched(self) -> Watched | None:
         return self.zygote.watched
 
-    def pause(self) -> None:
-        self._tell(PAUSE) if not self.at_terminal else self._freeze(True)
+    def pause(self) -> float | None:
+        if not self.at_terminal:
+            self._tell(PAUSE)
+        elif not self._freeze(True):
+            self._halt = self._halt or Halt(self.zygote.watched)
+            return self._halt.look()
+        return None
 
     def resume(self) -> None:
-        self._tell(RESUME) if not self.at_terminal else self._freeze(False)
+        if not self.at_terminal:
+            self._tell(RESUME)
+        elif self._halt is not None:
+            self._halt.wake()
+        else:
+            self._freeze(False)
 
-    def _freeze(self, frozen: bool) -> None:
-        """Halt or wake what is at a terminal. Signals would tell the shell, and editors, that they were stopped."""
-        if self.zygote.watched.group is not None:
-            with contextlib.suppress(OSError), open(f"{self.zygote.watched.group}/cgroup.freeze", "w") as file:
+    def _freeze(self, frozen: bool) -> bool:
+        """Halt or wake what is at a terminal, without a signal that a shell or an editor would notice; False where the
+        machine has no means to."""
+        try:
+            with open(f"{self.zygote.watched.group}/cgroup.freeze", "w") as file:
                 file.write(str(int(frozen)))
+        except OSError:
+            return False
+        return True
 
     def kill(self) -> None:
         self._killed = True
         if self.at_terminal:
-            self._freeze(False)
+            self._freeze(False)  # the kernel kills what is frozen only then
         self._tell(KILL)
 
     def _tell(self, what: int) -> None:

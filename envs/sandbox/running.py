@@ -63,8 +63,8 @@ class ProgramHandle(Protocol):
     def watched(self) -> Watched | None:
         """Where to look for the program's processes; None where they cannot be seen."""
 
-    def pause(self) -> None:
-        """Let all its processes stand still."""
+    def pause(self) -> float | None:
+        """Let all its processes stand still; returns after how many seconds to do so again, None for never."""
 
     def resume(self) -> None:
         """Let them go on."""
@@ -246,12 +246,14 @@ class Running:
         """Let the program, and all that it has started, stand still until it is asked again."""
         pause_soon(self, self._asked)
 
-    def pause(self, asked: int) -> None:
-        """Stop the processes, unless the program was asked something since ``asked``."""
+    def pause(self, asked: int) -> float | None:
+        """Stop the processes, unless the program was asked something since ``asked``; returns after how many seconds
+        to do so again, None for never."""
         with self._lock:
-            if self._asked == asked and self.alive and not self._paused and not self._released:
-                self._paused = True
-                self._handle.pause()
+            if self._asked != asked or not self.alive or self._released:
+                return None
+            self._paused = True
+            return self._handle.pause()
 
     def _resume(self) -> None:
         with self._lock:

@@ -160,22 +160,89 @@ def test_a_halted_session_is_ended_like_any_other(tier: str) -> None:
             assert alive <= rest
 
 
-def test_jobs_of_a_terminal_stand_still_between_keys_and_do_not_notice(tier: str) -> None:
-    def typed(line: str, seconds: float = 10.0) -> str:
-        return terminal.type([(f"{line}\r".encode(), 0.0)], seconds).printed.decode()
-
-    limits = Limits(seconds=20.0, processes=48)
-    with Sandbox(tier=tier, parallel=1, terminals=True) as box, box.terminal(limits) as terminal:
+@pytest.fixture(params=["a freezer", "signals"])
+def halted_by(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tier: str) -> str:
+    """Both ways to halt a terminal."""
+    if request.param == "signals":
+        monkeypatch.setattr(native, "group_of", lambda pid: None)
+        return "signals"
+    with Sandbox(tier=tier, parallel=1) as box:
+        box.run_python("1")
         if not any(progress.group_of(pid) for pid in processes_under(supervisor_of(box))):
             pytest.skip("no control group of version 2 can be made here")
-        typed("(while :; do :; done) &", 0.5)
+    return "a freezer"
+
+
+# Lines that leave something burning: at once, later, in short commands, two shells deep.
+BURNING_JOBS = {
+    "a job": ["(while :; do :; done) &"],
+    "a job that begins to burn later": ["(sleep 1; while :; do :; done) &"],
+    "short commands": ["(while :; do expr 1 + 1 > /dev/null; done) &"],
+    "a shell in the shell": ["bash --norc --noprofile", "(while :; do :; done) &"],
+    "what ignores its terminal": ["(trap '' HUP TERM INT TSTP CONT; while :; do :; done) &"],
+    "several": ["for i in 1 2 3 4; do (while :; do :; done) & done"],
+}
+
+
+@pytest.fixture
+def type_line(tier: str, halted_by: str) -> Iterator[tuple[Sandbox, Callable[..., str]]]:
+    with Sandbox(tier=tier, parallel=1, terminals=True) as box, box.terminal(TERMINAL) as terminal:
+        yield (
+            box,
+            lambda line, seconds=10.0: terminal.type([(f"{line}\r".encode(), 0.0)], seconds).printed.decode(),
+        )
+
+
+TERMINAL = Limits(seconds=60.0, processes=64)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BURNING_JOBS)
+def test_jobs_of_a_terminal_stand_still_between_keys_and_do_not_notice(
+    name: str, type_line: tuple[Sandbox, Callable[..., str]]
+) -> None:
+    box, typed = type_line
+    output = "".join(typed(line, 0.4) for line in BURNING_JOBS[name])
+    assert settles(box)
+    for _ in range(2):
+        output += typed("kill -0 $! && echo ali''ve", 0.4)
         assert settles(box)
-        output = typed("kill -0 $! && echo alive")
-        assert "alive" in output
-        assert "Stopped" not in output
-        assert settles(box)
-        typed("kill -9 $!; wait")
-        assert settles(box)
+    assert output.count("alive") == 2
+    assert "Stopped" not in output
+    assert "done" in typed("kill -9 $!; wait $!; echo do''ne")
+
+
+def test_a_command_in_the_foreground_goes_on_after_a_halt(type_line: tuple[Sandbox, Callable[..., str]]) -> None:
+    box, typed = type_line
+    output = typed("python3 -c 'import time\nwhile time.process_time() < 1.5: pass\nprint(6 * 7)'", 0.1)
+    assert "42" not in output
+    assert settles(box)
+    for _ in range(20):
+        output += typed("", 2.0)
+        if "42" in output:
+            break
+    assert "42" in output
+    assert "Stopped" not in output
+
+
+def test_a_job_that_its_user_has_stopped_stays_so(type_line: tuple[Sandbox, Callable[..., str]], tier: str) -> None:
+    if tier == "T2":
+        pytest.skip("a terminal of T2 has no job control")
+    box, typed = type_line
+    typed("sleep 300", 0.2)
+    assert "Stopped" in typed("\x1a", 2.0)
+    typed("(while :; do :; done) &", 0.5)
+    assert settles(box)
+    assert "Stopped" in typed("jobs", 2.0)
+
+
+def test_control_a_job_burns_where_nothing_halts_it(
+    monkeypatch: pytest.MonkeyPatch, type_line: tuple[Sandbox, Callable[..., str]]
+) -> None:
+    monkeypatch.setattr(running, "pause_soon", lambda *_: None)
+    box, typed = type_line
+    typed(BURNING_JOBS["a job"][0], 0.5)
+    assert any(rate(box, 0.5) > 0.05 for _ in range(20))
 
 
 # --- deadlines -------------------------------------------------------------------------------------------
