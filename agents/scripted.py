@@ -20,6 +20,8 @@ class ExpertAgent:
             the task has one (`Task.direct_answer`). It depends on the episode alone.
     """
 
+    in_any_thread = True
+
     def __init__(self, shortcut_share: float = 0.0) -> None:
         self.shortcut_share = shortcut_share
 
@@ -41,6 +43,8 @@ class RandomAgent:
     Its choices depend on the seed, the episode and the turn, not on what else is in the batch.
     """
 
+    in_any_thread = True
+
     def __init__(self, seed: int = 0) -> None:
         self.seed = seed
 
@@ -55,6 +59,8 @@ class RandomAgent:
 
 class ConstantAgent:
     """Answers with the same text every time; the empty text is the floor of every benchmark."""
+
+    in_any_thread = True
 
     def __init__(self, text: str = "") -> None:
         self.text = text

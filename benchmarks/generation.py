@@ -89,7 +89,8 @@ PAIRS = {  # by what is asked; the sizes of the tasks differ
     "rlvr/VectorGeometry-v0": "advanced_geometry",
 }
 PEER = """
-import json, sys, time
+import io, json, sys, time
+out, sys.stdout = sys.stdout, io.StringIO()  # some of its data sets print
 import reasoning_gym
 seconds, seed, rates = float(sys.argv[1]), int(sys.argv[2]), {}
 for name in sys.argv[3:]:
@@ -100,7 +101,7 @@ for name in sys.argv[3:]:
         count += 1
         rows[count % 5_000]
     rates[name] = count / (time.process_time() - began)
-print(json.dumps(rates))
+print(json.dumps(rates), file=out)
 """
 
 

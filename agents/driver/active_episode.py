@@ -48,7 +48,7 @@ class ActiveEpisode:
     def reset_call(self, index: int, make: Callable[[], Env] | None = None) -> EnvCall:
         """The call that begins the episode, or plays again what there is of it."""
         episode = self.episode
-        seed, options = episode.seed, task_of(episode).options() or None
+        seed, options = episode.seed, options_of(episode)
 
         def reset(env: Env) -> tuple[Any, dict[str, Any]]:
             if not episode.turns:
@@ -104,13 +104,16 @@ class ActiveEpisode:
 
     def answer(self, reply: Reply, index: int = 0) -> EnvCall:
         """Record the agent's reply; the call that plays it, which does nothing when the episode ends or pauses here."""
+        return EnvCall(index, self.env, self.record(reply))
+
+    def record(self, reply: Reply) -> Callable[[Env], Any] | None:
+        """Record the agent's reply; what plays it in the environment, None when the episode ends or pauses here."""
         episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
-        turn.action, turn.stop = reply.text, reply.stop
-        if reply.stop in ("stop", "length"):
+        turn.action, turn.stop = text, stop = reply.text, reply.stop
+        if stop == "stop" or stop == "length":
             conversation.append_reply(reply)
-            turn.end = len(conversation.tokens)
-            text = reply.text
-            return EnvCall(index, self.env, lambda env: env.step(text))
+            turn.end = len(conversation.tokens.ids)
+            return lambda env: env.step(text)
         turn.end = len(conversation.tokens)
         if reply.stop == "pause":
             conversation.append_reply(reply)
@@ -120,7 +123,7 @@ class ActiveEpisode:
             episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason="the context was full before the reply")
         else:
             episode.verdict = turn.verdict = env_error(str(reply.error), "agent")
-        return EnvCall(index, self.env, None)
+        return None
 
     def step(self, outcome: Outcome) -> bool:
         """Record what the call of `answer` returned; whether the episode has ended or is paused."""
@@ -135,8 +138,8 @@ class ActiveEpisode:
             turn.reward = float(reward)
             if not math.isfinite(turn.reward):
                 raise ValueError(f"the reward was {reward!r}")
-            turn.verdict = self.info.get("verdict")
-            if turn.verdict is not None and not turn.verdict.valid:  # a fault ends the episode, also in the middle
+            turn.verdict = verdict = self.info.get("verdict")
+            if verdict is not None and not verdict.valid:  # a fault ends the episode, also in the middle
                 turn.reward, truncated = 0.0, not terminated
             if not (terminated or truncated):
                 self._observe(observation)
@@ -175,7 +178,7 @@ class ActiveEpisode:
     def _observe(self, observation: Any) -> None:
         message = observation_to_message(observation, self.info)
         turn = Turn(message["content"], message["role"], "", "stop")
-        if "images" in message:
+        if len(message) > 2:
             turn.image = message["images"][0]
         self.episode.turns.append(turn)
         self.conversation.messages.append(message)
@@ -204,9 +207,15 @@ def task_of(episode: Episode) -> RolloutRequest:
     return RolloutRequest(episode.seed, episode.index, episode.split, episode.level)
 
 
+def options_of(episode: Episode) -> dict[str, Any] | None:
+    """The ``options`` of the reset that begins an episode."""
+    given = {"index": episode.index, "split": episode.split, "level": episode.level}
+    return {name: value for name, value in given.items() if value is not None} or None
+
+
 def replay(env: Env, episode: Episode) -> Iterator[tuple[Turn, Any]]:
     """Play an episode again: each turn with what the environment observes before it; the last action is not played."""
-    observation, _ = env.reset(seed=episode.seed, options=task_of(episode).options() or None)
+    observation, _ = env.reset(seed=episode.seed, options=options_of(episode))
     for number, turn in enumerate(episode.turns):
         if number:
             observation = env.step(episode.turns[number - 1].action)[0]

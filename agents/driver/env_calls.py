@@ -24,6 +24,7 @@ Env = gym.Env[Any, str]
 Outcome = Any  # what the call returned, or the exception that it raised
 
 NO_CALL = object()  # the outcome of a call that has nothing to do
+PLAYED = object()  # the outcome of a call whose `then` has played the episode to its end and recorded it
 DEFAULT_SECONDS = 120.0
 START_SECONDS = 60.0  # the least that making an environment may take, however short a step's limit
 CLOSE_SECONDS = 5.0  # how long somebody waits for an environment to close
@@ -31,6 +32,13 @@ CLOSE_SECONDS = 5.0  # how long somebody waits for an environment to close
 
 class TimeLimitExceeded(Exception):
     """An environment did not answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Raised:
+    """The outcome of a call whose `then` raised this, which is no fault of the environment."""
+
+    error: BaseException
 
 
 @dataclass(slots=True, eq=False)
@@ -42,12 +50,15 @@ class EnvCall:
         env: the environment; None until `run` has made it.
         function: what to do with it; None does nothing.
         make: makes the environment.
+        then: goes on with the episode in the thread that made the call: given the call and its outcome, it records them
+            and returns the next call; None where the episode has ended or is paused. Without it the loop goes on.
     """
 
     index: int
     env: Env | None
     function: Callable[[Any], Any] | None
     make: Callable[[], Env] | None = None
+    then: Callable[[EnvCall, Outcome], EnvCall | None] | None = None
 
     def run(self) -> Outcome:
         """What the call returns, or the exception that it raises."""
@@ -71,6 +82,7 @@ class EnvCalls:
     """
 
     parallel = False
+    in_other_threads = False
 
     def __init__(self) -> None:
         self._events: SimpleQueue[Sequence[Event]] = SimpleQueue()
@@ -129,8 +141,11 @@ class ThreadedEnvCalls(EnvCalls):
         seconds: what one call may take; None for no limit.
     """
 
+    in_other_threads = True
+
     def __init__(self, threads: int, seconds: float | None) -> None:
         super().__init__()
+        self._closed = False
         self.parallel = threads > 0
         self._most = max(1, threads)
         self._seconds = seconds
@@ -153,6 +168,7 @@ class ThreadedEnvCalls(EnvCalls):
 
     def close(self) -> None:
         """Let go of the threads; calls under way come to their end unheard."""
+        self._closed = True
         with suppress(Empty):
             while True:
                 self._queue.get_nowait()
@@ -176,6 +192,8 @@ class ThreadedEnvCalls(EnvCalls):
                 call = self._begin_next(worker)
             while call is not None:
                 outcome = call.run()
+                if call.then is not None:
+                    call, outcome = self._go_on(worker, call, outcome)
                 with self._lock:
                     if worker.given_up:
                         break
@@ -187,12 +205,33 @@ class ThreadedEnvCalls(EnvCalls):
             return close_env(call.env)
         return None
 
+    def _go_on(self, worker: _Worker, call: EnvCall, outcome: Outcome) -> tuple[EnvCall, Outcome]:
+        """Make the calls that follow from this one here, each with its own time limit; the last, and its outcome."""
+        while call.then is not None:
+            with self._lock:
+                if worker.given_up:
+                    return call, outcome
+                worker.call = None  # what follows is no call of the environment and has no time limit
+            try:
+                following = call.then(call, outcome)
+            except BaseException as error:  # raised again in the thread of the loop
+                return call, Raised(error)
+            if following is None or self._closed:
+                return call, PLAYED
+            self._begin(worker, following)  # nobody gives up a worker between two calls, so this needs no lock
+            call, outcome = following, following.run()
+        return call, outcome
+
     def _begin_next(self, worker: _Worker) -> EnvCall | None:
-        call = worker.call = worker.waiting.popleft() if worker.waiting else None
-        if call is not None and self._seconds is not None:
-            worker.seconds = self._seconds if call.env is not None else max(self._seconds, START_SECONDS)
-            worker.deadline = time.monotonic() + worker.seconds
+        call = worker.waiting.popleft() if worker.waiting else None
+        self._begin(worker, call)
         return call
+
+    def _begin(self, worker: _Worker, call: EnvCall | None) -> None:
+        if call is not None and (seconds := self._seconds) is not None:
+            worker.seconds = seconds if call.env is not None else max(seconds, START_SECONDS)
+            worker.deadline = time.monotonic() + worker.seconds
+        worker.call = call  # last: a call with the deadline of the one before would be given up
 
     def _next(self, wait: bool) -> Sequence[Event] | None:
         while True:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.agents.driver.active_episode import ActiveEpisode, Env
-from rlvr.agents.driver.env_calls import EnvCall, EnvCalls
+from rlvr.agents.driver.env_calls import PLAYED, EnvCall, EnvCalls, Outcome, Raised
 
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
 
@@ -19,6 +19,9 @@ class EpisodeLoop:
 
     An agent that has a ``submit`` (`ConcurrentAgent`) is asked for each episode as soon as it is ready, and no episode
     waits for another one's reply. Any other agent is asked for all that are ready, in one batch.
+
+    Where one episode alone is under way, an agent that says ``in_any_thread`` is asked in the thread of the environment:
+    to pass a turn to another thread and back costs more than everything else the loop does for it.
 
     Args:
         agent: who acts.
@@ -51,6 +54,7 @@ class EpisodeLoop:
         ready: list[int] = []
         calls: list[EnvCall] = []
         exhausted = False
+        here = self.calls.in_other_threads and submit is None and getattr(self.agent, "in_any_thread", False)
         while True:
             while not exhausted and len(live) < self.batch_size:
                 index, active = next(waiting, (-1, None))
@@ -64,6 +68,8 @@ class EpisodeLoop:
                     calls.append(active.reset_call(index, self.make))
             if not live:
                 return
+            if here and len(live) == len(calls) == 1:
+                calls[0].then = self._then(live[calls[0].index])
             if self.calls.parallel or submit is not None:
                 self.calls.start(calls)
                 calls = []
@@ -84,7 +90,24 @@ class EpisodeLoop:
                 what, outcome = event
                 if not isinstance(what, EnvCall):
                     calls.append(live[what].answer(self._replies.pop(what).result(), what))
+                elif isinstance(outcome, Raised):
+                    raise outcome.error
+                elif outcome is PLAYED:
+                    yield what.index, live.pop(what.index)
                 elif live[what.index].take(what, outcome):
                     yield what.index, live.pop(what.index)
                 else:
                     ready.append(what.index)
+
+    def _then(self, active: ActiveEpisode) -> Callable[[EnvCall, Outcome], EnvCall | None]:
+        """Plays an episode on, after each call: records its outcome, asks the agent, and gives the next call."""
+
+        def go_on(call: EnvCall, outcome: Outcome) -> EnvCall | None:
+            if active.take(call, outcome):
+                return None
+            (reply,) = act(conversations)
+            call.function = active.record(reply)
+            return call
+
+        act, conversations = self.agent.act, [active.conversation]
+        return go_on

@@ -7,7 +7,7 @@ content, so two seeds, or two levels, cannot put one task on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -28,6 +28,7 @@ _TEST, _VALIDATION = _TENTH.to_bytes(16, "big"), (2 * _TENTH).to_bytes(16, "big"
 
 LISTED: Final = 64  # of no more numbers than this a shuffle is kept as a list
 _PLAIN: Final = frozenset({str, int, float, bool, type(None)})
+_COPIED: Final = frozenset({list, tuple, range, str})  # what a sample is drawn from most often
 _STATE: Final = "keyed"  # stands where random.Random's states have a number
 _END: Final = 1 << 512
 _MASK_53: Final = (1 << 53) - 1
@@ -107,6 +108,56 @@ class KeyedRandom(Random):
             bits = rest
         return self._seeded().randint(a, b)
 
+    def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
+        """What Random does with ``_randbelow``; its checks of odd arguments cost more than the draw."""
+        if stop is None and step == 1 and type(start) is int and start > 0:
+            return self._randbelow(start)
+        return super().randrange(start, stop, step)
+
+    def choice(self, seq: Any) -> Any:
+        """What Random does with ``_randbelow``, in one call."""
+        if not (n := len(seq)):
+            raise IndexError("Cannot choose from an empty sequence")
+        bits = self._bits
+        k = n.bit_length()
+        mask = (1 << k) - 1
+        while rest := bits >> k:
+            found = bits & mask
+            if found < n:
+                self._bits = rest
+                return seq[found]
+            bits = rest
+        return self._seeded().choice(seq)
+
+    def shuffle(self, x: Any) -> None:
+        """What Random does with ``_randbelow``, in one call."""
+        bits = self._bits
+        for last in range(len(x) - 1, 0, -1):
+            k = (last + 1).bit_length()
+            mask = (1 << k) - 1
+            while rest := bits >> k:
+                found = bits & mask
+                bits = rest
+                if found <= last:
+                    break
+            else:
+                _swap(x, last, self._seeded().getrandbits)
+                return
+            x[last], x[found] = x[found], x[last]
+        self._bits = bits
+
+    def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
+        """What Random does with ``_randbelow``, in one call where it copies the population."""
+        if type(population) not in _COPIED or not 0 <= k <= (n := len(population)) or counts is not None or n > 21:
+            return super().sample(population, k, counts=counts)
+        pool, found = list(population), []
+        randbelow = self._randbelow
+        for left in range(n - 1, n - 1 - k, -1):
+            index = randbelow(left + 1)
+            found.append(pool[index])
+            pool[index] = pool[left]
+        return found
+
     def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
         """What Random does; many draws begin with the generator that is fast at many."""
         if k > _DRAWS:
@@ -136,15 +187,55 @@ class KeyedRandom(Random):
 
 
 class _Mersenne(KeyedRandom):
-    """A stream that has used up its hash: random.Random's own methods, without a Python function in between."""
+    """A stream that has used up its hash: random.Random's own methods, each with one Python function at most."""
 
     __slots__ = ()
     random = Random.random
     getrandbits = Random.getrandbits
-    randint = Random.randint
     choices = Random.choices
-    _randbelow = Random._randbelow  # type: ignore[attr-defined]  # typeshed names public methods alone
     getstate = Random.getstate
+
+    def _randbelow(self, n: int) -> int:
+        k = n.bit_length()
+        getrandbits = self.getrandbits
+        found = getrandbits(k)
+        while found >= n:
+            found = getrandbits(k)
+        return found
+
+    def randint(self, a: int, b: int) -> int:
+        n = b - a + 1
+        if type(n) is not int or n < 1:
+            return Random.randint(self, a, b)
+        k = n.bit_length()
+        getrandbits = self.getrandbits
+        found = getrandbits(k)
+        while found >= n:
+            found = getrandbits(k)
+        return a + found
+
+    def choice(self, seq: Any) -> Any:
+        if not (n := len(seq)):
+            raise IndexError("Cannot choose from an empty sequence")
+        k = n.bit_length()
+        getrandbits = self.getrandbits
+        found = getrandbits(k)
+        while found >= n:
+            found = getrandbits(k)
+        return seq[found]
+
+    def shuffle(self, x: Any) -> None:
+        _swap(x, len(x) - 1, self.getrandbits)
+
+
+def _swap(items: Any, last: int, getrandbits: Callable[[int], int]) -> None:
+    """The shuffle of Fisher and Yates from index ``last`` down, as random.Random draws it."""
+    for index in range(last, 0, -1):
+        k = (index + 1).bit_length()
+        found = getrandbits(k)
+        while found > index:
+            found = getrandbits(k)
+        items[index], items[found] = items[found], items[index]
 
 
 def digest(*key: object) -> int:

@@ -257,9 +257,35 @@ def test_an_agent_that_fails_ends_the_rollout_with_its_own_error():
         def act(self, conversations):
             raise MemoryError("no room for the batch")
 
+    class BrokenAnywhere(Broken):
+        in_any_thread = True
+
     for workers in (0, 2):
         with pytest.raises(MemoryError, match="no room for the batch"):
             Rollout(GUESS, Broken(), workers=workers)(requests(4))
+    with pytest.raises(MemoryError, match="no room for the batch"):
+        Rollout(GUESS, BrokenAnywhere(), batch_size=1)(requests(4))
+
+
+def test_an_agent_is_asked_in_the_callers_thread_unless_it_says_that_any_will_do():
+    class Seen:
+        def __init__(self) -> None:
+            self.threads = set()
+
+        def act(self, conversations):
+            self.threads.add(threading.current_thread())
+            return [Reply("\\boxed{1}") for _ in conversations]
+
+    class SeenAnywhere(Seen):
+        in_any_thread = True
+
+    here, anywhere, many = Seen(), SeenAnywhere(), SeenAnywhere()
+    episodes = plain(Rollout(GUESS, here, batch_size=1)(requests(5)))
+    assert plain(Rollout(GUESS, anywhere, batch_size=1)(requests(5))) == episodes
+    assert plain(Rollout(GUESS, many)(requests(5))) == episodes
+    assert here.threads == many.threads == {threading.current_thread()}
+    assert len(anywhere.threads) == 1
+    assert not anywhere.threads & here.threads
 
 
 def test_an_agent_that_answers_too_few_is_an_error():
@@ -367,14 +393,16 @@ def let_go():
     event.set()
 
 
-@pytest.mark.parametrize("workers", [0, 3])
+@pytest.mark.parametrize(("workers", "batch_size"), [(0, 8), (3, 8), (0, 1)])
 @pytest.mark.parametrize("where", ["reset", "step"])
-def test_an_environment_that_hangs_ends_its_own_episode_and_not_the_run(where, workers, let_go, monkeypatch):
+def test_an_environment_that_hangs_ends_its_own_episode_and_not_the_run(
+    where, workers, batch_size, let_go, monkeypatch
+):
     monkeypatch.setattr("rlvr.agents.driver.env_calls.START_SECONDS", 3.0)
     closed = []
     good = plain(Rollout(partial(Hangs, "", let_go, closed), RandomAgent(1), batch_size=8)(requests(8)))
     make = partial(Hangs, where, let_go, closed)
-    episodes = Rollout(make, RandomAgent(1), batch_size=8, workers=workers, timeout=3.0)(requests(8))
+    episodes = Rollout(make, RandomAgent(1), batch_size=batch_size, workers=workers, timeout=3.0)(requests(8))
     late = episodes.pop(3)
     good.pop(3)
     assert plain(episodes) == good

@@ -115,6 +115,9 @@ METHODS = {
     "randint": lambda rng: (rng.randint(-3, 3), rng.randint(5, 5), rng.randint(0, 2**300)),
     "choice": lambda rng: rng.choice("abcdef"),
     "choices": lambda rng: rng.choices("abc", weights=(1, 2, 3), k=5),
+    "sample of few": lambda rng: (rng.sample("abcdefg", 7), rng.sample(range(21), 3), rng.sample([], 0)),
+    "sample of counted": lambda rng: rng.sample("abc", 4, counts=[2, 3, 1]),
+    "choice of one": lambda rng: (rng.choice([5]), rng.choice(range(400))),
     "sample": lambda rng: rng.sample(range(50), 20),
     "shuffle": lambda rng: shuffled(rng, list(range(40))),
     "uniform": lambda rng: rng.uniform(2, 3),
@@ -195,6 +198,9 @@ def test_a_stream_refuses_what_random_refuses(used):
         (lambda: rng.randint(3, 2), ValueError),
         (lambda: rng.randrange(0), ValueError),
         (lambda: rng.choice([]), IndexError),
+        (lambda: rng.randrange(1, 2, 0), ValueError),
+        (lambda: rng.sample([1, 2], 3), ValueError),
+        (lambda: rng.sample({1, 2}, 1), TypeError),
         (lambda: rng.setstate((99, (), None)), ValueError),
     ):
         with pytest.raises(error):
