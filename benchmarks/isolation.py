@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import importlib
 import importlib.util
 import json
 import os
@@ -39,7 +40,7 @@ from rlvr.envs.vector import VectorEnv
 try:
     from rlvr.envs.rewards.graders.code import grade_code
 except ModuleNotFoundError:  # a version before, where graders had no folder
-    from rlvr.envs.rewards.code import grade_code
+    grade_code = importlib.import_module("rlvr.envs.rewards.code").grade_code
 
 PROGRAM = "print(sum(i * i for i in range(1000)))"
 AMPLE = Limits(seconds=120.0)

@@ -20,7 +20,7 @@ class EpisodeLoop:
     An agent that has a ``submit`` (`ConcurrentAgent`) is asked for each episode as soon as it is ready, and no episode
     waits for another one's reply. Any other agent is asked for all that are ready, in one batch.
 
-    Where one episode alone is under way, an agent that says ``in_any_thread`` is asked in the thread of the environment:
+    Where one episode alone is under way, an agent that says ``in_any_thread`` is asked in the environment's thread:
     to pass a turn to another thread and back costs more than everything else the loop does for it.
 
     Args:
@@ -92,9 +92,7 @@ class EpisodeLoop:
                     calls.append(live[what].answer(self._replies.pop(what).result(), what))
                 elif isinstance(outcome, Raised):
                     raise outcome.error
-                elif outcome is PLAYED:
-                    yield what.index, live.pop(what.index)
-                elif live[what.index].take(what, outcome):
+                elif outcome is PLAYED or live[what.index].take(what, outcome):
                     yield what.index, live.pop(what.index)
                 else:
                     ready.append(what.index)
