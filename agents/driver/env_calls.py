@@ -35,7 +35,7 @@ class TimeLimitExceeded(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class CallRaised:
     """The outcome of a call whose `then` raised this, which is no fault of the environment."""
 
     error: BaseException
@@ -215,7 +215,7 @@ class ThreadedEnvCalls(EnvCalls):
             try:
                 following = call.then(call, outcome)
             except BaseException as error:  # raised again in the thread of the loop
-                return call, Raised(error)
+                return call, CallRaised(error)
             if following is None or self._closed:
                 return call, PLAYED
             self._begin(worker, following)  # nobody gives up a worker between two calls, so this needs no lock

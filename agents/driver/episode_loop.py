@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.agents.driver.active_episode import ActiveEpisode, Env
-from rlvr.agents.driver.env_calls import PLAYED, EnvCall, EnvCalls, Outcome, Raised
+from rlvr.agents.driver.env_calls import PLAYED, CallRaised, EnvCall, EnvCalls, Outcome
 
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
 
@@ -90,7 +90,7 @@ class EpisodeLoop:
                 what, outcome = event
                 if not isinstance(what, EnvCall):
                     calls.append(live[what].answer(self._replies.pop(what).result(), what))
-                elif isinstance(outcome, Raised):
+                elif isinstance(outcome, CallRaised):
                     raise outcome.error
                 elif outcome is PLAYED or live[what.index].take(what, outcome):
                     yield what.index, live.pop(what.index)

@@ -25,8 +25,8 @@ import rlvr
 from rlvr.envs import TextEnv
 from rlvr.envs.audit import audit
 from rlvr.envs.bridges import names, pools
+from rlvr.envs.bridges.matches import read_move
 from rlvr.envs.bridges.reasoning_gym import THEIRS, same
-from rlvr.envs.bridges.textarena import move
 
 # RLVR_BRIDGES names one of them, where another package brings a third along in a version of its own.
 PREFIXES = tuple(f"rlvr/{suite}." for suite in os.environ.get("RLVR_BRIDGES", "rg textarena gem pettingzoo").split())
@@ -255,7 +255,7 @@ def test_answers_are_compared_as_values_and_containing_one_is_not_enough(answer,
     ],
 )
 def test_a_game_is_told_the_move_and_not_the_thoughts(action, told):
-    assert move(action) == told
+    assert read_move(action) == told
 
 
 @pytest.mark.parametrize("bridge", ["reasoning_gym:ReasoningGym", "textarena:TextArena", "gem:GemGame"])
