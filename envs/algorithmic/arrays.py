@@ -55,6 +55,7 @@ class SortingTrace(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Level n draws from the first n + 1 of ``METHODS``; the question states the rule, so no name must be known."""
         size, rounds = (6, 8, 10, 12, 16)[level - 1], 1 + level
         method = rng.choice(list(METHODS)[: min(5, level + 1)])
         numbers = rng.sample(range(10, 100), size)
@@ -73,6 +74,7 @@ class SearchTree(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Inserts in the order told, no balancing; a removed key with two children gives way to its successor."""
         keys = rng.sample(range(10, 100), (6, 8, 9, 12, 16)[level - 1])
         removed = rng.sample(keys, level - 1) if level >= 3 else []
         order = [key for key in keys if key not in removed]
@@ -133,6 +135,9 @@ class HashTable(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Linear probing, then quadratic (3, 4), then double hashing; no key is left out, since every table has
+        room.
+        """
         slots, count = (7, 11, 11, 13, 17)[level - 1], (5, 8, 6, 7, 14)[level - 1]
         keys = rng.sample(range(20, 500), count)
         table: list[int | None] = [None] * slots
@@ -161,6 +166,7 @@ class BinaryHeap(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A min-heap in an array; the working lists the array after each operation."""
         numbers = rng.sample(range(10, 100), (6, 8, 10, 12, 15)[level - 1])
         removals = level - 1
         heap: list[int] = []
@@ -215,6 +221,7 @@ class MatrixWalk(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Turns, mirrors, transposes or exchanges rows at random; from level 4 on always read as a spiral."""
         height, width = ((3, 3), (3, 4), (4, 4), (4, 5), (5, 6))[level - 1]
         matrix = [[rng.randint(1, 99) for _ in range(width)] for _ in range(height)]
         shown = "\n".join(" ".join(map(str, row)) for row in matrix)
@@ -271,6 +278,7 @@ class GameOfLife(Board):
     symbols: ClassVar[str] = "01"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws boards until three cells live in the end and the board has changed; beyond the edge all is dead."""
         size, count = (5, 6, 6, 7, 8)[level - 1], (1, 1, 2, 2, 3)[level - 1]
         while True:
             rows = first = ["".join(rng.choices("001", k=size)) for _ in range(size)]
@@ -296,6 +304,7 @@ class CellularAutomaton(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A random rule of three neighbours; draws until no state repeats and the last is not all but one alike."""
         width, count = 10 + 4 * level, (1, 2, 3, 4, 6)[level - 1]
         while True:
             rule = rng.choices("01", k=8)

@@ -92,6 +92,7 @@ class ShortestPath(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The goal has no direct road from the start, above level 1 it is the farthest node; Dijkstra (1959)."""
         size = SIZES[level - 1]
         while True:
             weights = {edge: rng.randint(2, 30) for edge in connected(rng, size, size - 2)}
@@ -120,6 +121,7 @@ class Components(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A random tree for each component and a few edges more; sizes are listed from the largest."""
         size = (12, 16, 20, 26, 34)[level - 1]
         nodes = labels(rng, size)
         cuts = sorted(rng.sample(range(1, size), rng.randint(1, 1 + level)))
@@ -149,6 +151,7 @@ class Reachability(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws arrows until at least two nodes can be reached and two cannot."""
         size = (8, 11, 14, 18, 24)[level - 1]
         while True:
             arrows = list({tuple(rng.sample(range(1, size + 1), 2)): 0 for _ in range(size * 4 // 3)})
@@ -169,6 +172,7 @@ class TopologicalOrder(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Arrows agree with a drawn order, so that one exists; most neighbours in it are tied by an arrow."""
         size = SIZES[level - 1]
         order = labels(rng, size)
         edges = {(a, b): 0 for a, b in pairwise(order) if rng.random() < 0.6}
@@ -181,6 +185,7 @@ class TopologicalOrder(CheckedAnswerTask):
         return Question(text, (size, tuple(arrows)), answer_text=listed(order))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Every task once, and no arrow backwards; any such order is right."""
         size, arrows = question.answer
         numbers = whole_numbers(answer)
         if sorted(numbers) != list(range(1, size + 1)):
@@ -196,6 +201,7 @@ class SpanningTree(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The optimum by Kruskal's rule: cheapest cables first, none that closes a ring."""
         size = SIZES[level - 1]
         weights = {edge: rng.randint(1, 40) for edge in connected(rng, size, size - 1)}
         root, taken = list(range(size + 1)), []
@@ -220,6 +226,7 @@ class Bipartition(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A tree of conflicts decides every team; further pairs agree with it, so the answer is unique."""
         size = (8, 10, 13, 16, 20)[level - 1]
         nodes = labels(rng, size)
         side, edges = {nodes[0]: 0}, {}
@@ -244,6 +251,7 @@ class Colouring(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws edges only between differently coloured nodes of a hidden colouring."""
         size, colours = (7, 9, 12, 15, 18)[level - 1], 3 + (level == 5)
         colour = [index % colours + 1 for index in range(size)]
         rng.shuffle(colour)
@@ -254,6 +262,7 @@ class Colouring(CheckedAnswerTask):
         return Question(text, (size, colours, tuple(edges)), answer_text=listed(colour))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any proper colouring with the colours allowed is right."""
         size, colours, edges = question.answer
         numbers = whole_numbers(answer, size)
         if not all(1 <= number <= colours for number in numbers):
@@ -268,6 +277,7 @@ class HamiltonianPath(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Hides a path among edges that are half as many again; the path need not return."""
         size = SIZES[level - 1] + 1
         path = labels(rng, size)
         edges = {(min(pair), max(pair)) for pair in pairwise(path)}
@@ -280,6 +290,7 @@ class HamiltonianPath(CheckedAnswerTask):
         return Question(text, (size, tuple(order)), answer_text=listed(path))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Each node once, along edges only, in any direction."""
         size, edges = question.answer
         numbers = whole_numbers(answer)
         if sorted(numbers) != list(range(1, size + 1)):
@@ -325,6 +336,7 @@ class MaxFlow(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Pipes from node to later node, from level 3 on some back; the optimum by Edmonds and Karp (1972)."""
         size = 4 + level
         capacity: dict[Edge, int] = {}
         for a in range(1, size):

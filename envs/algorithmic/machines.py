@@ -24,6 +24,7 @@ class FiniteAutomaton(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A random transition table; each word starts in state 0 again."""
         states, letters = 2 + level, "abc"[: 2 + (level > 2)]
         table = {(state, letter): rng.randrange(states) for state in range(states) for letter in letters}
         words = ["".join(rng.choices(letters, k=2 + 4 * level)) for _ in range(2 + level // 2)]
@@ -79,6 +80,7 @@ class StackMachine(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Only words that the stack has values for are drawn, and at least two values stay."""
         known = ["add", "sub", "swap", *rng.sample(("max", "dup", "drop", "over", "rot"), level)]
         stack: list[int] = []
         steps: list[str] = []
@@ -102,6 +104,7 @@ class QueueMachine(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws from both ends; a queue of three or fewer only grows, so it never runs empty."""
         queue, steps = rng.sample(range(10, 100), 4), []
         first = list(queue)
         kinds = ["front", "back", "off front", "off back"] + ["turn"] * (level > 1) + ["swap", "reverse"] * (level > 3)
@@ -135,6 +138,7 @@ class TuringMachine(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws rules until the tape has changed and the head has been on more than three cells."""
         states, symbols = ("AB", "AB", "ABC", "ABC", "ABCD")[level - 1], "01" if level < 3 else "012"
         length, count = 10 + 2 * level, 6 * level
         while True:
@@ -171,6 +175,7 @@ class RobotWalk(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Runs turns and steps, repeats included; the answer is x, y and the direction."""
         x = y = heading = 0
         lines, path, left = [], [], (8, 12, 16, 20, 26)[level - 1]
         while left > 0:
@@ -210,6 +215,7 @@ class BitManipulation(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Eight bits, never the same operation twice in a row, operands that keep some of the bits before."""
         value = rng.randrange(256)
         text = f"Start with the eight bits {value:08b}. Then, one after the other:\n"
         kinds = ["AND", "OR", "XOR", "XOR", "NOT", "shift left", "shift right"]
@@ -246,6 +252,7 @@ class RegisterMachine(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counted loops on N, whose count is at least 2; the registers may become negative or large."""
         names = "ABC" if level < 4 else "ABCD"
         registers = {name: rng.randint(1, 30) for name in names}
         start = ", ".join(f"{name} = {value}" for name, value in registers.items())

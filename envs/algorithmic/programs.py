@@ -161,6 +161,7 @@ class CodeOutput(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws programs until two outputs differ and none has five digits; the language is stated in the question."""
         names = "abc" if level < 4 else "abcd"
         writer = Writer(rng, names, 20)
         while True:
@@ -196,6 +197,7 @@ class CodeInput(CheckedAnswerTask):
     HIGHEST_INPUT: ClassVar[int] = 200
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws until few of the inputs tried fit; the question gives the program and its output."""
         while True:
             program = self.program(rng, level)
             given = rng.randint(20, self.HIGHEST_INPUT)
@@ -224,6 +226,7 @@ class CodeInput(CheckedAnswerTask):
         return [*body, ("print", ("y", rng.choice("+-"), "x"))]
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Runs the program on the given input from 0 to 200; any that prints the number is right."""
         program, wanted = question.answer
         (given,) = whole_numbers(answer, 1)
         if not 0 <= given <= self.HIGHEST_INPUT:

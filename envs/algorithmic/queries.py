@@ -26,6 +26,7 @@ class TableQueries(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Wages are multiples of 10 and names unique; ties are broken by rules that the question states."""
         count = 6 + 2 * level
         people = [
             (
@@ -106,6 +107,7 @@ class JsonPaths(ListAnswerTask):
     KEYS: ClassVar[tuple[str, ...]] = tuple("arc bow cap den elm fan gem hut ink jar keg log".split())
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Different paths into one document; from level 3 on also a filtered sum over a list of rows."""
         document = self.drawn(rng, (2, 3, 3, 3, 4)[level - 1])
         paths: list[str] = []
         gold: list[int] = []
@@ -165,6 +167,7 @@ class MeetingTimes(ListAnswerTask):
     DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws calendars until a gap exists that does not start at 9:00, from level 4 on not on the first day."""
         people, days, length = level + 1, (1, 2, 2, 3, 3)[level - 1], 15 * rng.randint(2, 6)
         taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for name in rng.sample(NAMES, people):
@@ -216,6 +219,7 @@ class NeedleCounting(ListAnswerTask):
     )
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Several counts over one log, of single lines and, from level 2 on, of neighbouring lines."""
         count = 20 * level
         log = [tuple(rng.choice(part) for part in self.PARTS) for _ in range(count)]
         lines = "\n".join(f"{n} the {where} {what} {did}" for n, (where, what, did) in enumerate(log, 1))

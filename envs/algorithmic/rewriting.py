@@ -23,6 +23,7 @@ class StringRewriting(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws rules until they run for more than half of the steps, repeat no text and stay below 40 letters."""
         count, most = (2, 2, 3, 3, 4)[level - 1], (4, 7, 10, 14, 20)[level - 1]
         while True:
             lefts = rng.sample([a + b for a, b in product("abc", repeat=2)], count)
@@ -64,6 +65,7 @@ class PolymerGrowth(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts pairs instead of texts, so that 20 steps cost no more than 3 (Advent of Code 2021, day 14)."""
         letters, steps = "ABCD"[: (3, 3, 3, 4, 4)[level - 1]], (3, 5, 8, 12, 20)[level - 1]
         start = "".join(rng.choices(letters, k=rng.randint(4, 7)))
         rules = {a + b: rng.choice(letters) for a, b in product(letters, repeat=2) if rng.random() < 0.85}
@@ -97,6 +99,7 @@ class LindenmayerSystem(ListAnswerTask):
     TURNS: ClassVar[dict[str, int]] = {"+": -1, "-": 1}
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Composes what each symbol does, round by round, without writing the text out; at most 6,000 letters."""
         rounds = level + 1
         rules = {name: self.side(rng, name) for name in "FX"}
         text = "".join(rng.choice(("", "+", "-")) + rng.choice("FX") for _ in range(rng.randint(2, 4)))
@@ -185,6 +188,7 @@ class RegexConstruction(CheckedAnswerTask):
     LONGEST: ClassVar[int] = 40
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """From level 2 on a second pattern, one part changed, fits some texts of the first but not the reference."""
         while True:
             yes = self.drawn(rng, 3 + level // 4, 1 + (level > 2))
             # The second differs in one part, so that it fits many of the same texts: it must be looked at.
@@ -239,6 +243,7 @@ class RegexConstruction(CheckedAnswerTask):
         return "".join(self.example(rng, part) for part in pattern.parts) if pattern.parts else pattern.kind
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Matches by sets of positions, in time polynomial in the text; length and alphabet first."""
         yes, no, length = question.answer
         (text,) = items(answer, 1)
         if len(text) != length or set(text) - set("abc"):

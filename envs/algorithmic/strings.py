@@ -50,6 +50,7 @@ class ReverseText(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Made-up words, so that no spelling is known by heart."""
         if level <= 2:
             text = word(rng, 8 * level)
             return Question(f"Spell this word backwards: {text}", (text[::-1],), " ".join(reversed(text)))
@@ -64,6 +65,7 @@ class ReverseText(ListAnswerTask):
         return Question(f"{what}: {' '.join(words)}", tuple(gold))
 
     def direct_answer(self, state: Question) -> str:
+        """Words apart by blanks, as the line stands in the question, not by commas."""
         return f"\\boxed{{{' '.join(state.answer)}}}"
 
 
@@ -74,6 +76,7 @@ class SortWords(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Stems are shared from level 2 on, so that later letters decide; levels 4 and 5 give another alphabet."""
         count = (5, 10, 15, 8, 14)[level - 1]
         stems = ["", *(word(rng, rng.randint(1, 4)) for _ in range(level - 1))]
         words: list[str] = []
@@ -99,6 +102,7 @@ class Ciphers(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The key is given, but at level 2, where the first word of the text is."""
         words = [word(rng, rng.randint(4, 7)) for _ in range(2 + level)]
         plain = " ".join(words)
         key = rng.randint(3, 23)
@@ -130,6 +134,7 @@ class Ciphers(ListAnswerTask):
         return "".join(moved)
 
     def direct_answer(self, state: Question) -> str:
+        """The text with blanks between its words, as the question shows the encrypted one."""
         return f"\\boxed{{{' '.join(state.answer)}}}"
 
 
@@ -140,6 +145,7 @@ class RunLength(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws parts until the text has between half and all of the level's letters."""
         most, depth = (20, 40, 60, 80, 110)[level - 1], (0, 1, 1, 2, 2)[level - 1]
         while True:
             parts = [self.part(rng, rng.randint(0, depth) if index else depth) for index in range(3 + (level + 1) // 2)]
@@ -177,6 +183,7 @@ class EditDistance(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Changes a word at random and asks for the Levenshtein distance, which may be less than the changes."""
         length, letters = (7, 9, 11, 13, 16)[level - 1], "".join(rng.sample(ALPHABET, 8))
         first = "".join(rng.choices(letters, k=length))
         second = list(first)
@@ -215,6 +222,7 @@ class CommonSubsequence(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random strings over five letters with at least two letters in common order."""
         letters, length = rng.sample(ALPHABET, 5), (7, 9, 11, 13, 16)[level - 1]
         while True:
             first, second = ("".join(rng.choices(letters, k=length)) for _ in range(2))
@@ -224,6 +232,7 @@ class CommonSubsequence(CheckedAnswerTask):
         return Question(f"{text}not necessarily side by side.", (first, second, len(best)), answer_text=best)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any common subsequence of the greatest length is right."""
         first, second, length = question.answer
         (found,) = items(answer, 1)
         if len(found) != length:
@@ -242,6 +251,7 @@ class PalindromeCount(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Expands around every centre; equal palindromes at other positions count again."""
         letters = rng.sample(ALPHABET, (4, 4, 3, 3, 2)[level - 1])
         text = "".join(rng.choices(letters, k=(12, 16, 20, 24, 30)[level - 1]))
         found = []
@@ -264,6 +274,7 @@ class Anagrams(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Pairs of anagrams and pairs that differ in a letter, shuffled; at least one pair is real."""
         count, length = (6, 9, 12, 15, 20)[level - 1], 3 + level
         words: list[str] = []
         pairs = rng.randint(1, count // 3)
@@ -290,6 +301,7 @@ class BracketCompletion(CheckedAnswerTask):
     CLOSING: ClassVar[dict[str, str]] = {"(": ")", "[": "]", "<": ">"}
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random prefix of balanced brackets; the answer closes what is open, the innermost first."""
         length, depth = (12, 20, 30, 44, 60)[level - 1], 3 + level
         length += (length - depth) % 2
         closers = (length - depth) // 2
@@ -311,6 +323,7 @@ class BracketCompletion(CheckedAnswerTask):
         )
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Blanks and math delimiters do not count; the completion is unique, so it is compared."""
         found = "".join(answer.split())
         for opening, closing in ((r"\(", r"\)"), (r"\[", r"\]")):
             if found.startswith(opening) and found.endswith(closing):
@@ -328,6 +341,7 @@ class LetterCounts(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Up to four vowels and three consonants, counted over the whole text."""
         text = " ".join(word(rng, rng.randint(4, 9)) for _ in range((3, 6, 10, 16, 24)[level - 1]))
         asked = rng.sample(VOWELS, min(4, level)) + rng.sample(CONSONANTS, max(1, level - 3))
         counts = [text.count(letter) for letter in asked]
@@ -344,6 +358,7 @@ class PatternMatch(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Three words in five had a letter changed, left out or doubled; at least two match, at least one does not."""
         letters, count = "".join(rng.sample(ALPHABET, 5)), 6 + 2 * level
         kinds = "ll?*" if level < 3 else "ll?*["
         while True:

@@ -101,6 +101,7 @@ class KnightsAndKnaves(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Adds claims until one of the 2^n worlds is left; the content leaves out names and order (``canonical``)."""
         count = 2 + level
         names = rng.sample(NAMES, count)
         while True:
@@ -130,6 +131,7 @@ class Spies(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Adds claims until one choice of spy and knights is left; a spy's claim excludes nothing."""
         count = (4, 5, 5, 6, 6)[level - 1]
         names = rng.sample(NAMES, count)
         every = [(spy, world) for spy in range(count) for world in range(1 << count) if not world >> spy & 1]

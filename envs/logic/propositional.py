@@ -66,6 +66,7 @@ class TruthCount(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts by bit masks of the truth table; never all or none, and exactly half less often than by chance."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (6, 8, 10, 12, 15)[level - 1]
         every, variables = (1 << (1 << count)) - 1, columns(count)
         while True:
@@ -88,6 +89,7 @@ class Satisfiability(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random 3-clauses that a hidden assignment satisfies, at the ratio where random ones are hardest (4.2)."""
         count = (5, 7, 9, 12, 16)[level - 1]
         truth = [rng.random() < 0.5 for _ in range(count)]
         clauses: dict[tuple[int, ...], None] = {}
@@ -102,6 +104,7 @@ class Satisfiability(CheckedAnswerTask):
         return Question(text, (count, tuple(clauses)), answer_text=gold)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any satisfying assignment is right; the first false clause is named."""
         count, clauses = question.answer
         digits = "".join(items(answer))
         if len(digits) != count or not set(digits) <= {"0", "1"}:
@@ -121,6 +124,7 @@ class Entailment(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Decides by truth tables; one to five of the six statements follow, and none is a premise."""
         count, premises = (4, 4, 5, 5, 6)[level - 1], (2, 3, 3, 4, 5)[level - 1]
         every, variables = (1 << (1 << count)) - 1, columns(count)
         while True:
@@ -159,6 +163,7 @@ class ForwardChaining(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws rules until three or more letters follow and some letter does not."""
         size = (8, 10, 13, 16, 20)[level - 1]
         letters = rng.sample("abcdefghijklmnopqrstuvwxyz", size)
         while True:

@@ -29,6 +29,7 @@ class FamilyTree(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Someone with two or more such relatives; the content is the shape of the tree, without the names."""
         kinds = ("grandchildren", "nieces and nephews", "first cousins", "great-grandchildren", "second cousins")
         while True:
             parent = self.grown(rng, 3, fewest=0 if level < 5 else 1, most=3)
@@ -107,6 +108,7 @@ class Directions(ListAnswerTask):
     }  # fmt: skip
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Places hang on earlier ones by one sentence each; asked are the first and the last, either way."""
         count = (4, 6, 8, 10, 12)[level - 1]
         names = rng.sample(PLACES, count)
         location, facts = {0: (0, 0)}, []
@@ -147,6 +149,7 @@ class SetAlgebra(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws expressions until the result has two elements or more and is none of the sets."""
         count = 1 + level
         while True:
             names = "ABCDEF"[:count]

@@ -71,6 +71,7 @@ class Syllogisms(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Consistent premises; one to four of the six conclusions follow in every world, empty classes allowed."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (2, 3, 4, 5, 7)[level - 1]
         names = rng.sample(WORDS, count)
         pairs = list(permutations(range(count), 2))

@@ -25,6 +25,7 @@ class SwapTracking(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """From level 2 on exchanges also name the things, from level 3 on three people exchange in a ring."""
         count, steps = 3 + level, (5, 9, 14, 20, 28)[level - 1]
         people = rng.sample(PEOPLE, count)
         holds = dict(zip(people, rng.sample(THINGS, count), strict=True))
@@ -59,6 +60,7 @@ class FalseBeliefs(ListAnswerTask):
     PLACES: ClassVar[tuple[str, ...]] = ("box", "drawer", "basket", "shelf", "bag", "jar")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws plays until some of the asked beliefs are true and some false; from level 4 on of the second order."""
         count, steps, kinds = (2, 3, 3, 3, 4)[level - 1], (6, 9, 12, 12, 16)[level - 1], (2, 2, 3, 2, 2)[level - 1]
         while True:
             people, locations = rng.sample(PEOPLE, count), rng.sample(self.PLACES, 4)
@@ -144,6 +146,7 @@ class DiceRolling(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """An ordinary die of one handedness; from level 3 on how it lies, the sum of the tops and the count of 6."""
         count = (6, 8, 10, 13, 18)[level - 1]
         top, north = rng.choice([(a, b) for a in range(1, 7) for b in range(1, 7) if b not in (a, 7 - a)])
         # An ordinary die: opposite sides add up to 7; with 1 on top and 2 north, 3 is east.
@@ -187,6 +190,7 @@ class Seating(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Five kinds of moves around the table, clockwise; chairs stay, people move."""
         count, steps = min(4 + level, 8), (4, 6, 9, 12, 16)[level - 1]
         people = rng.sample(PEOPLE, count)
         text = f"Around a table sit, clockwise from chair 1: {listed(people)}. Then, one after the other: "

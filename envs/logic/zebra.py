@@ -90,6 +90,7 @@ class Zebra(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Clues are offsets that tie all things into a tree; kept only if one arrangement is possible."""
         houses, kinds = (4, 5, 4, 5, 5)[level - 1], (2, 2, 3, 3, 4)[level - 1]
         groups = [rng.sample(kind, houses) for kind in rng.sample(KINDS, kinds)]
         clues, positions = puzzle(rng, groups, (1, 2, 2, 3, 4)[level - 1])
@@ -113,6 +114,7 @@ class Ordering(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """As ``Zebra`` with one group: offsets between people, some without a side."""
         people = rng.sample(KINDS[0], 4 + level)
         clues, positions = puzzle(rng, [people], (1, 2, 3, 3, 4)[level - 1])
         rng.shuffle(clues)

@@ -37,6 +37,7 @@ class LinearEquations(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws both sides until neither the slopes nor the constants agree: one solution, and it is not 0."""
         while True:
             left, right = (self._side(rng, level) for _ in range(2))
             slope, rest = left[1] - right[1], right[2] - left[2]
@@ -70,6 +71,7 @@ class LinearSystems(NumberList):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws a regular matrix, then a solution from -12 to 12; the working is Gaussian elimination."""
         count, most = (2, 3, 3, 4, 4)[level - 1], (9, 5, 12, 6, 15)[level - 1]
         names = "xyzw"[:count]
         while True:
@@ -113,6 +115,7 @@ class QuadraticEquations(ExactAnswerTask):
     kind = "math"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Multiplies two factors out (levels 1, 2), or draws until the discriminant is positive and no square."""
         if level <= 2:
             p, q = (1, 1) if level == 1 else (rng.randint(2, 9), rng.randint(2, 9))
             a, b, c = times([p, rng.randint(-40, 40)], [q, rng.randint(-40, 40)])
@@ -164,6 +167,7 @@ class ExponentialEquations(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Levels 1 to 3 compare exponents of one base; level 5 has a second root, where a logarithm is not real."""
         return self._logarithms(rng, level - 3) if level >= 4 else self._powers(rng, level)
 
     @staticmethod
@@ -222,6 +226,7 @@ class CountSolutions(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts between two bounds at level 1, then by signs between whole roots, which ``<=`` and ``>=`` add."""
         return self._distance(rng) if level == 1 else self._signs(rng, level)
 
     @staticmethod
@@ -267,6 +272,7 @@ class Vieta(ExactAnswerTask):
     SHAPES = ((2, 2), (3, 2), (3, 3), (4, 4), (4, 5))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for the sum of the roots' powers; the expert needs no root but Newton's identities."""
         degree, highest = self.SHAPES[level - 1]
         most = (60, 30, 20, 9, 9)[level - 1]
         coefficients = [rng.randint(1, 9)] + [nonzero(rng, most) for _ in range(degree)]

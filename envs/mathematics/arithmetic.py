@@ -26,6 +26,9 @@ class Sums(ExactAnswerTask):
     SHAPES = ((3, 3), (4, 4), (5, 5), (6, 6), (8, 8))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The first number is positive, the others are added or subtracted at random; the working adds from left to
+        right.
+        """
         count, digits = self.SHAPES[level - 1]
         low, high = 10 ** (digits - 1), 10**digits - 1
         numbers = [rng.randint(low, high)]
@@ -46,6 +49,7 @@ class Products(ExactAnswerTask):
     DIGITS = (3, 4, 5, 6, 8)
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Both factors have the same number of digits; the working is long multiplication, a digit at a time."""
         digits = self.DIGITS[level - 1]
         left, right = (rng.randint(10 ** (digits - 1), 10**digits - 1) for _ in range(2))
         steps, total = [], 0
@@ -65,6 +69,7 @@ class LongDivision(NumberList):
     DIGITS = ((5, 2), (6, 2), (8, 3), (10, 4), (12, 5))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for "q, r"; the divisor is never a power of ten, and the working brings down digit by digit."""
         long, short = self.DIGITS[level - 1]
         dividend = rng.randint(10 ** (long - 1), 10**long - 1)
         divisor = rng.randint(10 ** (short - 1) + 1, 10**short - 1)
@@ -109,6 +114,7 @@ class OrderOfOperations(ExactAnswerTask):
     LARGEST = 1_000_000
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws an expression tree; the content is the expression, and brackets stand only where they must."""
         steps: list[str] = []
         term = self._draw(rng, self.OPERATIONS[level - 1], steps)
         text = f"What is {term.text}? Powers (^) come before products and quotients, these before sums and differences."
@@ -147,6 +153,7 @@ class Rounding(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """No number ends in 0, and no quotient is whole or finite, so rounding always changes something."""
         if level <= 2:
             return self._significant(rng, 4 + 3 * level)
         places = 2 * level - 4
@@ -193,6 +200,7 @@ class BitOperations(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Logic operations and shifts in turn, from left to right, on unsigned numbers of fixed width."""
         bits = min(16, 8 + 2 * level)
         value = rng.randrange(1, 2**bits)
         text, steps = str(value), []

@@ -46,6 +46,7 @@ class Calculator(Task[Sum]):
     levels = len(LEVELS)
 
     def start(self, rng: random.Random, level: int) -> Sum:
+        """Draws an expression anew until no part of it divides by zero."""
         operands, digits, operators, brackets = LEVELS[level - 1]
         while True:
             expression = _expression(rng, operands, digits, operators, brackets)
@@ -55,30 +56,38 @@ class Calculator(Task[Sum]):
                 continue
 
     def turns(self, level: int) -> int:
+        """Four at every level: three calls leave one turn for the answer."""
         return 4
 
     def content(self, state: Sum) -> str:
+        """The expression; what the tool has put out does not make another task."""
         return state.expression
 
     def observe(self, state: Sum) -> str:
+        """The question before the first call, then only what the tool put out last."""
         return state.output or f"What is {state.expression}?"
 
     def apply(self, state: Sum, action: str) -> Transition:
+        """Runs the first call and goes on at reward 0; an action without a call is the answer and ends the episode."""
         call = read_call(action)
         if call is None:
             return Transition(state, grade_number(action, state.answer, simplest=True), terminated=True)
         return Transition(state._replace(output=use_calculator(call)), CALLED, role="tool")
 
     def solve(self, state: Sum) -> str:
+        """Calls the tool with the whole expression, then answers."""
         return f"\\boxed{{{state.answer}}}" if state.output else f"<tool>{state.expression}</tool>"
 
     def direct_answer(self, state: Sum) -> str:
+        """The exact value in a box, without a call."""
         return f"\\boxed{{{state.answer}}}"
 
     def sample_action(self, state: Sum, rng: random.Random) -> str:
+        """A boxed whole number from -9999 to 9999; it never calls the tool."""
         return f"\\boxed{{{rng.randint(-9999, 9999)}}}"
 
     def out_of_turns(self, state: Sum, turns: int) -> Verdict:
+        """Wrong: every turn was a call."""
         return wrong(reason=f"called the calculator {turns} times and never answered")
 
 

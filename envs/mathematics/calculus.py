@@ -46,6 +46,7 @@ class Derivatives(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for f' (level 5: f'') at a whole point; where a quotient would divide by 0, its constant is raised."""
         x = rng.choice((-1, 1)) * rng.randint(2, 6) if level == 1 else nonzero(rng, 4)
         f, g = _coefficients(rng, (4, 2, 2, 2, 2)[level - 1], 12), _coefficients(rng, 2, 9)
         values = [int(value_at(p, x)) for p in (f, _derived(f), g, _derived(g))]
@@ -100,6 +101,7 @@ class Integrals(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Bounds are whole, the value is a fraction; areas are cut at the zeros, which are drawn first."""
         if level in (3, 4):
             return self._area(rng, level)
         low = rng.randint(-6, 5)
@@ -153,9 +155,11 @@ class FunctionLimits(ExactAnswerTask):
 
     @property
     def name(self) -> str:
+        """``Limits``: seeds and splits are keyed by it, whatever the class is called."""
         return "Limits"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Each limit is a fraction: of leads, of what a common factor leaves, or after a conjugate of roots."""
         if level == 1:
             degree = rng.randint(2, 4)
             f, g = _coefficients(rng, degree, 30), _coefficients(rng, degree, 30)
@@ -206,6 +210,7 @@ class Extrema(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws the critical points as whole numbers and integrates, so that all values to compare are whole."""
         degree = (2, 3, 3, 4, 4)[level - 1]
         critical = sorted(rng.sample(range(-6, 7), degree - 1)) if level > 1 else [rng.randint(-40, 40)]
         slope = [nonzero(rng, 3) * (2 if level == 1 else 12)]
@@ -234,6 +239,7 @@ class Series(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Ratios are below 1 in size; the working uses the closed forms, or what is left of a telescope."""
         if level == 3:
             return self._telescoping(rng)
         q = rng.randint(2, 40)
@@ -290,6 +296,7 @@ class TaylorCoefficients(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A quotient's coefficients follow from the recurrence that its denominator gives."""
         if level <= 2:
             return self._binomial(rng, level)
         below = [nonzero(rng, 6) for _ in range(level - 1)]  # 1 + b1 x + b2 x^2 + ...

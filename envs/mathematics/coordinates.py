@@ -23,6 +23,7 @@ class Transformations(NumberList):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Each move is a shift, quarter turns, a stretch or a mirroring; coordinates stay whole."""
         x, y = nonzero(rng, 30), nonzero(rng, 30)
         start, facts, steps = (x, y), [], []
         for _ in range(level + 1):
@@ -62,6 +63,7 @@ class SolidMeasures(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Volumes, but the surface at level 2 and for half of level 5; tunnels share a cube that counts once."""
         a, b, c = (rng.randint(10, 60) for _ in range(3))
         e, f, g = (rng.randint(2, edge - 1) for edge in (a, b, c))
         box = f"a box of {a} by {b} by {c}"
@@ -110,6 +112,7 @@ class Lines(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Distances are asked for squared, so that every answer is a whole number or a fraction."""
         return (self._meeting, self._point, self._parallels, self._triangle, self._skew)[level - 1](rng)
 
     @staticmethod

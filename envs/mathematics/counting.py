@@ -27,6 +27,7 @@ class Arrangements(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Letters repeat, so orders are divided by the factorials of the repeats; there are three vowels."""
         consonants = self._letters(rng, CONSONANTS, rng.randint(3, 5) + level)
         vowels = self._letters(rng, VOWELS, 3)
         rest, own = factorial(len(consonants)) // self._repeats(consonants), factorial(3) // self._repeats(vowels)
@@ -82,6 +83,7 @@ class Committees(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Sums binomial products; "without Ann and Bob together" and "one of each group" are taken away from these."""
         groups = [rng.randint(6, 99) for _ in range(2 if level <= 3 else 3)]
         size, least = rng.randint(4, 6), rng.randint(1, 2)
         women, men = groups[0], sum(groups[1:])
@@ -124,6 +126,7 @@ class LatticePaths(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """From level 2 on sums over the first closed crossing of a way, so that no way is taken off twice."""
         end = rng.randint(6, 18) + level, rng.randint(6, 18) + level
         inner = [(x, y) for x in range(end[0] + 1) for y in range(end[1] + 1) if (x, y) not in ((0, 0), end)]
         rule = f"Ways from (0, 0) to {end} go by steps of 1 to the right or up."
@@ -157,6 +160,7 @@ class Distributions(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Takes the least numbers away, then inclusion and exclusion over the boxes with a most."""
         count, capped = (4, 4, 4, 5, 5)[level - 1], (0, 1, 2, 3, 4)[level - 1]
         low = [rng.randint(0, 7) for _ in range(count)]
         free = rng.randint(8, 30)
@@ -192,6 +196,7 @@ class SetSizes(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws every region of the Venn diagram, tells only the intersections, and asks for "exactly k"."""
         names = "ABCD"[: (2, 3, 3, 3, 4)[level - 1]]
         regions = {mask: rng.randint(1, 60) for mask in range(2 ** len(names))}
         exactly = (0, 0, 2, 1, rng.randint(0, 2))[level - 1]
@@ -223,6 +228,7 @@ class Tilings(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts rows by their last tile; the rule of levels 4 and 5 takes off those that end in two longest tiles."""
         kinds = (3, 3, 4, 3, 4)[level - 1]
         lengths = sorted(rng.sample(range(1, 4 + kinds), kinds))
         colours = [rng.randint(1, 9) for _ in lengths]

@@ -57,6 +57,7 @@ class MathTable(TableTask):
     source = Source("questions", None, "main", columns=("question", "answer"), optional=("solution",))
 
     def problem(self, row: Row) -> Problem:
+        """Reads question and answer; math delimiters are dropped, and a missing solution is none."""
         solution = _text(row.get("solution")) if "solution" in self.source.optional else ""
         return Problem(texts(row, "question")[0], solution, plain(row["answer"]))
 
@@ -68,6 +69,7 @@ class NumberAnswerTable(MathTable):
     wanted = NUMBER
 
     def problem(self, row: Row) -> Problem:
+        """As ``MathTable``, and refuses a row whose answer is no number."""
         problem = super().problem(row)
         read_reference(problem.answer)
         return problem
@@ -85,6 +87,7 @@ class MATH(TableTask):
     )
 
     def problem(self, row: Row) -> Problem:
+        """The answer is what stands in the solution's last box; a row without one is refused."""
         question, solution = texts(row, "question", "solution")
         return Problem(question, solution, plain(boxed_answer(solution)))
 
@@ -179,6 +182,7 @@ class OlympiadBench(TableTask):
     splits = ("test",)
 
     def problem(self, row: Row) -> Problem:
+        """Several final answers become one list, apart by commas."""
         answers, solution = row["answer"], row.get("solution")
         given = answers if isinstance(answers, list) else [answers]
         return Problem(texts(row, "question")[0], _text(solution), ", ".join(map(plain, given)) or plain(""))
@@ -198,6 +202,7 @@ class SVAMP(TableTask):
     wanted = NUMBER
 
     def problem(self, row: Row) -> Problem:
+        """Joins body and question to one text and adds a full stop between them where it is missing."""
         body, question = (text.strip() for text in texts(row, "body", "question"))
         stop = "" if body.endswith((".", ",", "?", "!", ";", ":")) or question[:1].islower() else "."
         answer = plain(row["answer"])

@@ -53,6 +53,7 @@ class DateArithmetic(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Days from 1900 to 2099 in the Gregorian calendar; a shorter month gives its last day."""
         day = some_day(rng)
         if level == 1:
             later = day + timedelta(rng.randint(40, 700))
@@ -86,6 +87,7 @@ class CalendarDays(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Several dates in one answer; levels 4 and 5 draw until at least two years fit, 29 February among the days."""
         if level <= 2:
             return self.weekdays(rng, level)
         year = rng.randint(1901, 2080)
@@ -129,6 +131,7 @@ class ClockAngles(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Exact fractions: the minute hand gains 11/2 degrees a minute on the hour hand."""
         even = "A clock's two hands move evenly."
         exact = "Answer with a fraction or whole number."
         if level <= 2:
@@ -179,6 +182,7 @@ class TimeZones(ListAnswerTask):
     clock = True
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for weekday, hour and minute on arrival; stays between flights count, and the working is in UTC."""
         step = 60 if level < 3 else 15
         zones = [step * rng.randint(-660 // step, 720 // step) for _ in range(level + 1)]
         weekday, minutes = rng.randint(0, 6), rng.randrange(0, 1_440, 5)
@@ -232,6 +236,7 @@ class UnitConversion(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Exact conversion by a fraction; all factors are told, and none is assumed to be known."""
         if level >= 4:
             return self.made_up(rng, level)
         sizes = {"inches": 1}
@@ -294,6 +299,7 @@ class Timetables(NumberList):
     clock = True
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws trains until some station needs enough of them, by a scan of connections in order of departure."""
         stations, count, change = "ABCDEFGH"[: 3 + level], 4 + 6 * level, rng.randint(3, 12)
         while True:
             trains = []
@@ -334,6 +340,7 @@ class AgeProblems(NumberList):
     NAMES = ("Ann", "Ben", "Eva", "Kim", "Leo", "Mia", "Sam", "Tom", "Una", "Vic")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The total fixes the first age, each sentence the next; the content leaves out names and the order told."""
         people = level + 1
         while True:
             # Each age as p * x + q, where x is the first one's: the total then gives x, for p adds up to more than 0.

@@ -43,6 +43,7 @@ class PolynomialProducts(NumberList):
     DEGREES = ((1, 1), (1, 2), (2, 2), (3, 3), (2, 2, 2))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Multiplies the factors from left to right; the content is the product as written."""
         factors = [_coefficients(rng, degree, 30 if level == 1 else 12) for degree in self.DEGREES[level - 1]]
         product, steps = factors[0], []
         for factor in factors[1:]:
@@ -63,6 +64,7 @@ class PolynomialDivision(NumberList):
     DEGREES = ((2, 1), (3, 1), (4, 2), (5, 2), (6, 3))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The divisor's lead is 1, so that quotient and remainder are whole; the answer lists both."""
         high, low = self.DEGREES[level - 1]
         divisor = [1, *(rng.randint(-9, 9) for _ in range(low))]
         divisor[-1] = divisor[-1] or 1
@@ -93,6 +95,7 @@ class Sequences(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Tells the kind of rule (degree, geometric, interleaved), so that the first terms fix the sequence."""
         if level == 2:
             return self._geometric(rng)
         if level == 4:
@@ -144,6 +147,7 @@ class Recurrences(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Levels 3 and 5 add a multiple of n to the rule; the working lists every term up to the one asked for."""
         order, steps_ahead = (1, 2, 2, 3, 3)[level - 1], 3 + level + (level > 1)
         values = [rng.randint(-9, 9) if order > 1 else rng.randint(-60, 60) for _ in range(order)]
         factors = [nonzero(rng, 5 if level < 4 else 4) for _ in range(order)]
@@ -170,6 +174,7 @@ class FunctionComposition(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Works from the inside out; a large value meets a linear function next, so that none explodes."""
         if level == 5:
             return self._backwards(rng)
         x, shown, steps, facts = rng.randint(-9, 9), "x", [], []
@@ -212,6 +217,7 @@ class ComplexNumbers(NumberList):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Gaussian integers; the quotient is a product divided by two of its factors, hence whole."""
         most = (60, 20, 12, 9, 20)[level - 1]
 
         def draw() -> tuple[int, int]:

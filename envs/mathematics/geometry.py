@@ -46,6 +46,7 @@ class PolygonArea(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A simple polygon around one axis, so that its sides never cross; the working is the shoelace formula."""
         points = _polygon(rng, (3, 4, 5, 6, 8)[level - 1], 20 + 10 * level)
         steps = [
             f"{bracketed(a)} * {bracketed(d)} - {bracketed(c)} * {bracketed(b)} = {a * d - c * b}"
@@ -64,6 +65,7 @@ class LatticePoints(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Area by the shoelace formula, points on the sides by greatest common divisors, the rest by Pick."""
         points = _polygon(rng, (3, 4, 5, 6, 8)[level - 1], 10 + 10 * level)
         edge = [gcd(c - a, d - b) for (a, b), (c, d) in zip(points, points[1:] + points[:1], strict=True)]
         twice = _twice_area(points)
@@ -86,6 +88,7 @@ class RightTriangles(ExactAnswerTask):
     kind = "math"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The answer is a root with the square part taken out, compared by value and in simplest form."""
         return (self._side, self._altitude, self._diagonal, self._chain, self._chain)[level - 1](rng, level)
 
     @staticmethod
@@ -163,6 +166,7 @@ class Angles(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Every angle is a linear term in one unknown x, which a theorem on their sum gives first."""
         x = rng.randint(5, 60)
         if level == 2:
             corners = rng.randint(5, 8)
@@ -230,6 +234,7 @@ class CircleAreas(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for the factor of pi, a whole number or a fraction, never for a decimal."""
         radius, angle = rng.randint(20, 900), rng.randint(1, 359)
         inner = rng.randint(2, radius - 1)
         k: int | Fraction

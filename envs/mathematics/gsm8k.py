@@ -30,6 +30,7 @@ class GSM8K(TableTask):
     wanted = NUMBER
 
     def problem(self, row: Row) -> Problem:
+        """The answer stands behind ``####``; the solution loses its calculator notes ``<<...>>``."""
         question, answer = texts(row, "question", "answer")
         solution, mark, final = answer.rpartition("####")
         if not mark or not final.strip():

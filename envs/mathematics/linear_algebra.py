@@ -86,9 +86,11 @@ class Matrix(CheckedAnswerTask):
     """Questions whose answer is a tuple of rows of whole numbers or fractions."""
 
     def direct_answer(self, state: Question) -> str:
+        """One row to a line, entries apart by blanks, in one box."""
         return f"\\boxed{{{written(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Compares entries by value; a division that is not carried out (6/1, 4/2) is wrong."""
         rows = [line.replace(",", " ").split() for line in _ROW_END.split(answer) if line.strip()]
         gold = question.answer
         if [len(row) for row in rows] != [len(gold[0])] * len(gold):
@@ -111,6 +113,7 @@ class Determinants(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Level 5 hides one entry with a cofactor that is not 0, so that its equation has one solution."""
         size = min(level + 1, 5) if level < 5 else 4
         rows: list[list[int]] = some_matrix(rng, size, size, (30, 12, 7, 6, 7)[level - 1])
         value = determinant(rows)
@@ -137,6 +140,7 @@ class MatrixProducts(Matrix):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Levels 4 and 5 raise one matrix to a power from 3 to 6, or put it into a cubic with the identity."""
         if level <= 3:
             height, inner, width = ((2, 2, 2), (2, 3, 3), (3, 3, 3))[level - 1]
             factors = [some_matrix(rng, height, inner, 12), some_matrix(rng, inner, width, 12)]
@@ -175,6 +179,7 @@ class MatrixInverse(Matrix):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Levels 3 and 5 shear the identity, so that the inverse has small entries; else any regular matrix."""
         size = (2, 2, 3, 3, 4)[level - 1]
         if level in (3, 5):
             rows, back = mixed(rng, size, 3 * size)
@@ -198,6 +203,7 @@ class NullSpace(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws the vector first; n equations of rank n in n + 1 unknowns leave its multiples as the only solutions."""
         height = (2, 3, 3, 4, 5)[level - 1]
         most = (4, 3, 6, 4, 4)[level - 1]
         kernel = [rng.choice((-1, 1)) * rng.randint(1, most) for _ in range(height)] + [1]
@@ -214,6 +220,7 @@ class NullSpace(CheckedAnswerTask):
         return Question(text, tuple(map(tuple, rows)), answer_text=listed(kernel))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Accepts any vector of whole numbers but 0 that the matrix takes to 0, of at most six digits each."""
         vector = whole_numbers(answer, len(question.answer[0]))
         if not any(vector) or max(map(abs, vector)) > 999_999:
             return "the numbers are all 0, or too large"
@@ -230,6 +237,7 @@ class Eigenvalues(NumberList):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Hides a triangular matrix behind a change of basis of determinant 1; repeated eigenvalues may occur."""
         size, most = (2, 2, 3, 3, 4)[level - 1], (20, 40, 5, 9, 6)[level - 1]
         while True:
             values = sorted(rng.randint(-most, most) for _ in range(size))
@@ -261,6 +269,7 @@ class VectorGeometry(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Squares where a root would stand; degenerate draws (flat, orthogonal, zero) are drawn again."""
         most = 9 if level < 4 else 6
         a, b, c, d = (tuple(rng.randint(-most, most) for _ in range(3)) for _ in range(4))
         sides = [tuple(x - y for x, y in zip(p, a, strict=True)) for p in (b, c, d)]
@@ -299,6 +308,7 @@ class LeastSquares(Matrix):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Solves the normal equations in fractions; the points have different x from -5 to 5."""
         degree, count = (1, 1, 1, 2, 2)[level - 1], (3, 4, 6, 4, 6)[level - 1]
         xs = sorted(rng.sample(range(-5, 6), count))
         points = [(x, rng.randint(-9, 9)) for x in xs]

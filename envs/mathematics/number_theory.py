@@ -58,6 +58,7 @@ class GreatestCommonDivisor(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The numbers share a drawn factor; the working is Euclid's algorithm, number by number."""
         count, common = (2, 3, 2, 3, 4)[level - 1], rng.randint(2, (400, 900, 60, 40, 30)[level - 1])
         most = (300, 900, 400, 90, 60)[level - 1]
         numbers = [common * n for n in rng.sample(range(2, most), count)]
@@ -83,6 +84,7 @@ class PrimeFactors(NumberList):
     SHAPES = (((3, 4), 0, 0, 15), ((2, 3), 1, 10, 20), ((1, 2), 2, 20, 46), ((1, 1), 2, 46, 95), ((1, 1), 2, 95, 168))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws the primes and multiplies; the working tries primes in ascending order."""
         (least, most), others, middle, large = self.SHAPES[level - 1]
         factors = [*rng.choices(PRIMES[:4], k=rng.randint(least, most)), rng.choice(PRIMES[:large])]
         factors += rng.choices(PRIMES[:middle], k=others)
@@ -106,6 +108,7 @@ class Divisors(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The number is a product of powers of 2, 3 and two primes from 5 up; formulas multiply over its primes."""
         primes = rng.sample(PRIMES[2 : 40 + 10 * level], 2)
         factors = {
             2: rng.randint(1, 6),
@@ -146,6 +149,7 @@ class ModularPower(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The working squares repeatedly; a tower's upper exponent is reduced by the period of the powers."""
         modulus = rng.randint(11, (60, 200, 1_000, 400, 2_000)[level - 1])
         base = rng.randint(2, 300)
         if level >= 4:
@@ -197,6 +201,7 @@ class ModularInverse(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The coefficient is prime to the modulus, so that one residue solves it; the working is Euclid backwards."""
         most = 10 ** (level + 2)
         while True:
             modulus = rng.randint(most // 10, most)
@@ -222,6 +227,7 @@ class ChineseRemainder(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Remainders come from a number below the least common multiple, so they agree; the working sieves."""
         count, most = (2, 3, 3, 4, 5)[level - 1], (120, 60, 60, 60, 60)[level - 1]
         while True:
             moduli = rng.sample(range(5, most), count)
@@ -246,6 +252,7 @@ class LinearDiophantine(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws a solution first, so that c fits; the working lists the family of solutions and its bounds."""
         common, most = rng.randint(1, 6), (20, 60, 150, 400, 1_000)[level - 1]
         a, b = (common * n for n in rng.sample(range(2, most), 2))
         low = 0 if level < 4 else rng.randint(-most, -5)
@@ -275,6 +282,7 @@ class DigitSums(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts by the first digit that is below the bound's, with a table of digit sums for the rest."""
         bound = rng.randrange(10 ** (level + 3), 10 ** (level + 4))
         digits = [int(d) for d in str(bound)]
         total = rng.randint(5 + level, 9 * len(digits) - 12)
@@ -307,6 +315,7 @@ class FactorialPowers(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Legendre's formula for each prime; a composite number is bounded by its scarcest prime power."""
         n = rng.randint(50, 20_000)
         if level in (1, 4, 5):
             p = rng.choice(PRIMES[: 5 if level == 4 else 10 * level + 20])  # large ones divide few binomials
@@ -360,6 +369,7 @@ class InclusionExclusion(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Sums over least common multiples with alternating signs; "exactly one" weights k-fold meets by k."""
         count, most = (2, 3, 4, 4, 3)[level - 1], 60 if level == 1 else 30
         numbers = sorted(rng.sample(range(2, most), count))
         low, high = rng.randint(1, 500), rng.randint(1_000, 9_999)

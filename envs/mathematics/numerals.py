@@ -26,6 +26,7 @@ class BaseConversion(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A number of five to ten digits in base 10, rewritten by way of base 10."""
         most = (9, 9, 16, 20, 36)[level - 1]
         old, new = rng.sample(range(2, most + 1), 2)
         old, new = (10, new) if level == 1 else (old, 10) if level == 2 else (old, new)
@@ -41,6 +42,7 @@ class BaseConversion(CheckedAnswerTask):
         return Question(text, answer, lines(steps))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Small letters, leading zeros and a subscript base are accepted; the digits must agree."""
         match = _NUMERAL.fullmatch(answer.strip())
         if match is None:
             raise ValueError("the answer is not one numeral of digits and letters")
@@ -57,6 +59,7 @@ class RomanNumerals(ExactAnswerTask):
     options = {"normalize": False}  # noqa: RUF012
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws signs until the total is from 1 to 3999; the content is the sum in Roman numerals."""
         count = max(2, level)
         while True:
             numbers = [rng.randint(2, 999) for _ in range(count)]

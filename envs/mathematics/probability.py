@@ -27,6 +27,7 @@ class DiceSums(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Convolves the dice; asks for one sum (levels 1, 3), at least a sum (2, 4) or a remainder (5)."""
         count = (2, 2, 3, 3, 4)[level - 1]
         sides = [rng.randint(4, 60 if count == 2 else 12 + 2 * level) for _ in range(count)]
         ways, steps = {0: 1}, []
@@ -67,6 +68,7 @@ class UrnDraws(ExactAnswerTask):
     COLOURS = ("red", "blue", "green", "white")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts sets of balls by binomials; nothing is put back, and the order does not count."""
         kinds = (3, 3, 3, 4, 4)[level - 1]
         urn = [rng.randint(4, 60 if level <= 3 else 22) for _ in range(kinds)]
         total, drawn = sum(urn), (3, 4, 5, 4, 5)[level - 1]
@@ -114,6 +116,7 @@ class Bayes(ExactAnswerTask):
     SIGNS = ("a stain", "a scratch", "a notch")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Whole percentages; from level 4 on a sign may also be absent. The content leaves out the story's nouns."""
         causes, signs = (2, 3, 4, 3, 4)[level - 1], (1, 1, 1, 2, 3)[level - 1]
         names, asked = "ABCD"[:causes], rng.randrange(causes)
         while True:
@@ -152,6 +155,7 @@ class ExpectedValue(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Level 2 asks for the variance; 4 and 5 work backwards: keep a number above what going on is worth."""
         if level <= 2:
             return self._table(rng, level)
         prizes = sorted(rng.sample(range(1, 100), (0, 0, 5, 6, 6)[level - 1]))
@@ -206,6 +210,7 @@ class MarkovChains(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Levels 1 to 3 multiply the distribution on, step by step; the ruin of 4 and 5 has a closed form."""
         if level >= 4:
             return self._ruin(rng, level)
         states, count = (2, 3, 3)[level - 1], (3, 3, 4)[level - 1]

@@ -31,6 +31,7 @@ class FractionArithmetic(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """No part is whole, and a result of 0 is avoided by adding instead; the content is the expression."""
         most = 15 * level + 15
         total = _fraction(rng, most)
         text, steps = str(total), []
@@ -64,6 +65,7 @@ class RepeatingDecimals(ExactAnswerTask):
     SHAPES = (((2, 3),), ((3, 3),), ((4, 4),), ((2, 2), (2, 3)), ((2, 3), (3, 2), (1, 3)))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The repeating block is never one repeated digit nor all nines; the content is the sum of decimals."""
         total, texts, steps = Fraction(0), list[str](), list[str]()
         for still, repeating in self.SHAPES[level - 1]:
             whole, fixed = rng.randint(0, 9), rng.randrange(10**still)
@@ -89,6 +91,7 @@ class ContinuedFractions(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Works from the last term; terms after the first are at least 2 in size, so that none divides by 0."""
         count, most = (4, 5, 6, 8, 10)[level - 1], 25 + 5 * level
         terms = [rng.randint(0, most)] + [rng.randint(2, most) for _ in range(count - 1)]
         if level >= 4:  # every term but the first is at least 2 in size, so no denominator is 0
@@ -111,6 +114,7 @@ class PercentageChanges(ExactAnswerTask):
     SUBJECTS = ("The price of a machine", "The weight of a load", "The rent of a hall", "The yield of a field")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Exact fractions; the content is the changes and the known value, not what they are told of."""
         changes = [rng.choice((1, -1)) * rng.randint(2, 90) for _ in range((1, 2, 2, 3, 4)[level - 1])]
         start, backwards = 25 * rng.randint(4, 4_000), level in (3, 5)
         value, steps = Fraction(start), []
@@ -139,6 +143,7 @@ class Proportions(ExactAnswerTask):
     NAMES = ("Ada", "Bo", "Cem", "Dai", "Eli", "Fay")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The names are fixed; from level 4 only neighbours' ratios are told, so shares need a common multiple."""
         names = self.NAMES[: level + 1]
         ratios = [rng.sample(range(2, 16 if level < 3 else 9), 2) for _ in range(level)]
         parts, below = [Fraction(1)], 1

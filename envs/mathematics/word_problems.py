@@ -63,6 +63,7 @@ class WordProblems(Task[Story]):
         self.system = system_prompt(prompt_style)
 
     def start(self, rng: random.Random, level: int) -> Story:
+        """Draws an opening and ``level`` steps; every total on the way is a positive whole number."""
         name, other = rng.sample(NAMES, 2)
         things = rng.choice(THINGS)
 
@@ -82,21 +83,27 @@ class WordProblems(Task[Story]):
         return Story(" ".join(sentences), tuple(equations), total)
 
     def content(self, state: Story) -> str:
+        """The equations in their order: another name, thing or idle sentence does not make another task."""
         return ";".join(state.equations)
 
     def observe(self, state: Story) -> str:
+        """The story and its question; the form of the answer is said in ``system``."""
         return state.text
 
     def apply(self, state: Story, action: str) -> Transition:
+        """Grades the number; it must be worked out, so an expression of the right value is refused."""
         return Transition(state, grade_number(action, str(state.answer), simplest=True), terminated=True)
 
     def solve(self, state: Story) -> str:
+        """One equation to a line, then the answer in a box."""
         return "\n".join(state.equations) + f"\n\\boxed{{{state.answer}}}"
 
     def direct_answer(self, state: Story) -> str:
+        """The last total in a box, without the equations."""
         return f"\\boxed{{{state.answer}}}"
 
     def sample_action(self, state: Story, rng: random.Random) -> str:
+        """A boxed whole number from 1 to 200."""
         return f"\\boxed{{{rng.randint(1, 200)}}}"
 
 

@@ -36,6 +36,7 @@ class Countdown(Task[CountdownState]):
     levels = len(LEVELS)
 
     def start(self, rng: random.Random, level: int) -> CountdownState:
+        """Builds a random expression; draws again until its value is in range and is none of the numbers."""
         count, largest, highest = LEVELS[level - 1]
         while True:
             numbers = [int(rng.random() * largest) + 1 for _ in range(count)]
@@ -45,12 +46,15 @@ class Countdown(Task[CountdownState]):
                 return CountdownState(tuple(numbers), target, solution)
 
     def content(self, state: CountdownState) -> str:
+        """The sorted numbers and the target: their order on the page does not make another task."""
         return f"{sorted(state.numbers)} {state.target}"
 
     def observe(self, state: CountdownState) -> str:
+        """The numbers and the target; the rules stand in ``system``."""
         return f"Numbers: {' '.join(map(str, state.numbers))}. Target: {state.target}."
 
     def apply(self, state: CountdownState, action: str) -> Transition:
+        """Parses the expression without evaluating code; each number must be used exactly once, in exact rationals."""
         reference = {"numbers": list(state.numbers), "target": state.target}
         return Transition(state, grade_countdown(action, reference), terminated=True)
 
@@ -63,9 +67,11 @@ class Countdown(Task[CountdownState]):
         return "\n".join([*steps, f"\\boxed{{{state.solution}}}"])
 
     def direct_answer(self, state: CountdownState) -> str:
+        """The expression that the instance was built from, without its steps."""
         return f"\\boxed{{{state.solution}}}"
 
     def sample_action(self, state: CountdownState, rng: random.Random) -> str:
+        """A random expression that uses every number once; its value is seldom the target."""
         numbers = list(state.numbers)
         rng.shuffle(numbers)
         return f"\\boxed{{{_combine(rng, numbers)[0]}}}"

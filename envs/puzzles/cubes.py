@@ -102,9 +102,11 @@ class PocketCube(CheckedAnswerTask):
     """
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """The cubes at distance 3 or 4, by breadth-first search from the solved one; from level 3 on too many."""
         return list(near(2 + level)) if level <= 2 else None
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """From level 3 on random turns, drawn again within four moves of the goal; the reference undoes them."""
         if level <= 2:
             cube, moves = rng.choice(list(near(2 + level).items()))
         else:
@@ -134,6 +136,7 @@ class PocketCube(CheckedAnswerTask):
         return names
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Plays up to 30 moves; right when every face has one colour, whichever way the cube is held."""
         moves = [move.upper() for move in items(answer.replace("’", "'").replace("'", "-"))]
         moves = [move.replace("-", "'") for move in moves]
         if len(moves) > MOST_MOVES or not all(move in move_tables() for move in moves):
@@ -150,6 +153,7 @@ class CubeNets(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Grows a net square by square with its folded directions; rolls change the frame, not the net."""
         net = self.net(rng)
         names = dict(zip(sorted(net), rng.sample("ABCDEFGHJKMNPQRSTVWXYZ", 6), strict=True))
         top, left = min(r for r, _ in net), min(c for _, c in net)

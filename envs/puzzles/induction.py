@@ -82,6 +82,7 @@ class FunctionInduction(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Shows level + 3 values; draws again until all functions that fit them agree on the one asked for."""
         known, index, kinds = functions(level), by_value(level), families(level)
         while True:
             family = kinds[int(rng.random() * len(kinds))]
@@ -218,6 +219,7 @@ class Chained(ListAnswerTask):
         return value
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws a chain that changes every input; draws again unless all chains that fit agree on the last input."""
         names = list(self.family)
         while True:
             chain = tuple(rng.choice(names) for _ in range(self.length(level)))
@@ -248,12 +250,15 @@ class ListFunctionInduction(Chained):
     what = "list of numbers"
 
     def drawn(self, rng: random.Random, level: int) -> tuple[int, ...]:
+        """Four to 4 + level numbers from 0 to 9, from level 4 on to 13; repeats are wanted."""
         return tuple(rng.choices(range(10 if level < 4 else 14), k=rng.randint(4, 4 + level)))
 
     def written(self, value: tuple[int, ...]) -> str:
+        """``[3, 1, 2]``, with the brackets that the answer may leave out."""
         return f"[{listed(value)}]"
 
     def gold(self, value: tuple[int, ...]) -> tuple[int, ...]:
+        """The list itself: its numbers are the parts of the answer, in order."""
         return value
 
 
@@ -267,6 +272,7 @@ class StringFunctionInduction(Chained):
     what = "word"
 
     def drawn(self, rng: random.Random, level: int) -> str:
+        """Four to 4 + level letters, consonants and vowels in turn."""
         letters = "bcdfglmnprstvz"
         return "".join(rng.choice("aeiou" if k % 2 else letters) for k in range(rng.randint(4, 4 + level)))
 
@@ -274,6 +280,7 @@ class StringFunctionInduction(Chained):
         return value
 
     def gold(self, value: str) -> tuple[str, ...]:
+        """One part: the word. Only an answer of exactly one word is right."""
         return (value,)
 
 
@@ -410,6 +417,7 @@ class ObjectTransformation(Board):
     symbols: ClassVar[str] = "01234"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Three examples and a test; draws again until every rule of the level that fits gives one output."""
         size, known = (7, 7, 8, 8, 9)[level - 1], object_rules(level)
         while True:
             rule = rng.choice(known)

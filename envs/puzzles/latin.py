@@ -82,6 +82,7 @@ class LatinGrid(CheckedAnswerTask):
         return Question(text, (size, clues), answer_text=grid_text(grid))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Rows and columns must hold each number once; then the clues decide, so any solution is right."""
         size, clues = question.answer
         rows = board(answer, size, size, "123456789"[:size])
         grid = [[int(symbol) for symbol in row] for row in rows]
@@ -119,6 +120,7 @@ class Futoshiki(LatinGrid):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Shows the signs of 55 % of the neighbouring pairs, and some numbers, of a random Latin square."""
         size, count = (4, 5, 5, 6, 7)[level - 1], (4, 4, 2, 4, 6)[level - 1]
         grid = latin_square(rng, size)
         pairs = [((r, c), (r, c + 1)) for r in range(size) for c in range(size - 1)]
@@ -133,6 +135,7 @@ class Futoshiki(LatinGrid):
         return self.asked(text, (tuple(given), tuple(signs)), grid)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
+        """The first inequality that does not hold, then the first changed number."""
         given, signs = clues
         for (a, b), (c, d) in signs:
             if grid[a][b] >= grid[c][d]:
@@ -167,6 +170,7 @@ class Skyscrapers(LatinGrid):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Tells all four views of a random Latin square, and some of its numbers."""
         size, count = (4, 5, 5, 6, 7)[level - 1], (3, 5, 2, 6, 10)[level - 1]
         grid = latin_square(rng, size)
         clues, given = views(grid), some_given(rng, grid, count)
@@ -179,6 +183,7 @@ class Skyscrapers(LatinGrid):
         return self.asked(text[:-2] + ".", (tuple(given), clues), grid)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
+        """The first of the four edges whose counts differ, then the first changed number."""
         given, seen = clues
         for name, found, right in zip(("left", "right", "top", "bottom"), views(grid), seen, strict=True):
             if found != right:
@@ -208,6 +213,7 @@ class Calcudoku(LatinGrid):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Every cage is told with its operation, differences and quotients only for two cells; no number is given."""
         size, most = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
         grid = latin_square(rng, size)
         shapes = cages(rng, size, most)
@@ -227,6 +233,7 @@ class Calcudoku(LatinGrid):
         return self.asked(text, tuple(clues), grid)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
+        """The first cage whose numbers do not give its value; "-" and "/" take the larger first."""
         for cage, operation, value in clues:
             r, c = cage[0]
             if worked(operation, [grid[y][x] for y, x in cage]) != value:
@@ -243,6 +250,7 @@ class KillerSudoku(LatinGrid):
     BOXES: ClassVar[tuple[tuple[int, int], ...]] = ((2, 2), (2, 2), (2, 3), (2, 3), (3, 3))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws again until no cage holds a number twice, as the rules promise."""
         height, width = self.BOXES[level - 1]
         size = height * width
         grid = boxed_square(rng, height, width)
@@ -261,6 +269,7 @@ class KillerSudoku(LatinGrid):
         return self.asked(text, clues, grid)
 
     def clue_fault(self, clues: tuple[Any, ...], grid: Grid) -> str | None:
+        """Checks boxes, then sums and repeats in the cages, then what is given."""
         (height, width), given, sums = clues
         size = len(grid)
         for top in range(0, size, height):

@@ -41,6 +41,7 @@ class WordSearch(CheckedAnswerTask):
     WAYS: ClassVar[tuple[tuple[str, ...], ...]] = (("e", "s"), ("e", "s", "se", "ne"), *((tuple(COMPASS),) * 3))
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Puts the words in first, crossing where letters agree, then fills up at random; a word may occur again."""
         size, count = (7, 8, 9, 11, 13)[level - 1], 3 + level
         grid: dict[Cell, str] = {}
         words: list[str] = []
@@ -68,6 +69,7 @@ class WordSearch(CheckedAnswerTask):
         return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(solution))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Reads row, column and direction for each word; any occurrence in an allowed direction is right."""
         rows, words, ways = question.answer
         parts = items(answer, 3 * len(words))
         for word, row, column, way in zip(words, parts[::3], parts[1::3], parts[2::3], strict=True):
@@ -108,6 +110,7 @@ class CrosswordFill(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Grows crossing words until there are enough and no two are equal; the pattern is shown without letters."""
         grid = self.grown(rng, (4, 6, 8, 11, 14)[level - 1], (9, 11, 13, 15, 17)[level - 1])
         top, left = min(r for r, _ in grid), min(c for _, c in grid)
         bottom, right = max(r for r, _ in grid), max(c for _, c in grid)
@@ -158,6 +161,7 @@ class CrosswordFill(CheckedAnswerTask):
         return True
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Blocks must stay, and every run of two or more letters must be another word of the list."""
         pattern, words = question.answer
         answer = answer.lower().replace("\\#", "#")
         rows = board(answer, len(pattern), len(pattern[0]), "abcdefghijklmnopqrstuvwxyz#")
@@ -195,6 +199,7 @@ class WordTracing(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Half of the words are near misses; at least two can be traced and at least one cannot."""
         size, count = (4, 4, 4, 5, 5)[level - 1], 5 + level
         rows = ["".join(rng.choice("aeioubdlmnrst") for _ in range(size)) for _ in range(size)]
         words: dict[str, bool] = {}

@@ -57,6 +57,7 @@ class Slitherlink(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Grows an area without holes whose border is one loop; the answer marks its cells, not the loop's sides."""
         size, share = (6, 6, 7, 8, 9)[level - 1], (0.95, 0.8, 0.75, 0.75, 0.7)[level - 1]
         while True:
             inside = blob(rng, size, size * size * rng.randint(45, 60) // 100)
@@ -75,6 +76,7 @@ class Slitherlink(CheckedAnswerTask):
         return Question(text + "outside.", shown, answer_text=rows_text)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Numbers first, then one loop: inside and outside are each connected, and no two inner cells only touch."""
         shown = question.answer
         size = len(shown)
         marks = board(answer, size, size, "01")
@@ -121,6 +123,7 @@ class NumberLink(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Cuts one path through all the cells into pieces of three or more; their ends are the letters."""
         size, pairs = max(5, 3 + level), 2 + level
         path = winding(rng, size)
         while True:
@@ -145,6 +148,7 @@ class NumberLink(CheckedAnswerTask):
         return Question(text, rows, answer_text=listed(solution))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Walks each path from its upper end; together they must enter every cell once."""
         rows = question.answer
         ends: dict[str, list[Cell]] = {}
         for r, row in enumerate(rows):
@@ -190,6 +194,7 @@ class Trail(CheckedAnswerTask):
         return Question(text, rows, answer_text="\n".join(" ".join(str(number[cell]) for cell in row) for row in cells))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Each number once, the given ones unchanged, and every next number one ``step`` away."""
         rows = question.answer
         size = len(rows)
         numbers = whole_numbers(answer.replace("\\\\", " ").replace(";", " "), size * size)
@@ -214,11 +219,13 @@ class Numbrix(Trail):
     rules = "each number shares a side with the next"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A random path through every cell; besides its ends 30 to 45 % of the numbers are given."""
         size = 3 + level
         return self.numbered(rng, winding(rng, size), size, size * size * (45, 40, 36, 33, 30)[level - 1] // 100)
 
     @staticmethod
     def step(one: Cell, other: Cell) -> bool:
+        """Cells that share a side, never diagonal ones."""
         return abs(one[0] - other[0]) + abs(one[1] - other[1]) == 1
 
 
@@ -255,6 +262,7 @@ class KnightsTour(Trail):
     rules = "each number is a knight's move away from the next (two cells one way and one across)"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws tours by Warnsdorff's rule until one is complete; its first and last number are always shown."""
         size, given = (5, 5, 6, 6, 8)[level - 1], (12, 7, 14, 9, 20)[level - 1]
         path: list[Cell] = []
         while not path:
@@ -263,6 +271,7 @@ class KnightsTour(Trail):
 
     @staticmethod
     def step(one: Cell, other: Cell) -> bool:
+        """Two cells along one axis and one along the other."""
         return {abs(one[0] - other[0]), abs(one[1] - other[1])} == {1, 2}
 
 
@@ -273,6 +282,7 @@ class Bridges(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Grows islands at the ends of bridges, none beside another; the answer lists pairs with 1 or 2."""
         size, wanted = 6 + level, (6, 8, 10, 12, 16)[level - 1]
         while True:
             built = self.grown(rng, size, wanted)
@@ -317,6 +327,7 @@ class Bridges(CheckedAnswerTask):
         return None
 
     def check(self, question: Question, answer: str) -> str | None:
+        """No crossing, at most two a pair, each island's count met, and all islands connected."""
         index = {name.lower(): cell for cell, name, _ in question.answer}
         left = {cell: need for cell, _, need in question.answer}
         covered: dict[Cell, int] = {}

@@ -38,6 +38,7 @@ class TowerOfHanoi(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Two different arrangements; the expert moves the largest disc first, smaller ones out of its way."""
         discs = 3 + level
         while True:
             start, goal = (tuple(rng.choices("ABC", k=discs)) for _ in range(2))
@@ -72,6 +73,7 @@ class TowerOfHanoi(CheckedAnswerTask):
         pegs[disc] = goal
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Plays the moves; more than 2^discs of them, or a disc on a smaller one, is wrong."""
         start, goal = question.answer
         pegs = list(start)
         moves = items(answer)
@@ -97,6 +99,7 @@ class MazePath(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The goal is the room farthest from the start, both in a maze dug depth first."""
         size = 5 + level
         grid, path, (row, column) = self.dug(rng, size)
         grid[1][1], grid[row][column] = "S", "G"
@@ -134,6 +137,7 @@ class MazePath(CheckedAnswerTask):
                 room, row, column, path = room - step, row - 2 * dy, column - 2 * dx, path[:-1]
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Walks from S; detours are right as long as the last of at most 400 steps ends at G."""
         rows = question.answer
         row = column = 1
         for number, move in enumerate(letters(answer, "udlr"), 1):
@@ -151,6 +155,7 @@ class SlidingTiles(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Shuffles the goal board too, then moves the gap without taking a move back; the reference undoes this."""
         size, count = 3 + (level > 3), (6, 10, 16, 16, 26)[level - 1]
         goal = [*"12345678", "."] if size == 3 else [*"123456789ABCDEF", "."]
         rng.shuffle(goal)
@@ -182,6 +187,7 @@ class SlidingTiles(CheckedAnswerTask):
         return "\n".join(" ".join(tiles[row : row + size]) for row in range(0, size * size, size))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Moves the gap, at most 400 times; any way to the goal is right, not only a shortest."""
         first, goal, size = question.answer
         tiles = list(first)
         for number, move in enumerate(letters(answer, "udlr"), 1):
@@ -212,6 +218,7 @@ class LightsOut(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Presses random lamps of a dark board, so that a solution exists; drawn again if it is dark after them."""
         size, count = (5, 6, 6, 7, 8)[level - 1], (12, 12, 18, 26, 40)[level - 1]
         while True:
             presses = [0] * size
@@ -229,6 +236,7 @@ class LightsOut(CheckedAnswerTask):
         return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=pegs_text)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Presses what is marked; any marking that leaves no lamp on is right."""
         size = len(question.answer)
         presses = [int(row, 2) for row in board(answer, size, size, "01")]
         left = sum(row.bit_count() for row in pressed(list(question.answer), presses, size))
@@ -244,6 +252,7 @@ class QueensCompletion(CheckedAnswerTask):
     SIZES: ClassVar[tuple[int, ...]] = (7, 8, 9, 10, 10)
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Backtracks to one full board, shows one queen of it, and forbids squares of no queen."""
         size = self.SIZES[level - 1]
         queens = self.put_queens([rng.sample(range(size), size) for _ in range(size)])
         given = rng.randrange(size)
@@ -285,6 +294,7 @@ class QueensCompletion(CheckedAnswerTask):
         return queens
 
     def check(self, question: Question, answer: str) -> str | None:
+        """One queen a column, none on a forbidden square, the given one kept, no shared diagonal."""
         rows = question.answer
         size = len(rows)
         queens = whole_numbers(answer, size)

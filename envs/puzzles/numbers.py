@@ -58,6 +58,7 @@ class TwentyFour(CheckedAnswerTask):
     )
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """One of the level's committed hands in random order; the content is the sorted hand."""
         known = hands(level)
         numbers = list(known[int(rng.random() * len(known))])
         content = listed(numbers)
@@ -65,15 +66,19 @@ class TwentyFour(CheckedAnswerTask):
         return Question(f"Numbers: {' '.join(map(str, numbers))}.", tuple(numbers), content=content)
 
     def enumerate_contents(self, level: int) -> list[str]:
+        """The level's hands, all of them known."""
         return [listed(hand) for hand in hands(level)]
 
     def judge(self, question: Question, reply: str) -> Verdict:
+        """Parses the expression: exact rationals, each number exactly once, value 24."""
         return grade_countdown(reply, {"numbers": list(question.answer), "target": TARGET})
 
     def solve(self, state: Question) -> str:
+        """The steps of the first expression that a full search finds, fractions allowed, then the expression."""
         return "\n".join([*self.found(state)[1], self.direct_answer(state)])
 
     def direct_answer(self, state: Question) -> str:
+        """The expression that ``solve`` ends with."""
         return f"\\boxed{{{self.found(state)[0]}}}"
 
     @staticmethod
@@ -85,6 +90,7 @@ class TwentyFour(CheckedAnswerTask):
         return found
 
     def sample_action(self, state: Question, rng: random.Random) -> str:
+        """Random operations on the four numbers in random order, bracketed from the left."""
         a, b, c, d = rng.sample(state.answer, 4)
         x, y, z = rng.choices("+-*/", k=3)
         return f"\\boxed{{(({a}{x}{b}){y}{c}){z}{d}}}"
@@ -143,6 +149,7 @@ class Cryptarithms(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Tells letters until a full search finds no second solution; at least five letters stay open."""
         length, count = (3, 4, 5, 6, 5)[level - 1], 2 + (level == 5)
         while True:
             addends = [rng.randint(10 ** (length - 1), 10**length - 1) for _ in range(count)]
@@ -171,6 +178,7 @@ class Cryptarithms(CheckedAnswerTask):
         return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), answer_text=solution)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Every letter once with a single digit; the solution is unique, so digits are compared."""
         words, total, gold, _ = question.answer
         parts = items(answer.replace("=", " ").replace(":", " "), 2 * len(gold))
         value = dict(zip(parts[::2], parts[1::2], strict=True))
@@ -257,6 +265,7 @@ class Kakuro(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Blocks out 18 % of a part of a Latin square, then gives numbers until the solution is unique."""
         size, count = 2 + level, (1, 2, 3, 4, 6)[level - 1]
         square = latin_square(rng, 9)  # in a part of it no line holds a number twice
         open_ = {(r, c) for r in range(size) for c in range(size) if rng.random() < 0.82}
@@ -329,6 +338,7 @@ class Kakuro(CheckedAnswerTask):
         return f"{where}: {total}"
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Blocks and given digits must stay; every run has its sum and no digit twice."""
         rows, clues = question.answer
         lines = board(answer.replace("\\#", "#"), len(rows), len(rows), "123456789#")
         for number, (line, row) in enumerate(zip(lines, rows, strict=True), 1):
@@ -351,6 +361,9 @@ class Survo(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Distinct numbers; those missing are listed, so that the answer is an arrangement, not necessarily the only
+        one.
+        """
         height, width = ((2, 3), (3, 3), (3, 4), (3, 5), (4, 5))[level - 1]
         count = height * width
         numbers = rng.sample(range(1, 9 * level + count), count)
@@ -369,6 +382,7 @@ class Survo(CheckedAnswerTask):
         return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=rows_text)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """The table must hold exactly these numbers, the given ones in their cells, and meet all sums."""
         rows, numbers, across, down = question.answer
         found = whole_numbers(answer.replace("\\\\", " ").replace(";", " "), len(numbers))
         if tuple(sorted(found)) != numbers:

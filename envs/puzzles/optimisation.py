@@ -21,6 +21,7 @@ class Knapsack(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Capacity is 35 to 60 % of all weight; the optimum comes from dynamic programming over capacities."""
         things = [(rng.randint(3, 20), rng.randint(5, 60)) for _ in range((5, 7, 9, 11, 14)[level - 1])]
         capacity = sum(weight for weight, _ in things) * rng.randint(35, 60) // 100
         best = [0] * (capacity + 1)
@@ -41,6 +42,7 @@ class SubsetSum(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The target is the sum of a drawn choice of three or more, so that a choice exists."""
         count, most = (7, 9, 12, 15, 18)[level - 1], (99, 300, 999, 2_000, 5_000)[level - 1]
         numbers = rng.sample(range(10, most), count)
         chosen = rng.sample(numbers, rng.randint(3, count // 2 + 1))
@@ -52,6 +54,7 @@ class SubsetSum(CheckedAnswerTask):
         )
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any choice of the listed numbers, none twice, with the target as its sum."""
         numbers, total = question.answer
         chosen = whole_numbers(answer)
         if len(set(chosen)) < len(chosen) or not set(chosen) <= set(numbers):
@@ -66,6 +69,7 @@ class CoinChange(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Counts multisets by dynamic programming over the coins; drawn again where nothing pays the amount."""
         coins = sorted(rng.sample(range(2, 30), (3, 4, 5, 4, 5)[level - 1]))
         limits = [rng.randint(2, 9) for _ in coins] if level > 3 else [10**6] * len(coins)
         while True:
@@ -92,6 +96,7 @@ class IntervalScheduling(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Weighted interval scheduling, by dynamic programming over jobs sorted by their ends."""
         count = (6, 8, 11, 14, 18)[level - 1]
         jobs = []
         for _ in range(count):
@@ -127,6 +132,7 @@ class MagicSquare(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Opens gaps only in lines that were full, so that each gap can be worked out in turn."""
         size, gaps = (3, 5, 5, 7, 7)[level - 1], (3, 5, 8, 10, 12)[level - 1]
         square = magic_square(rng, size)
         lines = [{(k, i) for i in range(size)} for k in range(size)] + [
@@ -158,6 +164,7 @@ class Kakurasu(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random weights instead of 1, 2, 3, ..., so that the sums leave fewer choices; no row is empty."""
         size = 3 + level
         while True:
             rows = ["".join(rng.choices("01", k=size)) for _ in range(size)]
@@ -182,6 +189,7 @@ class Kakurasu(CheckedAnswerTask):
         return across, [sum(weights[size + r] for r in range(size) if rows[r][c] == "1") for c in range(size)]
 
     def check(self, question: Question, answer: str) -> str | None:
+        """The weighted sums of all rows and columns; any choice that meets them is right."""
         weights, across, down = question.answer
         sums = self.sums(board(answer, len(across), len(across), "01"), weights)
         for found, right, kind in zip(sums, (across, down), ("row", "column"), strict=True):

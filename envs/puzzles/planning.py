@@ -22,6 +22,7 @@ class BinPacking(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Cuts nearly full bins into things; the bins are told, so any packing into them is optimal."""
         bins, count = (2, 3, 3, 4, 5)[level - 1], (6, 8, 10, 13, 17)[level - 1]
         capacity = rng.randint(40, 60 + 40 * level)
         parts = [1] * bins
@@ -42,6 +43,7 @@ class BinPacking(CheckedAnswerTask):
         return Question(text, (tuple(sizes), capacity, bins), answer_text=listed(bin_of))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Adds up each bin; the fullest must not exceed the capacity."""
         sizes, capacity, bins = question.answer
         chosen = whole_numbers(answer, len(sizes))
         loads = dict.fromkeys(range(1, bins + 1), 0)
@@ -60,6 +62,7 @@ class RectanglePacking(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Cuts the rectangle in two again and again, along its longer side; such a packing can be undone."""
         height, width = rng.randint(5 + level, 10 + level), rng.randint(5 + level, 10 + level)
         pieces = [(0, 0, height, width)]
         while len(pieces) < 4 + level:
@@ -82,6 +85,7 @@ class RectanglePacking(CheckedAnswerTask):
         return Question(text, (height, width, sizes), answer_text=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """No piece outside and none overlapping: their areas then fill the rectangle."""
         height, width, sizes = question.answer
         numbers = whole_numbers(answer, 2 * len(sizes))
         seen: set[tuple[int, int]] = set()
@@ -102,6 +106,7 @@ class SetCover(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws sets until three to five of them are needed, which trying all choices proves."""
         count, most = (6, 7, 8, 10, 11)[level - 1], (8, 10, 12, 14, 16)[level - 1]
         every = (1 << most) - 1
         while True:
@@ -140,6 +145,7 @@ class SetCover(CheckedAnswerTask):
         return 0
 
     def check(self, question: Question, answer: str) -> str | None:
+        """The chosen sets must cover everything and be as few as the optimum."""
         sets, every, best = question.answer
         letters = items(answer)
         known = "pqrstuvwxyz"[: len(sets)]
@@ -180,6 +186,7 @@ class TravellingSalesman(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random distances; the optimum is that of Held and Karp's dynamic programming."""
         size = (6, 7, 8, 7, 8)[level - 1]
         table = [[0 if r == c else rng.randint(10, 99) for c in range(size)] for r in range(size)]
         if level < 4:
@@ -194,6 +201,7 @@ class TravellingSalesman(CheckedAnswerTask):
         return Question(text, (tuple(map(tuple, table)), best), f"The least length is {best}.", answer_text)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any round trip of the least length is right, from any start and in either direction of equal length."""
         table, best = question.answer
         names = "pqrstuvw"[: len(table)]
         trip = items(answer, len(table))
@@ -211,6 +219,7 @@ class AssignmentProblem(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """The optimum by dynamic programming over sets of jobs."""
         size = 3 + level
         costs = [[rng.randint(1, 40) for _ in range(size)] for _ in range(size)]
         best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}
@@ -230,6 +239,7 @@ class AssignmentProblem(CheckedAnswerTask):
         return Question(text, (tuple(map(tuple, costs)), total), f"The lowest cost is {total}.", listed(jobs))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Any assignment of the lowest cost is right; each job must be given once."""
         costs, total = question.answer
         jobs = whole_numbers(answer, len(costs))
         if sorted(jobs) != list(range(1, len(costs) + 1)):
@@ -254,6 +264,7 @@ class FlowShop(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Asks for the makespan alone; Johnson's order is said in the working."""
         jobs = [(rng.randint(2, 30), rng.randint(2, 30)) for _ in range((4, 5, 7, 9, 12)[level - 1])]
         early = sorted(job for job in jobs if job[0] <= job[1])
         late = sorted((job for job in jobs if job[0] > job[1]), key=lambda job: -job[1])
@@ -272,6 +283,7 @@ class CriticalPath(ListAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Forward pass for the earliest ends, backward pass for the slack; names hide the order of the tasks."""
         count = (5, 7, 9, 12, 15)[level - 1]
         days = [rng.randint(2, 12) for _ in range(count)]
         before = [sorted(rng.sample(range(k), min(k, rng.choice((0, 1, 1, 2, 2, 3))))) for k in range(count)]
@@ -308,6 +320,7 @@ class StableMatching(CheckedAnswerTask):
     LEFT, RIGHT = ("Ann", "Bea", "Cay", "Dee", "Eve", "Fay", "Gia", "Hal"), ("P", "Q", "R", "S", "T", "U", "V", "W")
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Random full preferences on both sides; the reference is what the doctors' proposals lead to."""
         size = 3 + level
         likes = [rng.sample(range(size), size) for _ in range(size)]  # of each person, hospitals from the best
         liked = [rng.sample(range(size), size) for _ in range(size)]
@@ -344,6 +357,7 @@ class StableMatching(CheckedAnswerTask):
         return [found[doctor] for doctor in range(len(likes))]
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Searches for a blocking pair; every stable matching is right."""
         likes, liked = question.answer
         names = [name.lower() for name in self.RIGHT[: len(likes)]]
         chosen = items(answer, len(likes))

@@ -51,6 +51,7 @@ class Nonograms(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A random grid, 58 % filled; other grids of the same groups are right too."""
         size = (5, 6, 7, 8, 10)[level - 1]
         rows = ["".join("1" if rng.random() < 0.58 else "0" for _ in range(size)) for _ in range(size)]
         across, down = tuple(map(runs, rows)), tuple(map(runs, zip(*rows, strict=True)))
@@ -62,6 +63,7 @@ class Nonograms(CheckedAnswerTask):
         return Question(text, (across, down), answer_text="\n".join(rows))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Compares the group lengths of every row and column, not the cells."""
         across, down = question.answer
         rows = board(answer, len(across), len(across), "01")
         for kind, lines, clues in (("row", rows, across), ("column", zip(*rows, strict=True), down)):
@@ -147,6 +149,7 @@ class Takuzu(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Backtracks to a balanced grid, then gives cells that tell it from other solutions until there are none."""
         size, share = (6, 6, 8, 8, 10)[level - 1], (0.5, 0.36, 0.5, 0.38, 0.42)[level - 1]
         masks: list[int] = []
         while not masks:
@@ -174,6 +177,7 @@ class Takuzu(CheckedAnswerTask):
         return [(r, c) for r in range(size) for c in range(size) if other[r][c] != rows[r][c]]
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Given cells unchanged, each row and column in balance, and no three equal neighbours."""
         given = question.answer
         size = len(given)
         rows = board(answer, size, size, "01")
@@ -195,6 +199,7 @@ class Hitori(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Crosses out cells of a Latin square and puts a repeated number under each."""
         size = 3 + level
         grid = latin_square(rng, size)
         white = {(r, c) for r in range(size) for c in range(size)}
@@ -228,6 +233,7 @@ class Hitori(CheckedAnswerTask):
         return walls + (r in (0, size - 1) or c in (0, size - 1)) < 2
 
     def check(self, question: Question, answer: str) -> str | None:
+        """No repeats among the cells left, no crossed-out neighbours, and one connected rest."""
         shown = question.answer
         size = len(shown)
         marks = board(answer, size, size, "01")
@@ -268,6 +274,7 @@ class Tents(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Places a tent and then its tree, until the level's number of both fits."""
         size, count = (5, 6, 7, 8, 10)[level - 1], (5, 7, 10, 13, 20)[level - 1]
         while True:
             tents: list[Cell] = []
@@ -296,6 +303,7 @@ class Tents(CheckedAnswerTask):
         return Question(text, (tuple(sorted(trees)), across, down), answer_text="\n".join(rows))
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Counts, no touching tents, and a matching of tents to trees by augmenting paths."""
         trees, across, down = question.answer
         size = len(across)
         rows = board(answer, size, size, "01")
@@ -362,6 +370,7 @@ class StarBattle(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Grows regions from stars that do not touch, then moves borders until the solution is unique."""
         size = 5 + level
         while True:
             stars = rng.sample(range(size), size)
@@ -425,6 +434,7 @@ class StarBattle(CheckedAnswerTask):
         return False
 
     def check(self, question: Question, answer: str) -> str | None:
+        """One star a row, column and region, none touching."""
         rows = question.answer
         stars = whole_numbers(answer, len(rows))
         if sorted(stars) != list(range(1, len(rows) + 1)):

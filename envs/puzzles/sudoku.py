@@ -35,6 +35,7 @@ class Sudoku(Board):
     more: ClassVar[tuple[int, ...]] = (26, 18, 10, 5, 1)
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """A committed puzzle through random symmetries, with more of its solution given the lower the level."""
         puzzle, solution = rng.choice(self.grids)
         size, (height, width) = len(self.symbols), self.box
         rows, columns = shuffled_lines(rng, size // height, height), shuffled_lines(rng, size // width, width)

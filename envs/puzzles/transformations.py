@@ -120,6 +120,7 @@ class GridTransformation(Board):
     symbols: ClassVar[str] = "0123"
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Three examples and a test; draws again until all rules of the level that fit give one output."""
         size = (4, 4, 4, 5, 5)[level - 1]
         known = rules(level)
         while True:

@@ -99,9 +99,13 @@ class ListAnswerTask(CheckedAnswerTask):
     clock: ClassVar[bool] = False
 
     def direct_answer(self, state: Question) -> str:
+        """The parts in their order, apart by commas, in a box."""
         return f"\\boxed{{{listed(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Compares parts in small letters, weekdays and months by three letters; one bit string may be cut into
+        groups.
+        """
         gold = [short(str(part).lower()) for part in question.answer]
         found = [short(part) for part in items(self.spelled(answer))]
         if self.clock and len(found) == len(gold):
@@ -127,6 +131,7 @@ class Board(CheckedAnswerTask):
     symbols: ClassVar[str] = "0123456789"
 
     def direct_answer(self, state: Question) -> str:
+        """The rows as lines in one box, without blanks between the cells."""
         return "\\boxed{" + "\n".join(state.answer) + "}"
 
     def guess(self, state: Question, rng: random.Random) -> str:
@@ -134,6 +139,7 @@ class Board(CheckedAnswerTask):
         return guesses.grid(len(state.answer), len(state.answer[0]), self.symbols, rng)
 
     def check(self, question: Question, answer: str) -> str | None:
+        """Compares row by row and names the first wrong one; a grid of another size is unparsable, not wrong."""
         gold = question.answer
         rows = board(answer, len(gold), len(gold[0]), self.symbols)
         for number, (row, right) in enumerate(zip(rows, gold, strict=True), 1):

@@ -68,19 +68,23 @@ class QuestionTask(Task[Question]):
         return self.ask(rng, level)
 
     def content(self, state: Question) -> str:
+        """``Question.content`` where the text has dressing (names, order of facts), else the whole text."""
         return state.content or state.text
 
     def observe(self, state: Question) -> str:
         return state.text
 
     def apply(self, state: Question, action: str) -> Transition:
+        """Judges the one action; every episode ends here, also on an action that cannot be read."""
         return Transition(state, self.judge(state, action), terminated=True)
 
     def solve(self, state: Question) -> str:
+        """The working, line by line, then the answer in a box."""
         answer = self.direct_answer(state)
         return f"{state.working}\n{answer}" if state.working else answer
 
     def direct_answer(self, state: Question) -> str:
+        """``answer_text`` in a box, or ``str(answer)`` where the expert has no other spelling."""
         return f"\\boxed{{{state.answer_text or state.answer}}}"
 
     def guess(self, state: Question, rng: random.Random) -> str | None:
@@ -88,6 +92,7 @@ class QuestionTask(Task[Question]):
         return guesses.several(state.text, rng)
 
     def sample_action(self, state: Question, rng: random.Random) -> str | None:
+        """A boxed ``guess``; None where the question shows nothing to guess from."""
         guess = self.guess(state, rng)
         return None if guess is None else f"\\boxed{{{guess}}}"
 
@@ -109,9 +114,11 @@ class ExactAnswerTask(QuestionTask):
         self._grade: Callable[..., Verdict] = partial(grader(self.kind), **given)
 
     def judge(self, question: Question, reply: str) -> Verdict:
+        """The grader ``kind`` on the whole action; the reference is passed as text, as it is for ``json``."""
         return self._grade(reply, question.answer if self.kind == "json" else str(question.answer))
 
     def guess(self, state: Question, rng: random.Random) -> str | None:
+        """By the grader's kind: a number, a letter or a word of the question; None for the other kinds."""
         draw = GUESSES.get(self.kind)
         return None if draw is None else draw(state.text, rng)
 
@@ -128,6 +135,7 @@ class CheckedAnswerTask(QuestionTask):
         raise NotImplementedError
 
     def judge(self, question: Question, reply: str) -> Verdict:
+        """Extracts the answer, then passes each of its readings to ``check``; one that fits is enough."""
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)

@@ -173,13 +173,20 @@ class TableTask(Task[Problem]):
     # the task
 
     def row(self, index: int, rng: random.Random) -> Problem:
+        """Row ``index`` as ``shown`` this time, with its worked examples; an example of equal content is passed
+        over.
+        """
         problem = self.shown(self.problems[index], rng)
         return problem._replace(before=self._examples_for(problem)) if self._examples else problem
 
     def content(self, state: Problem) -> str:
+        """The question and its options in sorted order: shuffled options are the same task, and examples do not
+        count.
+        """
         return "\n".join([state.question, *sorted(state.options)])
 
     def observe(self, state: Problem) -> str:
+        """The worked examples, if any, then the question as ``asked`` words it; the prompt style is in ``system``."""
         return state.before + self.asked(state)
 
     def apply(self, state: Problem, action: str) -> Transition:
@@ -195,6 +202,7 @@ class TableTask(Task[Problem]):
         return f"{state.solution}\n{answer}" if state.solution else answer
 
     def direct_answer(self, state: Problem) -> str:
+        """The answer in a box, without the table's solution."""
         return f"\\boxed{{{state.answer_text or state.answer}}}"
 
     # reading
@@ -308,6 +316,7 @@ class ChoiceTable(TableTask):
     shuffled: ClassVar[bool] = False
 
     def shown(self, problem: Problem, rng: random.Random) -> Problem:
+        """With ``shuffled`` a new order of the options, and the letter of the right one in that order."""
         if not self.shuffled:
             return problem
         order = rng.sample(range(len(problem.options)), len(problem.options))
@@ -315,12 +324,15 @@ class ChoiceTable(TableTask):
         return problem._replace(options=tuple(problem.options[i] for i in order), answer=answer)
 
     def asked(self, problem: Problem) -> str:
+        """The question, then one line ``A) text`` for each option."""
         return with_options(problem)
 
     def grading(self, problem: Problem) -> dict[str, Any]:
+        """The letters in use and the options' texts, so that an action may name the text of an option."""
         return {"letters": LETTERS[: len(problem.options)], "options": problem.options}
 
     def sample_action(self, state: Problem, rng: random.Random) -> str:
+        """One of the letters shown, each with the same chance."""
         return f"\\boxed{{{rng.choice(LETTERS[: len(state.options)])}}}"
 
 

@@ -38,6 +38,7 @@ class VisualCharts(VisualQuestions):
     kind = "exact"
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """Draws a chart and a question of the level; all bars end on an axis line or half-way between two."""
         makers: Sequence[Callable[[random.Random], VisualState]] = {
             1: (bar_value,),
             2: (line_change,),
@@ -48,6 +49,7 @@ class VisualCharts(VisualQuestions):
         return rng.choice(makers)(rng)
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """A name for "Which", a number of months for "In how many", else a multiple of half an axis step."""
         chart: Chart = state.scene
         if "Which" in state.text:
             return rng.choice(GOODS if chart.kind == "pie" else MONTHS)
@@ -56,6 +58,7 @@ class VisualCharts(VisualQuestions):
         return str(rng.choice(STEPS) * rng.randint(1, 16) // 2)
 
     def sketch(self, scene: Chart, canvas: Canvas) -> None:
+        """Axis and bars or lines, with a legend for several colours; a pie has names only, no numbers."""
         if scene.kind == "pie":
             pie(canvas, scene)
             return

@@ -40,6 +40,9 @@ class VisualClocks(VisualQuestions):
     system = f"{LOOK} A time is written like 7:05, without am or pm."
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """One face and its time up to level 3, then two faces and the minutes from left to right, below twelve
+        hours.
+        """
         hands, paint = rng.randrange(len(HANDS)), rng.randrange(len(FACES))
         if level <= 3:
             minutes = rng.randrange(0, ROUND, 5) if level == 1 else rng.randrange(ROUND)
@@ -68,12 +71,14 @@ class VisualClocks(VisualQuestions):
         return "; ".join(f"{marks} {minutes} {turn} {mirror}" for minutes, marks, turn, mirror, _, _ in state.scene)
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        """144 times at five minutes, or all 720; a turned or second face has too many to list."""
         if level > 2:
             return None
         marks, step = (("numbers", 5), ("ticks", 1))[level - 1]
         return [f"{marks} {minutes} 0 False" for minutes in range(0, ROUND, step)]
 
     def check(self, state: VisualState, answer: str) -> str | None:
+        """A time such as 7:05 or 07:05, or a whole number of minutes where two clocks are shown."""
         text = answer.strip()
         if len(state.scene) == 2:
             if not (text.isascii() and text.isdecimal() and len(text) <= 6):
@@ -85,9 +90,11 @@ class VisualClocks(VisualQuestions):
         return None if clock_text(int(read[1]) % 12 * 60 + int(read[2])) == state.answer else "another time"
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """A time on the face, or minutes from 1 to 719 where two clocks are shown."""
         return str(rng.randrange(1, ROUND)) if len(state.scene) == 2 else clock_text(rng.randrange(ROUND))
 
     def sketch(self, scene: tuple[ClockFace, ...], canvas: Canvas) -> None:
+        """One large face, or two smaller ones side by side."""
         if len(scene) == 1:
             clock(canvas, scene[0], (UNITS / 2, UNITS / 2), 140)
         else:

@@ -43,6 +43,7 @@ class VisualCounting(VisualQuestions):
     """
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """Draws the answer first, evenly from 0 up, then places so many shapes that count and others that do not."""
         kind, colour = rng.choice(SHAPES), rng.choice(tuple(COLOURS))
         ring = (rng.uniform(115, UNITS - 115), rng.uniform(115, UNITS - 115)) if level >= 4 else None
         text, counts = question(level, kind, colour, ring)
@@ -56,12 +57,14 @@ class VisualCounting(VisualQuestions):
         return VisualState(Crowd(tuple(shapes), ring), text, str(found), working)
 
     def sketch(self, scene: Crowd, canvas: Canvas) -> None:
+        """The ring below, then the shapes in their shuffled order: later ones cover earlier ones at level 5."""
         if scene.ring is not None:
             canvas.circle(scene.ring, RING, None, GREY, 3)
         for each in scene.shapes:
             shape(canvas, each.kind, (each.x, each.y), each.radius, COLOURS[each.colour], each.turn)
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """A number from 0 to 18, the largest answer of any level."""
         return str(rng.randint(0, MOST[-1]))
 
 

@@ -53,9 +53,11 @@ class VisualGeometry(VisualQuestions):
     kind = "checked"
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """A figure on a grid of 10 x 10, at level 3 free angles; areas are whole or half numbers."""
         return (squares, triangle, angle, figure, moved)[level - 1](rng)
 
     def check(self, state: VisualState, answer: str) -> str | None:
+        """A point as two numbers, else a whole number or one with a half; signs of degree do not count."""
         if isinstance(state.scene, Mirror):
             point = whole_numbers(answer, 2)
             return None if f"{point[0]}, {point[1]}" == state.answer else "another point"
@@ -67,6 +69,7 @@ class VisualGeometry(VisualQuestions):
         return None if twice == round(2 * float(state.answer)) else "another number"
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """A point of the grid, an angle from 20 to 150 degrees, or an area from 2 to 30, by the figure."""
         if isinstance(state.scene, Mirror):
             return f"{rng.randint(0, SIZE)}, {rng.randint(0, SIZE)}"
         if isinstance(state.scene, AngleFigure):
@@ -74,6 +77,7 @@ class VisualGeometry(VisualQuestions):
         return str(rng.randint(4, 60) / 2).removesuffix(".0")
 
     def sketch(self, scene: Any, canvas: Canvas) -> None:
+        """The figure over its grid, numbered only where a point is asked for; angles stand without a grid."""
         if isinstance(scene, AngleFigure):
             sketch_angles(canvas, scene)
             return

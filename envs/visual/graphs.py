@@ -41,6 +41,7 @@ class VisualGraphs(VisualQuestions):
     system = f"{LOOK} A way is written as its nodes in order, such as A, C, B."
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """Draws plane graphs until the shortest way has at least ``FEWEST`` edges."""
         while True:
             points = spread(rng, NODES[level - 1])
             edges = joined(rng, points, EDGES[level - 1], weighted=level >= 3, directed=level >= 4)
@@ -56,6 +57,7 @@ class VisualGraphs(VisualQuestions):
         return VisualState(graph, text, ", ".join(LETTERS[node] for node in way))
 
     def check(self, state: VisualState, answer: str) -> str | None:
+        """Walks the nodes along edges and arrows; any way of the least length is right."""
         graph: Graph = state.scene
         named = [name.upper() for name in items(answer.replace("->", ",").replace("→", ","))]
         known = LETTERS[: len(graph.points)]
@@ -79,6 +81,7 @@ class VisualGraphs(VisualQuestions):
         return ", ".join(LETTERS[node] for node in way)
 
     def sketch(self, scene: Graph, canvas: Canvas) -> None:
+        """Lines or arrows first, then their lengths half-way, then the nodes with letters."""
         for one, other, _ in scene.edges:
             start, end = scene.points[one], scene.points[other]
             if scene.directed:

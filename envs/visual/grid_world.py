@@ -78,9 +78,11 @@ class VisualGridWorld(Visual[Walk]):
     fine = 1
 
     def turns(self, level: int) -> int:
+        """From 12 to 38, some more than the longest shortest way of the level."""
         return SIZES[level - 1].turns
 
     def start(self, rng: random.Random, level: int) -> Walk:
+        """Draws boards until the goal can be reached in a number of moves that fits the level."""
         size = SIZES[level - 1]
         while True:
             room = laid_out(rng, size)
@@ -89,12 +91,15 @@ class VisualGridWorld(Visual[Walk]):
                 return Walk(room, room)
 
     def content(self, state: Walk) -> str:
+        """The first board, names of colours left out."""
         return nameless(state.first)
 
     def observe(self, state: Walk) -> str:
+        """What the last move led to; the board itself stands only in the picture."""
         return f"{state.message} Your move?" if state.message else "The game begins. Your move?"
 
     def apply(self, state: Walk, action: str) -> Transition:
+        """Walls and locked doors cost the turn, lava loses, the goal wins; unread text costs a turn too."""
         move, reason = read_action(action, MOVES)
         if move is None:
             message = "That is no move: up, down, left or right."
@@ -108,13 +113,16 @@ class VisualGridWorld(Visual[Walk]):
         return Transition(after, GOES_ON)
 
     def solve(self, state: Walk) -> str:
+        """The first move of a shortest way from here, breadth first over cells and keys."""
         way = shortest(state.room)
         return f"\\boxed{{{way[0] if way else 'up'}}}"
 
     def sample_action(self, state: Walk, rng: random.Random) -> str:
+        """One of the four directions, walls or lava or not."""
         return f"\\boxed{{{rng.choice(tuple(MOVES))}}}"
 
     def paint(self, state: Walk, canvas: Canvas) -> None:
+        """The whole board from above and, below it, the keys that are held."""
         room = state.room
         wide = (UNITS - BAR) / room.size
         left = BAR / 2

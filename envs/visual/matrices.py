@@ -52,6 +52,7 @@ class VisualMatrices(VisualQuestions):
     system = f"{LOOK} The answer is one letter."
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """The options mix right and wrong values of three attributes in all eight ways, so none stands out."""
         ruled = rng.sample(tuple(VALUES), min(level, 4))
         grid: dict[str, list[list[str | int]]] = {}
         rules = []
@@ -74,9 +75,11 @@ class VisualMatrices(VisualQuestions):
         )
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """One of the eight letters."""
         return rng.choice(LETTERS)
 
     def sketch(self, scene: SymbolMatrix, canvas: Canvas) -> None:
+        """Eight panels and a question mark above, the lettered options below."""
         side = 62.0
         for index in range(9):
             left, top = 75 + side * (index % 3), 3 + side * (index // 3)

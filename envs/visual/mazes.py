@@ -38,6 +38,7 @@ class VisualMazes(VisualQuestions):
     fine = 1
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """Carves mazes depth first until start and goal are ``SHORTEST`` steps apart."""
         size = SIZES[level - 1]
         while True:
             cells = carved(rng, size, LOOPS[level - 1])
@@ -49,6 +50,7 @@ class VisualMazes(VisualQuestions):
                 return VisualState(maze, text, way)
 
     def check(self, state: VisualState, answer: str) -> str | None:
+        """Walks the letters cell by cell, at most 600; detours are right, walls are not."""
         moves = "".join(answer.replace(",", " ").split()).upper()
         if not moves or len(moves) > MOST_MOVES or not set(moves) <= STEPS.keys():
             raise ValueError(f"the answer is not at most {MOST_MOVES} of the letters U, D, L and R")
@@ -61,9 +63,11 @@ class VisualMazes(VisualQuestions):
         return None if index == maze.goal else "the way does not end at the goal"
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """Five to twelve random steps."""
         return "".join(rng.choices("UDLR", k=rng.randint(5, 12)))
 
     def sketch(self, scene: Maze, canvas: Canvas) -> None:
+        """Walls, a red disc at the start and a green star at the goal."""
         wide = (UNITS - 2 * MARGIN) / scene.size
         edges = [MARGIN + number * wide for number in range(scene.size + 1)]
         first, last = edges[0], edges[-1]

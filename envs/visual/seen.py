@@ -44,6 +44,7 @@ class Visual(Task[S], Generic[S]):
         require_pillow()
 
     def image(self, state: S) -> Any:
+        """Draws the state anew on each call; nothing is kept, and equal states give equal arrays."""
         canvas = Canvas(self.side, self.fine)
         self.paint(state, canvas)
         return canvas.array()
@@ -103,15 +104,18 @@ class VisualQuestions(Visual[VisualState]):
         return self.ask(rng, level)
 
     def content(self, state: VisualState) -> str:
+        """The question and the scene without its names of things: the same picture asked otherwise is another task."""
         return f"{state.text}\n{nameless(state.scene)}"
 
     def observe(self, state: VisualState) -> str:
+        """The question alone; what it asks about stands only in the picture."""
         return state.text
 
     def paint(self, state: VisualState, canvas: Canvas) -> None:
         self.sketch(state.scene, canvas)
 
     def apply(self, state: VisualState, action: str) -> Transition:
+        """Grades the one action by ``kind``, or by ``check`` in all its readings; the episode ends."""
         if self._grade is None:
             verdict = self._checked(action, state)
         else:
@@ -119,13 +123,16 @@ class VisualQuestions(Visual[VisualState]):
         return Transition(state, verdict, terminated=True)
 
     def solve(self, state: VisualState) -> str:
+        """What is read from the scene, then the answer in a box."""
         answer = self.direct_answer(state)
         return f"{state.working}\n{answer}" if state.working else answer
 
     def direct_answer(self, state: VisualState) -> str:
+        """The answer in a box, without what was read from the scene."""
         return f"\\boxed{{{state.answer}}}"
 
     def sample_action(self, state: VisualState, rng: random.Random) -> str:
+        """A boxed ``guess``, which is well-formed and made without the picture."""
         return f"\\boxed{{{self.guess(state, rng)}}}"
 
     def _checked(self, reply: str, state: VisualState) -> Verdict:

@@ -32,6 +32,7 @@ class VisualTables(VisualQuestions):
     """
 
     def ask(self, rng: random.Random, level: int) -> VisualState:
+        """Draws tables until the answer stands in none of the cells, so that it cannot be copied."""
         while True:
             table = filled(rng, *SHAPES[level - 1], tinted=level == 5)
             text, answer, working = QUESTIONS[level - 1](rng, table)
@@ -39,9 +40,11 @@ class VisualTables(VisualQuestions):
                 return VisualState(table, text, str(answer), working)
 
     def guess(self, state: VisualState, rng: random.Random) -> str:
+        """From -99 to 99 where a difference is asked for, else from 20 to 500."""
         return str(rng.randint(-99, 99) if "exceed" in state.text else rng.randint(20, 500))
 
     def sketch(self, scene: DrawnTable, canvas: Canvas) -> None:
+        """Every cell with its number, tinted at level 5 alone, below and beside the names."""
         wide, high = (UNITS - 16) / (len(scene.columns) + 1), min(38.0, (UNITS - 16) / (len(scene.rows) + 1))
         top = (UNITS - high * (len(scene.rows) + 1)) / 2
         for row in range(len(scene.rows) + 1):

@@ -75,6 +75,7 @@ class TextAdventure(WorldGame[AdventureHouse]):
     limits = (40, 50, 90, 110, 170)
 
     def begin(self, rng: random.Random, level: int) -> AdventureHouse:
+        """Grows regions behind locked doors; key k lies in region k at the farthest, so every lock can be opened."""
         shape = LEVELS[level - 1]
         names = rng.sample(ROOMS, sum(shape.regions))
         regions, used = [], 0
@@ -110,6 +111,7 @@ class TextAdventure(WorldGame[AdventureHouse]):
         return AdventureHouse(world_of(exits, names[0], things, doors, capacity=4), names[0], treasure, shape.signs)
 
     def rules(self, now: AdventureHouse) -> str:
+        """Names treasure and home, and how keys are matched: by colour, from level 3 on by examined signs."""
         tell = (
             "Signs tell which key fits which lock: examine a key to see its sign."
             if now.signs
@@ -126,14 +128,17 @@ class TextAdventure(WorldGame[AdventureHouse]):
         return now.world.view()
 
     def act(self, now: AdventureHouse, command: Command) -> CommandOutcome:
+        """Won as soon as the treasure lies in the home room; nothing loses the game but its turns."""
         world, message = perform(now.world, command)
         won = world.place(now.treasure) == now.home
         return CommandOutcome(now._replace(world=world), message, won or None)
 
     def options(self, now: AdventureHouse) -> list[str]:
+        """Every command of the shared world that can be carried out now, from what is in reach."""
         return possible(now.world, ACTIONS)
 
     def plan(self, now: AdventureHouse) -> str:
+        """Fetches keys whose lock is known, reads signs, opens locks, then carries the treasure home; else explores."""
         world = now.world
         if world.has(now.treasure):
             return f"drop {now.treasure}" if world.here == now.home else go_to(world, now.home) or "look"

@@ -112,6 +112,7 @@ class Cooking(WorldGame[Meal]):
     limits = (30, 45, 80, 140, 210)
 
     def begin(self, rng: random.Random, level: int) -> Meal:
+        """Draws a recipe of peel, cut and heat steps; tools and foods are scattered from level 2 on, also in boxes."""
         shape = LEVELS[level - 1]
         rooms = ["kitchen", *rng.sample(ROOMS, shape.rooms)]
         exits, _ = grow(rng, [rooms], loops=0.2)
@@ -135,6 +136,7 @@ class Cooking(WorldGame[Meal]):
         return Meal(world_of(exits, "kitchen", things, capacity=3), dish, recipe)
 
     def rules(self, now: Meal) -> str:
+        """Names the dish and which tool does what; the recipe itself stands in the cookbook, to be examined."""
         tools = ", ".join(f"{verb} with the {tool}" for verb, tool in NEEDS.items())
         return (
             f"Goal: cook the {now.dish} by its recipe and serve it. The recipe stands in the cookbook: read it.\n"
@@ -149,6 +151,7 @@ class Cooking(WorldGame[Meal]):
         return now.world.view()
 
     def act(self, now: Meal, command: Command) -> CommandOutcome:
+        """Wins or loses on ``serve`` alone: bowl, order and preparations must be those of the recipe."""
         if command.verb in NEEDS:
             return _prepare(now, command)
         if command.verb == "add":
@@ -159,6 +162,9 @@ class Cooking(WorldGame[Meal]):
         return CommandOutcome(now._replace(world=world), message)
 
     def options(self, now: Meal) -> list[str]:
+        """World commands, preparations of carried foods with tools in reach, ``serve`` once the bowl holds
+        something.
+        """
         world = now.world
         reach = world.in_reach()
         foods = [name for name in world.inside(YOU) if name in FOODS]
@@ -167,6 +173,9 @@ class Cooking(WorldGame[Meal]):
         return found + [f"add {food} to bowl" for food in foods if "bowl" in reach] + (["serve"] if now.bowl else [])
 
     def plan(self, now: Meal) -> str:
+        """Reads the cookbook, then prepares and adds one ingredient after the other; searches for what it has not
+        seen.
+        """
         world = now.world
         if "cookbook" not in world.examined:
             return _at(world, "cookbook", "examine cookbook")

@@ -101,6 +101,7 @@ class Crafting(WorldGame[Yard]):
     limits = (30, 60, 110, 150, 200)
 
     def begin(self, rng: random.Random, level: int) -> Yard:
+        """Draws recipes until the goal and its tools need at most ``MOST`` materials; some recipes lead nowhere."""
         shape = LEVELS[level - 1]
         places = rng.sample(PLACES, shape.places)
         exits, _ = grow(rng, [places], loops=0.2)
@@ -119,6 +120,7 @@ class Crafting(WorldGame[Yard]):
         return Yard(world_of(exits, places[0], things), goal, recipes, needed)
 
     def rules(self, now: Yard) -> str:
+        """The goal, all recipes and the materials that need a tool; where materials are must be found out."""
         book = sorted(now.recipes)
         lines = "\n".join(f"- {recipe.name}: {_parts(recipe)}{_at_station(recipe)}" for recipe in book)
         tools = [f"{name} needs the {tool} in the bag" for name, tool in now.tools]
@@ -131,9 +133,11 @@ class Crafting(WorldGame[Yard]):
         )
 
     def view(self, now: Yard) -> str:
+        """What is at the place, the ways from it, and the bag."""
         return _view(now)
 
     def act(self, now: Yard, command: Command) -> CommandOutcome:
+        """Won when the goal is crafted; gathering gives one piece, and crafting uses up the parts, never the tools."""
         if command.verb == "gather":
             return _gather(now, command)
         if command.verb == "craft":
@@ -148,10 +152,14 @@ class Crafting(WorldGame[Yard]):
         return CommandOutcome(now, _view(now) if moved else message)
 
     def options(self, now: Yard) -> list[str]:
+        """Ways, things to examine, materials here, whatever their tool, and recipes whose parts are in the bag."""
         found = possible(now.world, ("go", "look", "examine"))
         return found + [f"gather {name}" for name in _here(now)] + [f"craft {name}" for name in _ready(now)]
 
     def plan(self, now: Yard) -> str:
+        """Works back from the goal: missing tools first, then materials, the known ones nearest, then crafting in
+        order.
+        """
         return _towards(now, now.goal)
 
 

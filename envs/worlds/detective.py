@@ -44,7 +44,7 @@ class CrimeCase(NamedTuple):
         scene: the room of the theft.
         tools: each tool with its kind, such as "broad iron".
         marks: the kind of the marks at the scene.
-        heard: the (person, hour) pairs that were asked.
+        statements: the (person, hour) pairs that were asked.
     """
 
     world: World
@@ -74,6 +74,7 @@ class Detective(WorldGame[CrimeCase]):
     limits = (25, 30, 45, 60, 80)
 
     def begin(self, rng: random.Random, level: int) -> CrimeCase:
+        """Draws alibis until exactly one suspect can be the liar; tools differ in width or metal."""
         suspects, tools, size, hours = LEVELS[level - 1]
         rooms = rng.sample(ROOMS, size)
         exits, _ = grow(rng, [rooms], loops=0.25)
@@ -93,6 +94,7 @@ class Detective(WorldGame[CrimeCase]):
         return CrimeCase(world_of(exits, rooms[0], things), treasure, people, claims, hour, scene, chosen, kinds[0])
 
     def rules(self, now: CrimeCase) -> str:
+        """The suspects and who may lie about what; hour, marks and kinds of tools are found by examining."""
         hours = listing(HOURS[: len(now.claims)], "or")
         return (
             f"Goal: the {now.treasure} was stolen from the {CASE}, somewhere in this house, at {hours}. Find out who "
@@ -105,9 +107,11 @@ class Detective(WorldGame[CrimeCase]):
         )
 
     def view(self, now: CrimeCase) -> str:
+        """The room, the people and things in it and its exits."""
         return _view(now.world)
 
     def act(self, now: CrimeCase, command: Command) -> CommandOutcome:
+        """Asking and examining take a turn; the one accusation ends the case, right only if person and tool are."""
         if command.verb == "ask":
             return _ask(now, command)
         if command.verb == "accuse":
@@ -119,6 +123,7 @@ class Detective(WorldGame[CrimeCase]):
         return CommandOutcome(now._replace(world=world), _view(world) if moved else message)
 
     def options(self, now: CrimeCase) -> list[str]:
+        """Moves, questions to those present, and, rarely, an accusation of a fixed suspect with a fixed tool."""
         found = possible(now.world, ("go", "look", "examine"))
         here = [name for name in now.people if name in now.world.inside(now.world.here)]
         asked = [f"ask {name} about {hour}" for name in here for hour in HOURS[: len(now.claims)]]
@@ -126,6 +131,7 @@ class Detective(WorldGame[CrimeCase]):
         return 2 * (found + asked) + [f"accuse {now.people[0]} with {now.tools[-1][0]}"]
 
     def plan(self, now: CrimeCase) -> str:
+        """Examines the case and the tools, asks everybody about the hour, then accuses the only possible liar."""
         world = now.world
         tools = [name for name, _ in now.tools]
         wanted = [name for name in (CASE, *tools) if name not in world.examined]

@@ -66,6 +66,7 @@ class Errands(WorldGame[Day]):
     limits = (30, 45, 60, 80, 100)
 
     def begin(self, rng: random.Random, level: int) -> Day:
+        """Lays each window around the minute at which a random tour delivers, so that one plan keeps them all."""
         size, extra, count, width = LEVELS[level - 1]
         streets = _streets(rng, size, extra)
         distances = _distances(streets)
@@ -80,6 +81,7 @@ class Errands(WorldGame[Day]):
         return Day(ErrandsTown(places, streets, distances, tuple(parcels)), 0, MORNING, (WAITING,) * count)
 
     def rules(self, now: Day) -> str:
+        """All parcels with their hours and all streets in minutes: nothing is hidden, only the plan is to be found."""
         town = now.town
         jobs = "\n".join(
             f"- {parcel.name}: from the {town.places[parcel.source]} to the {town.places[parcel.target]}, between "
@@ -99,9 +101,11 @@ class Errands(WorldGame[Day]):
         )
 
     def view(self, now: Day) -> str:
+        """The clock, the place, and which parcels are here, carried and still to deliver."""
         return _status(now)
 
     def act(self, now: Day, command: Command) -> CommandOutcome:
+        """Lost as soon as any parcel is late; picking up and delivering take no time, streets and waiting do."""
         now, message = ACTIONS[command.verb](now, command.first)
         for parcel, status in zip(now.town.parcels, now.status, strict=True):
             if status != DELIVERED and now.minute > parcel.closes:
@@ -113,12 +117,14 @@ class Errands(WorldGame[Day]):
         return CommandOutcome(now, f"{message} {_status(now)}".strip())
 
     def options(self, now: Day) -> list[str]:
+        """Streets from here, parcels to pick up or deliver (also too early), five minutes of waiting, ``status``."""
         town = now.town
         found = [f"go to {town.places[index]}" for index, _ in town.streets[now.here]]
         found += [f"pick up {name}" for name in _here(now)] + [f"deliver {name}" for name in _carried(now)]
         return [*found, "wait 5 minutes", "status"]
 
     def plan(self, now: Day) -> str:
+        """Searches all orders by earliest arrival (exact) and takes the first step of a plan that keeps the windows."""
         found = _first_event(now)
         if found is None:
             return "status"

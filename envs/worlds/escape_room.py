@@ -67,6 +67,9 @@ class EscapeRoom(WorldGame[PrisonCell]):
     limits = (20, 25, 45, 55, 85)
 
     def begin(self, rng: random.Random, level: int) -> PrisonCell:
+        """Chains rooms to the street; each has a box whose code its sign gives and a door whose code lies in the
+        box.
+        """
         count, size, largest, kinds = LEVELS[level - 1]
         rooms = [*rng.sample(ROOMS, count), "street"]
         exits: dict[str, dict[str, str]] = {room: {} for room in rooms}
@@ -92,6 +95,7 @@ class EscapeRoom(WorldGame[PrisonCell]):
         return PrisonCell(world_of(exits, rooms[0], things, doors), tuple(locks))
 
     def rules(self, now: PrisonCell) -> str:
+        """How codes are formed: four digits with leading zeros, from numbers on things of the same room."""
         return (
             "Goal: escape to the street.\n"
             "Rules: boxes and doors are locked with codes of four digits. The sign in a room tells the code of its "
@@ -102,9 +106,11 @@ class EscapeRoom(WorldGame[PrisonCell]):
         )
 
     def view(self, now: PrisonCell) -> str:
+        """The room, its things and exits, without their numbers, which must be examined."""
         return _view(now.world)
 
     def act(self, now: PrisonCell, command: Command) -> CommandOutcome:
+        """Won in the street; a wrong code costs a turn and nothing else."""
         if command.verb == "enter":
             world, message = _enter(now, command)
         else:
@@ -115,11 +121,13 @@ class EscapeRoom(WorldGame[PrisonCell]):
         return CommandOutcome(now._replace(world=world), "You are out in the street." if won else message, won or None)
 
     def options(self, now: PrisonCell) -> list[str]:
+        """Moves, things to examine, and one code on each lock here, hardly ever the right one."""
         found = possible(now.world, ("go", "look", "examine"))
         # Any code does: the wrong one is an action too.
         return found + [f"enter 0057 on {lock}" for lock in _locks_here(now.world)]
 
     def plan(self, now: PrisonCell) -> str:
+        """Examines the note and every thing it needs, then enters the code: never a code from numbers not seen."""
         world = now.world
         number = next((i for i, lock in enumerate(now.locks) if lock.name in world.locked), len(now.locks))
         room = world.plan.rooms[number // 2]  # two locks a room; the last room is the street

@@ -86,16 +86,20 @@ class WorldGame(Task[WorldState[T]]):
         raise NotImplementedError
 
     def start(self, rng: random.Random, level: int) -> WorldState[T]:
+        """Begins a game and hashes it without its names: the same house under other names is the same task."""
         now = self.begin(rng, level)
         return WorldState(level, blake2b(nameless(now).encode(), digest_size=16).hexdigest(), now)
 
     def turns(self, level: int) -> int:
+        """One command a turn; a command that fails costs its turn too."""
         return self.limits[level - 1]
 
     def content(self, state: WorldState[T]) -> str:
+        """The hash of the game as it began, names left out."""
         return state.key
 
     def observe(self, state: WorldState[T]) -> str:
+        """Goal, rules, commands and first view at the start; after that the answer to the last command."""
         if state.message:
             return state.message
         return (
@@ -106,6 +110,7 @@ class WorldGame(Task[WorldState[T]]):
         )
 
     def apply(self, state: WorldState[T], action: str) -> Transition:
+        """Reads one command by the ``grammar``; text that is none changes nothing but the message, at reward 0."""
         text, command = self.grammar.read(action)
         if not text:
             example = self.grammar.forms[0].shape
@@ -120,10 +125,13 @@ class WorldGame(Task[WorldState[T]]):
         return Transition(state, correct(text, message) if won else wrong(text, message), terminated=True)
 
     def solve(self, state: WorldState[T]) -> str:
+        """The expert's next command in a box."""
         return f"\\boxed{{{self.plan(state.now)}}}"
 
     def sample_action(self, state: WorldState[T], rng: random.Random) -> str:
+        """One of ``options``, each with the same chance, in a box."""
         return f"\\boxed{{{rng.choice(self.options(state.now))}}}"
 
     def out_of_turns(self, state: WorldState[T], turns: int) -> Verdict:
+        """Wrong: nothing on the way to the goal is paid."""
         return wrong(reason=f"the goal was not reached within {turns} turns")

@@ -115,6 +115,7 @@ class Household(WorldGame[Home]):
     limits = (30, 45, 75, 140, 220)
 
     def begin(self, rng: random.Random, level: int) -> Home:
+        """Each goal gets a decoy of its kind in another colour; no thing starts where its goal wants it."""
         shape = LEVELS[level - 1]
         rooms = ["kitchen", *rng.sample(list(FURNITURE)[1:], shape.rooms - 1)]
         rng.shuffle(rooms)
@@ -137,6 +138,7 @@ class Household(WorldGame[Home]):
         return Home(world_of(exits, rooms[0], things, capacity=3), goals)
 
     def rules(self, now: Home) -> str:
+        """The goals in one sentence, which appliance treats a thing, and that heat and cold cancel."""
         goals = "; ".join(_goal_text(now.world, goal) for goal in now.goals)
         return (
             f"Goal: in this home, {goals}. The task is done as soon as all of it is so.\n"
@@ -149,6 +151,7 @@ class Household(WorldGame[Home]):
         return now.world.view()
 
     def act(self, now: Home, command: Command) -> CommandOutcome:
+        """Won as soon as all goals hold at once; clean, heat and cool need the thing in hand and the appliance here."""
         if command.verb in VERBS:
             world, message = _treat(now.world, command)
         else:
@@ -157,6 +160,7 @@ class Household(WorldGame[Home]):
         return CommandOutcome(now, message, all(_done(world, goal) >= goal.number for goal in now.goals) or None)
 
     def options(self, now: Home) -> list[str]:
+        """World commands, and treatments of carried things by appliances that stand here."""
         world = now.world
         here = {thing.name for thing in world.around()}
         found = [
@@ -168,6 +172,7 @@ class Household(WorldGame[Home]):
         return possible(world, ACTIONS) + found
 
     def plan(self, now: Home) -> str:
+        """One goal after the other: find, fetch, treat, open, put down; explores while nothing wanted is known."""
         world = now.world
         goal = next(goal for goal in now.goals if _done(world, goal) < goal.number)
         wanted = [name for name in _named(world, goal) if known(world, name) and not _settled(world, name, goal)]

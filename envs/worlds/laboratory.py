@@ -108,6 +108,7 @@ class Laboratory(WorldGame[LabSample]):
     limits = (20, 40, 55, 80, 110)
 
     def begin(self, rng: random.Random, level: int) -> LabSample:
+        """Draws a table with no two equal rows; portions suffice for the greedy test order in its worst case."""
         size, substances, tests, dense = LEVELS[level - 1]
         columns = (*rng.sample(list(TESTS), tests), *((DENSITY,) if dense else ()))
         rows: list[Row] = []
@@ -126,6 +127,7 @@ class Laboratory(WorldGame[LabSample]):
         return LabSample(world, columns, table, rng.randrange(substances), 10 * rng.randint(1, 6), portions)
 
     def rules(self, now: LabSample) -> str:
+        """The whole table of substances and the number of portions; where the instruments are is not told."""
         tests = [f"{TESTS[column][0]} (with the {column})" for column in now.columns if column != DENSITY]
         density = (
             f" The density, in grams per millilitre, is the mass (with the {SCALES}) divided by the volume (with the "
@@ -150,6 +152,7 @@ class Laboratory(WorldGame[LabSample]):
         return now.world.view()
 
     def act(self, now: LabSample, command: Command) -> CommandOutcome:
+        """A test uses a portion, scales and cylinder do not; ``report`` ends the game, right or wrong."""
         if command.verb == "test":
             return _test(now, command)
         if command.verb == "report":
@@ -158,11 +161,13 @@ class Laboratory(WorldGame[LabSample]):
         return CommandOutcome(now._replace(world=world), message)
 
     def options(self, now: LabSample) -> list[str]:
+        """World commands, tests with carried instruments, and, rarely, a report of the first two substances."""
         found = possible(now.world, ACTIONS.keys() - {"put", "close", "unlock"})
         found += [f"test sample with {name}" for name in now.world.inside(YOU)]
         return 3 * found + [f"report {name}" for name, _ in now.table[:2]]
 
     def plan(self, now: LabSample) -> str:
+        """Density first, as it is free; then the test whose largest group is smallest; reports when one row is left."""
         left = _left(now)
         if len(left) == 1:
             return f"report {now.table[left[0]][0]}"

@@ -83,6 +83,7 @@ class LandmarkNavigation(WorldGame[City]):
     limits = (25, 40, 55, 65, 90)
 
     def begin(self, rng: random.Random, level: int) -> City:
+        """Writes directions along a drawn way that ends at another crossing than it began at."""
         width, count, kinds, forms = LEVELS[level - 1]
         names = rng.sample(SHOPS, kinds)
         landmarks = tuple(rng.choice(names) for _ in range(width * width))
@@ -102,6 +103,7 @@ class LandmarkNavigation(WorldGame[City]):
         return city._replace(directions=tuple(directions), moves=tuple(moves), goal=pose)
 
     def rules(self, now: City) -> str:
+        """All directions at once, and how landmarks are counted; the map is never shown."""
         steps = "\n".join(f"{number}. {text}" for number, text in enumerate(now.directions, 1))
         return (
             "Goal: follow the directions to their end, and stop there. You stop once.\n"
@@ -112,9 +114,11 @@ class LandmarkNavigation(WorldGame[City]):
         )
 
     def view(self, now: City) -> str:
+        """The landmark here and where streets lead, relative to where one faces."""
         return _view(now)
 
     def act(self, now: City, command: Command) -> CommandOutcome:
+        """``stop`` ends the walk, right at the goal's crossing whichever way one faces; the city's edge is refused."""
         if command.verb == "stop":
             if (now.pose.x, now.pose.y) == (now.goal.x, now.goal.y):
                 return CommandOutcome(now, "You stop. This is the place.", True)
@@ -130,6 +134,7 @@ class LandmarkNavigation(WorldGame[City]):
         return CommandOutcome(now, _view(now))
 
     def options(self, now: City) -> list[str]:
+        """Mostly moves; ``turn around``, ``look`` and ``stop`` once each among fifteen."""
         moves = ["forward", "turn left", "turn right"]
         return [*(moves * 4), "turn around", "look", "stop"]
 

@@ -73,6 +73,7 @@ class SpaceStation(WorldGame[Station]):
     limits = (45, 70, 110, 150, 240)
 
     def begin(self, rng: random.Random, level: int) -> Station:
+        """Oxygen is what the plan of ``plan`` uses, computed in advance; repairs depend on earlier ones only."""
         size, count, tools, after, battery = LEVELS[level - 1]
         modules = [name.replace("-", " ") for name in rng.sample(MODULES, size)]
         exits, _ = grow(rng, [modules], loops=0.25)
@@ -90,6 +91,7 @@ class SpaceStation(WorldGame[Station]):
         return Station(world, tuple(systems), (), battery, battery, oxygen)
 
     def rules(self, now: Station) -> str:
+        """Faults with part, tool, energy and order, the stock and all ways: nothing has to be explored."""
         world = now.world
         faults = "\n".join(
             f"- {system.name} (in the {world.place(system.name)}): needs the {system.part}, the {system.tool} and "
@@ -115,9 +117,11 @@ class SpaceStation(WorldGame[Station]):
         )
 
     def view(self, now: Station) -> str:
+        """The module, then oxygen, battery and what is still broken."""
         return f"{now.world.view()}\n{_status(now)}"
 
     def act(self, now: Station, command: Command) -> CommandOutcome:
+        """Charges 1 oxygen for every command that is read, refused or not, 2 for a recharge; lost at 0."""
         now = now._replace(oxygen=now.oxygen - 1)
         if command.verb == "repair":
             now, message = _repair(now, command)
@@ -135,6 +139,7 @@ class SpaceStation(WorldGame[Station]):
         return CommandOutcome(now, f"{message}\n{_status(now)}")
 
     def options(self, now: Station) -> list[str]:
+        """Moves, taking, dropping, repairs that are possible now, ``recharge`` at the charger, ``status``."""
         found = possible(now.world, ("go", "look", "take", "drop"))
         if now.world.place(CHARGER) == now.world.here:
             found.append("recharge")

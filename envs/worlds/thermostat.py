@@ -55,6 +55,7 @@ class Thermostat(WorldGame[HeatedHouse]):
     limits = (12, 15, 20, 25, 30)
 
     def begin(self, rng: random.Random, level: int) -> HeatedHouse:
+        """Draws days until one can be kept for at least two coins an hour; the purse is the optimum and some slack."""
         count, power, slack, leaks = LEVELS[level - 1]
         while True:
             hours = tuple(_hour(rng, power) for _ in range(count))
@@ -64,6 +65,7 @@ class Thermostat(WorldGame[HeatedHouse]):
                 return house._replace(coins=cost + slack)
 
     def rules(self, now: HeatedHouse) -> str:
+        """The exact forecast of all hours: weather, price, limits; and from level 3 on the loss of a warm house."""
         lines = "\n".join(
             f"- hour {number}: weather {hour.weather:+d}, a degree costs {hour.price}, at the end {hour.low} to "
             f"{hour.high} degrees"
@@ -83,9 +85,11 @@ class Thermostat(WorldGame[HeatedHouse]):
         )
 
     def view(self, now: HeatedHouse) -> str:
+        """The hour, the temperature and the coins left."""
         return _status(now)
 
     def act(self, now: HeatedHouse, command: Command) -> CommandOutcome:
+        """Heats for one hour; too dear a number is refused, a temperature outside the limits loses the day."""
         if command.verb == "status":
             return CommandOutcome(now, _status(now))
         number = command.first.removesuffix(" degrees").removesuffix(" degree")
@@ -107,10 +111,12 @@ class Thermostat(WorldGame[HeatedHouse]):
         return CommandOutcome(now, _status(now))
 
     def options(self, now: HeatedHouse) -> list[str]:
+        """Every heating that can be paid, whether it keeps the limits or not, and ``status``."""
         most = min(now.power, now.coins // now.hours[now.hour].price)
         return [*(f"heat {number}" for number in range(most + 1)), "status"]
 
     def plan(self, now: HeatedHouse) -> str:
+        """The first heating of a cheapest plan from here, by dynamic programming over hours and temperatures."""
         return f"heat {_cheapest(now)[1]}"
 
 

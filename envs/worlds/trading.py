@@ -76,6 +76,7 @@ class Trading(WorldGame[Market]):
     limits = (30, 42, 54, 66, 78)
 
     def begin(self, rng: random.Random, level: int) -> Market:
+        """Draws lands until the best one-good plan earns half as much again; what it ends with is the target."""
         size, kinds, days, room, coins, toll = LEVELS[level - 1]
         target = 0
         while target < coins * 3 // 2:
@@ -88,6 +89,7 @@ class Trading(WorldGame[Market]):
         return Market(land._replace(towns=towns, goods=goods, target=target), 0, 0, coins, (0,) * kinds)
 
     def rules(self, now: Market) -> str:
+        """All prices, roads, days and tolls; they never change."""
         land = now.land
         lines = [
             f"- {town}: {', '.join(f'{good} {price}' for good, price in zip(land.goods, prices, strict=True))}; "
@@ -103,9 +105,11 @@ class Trading(WorldGame[Market]):
         )
 
     def view(self, now: Market) -> str:
+        """The town, the days left, the purse, the target and the cart."""
         return _status(now)
 
     def act(self, now: Market, command: Command) -> CommandOutcome:
+        """Won as soon as the purse holds the target; trade takes no time, a road takes its days and toll."""
         if command.verb == "go":
             now, message = _travel(now, command.first)
         elif command.verb == "status":
@@ -117,6 +121,7 @@ class Trading(WorldGame[Market]):
         return CommandOutcome(now, f"{message} {_status(now)}".strip())
 
     def options(self, now: Market) -> list[str]:
+        """Roads that days and coins allow, selling all of a good, buying one piece or all that fits."""
         land = now.land
         found = [f"go to {land.towns[town]}" for town, _, _ in _open_roads(now)] + ["status"]
         for number, good in enumerate(land.goods):

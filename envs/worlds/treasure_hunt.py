@@ -136,6 +136,7 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
     limits = (20, 35, 60, 90, 120)
 
     def begin(self, rng: random.Random, level: int) -> TreasureHuntState:
+        """Each clue names another room than the last; the same things stand in several rooms."""
         shape = LEVELS[level - 1]
         rooms = rng.sample(list(ROOM_RIDDLES), shape.rooms)
         exits, _ = grow(rng, [rooms], loops=0.25)
@@ -153,6 +154,7 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
         return TreasureHuntState(world, rng.choice(TREASURES), things, tuple(clues), 0, shape.clues + 1)
 
     def rules(self, now: TreasureHuntState) -> str:
+        """How many clues and searches there are, and where a described way begins."""
         return (
             f"Goal: find the {now.treasure}. It lies hidden at the end of a row of {len(now.clues)} clues.\n"
             "Rules: each clue means one thing in one room. Go there and search that thing: you find the next clue, at "
@@ -162,9 +164,11 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
         )
 
     def view(self, now: TreasureHuntState) -> str:
+        """The first room and the first clue; later clues are shown where they are found."""
         return f"{_view(now)}\nThe first clue: {now.clues[0].text}"
 
     def act(self, now: TreasureHuntState, command: Command) -> CommandOutcome:
+        """Only ``search`` uses up a search, right or in vain; with none left the hunt is lost."""
         if command.verb == "search":
             return _search(now, command)
         if command.verb == "read":
@@ -177,9 +181,11 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
         return CommandOutcome(now, _view(now) if moved else message)
 
     def options(self, now: TreasureHuntState) -> list[str]:
+        """Moves, ``read`` and a search of every thing in the room."""
         return [*possible(now.world, ("go", "look")), "read", *(f"search {thing}" for thing in now.here())]
 
     def plan(self, now: TreasureHuntState) -> str:
+        """Goes to the clue's room, along its described way where one is given, and explores until the room is seen."""
         clue, world = now.clues[now.found], now.world
         if world.here == clue.room:
             return f"search {clue.thing}"
