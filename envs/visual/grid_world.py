@@ -91,7 +91,7 @@ class VisualGridWorld(Visual[Walk]):
                 return Walk(room, room)
 
     def content(self, state: Walk) -> str:
-        """The first board, names of colours left out."""
+        """The first board with its colours; moves do not change it."""
         return nameless(state.first)
 
     def observe(self, state: Walk) -> str:

@@ -104,7 +104,7 @@ class VisualQuestions(Visual[VisualState]):
         return self.ask(rng, level)
 
     def content(self, state: VisualState) -> str:
-        """The question and the scene without its names of things: the same picture asked otherwise is another task."""
+        """The question and the whole scene, numbers and words; the picture asked otherwise is another task."""
         return f"{state.text}\n{nameless(state.scene)}"
 
     def observe(self, state: VisualState) -> str:

@@ -86,7 +86,7 @@ class WorldGame(Task[WorldState[T]]):
         raise NotImplementedError
 
     def start(self, rng: random.Random, level: int) -> WorldState[T]:
-        """Begins a game and hashes it without its names: the same house under other names is the same task."""
+        """Begins a game and hashes all that it holds; class and field names stay out, so a rename moves no task."""
         now = self.begin(rng, level)
         return WorldState(level, blake2b(nameless(now).encode(), digest_size=16).hexdigest(), now)
 
@@ -95,7 +95,7 @@ class WorldGame(Task[WorldState[T]]):
         return self.limits[level - 1]
 
     def content(self, state: WorldState[T]) -> str:
-        """The hash of the game as it began, names left out."""
+        """The hash of the whole game as it began, names of rooms and things included."""
         return state.key
 
     def observe(self, state: WorldState[T]) -> str:
