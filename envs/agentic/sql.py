@@ -7,9 +7,10 @@ read off the one that can be looked at are worth nothing. Reward 1, or 0.
 from __future__ import annotations
 
 import random
+import re
 import sqlite3
-from collections.abc import Callable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from rlvr.envs.agentic import names
@@ -17,8 +18,10 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
 from rlvr.envs.tools.sql import Table, guard, query, written
+from rlvr.envs.tools.tool import MAX_OUTPUT
 
 HIDDEN = 5
+HOLDOUTS = ("families", "tasks")  # what is not in two splits: a question whatever its numbers, or with them
 YEARS = (2015, 2024)
 
 
@@ -98,15 +101,38 @@ class SQL(ToolTask[SqlState]):
     Levels 1 to 5: filters; groups; joins; subqueries and what is missing; best of each group and all of a kind.
 
     About 400 tasks per CPU-second: two databases are made for each, to see that the right rows differ.
+
+    Args:
+        holdout: what is in one split alone. With ``"families"`` a question whatever its numbers: no question of the
+            test split is one of the train split with other numbers. With ``"tasks"`` a question with its numbers.
+        tool_style, tools_in, max_calls, max_output: see ``ToolTask``.
+
+    Raises:
+        ValueError: another ``holdout``.
     """
 
     levels = 5
+    holdout = "families"
     task = (
         "Answer the question with one SELECT of SQLite. You can look at a database with the tool; your query must give "
         "the right rows on other databases of the same schema too, so do not copy values from it. Give exactly the "
         "columns asked for, in that order. When you are done, put the query alone in a fence marked sql."
     )
     toolset: ClassVar[Sequence[Tool]] = (tool(run_query, given=1),)
+
+    def __init__(
+        self,
+        *,
+        holdout: str = "families",
+        tool_style: str = "hermes",
+        tools_in: str = "system",
+        max_calls: int | None = None,
+        max_output: int = MAX_OUTPUT,
+    ) -> None:
+        super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
+        if holdout not in HOLDOUTS:
+            raise ValueError(f"holdout is one of {', '.join(HOLDOUTS)}, got {holdout!r}")
+        self.holdout = holdout
 
     def begin(self, rng: random.Random, level: int) -> SqlState:
         while True:
@@ -120,7 +146,10 @@ class SQL(ToolTask[SqlState]):
         return 6
 
     def content(self, state: Session[SqlState]) -> str:
-        return state.world.question
+        return _family(state.world.question) if self.holdout == "families" else state.world.question
+
+    def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        return _families(level) if self.holdout == "families" else None
 
     def ask(self, world: SqlState) -> str:
         lines = []
@@ -464,3 +493,50 @@ MAKERS: Sequence[Sequence[Maker]] = (
     (_above_own_average, _without, _second),
     (_best_of_each, _every_kind, _share, _latest),
 )
+
+
+# families of questions: those that differ in their numbers alone
+
+
+def _family(question: str) -> str:
+    return re.sub(r"\b\d+\b", "N", question)
+
+
+class _EveryChoice:
+    """Stands in for a ``random.Random``: its runs make every choice there is, one after another; numbers are low."""
+
+    def __init__(self) -> None:
+        self._path: list[tuple[int, int]] = []  # which option was chosen, of how many
+        self._depth = 0
+
+    def runs(self) -> Iterator[_EveryChoice]:
+        while True:
+            self._depth = 0
+            yield self
+            while self._path and self._path[-1][0] + 1 == self._path[-1][1]:
+                self._path.pop()
+            if not self._path:
+                return
+            chosen, count = self._path[-1]
+            self._path[-1] = (chosen + 1, count)
+
+    def choice(self, options: Sequence[Any]) -> Any:
+        if self._depth == len(self._path):
+            self._path.append((0, len(options)))
+        self._depth += 1
+        return options[self._path[self._depth - 1][0]]
+
+    def randint(self, low: int, high: int) -> int:
+        return low
+
+
+@cache
+def _families(level: int) -> tuple[str, ...]:
+    """Every family of questions of a level, once."""
+    drafts = (
+        maker(run, parts)[0]  # type: ignore[arg-type]
+        for maker in MAKERS[level - 1]
+        for parts in DOMAINS
+        for run in _EveryChoice().runs()
+    )
+    return tuple(dict.fromkeys(map(_family, drafts)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import sqlite3
 
 import gymnasium as gym
@@ -174,6 +175,27 @@ def test_every_row_belongs_to_a_row_of_the_table_before(domain: int):
     for child, parent in ((item, owner), (event, item)):
         orphans = f"SELECT count(*) FROM {child.table} WHERE {parent.one}_id NOT IN (SELECT id FROM {parent.table})"
         assert connection.execute(orphans).fetchone() == (0,)
+
+
+@pytest.mark.parametrize(("holdout", "shared"), [("families", False), ("tasks", True)])
+def test_no_question_of_the_test_split_is_one_of_the_train_split_with_other_numbers(holdout, shared):
+    env = gym.make("rlvr/SQL-v0", holdout=holdout).unwrapped
+    for level in range(1, env.task.levels + 1):
+        families = {
+            split: {
+                re.sub(r"\b\d+\b", "#", env.reset(seed=seed, options={"split": split, "level": level})[0])
+                for seed in range(40 if split == "train" else 4)
+            }
+            for split in ("train", "test")
+        }
+        assert shared or not families["train"] & families["test"]
+        if level == 5:  # 24 families: 40 questions have most of them
+            assert bool(families["train"] & families["test"]) == shared
+
+
+def test_a_holdout_that_there_is_not_is_refused():
+    with pytest.raises(ValueError, match="holdout is one of families, tasks"):
+        SQL(holdout="seeds")
 
 
 @pytest.mark.parametrize("sql", HOSTILE_SQL)
