@@ -71,6 +71,8 @@ class ModelSection(Section):
     """rlvr/tiny, or a Hugging Face causal language model by hub name or folder."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     """Type of the weights."""
+    float32_head: bool = False
+    """With weights in half precision: make the logits in float32, in sampling and in training."""
     device: str = "auto"
     """cpu, cuda, cuda:1 …; auto takes a GPU when there is one."""
     hidden: int = Field(128, ge=8)

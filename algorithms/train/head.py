@@ -12,12 +12,37 @@ from torch.nn import functional as F
 
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE
 
+IN_CACHE = 2**22  # on a CPU: numbers that stay in its cache, more or less, while they are worked on
+
 
 class SequenceScores(NamedTuple):
     """Of each token given all before it: (B, T), float32, 0 where not asked for."""
 
     logprobs: torch.Tensor  # log pi(y_t)
     entropy: torch.Tensor | None  # of the distribution the token was drawn from
+
+
+def use_float32(model: Any) -> None:
+    """Let a model in half precision make its logits in float32, when it samples and when it is trained alike.
+
+    What the sampler and the trainer round differently is largest in the logits (ScaleRL, 2510.13786).
+
+    Raises:
+        ValueError: the output layer is not a plain linear one.
+    """
+    head: Any = model.get_output_embeddings()
+    if type(head) is not torch.nn.Linear:
+        raise ValueError(f"model.float32_head: the output layer is a {type(head).__name__}, not a plain linear one")
+
+    def forward(hidden: torch.Tensor) -> torch.Tensor:
+        return F.linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
+
+    head.forward = forward
+
+
+def uses_float32(head: torch.nn.Module) -> bool:
+    """Whether `use_float32` was called for this output layer."""
+    return "forward" in vars(head)
 
 
 def score_logits(
@@ -44,15 +69,86 @@ def score_hidden(
     temperature: float,
     *,
     entropy: bool = False,
-    logits_at_once: int = LOGITS_AT_ONCE,
+    slopes: torch.Tensor | None = None,
+    in_float32: bool = False,
+    logits_at_once: int | None = None,
 ) -> SequenceScores:
-    """`score_logits` of the logits ``hidden (N, H) @ weight (V, H).T + bias (V,)``, never all of them at once."""
-    if hidden.shape[0] * weight.shape[0] <= logits_at_once:
+    """`score_logits` of the logits ``hidden (N, H) @ weight (V, H).T + bias (V,)``, never all of them at once.
+
+    Args:
+        slopes: (N,) d loss / d log pi(y), where it is known before the log-probabilities are. Then the gradient is
+            made in the forward pass, from the same logits, and the backward pass must ask for exactly this one.
+        in_float32: the logits are made in float32 also where the model is in half precision.
+        logits_at_once: numbers to hold at once; by default what suits the device.
+    """
+    most = logits_at_once or (LOGITS_AT_ONCE if hidden.is_cuda else IN_CACHE)
+    if hidden.shape[0] * weight.shape[0] <= most:
+        if in_float32:
+            hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
         return score_logits(F.linear(hidden, weight, bias), targets, temperature, entropy=entropy)
-    width = max(1, logits_at_once // hidden.shape[0])
+    if slopes is not None and not entropy and weight.dtype == torch.float32 and torch.is_grad_enabled():
+        chunks: Any = _ScoreChunks
+        rows = max(64, (logits_at_once or LOGITS_AT_ONCE) // weight.shape[0])
+        return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, slopes), None)
+    width = max(1, most // max(hidden.shape))  # nor a block of the weight larger than that
     blocks: Any = _ScoreBlocks
-    logprobs, spread = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy)
-    return SequenceScores(logprobs, spread if entropy else None)
+    logprobs, spread = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy, in_float32)
+    return SequenceScores(logprobs.float(), spread.float() if entropy else None)
+
+
+class _Logits:
+    """Makes the logits of one block of the vocabulary after another, [N, v] float32, in the same memory.
+
+    Memory that is fresh costs more than the arithmetic on it: the system clears each page. A CPU without
+    instructions for half precision multiplies it at a tenth of the speed of float32, so there each block of the
+    weight is widened first; the logits are rounded as the model's own are, unless they are wanted in float32.
+    """
+
+    def __init__(
+        self,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        temperature: float,
+        width: int,
+        in_float32: bool,
+    ) -> None:
+        half = hidden.dtype != torch.float32 and hidden.dtype != torch.float64
+        self.widen = half and (in_float32 or not _multiplies(hidden))
+        self.round = half and not in_float32
+        self.hidden = hidden.float() if self.widen else hidden  # [N, H]
+        self.weight, self.bias, self.temperature = weight, bias, temperature
+        shape = len(hidden), min(width, len(weight))
+        self.wide = torch.promote_types(hidden.dtype, torch.float32)
+        self.made = torch.empty(shape, device=hidden.device, dtype=self.wide)  # [N, v]
+        self.rounded = torch.empty(shape, device=hidden.device, dtype=hidden.dtype) if half else None
+        self.spare: torch.Tensor | None = None
+
+    def block(self, block: slice) -> torch.Tensor:
+        """[v, H] of the weight, in the type that is multiplied in."""
+        return self.weight[block].float() if self.widen else self.weight[block]
+
+    def make(self, block: slice, weight: torch.Tensor) -> torch.Tensor:
+        """[N, v] of a block, over those of the block before."""
+        width = block.stop - block.start
+        logits = _columns(self.made, width)
+        into = logits if self.rounded is None or self.widen else _columns(self.rounded, width)
+        if self.bias is None:
+            torch.mm(self.hidden, weight.T, out=into)
+        else:
+            torch.addmm(self.bias[block].to(into.dtype), self.hidden, weight.T, out=into)
+        if self.rounded is not None and self.round:
+            rounded = _columns(self.rounded, width)
+            if self.widen:
+                rounded.copy_(logits)
+            logits.copy_(rounded)
+        return logits if self.temperature == 1.0 else logits.div_(self.temperature)
+
+    def exponentials(self, logits: torch.Tensor) -> torch.Tensor:
+        """[N, v] exp of logits, beside them."""
+        if self.spare is None:
+            self.spare = torch.empty_like(self.made)
+        return torch.exp(logits, out=_columns(self.spare, logits.shape[1]))
 
 
 class _ScoreBlocks(torch.autograd.Function):
@@ -72,25 +168,33 @@ class _ScoreBlocks(torch.autograd.Function):
         temperature: float,
         width: int,
         with_entropy: bool,
+        in_float32: bool,
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        normaliser = torch.full((len(hidden),), -torch.inf, device=hidden.device)  # [N] log Z of the blocks so far
+        source = _Logits(hidden, weight, bias, temperature, width, in_float32)
+        normaliser = torch.full(
+            (len(hidden),), -torch.inf, device=hidden.device, dtype=source.wide
+        )  # [N] of blocks so far
         chosen = torch.zeros_like(normaliser)  # [N] z_y
         entropy = torch.zeros_like(normaliser)  # [N] of the blocks so far
         for block in _blocks(len(weight), width):
-            logits = _logits(hidden, weight, bias, block, temperature)  # [N, v]
+            logits = source.make(block, source.block(block))  # [N, v]
             index, inside = _targets_in(block, targets)
             chosen = torch.where(inside, logits.gather(1, index)[:, 0], chosen)
-            part = logits.logsumexp(-1)  # [N]
+            top = logits.amax(-1, keepdim=True).clamp_(min=torch.finfo(logits.dtype).min)  # [N, 1]
+            logits.sub_(top)
+            powers = source.exponentials(logits) if with_entropy else logits.exp_()  # [N, v]
+            total = powers.sum(-1)  # [N]
+            part = total.log() + top[:, 0]  # [N] log Z of the block
             before, normaliser = normaliser, torch.logaddexp(normaliser, part)
             if with_entropy:
-                logs = logits.sub_(part[:, None])  # [N, v] log p_j within the block
-                own = -(torch.exp(logs).mul_(logs)).sum(-1)
+                # H = log sum_j e^z_j - sum_j z_j e^z_j / sum_j e^z_j within the block     [N]
+                own = total.log() - powers.mul_(logits).sum(-1) / total
                 # H of two sets of words = sum_i w_i (H_i - log w_i), w_i = Z_i / Z     [N]
                 old_share, share = torch.exp(before - normaliser), torch.exp(part - normaliser)
                 entropy = old_share * entropy + share * own
                 entropy -= torch.xlogy(old_share, old_share) + torch.xlogy(share, share)
         ctx.save_for_backward(hidden, weight, bias, targets, normaliser, entropy if with_entropy else None)
-        ctx.temperature, ctx.width = temperature, width
+        ctx.settings = temperature, width, in_float32
         # log pi(y) = z_y - log Z                                            [N]
         return chosen - normaliser, entropy
 
@@ -98,41 +202,111 @@ class _ScoreBlocks(torch.autograd.Function):
     def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
         to_logprobs, to_entropy = gradients  # [N] each
         hidden, weight, bias, targets, normaliser, entropy = ctx.saved_tensors
+        temperature, width, in_float32 = ctx.settings
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
-        wide = torch.promote_types(hidden.dtype, torch.float32)
+        source = _Logits(hidden, weight, bias, temperature, width, in_float32)
         # sums over blocks in float32, also when the model is in half precision               [N, H]
-        d_hidden = torch.zeros_like(hidden, dtype=wide) if need_hidden else None
+        d_hidden = torch.zeros_like(hidden, dtype=source.wide) if need_hidden else None
         d_weight = torch.empty_like(weight) if need_weight else None  # [V, H]
         d_bias = torch.empty_like(bias) if need_bias else None  # [V]
-        for block in _blocks(len(weight), ctx.width):
-            slope = _logits(hidden, weight, bias, block, ctx.temperature).sub_(normaliser[:, None])  # [N, v] log p_j
+        for block in _blocks(len(weight), width):
+            words = source.block(block)  # [v, H]
+            slope = source.make(block, words).sub_(normaliser[:, None])  # [N, v] log p_j
             if entropy is None:
                 # d log pi(y) / dz_j = [j = y] - p_j                         [N, v]
                 slope.exp_().mul_(-to_logprobs[:, None])
             else:
                 # d H / dz_j = -p_j (log p_j + H)                            [N, v]
-                factor = (slope + entropy[:, None]).mul_(to_entropy[:, None]).add_(to_logprobs[:, None])
-                slope.exp_().mul_(factor).neg_()
+                powers = source.exponentials(slope)
+                slope.add_(entropy[:, None]).mul_(to_entropy[:, None]).add_(to_logprobs[:, None])
+                slope.mul_(powers).neg_()
             index, inside = _targets_in(block, targets)
             slope.scatter_add_(1, index, torch.where(inside, to_logprobs, 0)[:, None])
-            if ctx.temperature != 1.0:
-                slope.div_(ctx.temperature)
-            slope = slope.to(hidden.dtype)
+            if temperature != 1.0:
+                slope.div_(temperature)
+            slope = slope.to(source.hidden.dtype)
             if d_hidden is not None:
-                _add_product(d_hidden, slope, weight[block])
+                _add_product(d_hidden, slope, words)
             if d_weight is not None:
-                torch.mm(slope.T, hidden, out=d_weight[block])  # [v, H]
+                if source.widen:
+                    d_weight[block] = slope.T @ source.hidden  # [v, H], rounded once
+                else:
+                    torch.mm(slope.T, hidden, out=d_weight[block])
             if d_bias is not None:
                 d_bias[block] = slope.sum(0)  # [v]
-        return None if d_hidden is None else d_hidden.to(hidden.dtype), d_weight, d_bias, None, None, None, None
+        done = None if d_hidden is None else d_hidden.to(hidden.dtype)
+        return done, d_weight, d_bias, None, None, None, None, None
 
 
-def _logits(
-    hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, block: slice, temperature: float
-) -> torch.Tensor:
-    """[N, v] float32, of one block of the vocabulary."""
-    logits = F.linear(hidden, weight[block], None if bias is None else bias[block]).float()
-    return logits if temperature == 1.0 else logits.div_(temperature)
+class _ScoreChunks(torch.autograd.Function):
+    """Scores some tokens after others over the whole vocabulary, and makes the gradient at once, from the same logits.
+
+    For a loss that is linear in the log-probabilities, or whose slope at them is known: three products with the weight
+    instead of four. In float32 alone: the weight's gradient is added up over the chunks.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        hidden: torch.Tensor,
+        weight: torch.Tensor,
+        bias: torch.Tensor | None,
+        targets: torch.Tensor,
+        temperature: float,
+        rows: int,
+        slopes: torch.Tensor,
+    ) -> torch.Tensor:
+        need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
+        d_hidden = torch.empty_like(hidden) if need_hidden else None  # [N, H]
+        d_weight = torch.zeros_like(weight) if need_weight else None  # [V, H]
+        d_bias = torch.zeros_like(bias) if need_bias and bias is not None else None  # [V]
+        logprobs = torch.empty(len(hidden), device=hidden.device, dtype=hidden.dtype)  # [N]
+        made = torch.empty(min(rows, len(hidden)), len(weight), device=hidden.device, dtype=hidden.dtype)  # [n, V]
+        for chunk in _blocks(len(hidden), rows):
+            own, ids, to = hidden[chunk], targets[chunk, None], slopes[chunk, None]  # [n, H], [n, 1], [n, 1]
+            logits = made[: len(own)]
+            torch.mm(own, weight.T, out=logits)
+            if bias is not None:
+                logits.add_(bias)
+            if temperature != 1.0:
+                logits.div_(temperature)
+            top = logits.amax(-1, keepdim=True)  # [n, 1]
+            chosen = logits.gather(1, ids) - top
+            total = logits.sub_(top).exp_().sum(-1, keepdim=True)  # [n, 1]
+            logprobs[chunk] = (chosen - total.log())[:, 0]
+            # dL / dz_j = c_t ([j = y_t] - p_j) / temperature                  [n, V]
+            to = to / temperature
+            slope = logits.mul_(-to / total).scatter_add_(1, ids, to)
+            if d_hidden is not None:
+                torch.mm(slope, weight, out=d_hidden[chunk])
+            if d_weight is not None:
+                d_weight.addmm_(slope.T, own)
+            if d_bias is not None:
+                d_bias += slope.sum(0)
+        ctx.save_for_backward(slopes)
+        ctx.made = d_hidden, d_weight, d_bias
+        return logprobs
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        (slopes,) = ctx.saved_tensors
+        if not torch.allclose(gradients[0], slopes, rtol=1e-4, atol=1e-6 * float(slopes.abs().max())):
+            raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
+        made, ctx.made = ctx.made, None
+        return (*made, None, None, None, None)
+
+
+def _multiplies(hidden: torch.Tensor) -> bool:
+    """Whether the device has instructions for products in half precision."""
+    if hidden.device.type != "cpu":
+        return True
+    names = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
+    return hidden.dtype == torch.bfloat16 and any(getattr(torch.cpu, name, bool)() for name in names)
+
+
+def _columns(memory: torch.Tensor, width: int) -> torch.Tensor:
+    """[N, width] of contiguous memory that was made for [N, more]."""
+    return memory.view(-1)[: len(memory) * width].view(len(memory), width)
 
 
 def _targets_in(block: slice, targets: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

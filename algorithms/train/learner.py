@@ -187,7 +187,8 @@ class Learner:
         note_no_gradient(batch, live)
         parts = []
         for micro in batch.micro_batches(self.micro_batch_tokens, live):
-            logprobs, inputs = self._loss_inputs(micro.to(self.device))
+            micro = micro.to(self.device)
+            logprobs, inputs = self._loss_inputs(micro, self._slopes(micro, denominators, optimiser.scale))
             # one NaN in the gradient would be in every weight after the step
             if not logprobs.isfinite().all():
                 return lambda: stats | optimiser.refuse()
@@ -217,20 +218,44 @@ class Learner:
         indices: list[int] = live.nonzero()[:, 0].tolist()
         return indices
 
-    def _loss_inputs(self, micro: TrainingBatch) -> tuple[Tensor, LossInputs]:
+    def _slopes(self, micro: TrainingBatch, denominators: Denominators, scale: float) -> Tensor | None:
+        """[b, t] d loss / d log pi, where it does not depend on the log-probabilities; else None.
+
+        In a batch's only step the ratio to the policy before it is 1, whatever the log-probabilities are, and where
+        nothing else is compared with them the slope follows from advantages and counts.
+        """
+        preset, inputs = self.preset, micro.inputs
+        compares = {"behaviour_logprobs", "ref_logprobs"} & {*preset.needs}
+        if inputs.old_logprobs is not None or compares or preset.entropy_coef:
+            return None
+        zeros = torch.zeros(micro.padded.ids.shape, device=self.device, requires_grad=True)  # [b, t]
+        loss, _ = policy_loss(zeros, replace(inputs, old_logprobs=zeros.detach()), preset, denominators)
+        (slopes,) = torch.autograd.grad(loss, zeros)
+        return slopes * scale
+
+    def _loss_inputs(self, micro: TrainingBatch, slopes: Tensor | None) -> tuple[Tensor, LossInputs]:
         """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
         padded = micro.padded
-        scores = self.scores(padded, self.temperature, entropy=wanted)
+        scores = self.scores(padded, self.temperature, entropy=wanted, slopes=slopes)
         inputs = replace(micro.inputs, entropy=scores.entropy)
         if inputs.old_logprobs is None:
             inputs = replace(inputs, old_logprobs=scores.logprobs.detach())  # r = 1, with the gradient of log pi
         return scores.logprobs, inputs
 
-    def scores(self, padded: Padded, temperature: float, *, entropy: bool = False) -> SequenceScores:
+    def scores(
+        self, padded: Padded, temperature: float, *, entropy: bool = False, slopes: Tensor | None = None
+    ) -> SequenceScores:
         """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
-        recompute = self.recompute_layers
-        return score_sequences(self.model, padded.ids, padded.mask, temperature, entropy=entropy, recompute=recompute)
+        return score_sequences(
+            self.model,
+            padded.ids,
+            padded.mask,
+            temperature,
+            entropy=entropy,
+            recompute=self.recompute_layers,
+            slopes=slopes,
+        )
 
     # imitation
 

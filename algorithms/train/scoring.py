@@ -10,7 +10,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits
+from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits, uses_float32
 from rlvr.algorithms.train.memory import recomputed_layers
 
 
@@ -29,6 +29,7 @@ def score_sequences(
     *,
     entropy: bool = False,
     recompute: bool = False,
+    slopes: torch.Tensor | None = None,
 ) -> SequenceScores:
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
 
@@ -45,6 +46,7 @@ def score_sequences(
         temperature: logits are divided by it, as in sampling.
         entropy: whether to give entropies, too.
         recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
+        slopes: (B, T), d loss / d log pi of each token, where it is known beforehand; see `score_hidden`.
 
     Raises:
         ValueError: ids and mask differ in shape, or the temperature is not positive.
@@ -66,7 +68,11 @@ def score_sequences(
     if plain:
         head = core.get_output_embeddings()
         hidden = output.last_hidden_state[wanted]  # [N, H], of wanted tokens alone
-        scores = score_hidden(hidden, head.weight, head.bias, targets, temperature, entropy=entropy)
+        known = None if slopes is None else slopes[:, 1:][wanted]  # [N]
+        wide = uses_float32(head)
+        scores = score_hidden(
+            hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=known, in_float32=wide
+        )
     else:
         scores = score_logits(output.logits[wanted], targets, temperature, entropy=entropy)  # logits [N, V]
     spread = None if scores.entropy is None else _spread(scores.entropy, wanted)

@@ -40,6 +40,7 @@ from rlvr.algorithms.runs.checkpoints import (
 from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
 from rlvr.algorithms.train.critic import Critic
+from rlvr.algorithms.train.head import use_float32
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
@@ -494,6 +495,8 @@ def load_model(config: TrainConfig) -> tuple[Any, Any]:
         tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
     model: Any
     model, tokenizer = load_policy(settings.name, dtype=settings.dtype, device=device, tiny=tiny)
+    if settings.float32_head:
+        use_float32(model)
     if settings.lora_rank:
         from peft import LoraConfig, get_peft_model
 

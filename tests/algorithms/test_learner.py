@@ -199,7 +199,7 @@ def test_rows_are_left_out_of_the_work(learner, rows: Rows):
     seen = []
     agent = learner()
     inputs = agent._loss_inputs
-    agent._loss_inputs = lambda micro: seen.extend(micro.padded.ids[:, 0].tolist()) or inputs(micro)
+    agent._loss_inputs = lambda micro, slopes: seen.extend(micro.padded.ids[:, 0].tolist()) or inputs(micro, slopes)
     for index, sequence in enumerate(rows.sequences):
         sequence.ids[0] = index  # the first token of a prompt: it is read, and never trained on
     stats = agent.update(rows.batch(), sgd(agent))

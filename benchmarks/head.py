@@ -1,0 +1,126 @@
+"""Log-probabilities over a large vocabulary, forward and backward: time and memory beside plain autograd.
+
+    python benchmarks/head.py               # about fifteen minutes on one core
+    python benchmarks/head.py --tokens 1024 --long 2048
+
+One thread; time is CPU time of the process, memory the peak above what was held before, so that it includes the
+gradients of the weight and of the hidden states. Plain autograd is `F.linear`, `log_softmax` and `gather`, 1,024 tokens
+at a time: all at once 8,192 tokens would take 15 GB. It runs in float32 alone: a CPU without instructions for bfloat16
+multiplies that at a tenth of the speed, so the bfloat16 row is compared with the faster of the two.
+
+The long sequence goes through a model of 14M parameters, with and without `learner.recompute_layers`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+import torch
+import transformers
+from results import Table, write_results
+from sampler import peak_memory
+from torch.nn import functional as F
+
+from rlvr.algorithms.train.head import score_hidden
+from rlvr.algorithms.train.scoring import score_sequences
+
+WIDTH, VOCABULARY = 896, 151_936
+RESULTS = Path(__file__).parent / "results"
+NAIVE, BLOCKS, CHUNKS = "plain autograd, float32", "ours, float32", "ours, float32, gradient in the forward pass"
+HALF = "ours, bfloat16"
+
+
+class Work:
+    """Hidden states, a weight and targets, and the ways to score them."""
+
+    def __init__(self, tokens: int, dtype: torch.dtype) -> None:
+        generator = torch.Generator().manual_seed(0)
+        self.weight = torch.randn(VOCABULARY, WIDTH, generator=generator).mul_(0.02).to(dtype).requires_grad_()
+        self.hidden = torch.randn(tokens, WIDTH, generator=generator).to(dtype).requires_grad_()
+        self.targets = torch.randint(0, VOCABULARY, (tokens,), generator=generator)
+        self.slopes = torch.randn(tokens, generator=generator) / tokens
+
+    def naive(self) -> None:
+        for start in range(0, len(self.hidden), 1024):
+            part = slice(start, start + 1024)
+            logprobs = F.linear(self.hidden[part], self.weight).float().log_softmax(-1)
+            chosen = logprobs.gather(1, self.targets[part, None])[:, 0]
+            (chosen * self.slopes[part]).sum().backward()
+
+    def ours(self, slopes: torch.Tensor | None = None) -> None:
+        scores = score_hidden(self.hidden, self.weight, None, self.targets, 1.0, slopes=slopes)
+        (scores.logprobs * self.slopes).sum().backward()
+
+    def measure(self, work: Callable[[], None]) -> tuple[float, float]:
+        """CPU-seconds, and MB at the peak above what was there before."""
+        self.weight.grad = self.hidden.grad = None
+        before, start = peak_memory(reset=True), time.process_time()
+        work()
+        return time.process_time() - start, (peak_memory() - before) / 1e6
+
+
+def race(tokens: int, rounds: int) -> tuple[Table, Table]:
+    full, half = Work(tokens, torch.float32), Work(tokens, torch.bfloat16)
+    size = f"{tokens:,} tokens of {VOCABULARY:,}, hidden {WIDTH}"
+    seconds = Table(f"Time, {size}", "CPU-seconds, forward and backward", NAIVE)
+    memory = Table(f"Memory, {size}", "MB at the peak above what was held before", NAIVE)
+    ways: dict[str, tuple[Work, Callable[[], None]]] = {
+        NAIVE: (full, full.naive),
+        BLOCKS: (full, full.ours),
+        CHUNKS: (full, lambda: full.ours(full.slopes)),
+        HALF: (half, half.ours),  # which takes no slopes: the weight's gradient would be rounded at each chunk
+    }
+    for _ in range(rounds):
+        for way, (work, run) in ways.items():
+            spent, peak = work.measure(run)
+            seconds.add(way, spent)
+            memory.add(way, peak)
+    return seconds, memory
+
+
+def long_sequence(tokens: int) -> tuple[Table, dict[str, Any]]:
+    """Log-probabilities with gradient of one sequence, the layers kept or computed again."""
+    torch.manual_seed(0)
+    config = transformers.Qwen3Config(
+        vocab_size=32_000, hidden_size=256, intermediate_size=768, num_hidden_layers=8, num_attention_heads=8,
+        num_key_value_heads=4, head_dim=32, max_position_embeddings=tokens, tie_word_embeddings=True,
+    )  # fmt: skip
+    model = transformers.Qwen3ForCausalLM(config).eval()
+    ids = torch.randint(0, 32_000, (1, tokens), generator=torch.Generator().manual_seed(0))
+    ours, kept = "layers computed again", "layers kept"
+    memory = Table(f"One sequence of {tokens:,} tokens, 14M parameters", "MB at the peak, above the model", ours)
+    gradients = {}
+    for name, recompute in ((ours, True), (kept, False)):
+        model.zero_grad()
+        before = peak_memory(reset=True)
+        score_sequences(model, ids, recompute=recompute).logprobs.mean().backward()
+        memory.add(name, (peak_memory() - before) / 1e6)
+        gradients[name] = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+    same = all(torch.equal(a, b) for a, b in zip(gradients[ours], gradients[kept], strict=True))
+    return memory, {"gradient of the long sequence, kept or computed again": "equal bit for bit" if same else "differs"}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tokens", type=int, default=8192, help="tokens to score")
+    parser.add_argument("--long", type=int, default=16_384, help="tokens of the long sequence")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each way runs")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    sequence, facts = long_sequence(arguments.long)
+    tables = race(arguments.tokens, arguments.rounds)
+    native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
+    facts |= {"torch": torch.__version__, "threads": 1, "instructions for bfloat16": "yes" if native else "no"}
+    write_results("head", [*tables, sequence], facts, arguments.out)
+
+
+if __name__ == "__main__":
+    main()

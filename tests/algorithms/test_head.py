@@ -1,0 +1,139 @@
+"""The output layer: the ways through it give one result; half precision and float32 logits; slopes known beforehand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch.nn import functional as F
+
+from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.models.tiny import load_policy
+from rlvr.algorithms.data.batch import Padded, TrainingBatch
+from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.losses.inputs import LossInputs
+from rlvr.algorithms.losses.policy import policy_loss
+from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train.head import score_hidden, score_logits, use_float32
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.train.scoring import sequence_logprobs
+
+from .cases import make
+
+N, V, H = 150, 37, 8  # three chunks of at least 64 tokens
+
+
+def inputs(dtype: torch.dtype = torch.float32, bias: bool = True) -> tuple[list[torch.Tensor], torch.Tensor]:
+    generator = torch.Generator().manual_seed(0)
+    hidden, weight, offset = (torch.randn(s, generator=generator) for s in ((N, H), (V, H), (V,)))
+    leaves = [t.to(dtype).requires_grad_() for t in (hidden, weight, offset)]
+    return leaves if bias else [*leaves[:2], None], torch.randint(0, V, (N,), generator=generator)
+
+
+def gradients(scores, leaves, slopes: torch.Tensor) -> list[torch.Tensor]:
+    return list(torch.autograd.grad((scores.logprobs * slopes).sum(), [leaf for leaf in leaves if leaf is not None]))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_a_gradient_made_in_the_forward_pass_is_the_gradient(bias: bool, temperature: float):
+    leaves, targets = inputs(bias=bias)
+    slopes = torch.randn(N, generator=torch.Generator().manual_seed(1))
+    logits = F.linear(*leaves)
+    whole = score_logits(logits, targets, temperature)
+    known = score_hidden(*leaves, targets, temperature, slopes=slopes, logits_at_once=64)
+    assert "ScoreChunks" in known.logprobs.grad_fn.name(), "the way under test was taken"
+    torch.testing.assert_close(known.logprobs, whole.logprobs, rtol=1e-5, atol=1e-5)
+    for one, other in zip(gradients(known, leaves, slopes), gradients(whole, leaves, slopes), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loss_that_asks_for_another_gradient_is_an_error():
+    leaves, targets = inputs()
+    slopes = torch.ones(N)
+    known = score_hidden(*leaves, targets, 1.0, slopes=slopes, logits_at_once=64)
+    with pytest.raises(RuntimeError, match="another gradient"):
+        gradients(known, leaves, 2 * slopes)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("entropy", [False, True])
+def test_half_precision_a_block_at_a_time_equals_the_whole(dtype: torch.dtype, entropy: bool):
+    leaves, targets = inputs(dtype)
+    whole = score_logits(F.linear(*leaves), targets, 1.0, entropy=entropy)
+    blocks = score_hidden(*leaves, targets, 1.0, entropy=entropy, logits_at_once=10 * N)
+    rounding = torch.finfo(dtype).eps
+    torch.testing.assert_close(blocks.logprobs, whole.logprobs, rtol=0, atol=8 * rounding)  # of logits of about 10
+    slopes = torch.ones(N)
+    for one, other in zip(gradients(blocks, leaves, slopes), gradients(whole, leaves, slopes), strict=True):
+        assert one.dtype == dtype
+        assert float((one - other).float().norm() / other.float().norm()) < 2 * rounding
+    if entropy:
+        torch.testing.assert_close(blocks.entropy, whole.entropy, rtol=0, atol=16 * rounding)
+
+
+@pytest.mark.parametrize("at_once", [10 * N, 2**22])
+def test_logits_in_float32_are_not_rounded(at_once: int):
+    leaves, targets = inputs(torch.bfloat16)
+    exact = score_logits(F.linear(*(leaf.float() for leaf in leaves)), targets, 1.0).logprobs
+    wide = score_hidden(*leaves, targets, 1.0, in_float32=True, logits_at_once=at_once).logprobs
+    rounded = score_hidden(*leaves, targets, 1.0, logits_at_once=at_once).logprobs
+    torch.testing.assert_close(wide, exact, rtol=1e-5, atol=1e-5)
+    assert float((rounded - exact).detach().abs().max()) > 1e-3
+
+
+def test_the_switch_acts_on_the_sampler_and_on_the_learner():
+    model, tokenizer = load_policy("rlvr/tiny", dtype="bfloat16", tiny={"hidden": 32, "layers": 1})
+    use_float32(model)
+    ids = torch.randint(0, 256, (4, 20), generator=torch.Generator().manual_seed(0))
+    sampled = model(ids).logits
+    assert sampled.dtype == torch.float32
+    expected = sampled.log_softmax(-1)[:, :-1].gather(-1, ids[:, 1:, None])[..., 0]
+    learner = Learner(model, PRESETS["reinforce"], pad_id=tokenizer.pad_token_id, max_length=32)
+    torch.testing.assert_close(sequence_logprobs(learner.model, ids)[:, 1:], expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", sorted(PRESETS))
+def test_slopes_are_known_where_nothing_but_the_policy_itself_is_compared_with(name: str):
+    """Whatever the log-probabilities are, in a batch's only step the loss's gradient is what the learner foretells."""
+    preset, batch = PRESETS[name], make("tools")
+    mask, width = batch["mask"], batch["mask"].shape[1]
+    entries = {k: v.detach().nan_to_num() if torch.is_tensor(v) else v for k, v in batch.items()}
+    new = entries.pop("new")
+    inputs = LossInputs(**{k: v for k, v in entries.items() if k != "old_logprobs"})
+    padded = Padded(torch.zeros(mask.shape, dtype=torch.long), mask, (width,) * len(mask))
+    model, _ = load_policy("rlvr/tiny", tiny={"hidden": 8, "layers": 1, "heads": 1, "kv_heads": 1})
+    learner = Learner(model, preset, pad_id=0, max_length=9)
+    denominators = count_denominators(inputs)
+    known = learner._slopes(TrainingBatch(padded, inputs), denominators, 2.0)
+    compares = preset.needs & {"behaviour_logprobs", "ref_logprobs"} or preset.entropy_coef
+    assert (known is None) == bool(compares)
+    if known is None:
+        return
+    new = new.requires_grad_()
+    loss, _ = policy_loss(new, replace(inputs, old_logprobs=new.detach()), preset, denominators)
+    (slopes,) = torch.autograd.grad(2.0 * loss, new)
+    torch.testing.assert_close(known.double(), slopes, rtol=1e-5, atol=1e-7)
+
+
+def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.MonkeyPatch):
+    sequences = []
+    for seed in range(8):
+        ids = torch.randint(0, 256, (30,), generator=torch.Generator().manual_seed(seed)).tolist()
+        sequence = TokenSequence()
+        sequence.append_context(ids[:5])
+        sequence.append_sampled(ids[5:], [0.0] * 25)
+        sequences.append(sequence)
+    batch = TrainingBatch.of(sequences, [0] * 4 + [1] * 4, 40).having(advantages=torch.linspace(-1, 1, 8))
+    taken = []
+    for at_once in (1, 2**24):
+        monkeypatch.setattr("rlvr.algorithms.train.head.IN_CACHE", at_once)
+        monkeypatch.setattr("rlvr.algorithms.train.head.LOGITS_AT_ONCE", at_once)
+        model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
+        learner = Learner(model, PRESETS["grpo"].replace(kl_coef=0.0), pad_id=tokenizer.pad_token_id, max_length=40)
+        optimiser = Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95), max_grad_norm=1e9)
+        taken.append(learner.update(batch, optimiser))
+    assert taken[0]["grad_norm"] == pytest.approx(taken[1]["grad_norm"], rel=1e-5)
+    assert taken[0]["loss"] == pytest.approx(taken[1]["loss"], abs=1e-6)
