@@ -37,7 +37,7 @@ def use_float32(model: Any) -> None:
     def forward(hidden: torch.Tensor) -> torch.Tensor:
         return F.linear(hidden.float(), head.weight.float(), None if head.bias is None else head.bias.float())
 
-    head.forward = forward
+    vars(head)["forward"] = forward
 
 
 def uses_float32(head: torch.nn.Module) -> bool:
