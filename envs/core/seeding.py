@@ -12,7 +12,7 @@ from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
 from hashlib import blake2b
-from math import isqrt
+from math import ceil, isqrt, log
 from operator import index as whole
 from random import Random
 from struct import unpack
@@ -147,9 +147,11 @@ class KeyedRandom(Random):
         self._bits = bits
 
     def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
-        """What Random does with ``_randbelow``, in one call where it copies the population."""
-        if type(population) not in _COPIED or not 0 <= k <= (n := len(population)) or counts is not None or n > 21:
+        """What Random does with ``_randbelow``, in fewer calls where it draws from a copy of the population."""
+        if type(population) not in _COPIED or counts is not None or not 0 <= k <= (n := len(population)):
             return super().sample(population, k, counts=counts)
+        if n > 21 and n > 21 + (4 ** ceil(log(k * 3, 4)) if k > 5 else 0):  # where Random keeps a set of what it drew
+            return super().sample(population, k)
         pool, found = list(population), []
         randbelow = self._randbelow
         for left in range(n - 1, n - 1 - k, -1):
@@ -226,6 +228,22 @@ class _Mersenne(KeyedRandom):
 
     def shuffle(self, x: Any) -> None:
         _swap(x, len(x) - 1, self.getrandbits)
+
+    def sample(self, population: Any, k: int, *, counts: Any = None) -> list[Any]:
+        if type(population) not in _COPIED or counts is not None or not 0 <= k <= (n := len(population)):
+            return Random.sample(self, population, k, counts=counts)
+        if n > 21 and n > 21 + (4 ** ceil(log(k * 3, 4)) if k > 5 else 0):
+            return Random.sample(self, population, k)
+        pool, found = list(population), []
+        getrandbits = self.getrandbits
+        for left in range(n - 1, n - 1 - k, -1):
+            bits = (left + 1).bit_length()
+            index = getrandbits(bits)
+            while index > left:
+                index = getrandbits(bits)
+            found.append(pool[index])
+            pool[index] = pool[left]
+        return found
 
 
 def _swap(items: Any, last: int, getrandbits: Callable[[int], int]) -> None:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.verdict import Verdict, wrong
-from rlvr.envs.games.common import Game, Step, boxed, go_on, lost, won
+from rlvr.envs.games.common import PLAYED, Game, Step, boxed, go_on, lost, won
 
 MOST_LISTED = 60  # legal moves that feedback names
 WAYS = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
@@ -114,8 +114,9 @@ class BoardGame(Game[BoardState], Generic[B]):
     def observe(self, state: BoardState) -> str:
         if not state.turn:
             return self.rules(state)
-        left = f"Turns left: {state.limit - state.turn}."
-        return "\n".join(part for part in (state.message, self.show(state.board), left) if part)
+        board, _, limit, turn, message = state
+        shown = f"{self.show(board)}\nTurns left: {limit - turn}."
+        return f"{message}\n{shown}" if message else shown
 
     def play(self, state: BoardState, move: str) -> Step[BoardState]:
         board, name = state.board, self.named(move)
@@ -125,10 +126,10 @@ class BoardGame(Game[BoardState], Generic[B]):
         after = self.after(board, name)
         if self.reached(after):
             return won(state, reason="the goal is reached", board=after)
-        fault = self.failed(after)
-        if fault:
+        if fault := self.failed(after):
             return lost(state, fault, board=after)
-        return go_on(state, self.comment(board, name, after), board=after)
+        _, first, limit, turn, _ = state
+        return BoardState(after, first, limit, turn + 1, self.comment(board, name, after)), PLAYED, False, "user"
 
     def refusal(self, move: str, legal: Sequence[str]) -> str:
         """What the player reads after an illegal move: the form of a move, and the legal ones."""

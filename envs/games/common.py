@@ -56,6 +56,9 @@ def read_move(action: str, *, keep_case: bool = False) -> str | None:
         action: the reply; hostile text is expected.
         keep_case: leave capitals as they are.
     """
+    inside = action[7:-1]
+    if inside.isalnum() and action[:7] == BOX and action[-1] == "}" and inside.isascii() and len(inside) <= MOST:
+        return inside if keep_case else inside.lower()  # nothing but a box with one word in it
     if "<" in action:
         action = visible_text(action)
     start = action.rfind(BOX)
@@ -175,6 +178,8 @@ class Game(Task[S], Generic[S]):
             if first[1].status != "unparsable":
                 return first
         for plainer in plainer_moves(action, self.verbs, self.nouns):
+            if plainer == move:  # refused already
+                continue
             step = self._played(state, plainer)
             if step[1].status != "unparsable":
                 return step

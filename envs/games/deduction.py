@@ -13,7 +13,18 @@ from itertools import permutations, product
 from operator import eq
 from typing import ClassVar, Final, NamedTuple
 
-from rlvr.envs.games.common import Game, IllegalMove, Step, boxed, go_on, lost, read_numbers, without_separators, won
+from rlvr.envs.games.common import (
+    PLAYED,
+    Game,
+    IllegalMove,
+    Step,
+    boxed,
+    go_on,
+    lost,
+    read_numbers,
+    without_separators,
+    won,
+)
 
 CANON: Final = "abcdefghij"  # the symbols in which the experts think, whatever a task calls them
 POOL: Final = 40  # guesses that an expert compares, evenly spaced among those that may be right
@@ -33,8 +44,12 @@ class Code(NamedTuple):
 
 def marks(guess: str, secret: str) -> tuple[int, int]:
     """How many symbols stand at their place, and how many more are in the secret, but elsewhere."""
+    both = 0
+    for symbol in set(guess):
+        mine, other = guess.count(symbol), secret.count(symbol)
+        both += mine if mine < other else other
     exact = sum(map(eq, guess, secret))
-    return exact, sum(min(guess.count(symbol), secret.count(symbol)) for symbol in set(guess)) - exact
+    return exact, both - exact
 
 
 @lru_cache(16)
@@ -97,15 +112,19 @@ class CodeBreaking(Game[Code]):
         )
 
     def play(self, state: Code, move: str) -> Step[Code]:
+        secret, symbols, level, tries, turn, _ = state
         guess = move.replace(",", "").replace(" ", "")
-        fits = len(guess) == len(state.secret) and set(guess) <= set(state.symbols)
-        if not fits or not (self.repeats or len(set(guess)) == len(guess)):
+        if (
+            len(guess) != len(secret)
+            or guess.strip(symbols)  # what is left where one is none of the symbols
+            or not (self.repeats or len(set(guess)) == len(guess))
+        ):
             raise IllegalMove(self.reminder(state).rstrip("."))
-        if guess == state.secret:
+        if guess == secret:
             return won(state, guess)
-        answer = marks(guess, state.secret)
+        answer = marks(guess, secret)
         message = f"{guess}: {answer[0]} {self.words[0]}, {answer[1]} {self.words[1]}"
-        return go_on(state, message, tries=(*state.tries, (guess, answer)))
+        return Code(secret, symbols, level, (*tries, (guess, answer)), turn + 1, message), PLAYED, False, "user"
 
     def solve(self, state: Code) -> str:
         """Of the codes that are still possible, one whose worst answer leaves the fewest."""

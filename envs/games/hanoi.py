@@ -75,6 +75,8 @@ class HanoiGame(BoardGame[Tower]):
         return f"{board.pegs} pegs{', stepwise' * board.stepwise}: {board.at} to {board.goal}"
 
     def named(self, move: str) -> str:
+        if len(move) == 2 and move.isalpha():
+            return move
         return "".join(super().named(move).replace("->", " ").replace(" to ", " ").split())
 
     def legal(self, board: Tower) -> list[str]:
@@ -82,13 +84,15 @@ class HanoiGame(BoardGame[Tower]):
 
     def is_legal(self, board: Tower, move: str) -> bool:
         source, target = (COLUMNS.find(move[0]), COLUMNS.find(move[1])) if len(move) == 2 else (-1, -1)
-        near = not board.stepwise or abs(source - target) == 1
-        if source not in board.at or not 0 <= target < board.pegs or source == target or not near:
+        pegs, stepwise, at, _ = board
+        if source not in at or not 0 <= target < pegs or source == target:
             return False
-        return target not in board.at[: board.at.index(source)]
+        return target not in at[: at.index(source)] and (not stepwise or abs(source - target) == 1)
 
     def after(self, board: Tower, move: str) -> Tower:
-        return board._replace(at=moved(board.at, COLUMNS.index(move[0]), COLUMNS.index(move[1])))
+        pegs, stepwise, at, goal = board
+        source, target = map(COLUMNS.index, move)
+        return Tower(pegs, stepwise, moved(at, source, target), goal)
 
     def reached(self, board: Tower) -> bool:
         return board.at == board.goal
@@ -103,6 +107,7 @@ def apart(at: tuple[int, ...], goal: tuple[int, ...]) -> bool:
     return sum(map(int.__ne__, at, goal)) >= max(2, len(at) - 2)
 
 
+@lru_cache(maxsize=8192)
 def show_pegs(pegs: int, at: tuple[int, ...]) -> str:
     discs = [""] * pegs
     for disc in range(len(at), 0, -1):

@@ -81,6 +81,11 @@ def plainer_texts(text: str, verbs: Collection[str] = (), nouns: Collection[str]
     """``plainer_moves`` of a text that is nothing but the move."""
     if not text.strip() or len(text) > MAX_MOVE_CHARS:
         return
+    if text.isascii() and text.isalnum():  # one word: nothing stands around it
+        word = text.lower()
+        if word != "the" and word not in nouns:
+            yield word
+        return
     given: list[str] = []
     for written in _plainer(_undressed(text.replace("\u2019", "'").lower()), verbs, nouns):
         if written and written.isascii() and written not in given:

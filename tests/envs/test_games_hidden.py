@@ -229,11 +229,27 @@ def test_minesweepers_expert_opens_only_what_is_safe_in_every_board_that_fits(se
         covered = [cell for cell in range(25) if not state.open >> cell & 1]
         boards = [sum(1 << cell for cell in mines) for mines in combinations(covered, 4)]
         fitting = [b for b in boards if all((b & near[cell]).bit_count() == n for cell, n in numbers.items())]
-        safe = hidden_boards.deduce(state.open, numbers.__getitem__, near, 4)
+        board = hidden_boards.grid(5, 5)
+        safe = hidden_boards.deduce(board, state.mines, state.open, near)
         assert safe
-        assert not any(board & safe for board in fitting)
+        for other in fitting[:10]:  # what cannot be seen has no say
+            assert hidden_boards.deduce(board, other, state.open, near) == safe
+        assert not any(mines & safe for mines in fitting)
         assert len(opened) == len(numbers)
         state, _, over, _ = task.apply(state, task.solve(state))
+
+
+@pytest.mark.parametrize(("height", "width"), [(2, 5), (5, 5), (9, 9)])
+def test_cells_are_counted_all_at_once_as_one_by_one(height, width):
+    board, near, rng = hidden_boards.grid(height, width), hidden_boards.around(height, width), random.Random(0)
+    for _ in range(20):
+        cells = rng.getrandbits(height * width)
+        digits = board.counts(cells)
+        for cell, others in enumerate(near):
+            count = sum((digit >> cell & 1) << power for power, digit in enumerate(digits))
+            assert count == (cells & (others | 1 << cell)).bit_count()
+            assert board.spread(cells) >> cell & 1 == int(count > 0)
+        assert not any(digit >> height * width for digit in digits)
 
 
 # the experts
