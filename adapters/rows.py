@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn
+from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn, require_tools_in_prompt
 from rlvr.agents import Message
 from rlvr.envs.core.registry import size_of
 from rlvr.envs.core.seeding import digest
@@ -54,8 +54,8 @@ def rows(
         single_turn: refuse an environment of several turns, for a trainer that only grades one reply.
 
     Raises:
-        ValueError: an unknown format, a number below 1, more tasks than a table has, or no number for an environment
-            without end.
+        ValueError: an unknown format, a number below 1, more tasks than a table has, no number for an environment
+            without end, or tools that are left to a chat template which the format's trainer does not fill.
     """
     if format not in FORMATS:
         raise ValueError(f"format {format!r} is none of {', '.join(FORMATS)}")
@@ -65,7 +65,8 @@ def rows(
     module, _, name = env_id.rpartition(":")
     shape, table = FORMATS[format], []
     first = TaskSpec(name, seed, module or "rlvr", kwargs or {})
-    for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn)):
+    fills_template = format not in TEXT_FORMATS and not single_turn
+    for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn, fills_template)):
         for sample in range(group_size):
             position = {"index": group * group_size + sample, "group": group, "sample": sample}
             table.append(shape(spec, [_copy(message) for message in messages], position))
@@ -73,10 +74,13 @@ def rows(
 
 
 def tasks(
-    first: TaskSpec, n: int | None, use_system: bool = True, single: bool = False
+    first: TaskSpec, n: int | None, use_system: bool = True, single: bool = False, tools: bool = True
 ) -> Iterator[tuple[TaskSpec, list[Message]]]:
-    """What `rows` makes rows of, one after the other: each task's spec and the messages it begins with."""
+    """What `rows` makes rows of, one after the other: each task's spec and the messages it begins with. ``tools`` says
+    whether a chat template may be left to show them."""
     env, observation, info = first.start()
+    if not tools:
+        require_tools_in_prompt(first.env_id, info)
     if single:
         require_single_turn(first, env, info)
     size = size_of(env)
@@ -156,6 +160,7 @@ FORMATS: dict[str, Callable[[TaskSpec, list[Any], Row], Row]] = {
     "openrlhf": _openrlhf,
     "nemo_gym": _nemo_gym,
 }
+TEXT_FORMATS = frozenset({"skyrl", "nemo_gym"})  # their trainers put no tools into the chat template
 
 
 def write_rows(table: Sequence[Row], path: str | Path) -> Path:

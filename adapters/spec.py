@@ -154,6 +154,19 @@ def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: b
     return messages
 
 
+def require_tools_in_prompt(env_id: str, info: Mapping[str, Any]) -> None:
+    """Refuse an environment that leaves its tools to a chat template, for surfaces that hand on texts alone.
+
+    Raises:
+        ValueError: ``info["tools"]`` holds schemas.
+    """
+    if info.get("tools"):
+        raise ValueError(
+            f"{env_id} leaves its tools to the chat template, and this surface hands on texts alone: make the "
+            "environment with tools_in='system'"
+        )
+
+
 class EpisodeSession:
     """One episode, driven by somebody else's loop: texts in, messages out, and in the end what it was worth.
 
@@ -170,9 +183,11 @@ class EpisodeSession:
         use_system: whether the conversation begins with the environment's system prompt.
         env: an environment of that spec to use instead of a new one.
         images: whether whoever asks passes on ``message["images"]``, data URLs of PNGs.
+        tools: whether whoever asks passes ``info["tools"]`` on to the chat template.
 
     Raises:
-        ValueError: the environment shows images, and ``images`` is False.
+        ValueError: the environment shows images, and ``images`` is False, or it leaves its tools to the chat template,
+            and ``tools`` is False.
     """
 
     def __init__(
@@ -182,6 +197,7 @@ class EpisodeSession:
         use_system: bool = True,
         env: gym.Env[str, str] | None = None,
         images: bool = False,
+        tools: bool = False,
     ) -> None:
         self.spec = TaskSpec.parse(spec)
         self.turns = 0
@@ -195,6 +211,8 @@ class EpisodeSession:
         self.messages: list[Message] = [*self.conversation.messages]
         if not images:
             require_text(self.messages, "this adapter")
+        if not tools:
+            require_tools_in_prompt(self.spec.env_id, self.info)
 
     @property
     def conversation(self) -> Conversation:

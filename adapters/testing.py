@@ -47,6 +47,10 @@ ORDER = re.compile(r"Say: (\w+)")
 WORDS = ("anchor", "basket", "candle", "dragon", "ember", "feather")
 Fault = Literal["verdict", "step", "reset"]
 FAULTS: tuple[Fault, ...] = ("verdict", "step", "reset")
+TOOL: dict[str, Any] = {
+    "type": "function",
+    "function": {"name": "look_around", "description": "Look around.", "parameters": {"type": "object"}},
+}
 
 
 class _Said(NamedTuple):
@@ -64,11 +68,14 @@ class SayTask(Task[_Said]):
     Args:
         fault: what goes wrong on purpose: the last verdict is invalid ("verdict"), or an exception in the second
             "step" or in "reset".
+        has_tool: whether it leaves a tool to the chat template.
     """
 
     system = "Do as you are told: say the word, and nothing else."
 
-    def __init__(self, fault: Fault | None = None) -> None:
+    def __init__(self, fault: Fault | None = None, has_tool: bool = False) -> None:
+        if has_tool:
+            self.tools = [TOOL]
         if fault is not None and fault not in FAULTS:
             raise ValueError(f"fault {fault!r} is none of {', '.join(FAULTS)}")
         self.fault = fault
@@ -103,8 +110,8 @@ class SayTask(Task[_Said]):
         return state.words[state.turn]
 
 
-def _say(fault: Fault | None = None, **settings: Any) -> TextEnv:
-    return TextEnv(SayTask(fault), split=None, **settings)
+def _say(fault: Fault | None = None, has_tool: bool = False, **settings: Any) -> TextEnv:
+    return TextEnv(SayTask(fault, has_tool), split=None, **settings)
 
 
 class _Drawn(NamedTuple):
@@ -457,6 +464,8 @@ def conform(
         for name, asked in engines.items():
             report += [f"{name}: {line}" for line in _played_well(play, specs, asked, group_size, tokens, logprobs)]
         report.append(_apart(play, engine, 2 * group_size))
+        report.append(f"a system prompt: {_shown(play, engine, specs[0], SayTask.system)}")
+        report.append(f"a tool of the chat template: {_tool_shown(play, engine)}")
         for fault in FAULTS:
             report.append(f"{fault} fault: {_kept_out(play, engine, fault, on_fault)}")
         if engine_errors:
@@ -497,6 +506,36 @@ def _apart(play: Play, engine: RecordingEngine, members: int) -> str:
     rewards = [episode.reward for episode in episodes]
     _require(rewards == [1.0] * members, f"members of a group did not keep what they drew: rewards {rewards}")
     return f"{members} members of a group, none of which sees what another drew"
+
+
+def _shown(play: Play, engine: RecordingEngine, spec: TaskSpec, wanted: str) -> str:
+    """The policy reads something before its first action."""
+    read: list[str] = []
+
+    def script(text: str) -> str:
+        read.append(text)
+        return obey(text)
+
+    play([spec], engine.like(script=script, wrong_every=10**9))
+    _require(bool(read) and wanted in read[0], f"the policy was not shown {wanted!r}")
+    return "shown to the policy"
+
+
+def _tool_shown(play: Play, engine: RecordingEngine) -> str:
+    """Tools that are left to the chat template reach the policy, or the adapter refuses the environment."""
+    spec = TaskSpec(SAY, 0, MODULE, {"has_tool": True})
+    try:
+        return _shown(play, engine, spec, TOOL["function"]["name"])
+    except AssertionError:
+        raise
+    except Exception as error:
+        refused = error
+
+    def refuse() -> None:
+        raise refused
+
+    _fails(refuse, "tools_in='system'")
+    return "refused"
 
 
 def _kept_out(play: Play, engine: RecordingEngine, fault: Fault, on_fault: str) -> str:

@@ -39,7 +39,7 @@ class TokenSession:
         instead: Sequence[Mapping[str, Any]] = (),
         longest: int | None = None,
     ) -> None:
-        self.session = EpisodeSession(spec, use_system=use_system)
+        self.session = EpisodeSession(spec, use_system=use_system, tools=True)
         self.renderer, self.done = renderer, self.session.done
         self.conversation = self.session.conversation
         if not self.conversation.messages:

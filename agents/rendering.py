@@ -107,7 +107,7 @@ class Renderer:
 
         Raises:
             ValueError: there is no new message, the message before them is not the assistant's, the template refuses
-                the messages, or they show images.
+                the messages or leaves out the tools, or they show images.
         """
         messages, done = conversation.messages, conversation.rendered
         require_text(messages[done:], "a policy that samples tokens here")
@@ -175,7 +175,9 @@ class Renderer:
         sentinel = next(marks)
         new, spelled = self._disarm(new, marks)
         if first:
-            text = self._template(self._adapt(new), generate=True, tools=json.loads(tools) if tools else None)
+            schemas = json.loads(tools) if tools else None
+            text = self._template(self._adapt(new), generate=True, tools=schemas)
+            require_tools_shown(schemas or (), text)
         else:
             # The first message stands for all that was before: a template wants some user to answer to.
             stand_in = (("user", "."), ("assistant", sentinel))
@@ -298,6 +300,24 @@ class Renderer:
                 return False
             before = after
         return True
+
+
+def require_tools_shown(tools: Iterable[Mapping[str, Any]], text: str) -> None:
+    """Refuse a chat template that says nothing of the tools it was given: the policy would not know of them.
+
+    Args:
+        tools: their JSON schemas, each with its name at the top or under ``function``.
+        text: what the template made of the conversation's beginning.
+
+    Raises:
+        ValueError: a tool's name is not in the text.
+    """
+    missing = [name for tool in tools if (name := tool.get("function", tool).get("name", "")) not in text]
+    if missing:
+        raise ValueError(
+            f"the chat template says nothing of the tools {', '.join(missing)}: make the environment with "
+            "tools_in='system', or use a model whose template takes tools"
+        )
 
 
 def clean(text: str) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.spec import InvalidEpisode, TaskSpec
+from rlvr.adapters.spec import InvalidEpisode, TaskSpec, require_tools_in_prompt
 from rlvr.adapters.versions import require
 from rlvr.envs import Verdict, list_envs
 from rlvr.envs.core.verdict import env_error
@@ -72,6 +72,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
 
     Raises:
         InvalidEpisode: under ``on_invalid="raise"``.
+        ValueError: in ``reset``, the environment leaves its tools to a chat template, which GEM does not fill.
         gymnasium.error.ResetNeeded: a step before ``reset`` or after the end.
     """
 
@@ -103,6 +104,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
             if self._on_invalid == "raise":
                 raise InvalidEpisode(self._lost) from error
             return self._lost.reason, {"verdict": self._lost, "valid": False}
+        require_tools_in_prompt(self._spec.env_id, info)
         system = info.get("system")
         if system and self._use_system:
             observation = f"{system}\n\n{observation}"

@@ -130,10 +130,7 @@ def _started(state: Any) -> EpisodeSession:
     metadata = state.metadata or {}
     if "spec" not in metadata:
         raise ValueError("the sample names no task: make the data set with rlvr.adapters.suites.inspect_ai.dataset")
-    session = EpisodeSession(metadata["spec"], use_system=metadata.get("use_system", True))
-    if session.info.get("tools"):
-        raise ValueError(f"{session.spec.env_id} leaves its tools to the chat template: make it with tools_in='system'")
-    return session
+    return EpisodeSession(metadata["spec"], use_system=metadata.get("use_system", True))
 
 
 def _replayed(state: Any) -> dict[str, Any]:

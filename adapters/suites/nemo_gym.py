@@ -102,7 +102,7 @@ class RlvrServer(GymnasiumServer):  # type: ignore[misc]
         await self._drop(session_id)
         try:
             session = await asyncio.to_thread(EpisodeSession, spec)
-        except CodeRefused as error:
+        except (CodeRefused, ValueError) as error:
             raise HTTPException(400, str(error)) from error
         if session.done:
             await asyncio.to_thread(session.close)

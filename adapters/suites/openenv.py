@@ -110,7 +110,7 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         self._session = None
         task = self._task(seed, spec, options)
         self._env = self._env or task.make()
-        session = EpisodeSession(task, use_system=self._use_system, env=self._env)
+        session = EpisodeSession(task, use_system=self._use_system, env=self._env, tools=True)
         if session.done:
             self.close()
             raise RuntimeError(session.verdict.reason if session.verdict else "the episode is over before it begins")

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from rlvr.adapters.rows import tasks
-from rlvr.adapters.spec import EpisodeSession, TaskSpec
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, require_tools_in_prompt
 from rlvr.adapters.versions import require
 from rlvr.envs.core.registry import size_of
 
@@ -77,10 +77,7 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         env, _, info = self._first.start()
         size = size_of(env)
         env.close()
-        if info.get("tools"):
-            raise ValueError(
-                f"{env_id} leaves its tools to a chat template; have the prompt list them with tools_in='system'"
-            )
+        require_tools_in_prompt(env_id, info)
         endless = config.n is None and size is None
         self._n = sys.maxsize if endless else config.n
         if endless:

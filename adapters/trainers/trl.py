@@ -14,6 +14,7 @@ invalid verdict teaches nothing: its reward is None, which TRL leaves out of the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -25,6 +26,10 @@ from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
 
 TESTED = ("trl", "1.16", "1.17")
+CUT = (
+    "max_completion_length={} ended every episode of this batch in its first turn, so none was played to its end: "
+    "raise it to what a whole conversation takes"
+)
 RolloutFunction = Callable[[list[Any], Any], dict[str, list[Any] | None]]
 
 
@@ -74,6 +79,8 @@ def rollout_function(
                     episode.step_tokens(ids[index], logprobs[index] if logprobs is not None else None)
         for episode in episodes:
             episode.session.close()
+        if all(e.session.valid and not e.session.done and e.session.turns <= 1 for e in episodes):
+            warnings.warn(CUT.format(token_budget), stacklevel=2)
         parts = [episode.parts() for episode in episodes]
         return {
             "prompt_ids": [prompt for prompt, _ in parts],

@@ -6,7 +6,9 @@ import pytest
 
 pytest.importorskip("transformers")
 
+from rlvr.adapters import rows
 from rlvr.adapters import testing as kit
+from rlvr.adapters.spec import EpisodeSession, TaskSpec, grade
 from rlvr.adapters.token_session import TokenSession
 from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
@@ -48,3 +50,26 @@ def test_the_template_is_told_of_the_environments_tools(monkeypatch):
     session = TokenSession(spec, renderer, 1000)
     assert len(play(session, "maybe")) == 3
     assert tokenizer.decode(session.tokens.ids).count('"name": "look"') == 1
+
+
+def test_a_template_that_leaves_out_the_tools_is_refused():
+    spec = kit.TaskSpec(kit.SAY, 0, kit.MODULE, {"has_tool": True})
+    with pytest.raises(ValueError, match=r"says nothing of the tools look_around: .*tools_in='system'"):
+        TokenSession(spec, Renderer(tiny_tokenizer()), 100)
+
+
+@pytest.mark.parametrize("format", ["skyrl", "nemo_gym"])
+def test_rows_of_trainers_that_fill_no_template_are_refused_where_tools_are_left_to_it(format):
+    settings = {"tools": {"tools": ["calculator"], "tools_in": "template"}}
+    with pytest.raises(ValueError, match="tools_in='system'"):
+        rows("rlvr/WordProblems-v0", 1, format, kwargs=settings)
+    assert rows("rlvr/WordProblems-v0", 1, "verl", kwargs=settings)
+    shown = rows("rlvr/WordProblems-v0", 1, format, kwargs={"tools": ["calculator"]})
+    assert "calculator" in str(shown)
+
+
+@pytest.mark.parametrize("play", [lambda spec: EpisodeSession(spec), lambda spec: grade(spec, "4")])
+def test_surfaces_of_texts_refuse_tools_that_are_left_to_a_template(play):
+    settings = {"tools": {"tools": ["calculator"], "tools_in": "template"}, "max_turns": 1}
+    with pytest.raises(ValueError, match="tools_in='system'"):
+        play(TaskSpec("rlvr/WordProblems-v0", 0, kwargs=settings))
