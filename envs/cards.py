@@ -262,7 +262,9 @@ def summary_from_docstring(env_id: str) -> str:
     """The sentence as it stands in the docstring of the id's task."""
     spec = gym.spec(env_id)
     module, _, name = spec.kwargs["task"].partition(":")
-    text = _paragraphs(getattr(importlib.import_module(module), name), module)[0]
+    kind = getattr(importlib.import_module(module), name)
+    describe = getattr(kind, "describe", None)  # a task of many ids has a sentence for the settings of each
+    text = _paragraphs(kind, module)[0] if describe is None else describe(**spec.kwargs)
     return text + (" With tools." if spec.kwargs.get("tools") else "")
 
 

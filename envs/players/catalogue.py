@@ -1,0 +1,85 @@
+"""The games by their names, and games from a plain JSON spec."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rlvr.envs.core.hints import did_you_mean
+from rlvr.envs.players.game import SeatGame
+
+_AT: Final = "rlvr.envs.players"
+# Name: module and class, and the settings that make it this game.
+GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
+    "KuhnPoker": ("poker:KuhnPoker", {}),
+    "LeducPoker": ("poker:LeducPoker", {}),
+    "LiarsDice": ("dice:LiarsDice", {}),
+    "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
+    "Pig": ("dice:Pig", {}),
+    "PigTable": ("dice:Pig", {"seats": 4}),
+    "TicTacToeDuel": ("lines:TicTacToeDuel", {}),
+    "CubicTicTacToe": ("lines:CubicTicTacToe", {}),
+    "WildTicTacToe": ("lines:WildTicTacToe", {}),
+    "UltimateTicTacToe": ("lines:UltimateTicTacToe", {}),
+    "ConnectFourDuel": ("lines:ConnectFourDuel", {}),
+    "NimDuel": ("piles:NimDuel", {}),
+    "DotsAndBoxes": ("piles:DotsAndBoxes", {}),
+    "Mancala": ("piles:Mancala", {}),
+    "Othello": ("boards:Othello", {}),
+    "Breakthrough": ("boards:Breakthrough", {}),
+    "Hex": ("boards:Hex", {}),
+    "BattleshipDuel": ("ships:BattleshipDuel", {}),
+    "Goofspiel": ("bids:Goofspiel", {}),
+    "Blotto": ("bids:Blotto", {}),
+    "PrisonersDilemma": ("bids:MatrixGame", {"matrix": "prisoners_dilemma"}),
+    "StagHunt": ("bids:MatrixGame", {"matrix": "stag_hunt"}),
+    "Chicken": ("bids:MatrixGame", {"matrix": "chicken"}),
+    "RockPaperScissors": ("bids:MatrixGame", {"matrix": "rock_paper_scissors"}),
+    "MatchingPennies": ("bids:MatrixGame", {"matrix": "matching_pennies"}),
+    "SealedAuction": ("bids:SealedAuction", {}),
+    "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),
+}
+
+
+def class_of(name: str) -> type[SeatGame[Any]]:
+    """The class of a game.
+
+    Raises:
+        ValueError: there is no such game.
+    """
+    if name not in GAMES:
+        raise ValueError(f"there is no game {name!r}{did_you_mean(str(name), GAMES)}")
+    module, _, kind = GAMES[name][0].partition(":")
+    found: type[SeatGame[Any]] = getattr(importlib.import_module(f"{_AT}.{module}"), kind)
+    return found
+
+
+def sentence_of(name: str) -> str:
+    """What a game is, in a sentence."""
+    settings = ", ".join(f"{key} {str(value).replace('_', ' ')}" for key, value in GAMES[name][1].items())
+    text = (class_of(name).__doc__ or "").strip().partition("\n")[0]
+    return f"{text} Here: {settings}." if settings else text
+
+
+def make_game(name: str, **settings: Any) -> SeatGame[Any]:
+    """The game of a name, with settings of its own in place of the usual ones.
+
+    Raises:
+        ValueError: there is no such game, or a setting is not allowed.
+        TypeError: the game has no such setting.
+    """
+    found = class_of(name)
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
+    return found(**{**GAMES[name][1], **plain})
+
+
+def game_from_spec(spec: Mapping[str, Any]) -> SeatGame[Any]:
+    """The game of a plain JSON object: ``{"game": name, "settings": {…}}``.
+
+    Raises:
+        ValueError: the object has another form.
+    """
+    if not isinstance(spec, Mapping) or set(spec) - {"game", "settings"} or not isinstance(spec.get("game"), str):
+        raise ValueError(f'a spec is {{"game": name, "settings": {{…}}}}, not {spec!r:.200}')
+    return make_game(spec["game"], **dict(spec.get("settings") or {}))

@@ -1,0 +1,186 @@
+"""AsSingleAgent: one seat of a game as a task, the other seats played by bots. A game's id is this with its name."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from rlvr.envs.core.seeding import stream
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.verdict import Verdict, env_error, wrong
+from rlvr.envs.players.bots import make_bot
+from rlvr.envs.players.catalogue import make_game, sentence_of
+from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
+
+OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
+AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
+DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
+UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
+PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
+
+
+class SeatEpisode(NamedTuple):
+    """A match as one seat plays it: who the others are, and what that seat has read so far."""
+
+    match: Match
+    seat: int
+    opponents: tuple[str, ...]
+    turn: int = 0
+    since: int = 0
+    message: str = ""
+
+
+class AsSingleAgent(Task[SeatEpisode]):
+    """One seat of a game of several; the others are bots, drawn with the seat from the task's seed.
+
+    Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; with three seats or
+    more a quarter of them on level 2 and half of them on level 3.
+
+    Args:
+        game: a name of the catalogue, such as ``KuhnPoker``.
+        game_settings: of the game, as it takes them.
+        seat: the policy's seat; None draws one for each task.
+        opponents: names of bots to draw the others from; None takes those of the level.
+        tries: illegal moves that forfeit the game.
+        reward: ``outcome`` pays 1 for more than every other team has, 0.5 for as much as the best of them; ``payoff``
+            pays where the return lies between the lowest and the highest that there is.
+
+    Raises:
+        ValueError: there is no such game, seat or bot, or a setting is not allowed.
+    """
+
+    system = SYSTEM
+    levels = 3
+    always_solvable = False
+
+    def __init__(
+        self,
+        *,
+        game: str,
+        game_settings: Mapping[str, Any] | None = None,
+        seat: int | None = None,
+        opponents: Sequence[str] | None = None,
+        tries: int = TRIES,
+        reward: str = "outcome",
+    ) -> None:
+        self.game = make_game(game, **dict(game_settings or {}))
+        self.referee = Referee(self.game, tries)
+        if seat is not None and (type(seat) is not int or not 0 <= seat < self.game.seats):
+            raise ValueError(f"there is no seat {seat!r}: {self.game.name} has seats 0 to {self.game.seats - 1}")
+        if reward not in ("outcome", "payoff"):
+            raise ValueError(f"reward must be 'outcome' or 'payoff', not {reward!r}")
+        if opponents is not None:
+            if isinstance(opponents, str) or not opponents:
+                raise ValueError(f"opponents is a list of bots' names, not {opponents!r}")
+            for name in opponents:
+                make_bot(name)
+        self.game_name, self.seat, self.reward = game, seat, reward
+        self.opponents = tuple(opponents) if opponents is not None else None
+        self.asks = self.describe(game)
+
+    @staticmethod
+    def describe(game: str, **settings: Any) -> str:
+        """The first sentence of the game's docstring, for lists of ids."""
+        return sentence_of(game)
+
+    @property
+    def name(self) -> str:
+        return f"AsSingleAgent {self.game.name}"
+
+    def turns(self, level: int) -> int:
+        return self.game.decisions + self.referee.tries - 1
+
+    def start(self, rng: random.Random, level: int) -> SeatEpisode:
+        seats = self.game.seats
+        seat = rng.randrange(seats) if self.seat is None else self.seat
+        names = self.opponents or (AT_TABLES if seats > 2 else OPPONENTS)[level - 1]
+        opponents = tuple("" if other == seat else rng.choice(names) for other in range(seats))
+        for _ in range(DRAWS):
+            match = self._opened(
+                self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng
+            )
+            episode = self._advanced(SeatEpisode(match, seat, opponents))
+            if self.referee.to_move(episode.match):
+                return episode
+        raise ValueError(f"in {DRAWS} games of {self.game.name} seat {seat} never came to move")
+
+    def _opened(self, match: Match, moves: int, rng: random.Random) -> Match:
+        """The match after random moves of all seats; none is played that would end the game."""
+        for _ in range(moves):
+            (mover,) = self.referee.to_move(match)
+            after = self.referee.play(match, mover, rng.choice(self.referee.legal(match, mover)))
+            if not self.referee.to_move(after) or self._wins_at_once(after):
+                break
+            match = after
+        return match
+
+    def _wins_at_once(self, match: Match) -> bool:
+        """Whether a move ends the game at once: a task that begins so is decided by luck."""
+        (mover,) = self.referee.to_move(match)
+        game, state = self.game, match.state
+        return any(not game.actors(game.apply(state, mover, move)) for move in game.legal(state, mover))
+
+    def _advanced(self, episode: SeatEpisode) -> SeatEpisode:
+        """The episode after the moves of the others, until the policy's seat moves or the match is over."""
+        match, referee, seat = episode.match, self.referee, episode.seat
+        while (movers := referee.to_move(match)) and seat not in movers:
+            match = self._moved(match, movers[0], episode.opponents[movers[0]])
+        return episode._replace(match=match)
+
+    def _moved(self, match: Match, mover: int, name: str) -> Match:
+        view = self.game.view(match.state, mover)
+        rng = stream(self.name, match.key, "bot", mover, len(match.log), len(match.pending))
+        return self.referee.play(match, mover, make_bot(name).choose(self.game, view, mover, rng))
+
+    def content(self, state: SeatEpisode) -> str:
+        return f"{self.game.name} {state.match.key} {state.seat} {' '.join(state.opponents)}"
+
+    def observe(self, state: SeatEpisode) -> str:
+        if state.turn == 0:
+            return self.referee.first_observation(state.match, state.seat)
+        text = self.referee.observe(state.match, state.seat, state.since)
+        return f"{state.message}\n{text}" if state.message else text
+
+    def apply(self, state: SeatEpisode, action: str) -> Transition:
+        referee, seat, match = self.referee, state.seat, state.match
+        try:
+            move = referee.read(match, seat, action)
+        except IllegalText as error:
+            match = referee.act(match, seat, action)
+            after = state._replace(match=match, turn=state.turn + 1, since=len(match.log), message=str(error))
+            if match.loser < 0:
+                return Transition(after, UNREAD)
+            return Transition(after, wrong(reason=f"the game is forfeited after {referee.tries} illegal moves"), True)
+        since = len(match.log)
+        try:
+            after = state._replace(match=referee.play(match, seat, move), turn=state.turn + 1, since=since, message="")
+            after = self._advanced(after)
+        except Exception as error:  # the rules or a bot failed, and not the policy
+            return Transition(state, env_error(error, "the game or an opponent"), True)
+        if referee.to_move(after.match):
+            return Transition(after, PLAYED)
+        return Transition(after, self._verdict(after), True)
+
+    def _verdict(self, state: SeatEpisode) -> Verdict:
+        returns, game = self.referee.returns(state.match), self.game
+        share, won = game.outcome(returns, state.seat), returns[state.seat]
+        reward = share if self.reward == "outcome" else (won - game.lowest) / (game.highest - game.lowest)
+        text = ", ".join(f"seat {at} {value:g}" for at, value in enumerate(returns))
+        end = game.show(game.view(state.match.state, state.seat), state.seat)
+        reason = f"The game is over. Returns: {text}; you are seat {state.seat}.\n{end}"[:900]
+        parts = {"return": won, "outcome": share}
+        status = "correct" if share >= 1 else "partial" if reward > 0 else "wrong"
+        return Verdict(float(reward), status, reason=reason, parts=parts)  # type: ignore[arg-type]
+
+    def solve(self, state: SeatEpisode) -> str:
+        """The game's expert; where it mixes, its choice is drawn from a stream keyed by what the seat has read."""
+        view = self.game.view(state.match.state, state.seat)
+        rng = stream(self.name, "expert", self.game.show(view, state.seat), state.seat, state.turn)
+        return f"\\boxed{{{self.game.expert(view, state.seat, rng)}}}"
+
+    def sample_action(self, state: SeatEpisode, rng: random.Random) -> str:
+        return f"\\boxed{{{rng.choice(self.referee.legal(state.match, state.seat))}}}"
+
+    def out_of_turns(self, state: SeatEpisode, turns: int) -> Verdict:
+        return wrong(reason=f"the game was not finished in {turns} turns")

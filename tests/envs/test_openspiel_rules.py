@@ -1,0 +1,141 @@
+"""Rules of the games of several seats, compared with OpenSpiel's by random playouts; and exploitability."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from rlvr.envs.players.catalogue import make_game
+from rlvr.envs.players.game import CHANCE, COLUMNS
+
+pytestmark = pytest.mark.foreign
+PLAYOUTS = 1_000  # of each game
+
+
+def cell(text):
+    """``(row, column)`` of OpenSpiel as a cell of ours."""
+    row, column = text.split(",")
+    return f"{COLUMNS[int(column)]}{int(row) + 1}"
+
+
+def same(text, ours):
+    return text.lower()
+
+
+def poker(text, legal):
+    """Pass and Bet of Kuhn's game in our words."""
+    return legal[0] if text == "Pass" else legal[1]
+
+
+def dots(text, ours):
+    kind, row, column = text[3:-1].split(",")
+    return f"{kind}{int(row) + 1}{int(column) + 1}"
+
+
+def nim(text, ours):
+    pile, take = (part.split(":")[1].strip(" ;") for part in text.split(","))
+    return f"{COLUMNS[int(pile) - 1]} {take}"
+
+
+def breakthrough(text, ours):
+    """Theirs writes black's rows from the top: a6 is our a1."""
+    text = text.rstrip("*")
+    return " ".join(f"{text[at]}{7 - int(text[at + 1])}" for at in (0, 2))
+
+
+def mancala(text, ours):
+    return str(int(text) if int(text) < 7 else int(text) - 7)
+
+
+def roll(text):
+    return text.split()[1]
+
+
+# Our game, OpenSpiel's, how a move of theirs reads here, and how a draw of chance does.
+PAIRS = {
+    "KuhnPoker": ("kuhn_poker", poker, lambda text: "jqk"[int(text.split(":")[-1])]),
+    "LeducPoker": ("leduc_poker", same, lambda text: "jqk"[int(text.split(":")[-1]) // 2]),
+    "TicTacToeDuel": ("tic_tac_toe", lambda text, ours: cell(text[2:-1]), None),
+    "ConnectFourDuel": ("connect_four", lambda text, ours: COLUMNS[int(text[1:])], None),
+    "NimDuel": ("nim", nim, None),
+    "DotsAndBoxes": ("dots_and_boxes", dots, None),
+    "Othello": ("othello", lambda text, ours: text.split()[0], None),
+    "Breakthrough": ("breakthrough(rows=6,columns=6)", breakthrough, None),
+    "Hex": ("hex(board_size=5)", same, None),
+    "Mancala": ("mancala", mancala, None),
+    "LiarsDice": ("liars_dice(numdice=2)", same, roll),
+    "Pig": ("pig(winscore=30)", same, roll),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_random_playouts_have_the_same_moves_and_returns_as_openspiels(name):
+    pyspiel = pytest.importorskip("pyspiel")
+    theirs, read, read_chance = PAIRS[name]
+    game, other = make_game(name), pyspiel.load_game(theirs)
+    for seed in range(PLAYOUTS):
+        rng = random.Random(seed)
+        state, there = game.start(), other.new_initial_state()
+        while not there.is_terminal():
+            if there.is_chance_node():
+                action = rng.choice(there.legal_actions())
+                drawn = read_chance(there.action_to_string(there.current_player(), action))
+                assert game.actors(state) == (CHANCE,)
+                outcomes = dict(game.chance(state))
+                theirs_of = {}
+                for each, share in there.chance_outcomes():
+                    word = read_chance(there.action_to_string(there.current_player(), each))
+                    theirs_of[word] = theirs_of.get(word, 0) + share
+                assert outcomes == pytest.approx(theirs_of)
+                there.apply_action(action)
+                state = game.apply(state, CHANCE, drawn)
+            else:
+                seat = there.current_player()
+                assert game.actors(state) == (seat,), (name, seed)
+                legal = game.legal(state, seat)
+                words = {read(there.action_to_string(seat, each), legal): each for each in there.legal_actions()}
+                assert set(words) == set(legal), (name, seed)
+                move = rng.choice(sorted(words))
+                there.apply_action(words[move])
+                state = game.apply(state, seat, move)
+        assert game.actors(state) == (), (name, seed)
+        assert list(game.returns(state)) == there.returns(), (name, seed)
+
+
+@pytest.mark.parametrize(
+    ("name", "theirs"), [("Goofspiel", "goofspiel(num_cards=5,points_order=random)"), ("Blotto", "blotto")]
+)
+def test_simultaneous_games_have_the_same_returns_as_openspiels(name, theirs):
+    pyspiel = pytest.importorskip("pyspiel")
+    game, other = make_game(name), pyspiel.load_game(theirs)
+    for seed in range(PLAYOUTS):
+        rng = random.Random(seed)
+        state, there = game.start(), other.new_initial_state()
+        while not there.is_terminal():
+            if there.is_chance_node():
+                action, _ = rng.choice(there.chance_outcomes())
+                prize = there.action_to_string(there.current_player(), action).rpartition(" ")[2]
+                assert prize in dict(game.chance(state))
+                there.apply_action(action)
+                state = game.apply(state, CHANCE, prize)
+                continue
+            moves, actions = {}, []
+            for seat in (0, 1):
+                legal = there.legal_actions(seat)
+                words = [there.action_to_string(seat, each).rpartition(": ")[2] for each in legal]
+                words = [word.strip("[]").replace(",", " ") for word in words]
+                assert sorted(words) == sorted(game.legal(state, seat))
+                at = rng.randrange(len(legal))
+                moves[seat] = words[at]
+                actions.append(legal[at])
+            there.apply_actions(actions)
+            state = game.apply_all(state, moves)
+        while game.actors(state):  # theirs does not ask for the last card, which is forced
+            if game.actors(state) == (CHANCE,):
+                ((prize, _),) = game.chance(state)
+                state = game.apply(state, CHANCE, prize)
+            forced = [game.legal(state, seat) for seat in (0, 1)]
+            assert [len(each) for each in forced] == [1, 1]
+            state = game.apply_all(state, {0: forced[0][0], 1: forced[1][0]})
+        assert list(game.returns(state)) == there.returns()
