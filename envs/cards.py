@@ -40,6 +40,13 @@ LICENCES = {
 }
 # What random play, and one answer said to every task, may earn on any level.
 RANDOM_MOST, ANSWER_MOST = 0.2, 0.25
+# Games of several seats, whose first level has opponents that move at random.
+_AGAINST_RANDOM = (
+    "BattleshipDuel Blotto Breakthrough Chicken ConnectFourDuel CubicTicTacToe DotsAndBoxes Goofspiel Hex "
+    "KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel Othello Pig PigTable "
+    "PrisonersDilemma RockPaperScissors SealedAuction StagHunt TicTacToeDuel UltimateTicTacToe VickreyAuction "
+    "WildTicTacToe"
+).split()
 # Where random play earns more, and why that is left so.
 LUCK: Mapping[str, str] = {
     "rlvr/Blackjack-v0": "chance deals: the expert itself wins little more than half of the time",
@@ -50,6 +57,10 @@ LUCK: Mapping[str, str] = {
     "rlvr/PushYourLuck-v0": "chance deals: the best play wins seven times in ten",
     "rlvr/TicTacToe-v0": "a draw counts where perfect play reaches no more",
     "rlvr/TwentyQuestions-v0": "level 1 is one of 8 things in 5 turns",
+    **dict.fromkeys(
+        (f"rlvr/{name}-v0" for name in _AGAINST_RANDOM),
+        "on level 1 the other seats move at random, too, and random play earns as much as they do",
+    ),
 }
 
 
