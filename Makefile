@@ -6,6 +6,7 @@
 #   make docs            the generated pages anew: the gallery, the README's counts, the algorithms
 #   make test-adapters   each foreign framework in its own environment; ADAPTERS="trl gem" takes some
 #   make test-vllm       the vLLM agent against a real vLLM on the CPU, in its own environment
+#   make test-browser    the viewer in a real Chromium, which has to be installed
 # Another interpreter: make test PYTHON=python3.12
 
 PYTHON ?= python3
@@ -20,11 +21,11 @@ SOURCES := pyproject.toml setup.py constraints.txt
 # Without it, `agents` and `adapters` at the top of this folder would hide installed packages of those names.
 export PYTHONSAFEPATH := 1
 
-.PHONY: help demo test test-all check quick clean docs test-adapters test-vllm
+.PHONY: help demo test test-all check quick clean docs test-adapters test-vllm test-browser
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -9
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
 
 demo: $(VENV)/demo.stamp
 	@out=runs/demo; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=runs/demo-$$n; done; \
@@ -51,6 +52,10 @@ test-adapters: $(VENV)/test.stamp
 
 test-vllm: $(VENV)/test.stamp
 	$(BIN)/python tests/adapters/run.py vllm
+
+test-browser: $(VENV)/test.stamp
+	$(INSTALL) playwright
+	$(BIN)/pytest --quiet tests/adapters/test_viewer_browser.py
 
 # What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, and the
 # table of frameworks from what their tests last found.

@@ -1,0 +1,250 @@
+"""The server of the viewer: for this machine alone, behind a key, and nothing on its pages may run or load.
+
+The files of the page are open, and hold nothing of anybody's. What was recorded is asked for with the key, which stands
+in the fragment of the address: a browser sends that to nobody. ``Host`` must name the loopback (DNS rebinding), and an
+``Origin`` must be this server's own.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import logging
+import secrets
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
+from rlvr.adapters.serving.serve import MISSING, _listening
+from rlvr.adapters.viewer.pages import Pages
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+STATIC = {"view.css": "text/css"} | {
+    f"{name}.js": "text/javascript" for name in ("base", "charts", "episodes", "conversation", "tokens", "main")
+}
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
+    "form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+REFRESH_SECONDS = 2.0  # between two looks at the files
+log = logging.getLogger("rlvr.view")
+
+Regrade = Callable[[Mapping[str, Any], str], dict[str, Any]]
+Scope = Any
+
+
+def static_text(name: str) -> str:
+    """A file of the page."""
+    return (files("rlvr.adapters.viewer") / "static" / name).read_text(encoding="utf-8")
+
+
+def page() -> str:
+    """The page as the server sends it: its scripts and its style are files of this server."""
+    scripts = "".join(f'<script src="/{name}" defer></script>' for name in STATIC if name.endswith(".js"))
+    return static_text("view.html").replace("<!-- scripts -->", f'<link rel="stylesheet" href="/view.css">{scripts}')
+
+
+class ViewerGuard:
+    """An ASGI application behind the rules of this module; every answer bears `HEADERS`.
+
+    Args:
+        app: the application.
+        key: what requests under ``/api/`` must bear, or "" for none.
+    """
+
+    def __init__(self, app: Any, key: str) -> None:
+        self._app, self._key = app, key
+
+    async def __call__(self, scope: Scope, receive: Any, send: Callable[[Any], Awaitable[None]]) -> None:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        headers: dict[str, str] = {}
+        for name, value in scope["headers"]:
+            headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
+
+        async def guarded(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+                message = {**message, "headers": [*message.get("headers", []), *more]}
+            await send(message)
+
+        status, wrong = self._wrong(scope, headers)
+        if not wrong:
+            await self._app(scope, receive, guarded)
+            return
+        body = json.dumps({"error": wrong}).encode()
+        fields = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+        await guarded({"type": "http.response.start", "status": status, "headers": fields})
+        await guarded({"type": "http.response.body", "body": body})
+
+    def _wrong(self, scope: Scope, headers: Mapping[str, str]) -> tuple[int, str]:
+        address = (scope.get("server") or ("127.0.0.1", None))[0]
+        if wrong := wrong_host(headers, address):
+            return 403, wrong
+        if "origin" in headers and headers["origin"] != f"http://{headers.get('host', '')}":
+            return 403, "requests of other web pages are not served"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return 403, "requests of other web pages are not served"
+        if scope["path"].startswith("/api/") and self._key and not bears_key(headers, self._key):
+            return 401, "the address bears no key of this viewer: open the one that `rlvr view` printed"
+        return 0, ""
+
+
+def application(pages: Pages, key: str, regrade: Regrade | None = None) -> ViewerGuard:
+    """The ASGI application.
+
+    Raises:
+        ImportError: starlette is missing.
+    """
+    try:
+        from starlette.applications import Starlette
+        from starlette.responses import Response
+        from starlette.routing import Route
+    except ImportError as error:
+        raise ImportError(MISSING.format("starlette")) from error
+
+    def answered(content: Callable[[Request], Any]) -> Callable[[Request], Response]:
+        def endpoint(request: Request) -> Response:
+            status = 200
+            try:
+                found = content(request)
+            except KeyError as error:
+                status, found = 404, {"error": str(error.args[0])}
+            except ValueError as error:
+                status, found = 400, {"error": str(error)}
+            return Response(json.dumps(found), status, media_type="application/json")
+
+        return endpoint
+
+    def static(name: str, kind: str) -> Callable[[Request], Response]:
+        return lambda request: Response(static_text(name), media_type=kind)
+
+    def grade(request: Request) -> Any:
+        if regrade is None:
+            raise ValueError("this viewer does not grade: start it without --read-only")
+        number = int(request.path_params["number"])
+        _, row = pages.index.trace(number)
+        return regrade(pages.index.raw(number), row["source"])
+
+    routes = [
+        Route("/", lambda request: Response(page(), media_type="text/html")),
+        *(Route(f"/{name}", static(name, kind)) for name, kind in STATIC.items()),
+        Route("/api/state", answered(lambda request: pages.state() | {"regrade": regrade is not None})),
+        Route("/api/curves", answered(lambda request: pages.curves())),
+        Route("/api/choices", answered(lambda request: pages.choices())),
+        Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
+        Route("/api/episode/{number:int}", answered(lambda request: pages.episode(request.path_params["number"]))),
+        Route("/api/group/{number:int}", answered(lambda request: pages.group(request.path_params["number"]))),
+        Route("/api/regrade/{number:int}", answered(grade), methods=["POST"]),
+    ]
+    app: Starlette = Starlette(routes=routes)
+    return ViewerGuard(app, key)
+
+
+class ViewerServer:
+    """Serves the pages at an address of the loopback, and takes in what the files gain.
+
+    Args:
+        pages: what is served.
+        host, port: where; port 0 takes any that is free.
+        key: what requests must bear; by default a new secret one, "" for none.
+        regrade: grades a record again.
+
+    Attributes:
+        url: of the page, with the key in its fragment.
+
+    Raises:
+        ValueError: a host that others can reach.
+        OSError: the port is taken.
+    """
+
+    def __init__(
+        self,
+        pages: Pages,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        key: str | None = None,
+        regrade: Regrade | None = None,
+    ) -> None:
+        if not is_loopback(host):
+            raise ValueError(
+                f"{host} can be reached by others, and transcripts are private: use 127.0.0.1 and a tunnel"
+            )
+        try:
+            import uvicorn
+        except ImportError as error:
+            raise ImportError(MISSING.format(error.name)) from error
+        self.key = secrets.token_urlsafe(24) if key is None else key
+        self.pages = pages
+        try:
+            self._socket = _listening(host, port)
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            raise OSError(f"port {port} of {host} is in use: give another --port, or 0 for any that is free") from None
+        self.port: int = self._socket.getsockname()[1]
+        self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        self.url = f"{self.origin}/#/" + (f"?key={self.key}" if self.key else "")
+        app: Any = application(pages, self.key, regrade)
+        self._uvicorn = uvicorn.Server(
+            uvicorn.Config(
+                app,
+                log_level="warning",
+                access_log=False,
+                server_header=False,
+                timeout_graceful_shutdown=1,
+                lifespan="off",
+            )
+        )
+        self._stopped = threading.Event()
+        self._indexing = threading.Thread(target=self._index, name="rlvr-view-index", daemon=True)
+        self._thread: threading.Thread | None = None
+
+    def _index(self) -> None:
+        while not self._stopped.is_set():
+            try:
+                self.pages.index.update(self._stopped.is_set)
+            except Exception:
+                log.exception("the files could not be read; the viewer tries again")
+            self._stopped.wait(REFRESH_SECONDS)
+
+    def run(self) -> None:
+        """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is closed."""
+        self._indexing.start()
+        try:
+            self._uvicorn.run(sockets=[self._socket])
+        finally:
+            self._stopped.set()
+            self._indexing.join()
+            self._socket.close()
+
+    def __enter__(self) -> ViewerServer:
+        self._thread = threading.Thread(target=self.run, name="rlvr-view", daemon=True)
+        self._thread.start()
+        while not self._uvicorn.started:
+            self._thread.join(0.005)
+            if not self._thread.is_alive():
+                raise RuntimeError("the viewer did not start; its log says why")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._uvicorn.should_exit = True
+        if self._thread is not None:
+            self._thread.join()

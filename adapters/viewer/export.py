@@ -1,0 +1,92 @@
+"""The viewer as one HTML file: its scripts, its style and what it shows are in it, and it loads nothing.
+
+The file's policy allows its own scripts by their SHA-256 and nothing else. What was recorded stands in a block of JSON
+in which no ``<`` occurs, so that no text can end it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from rlvr.adapters.viewer import queries
+from rlvr.adapters.viewer.app import STATIC, static_text
+from rlvr.adapters.viewer.pages import Pages
+from rlvr.envs.core.files import write_whole
+
+MAX_EXPORTED = 500  # episodes, unless more are asked for
+
+
+def write_export(pages: Pages, path: Path, limit: int = MAX_EXPORTED) -> tuple[int, int]:
+    """Write the file with the first ``limit`` episodes; how many are in it, and how many there are.
+
+    Raises:
+        ValueError: the limit is below 1.
+        OSError: it cannot be written.
+    """
+    if limit < 1:
+        raise ValueError(f"an export holds at least one episode, got {limit}")
+    data = exported(pages, limit)
+    write_whole(path, document(data))
+    return len(data["rows"]), data["total"]
+
+
+def exported(pages: Pages, limit: int) -> dict[str, Any]:
+    """All that the pages ask for, of the first ``limit`` episodes."""
+    reader = pages.index.reader
+    (total,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
+    rows = [dict(row) for row in reader.execute("SELECT * FROM episodes ORDER BY id LIMIT ?", (limit,))]
+    kept = {row["id"] for row in rows}
+    data: dict[str, Any] = {"rows": rows, "total": total, "episode": {}, "group": {}, "words": {}}
+    for row in rows:
+        number = row["id"]
+        try:
+            found = pages.episode(number)
+        except ValueError as error:
+            found = {"row": row, "trace": {}, "tokens": None, "problems": [str(error)], "group": [], "elsewhere": []}
+        for name in ("group", "elsewhere"):
+            found[name] = [each for each in found[name] if each["id"] in kept]
+        data["episode"][number] = found
+        data["words"][number] = _words(found["trace"]).lower()
+        if len(found["group"]) > 1:
+            data["group"][number] = pages.group(number)
+    data["state"] = pages.state() | {"regrade": False, "complete": True}
+    if total > len(rows):
+        data["state"]["problems"].append(f"this file holds {len(rows)} of {total} episodes")
+    data["curves"], data["choices"] = pages.curves(), queries.choices(reader)
+    return data
+
+
+def _words(trace: dict[str, Any]) -> str:
+    parts = [trace.get(name, "") for name in ("env", "status", "reason", "answer", "error")]
+    for message in trace.get("messages", ()):
+        parts += [message["reasoning"], message["text"]]
+        parts += [f"{call['name']} {call['arguments']}" for call in message["calls"]]
+    return "\n".join(filter(None, parts))
+
+
+def document(data: dict[str, Any]) -> str:
+    """The page with everything in it."""
+    style = static_text("view.css")
+    scripts = [static_text(name) for name in STATIC if name.endswith(".js")]
+    policy = (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}; img-src data:; "
+        "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+    )
+    # ASCII, so that no character of a text is anything to the parser of HTML; NaN is no JSON
+    held = json.dumps(data, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    parts = [
+        f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
+        f"<style>{style}</style>",
+    ]
+    page = static_text("view.html").replace("<!-- scripts -->", "".join(parts))
+    block = f'<script type="application/json" id="data">{held}</script>'
+    code = "".join(f"<script>{script}</script>" for script in scripts)
+    return page.replace("</body>", f"{block}{code}</body>")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,245 @@
+"""Traces that other tools wrote, each as a `Trace`: chats, results of verifiers, completions of TRL, logs of Inspect.
+
+Lines of JSON are told apart by their fields, whatever the file is called. Inspect's ``.eval`` is a zip of JSON files;
+TRL's completions are Parquet.
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlvr.adapters.viewer.traces import (
+    ChatMessage,
+    NotATrace,
+    Trace,
+    episode_trace,
+    image_of,
+    number_of,
+    split_calls,
+    split_thinking,
+    text_of,
+    whole_of,
+)
+from rlvr.envs.core.json_text import load_json
+
+MAX_ENTRY = 256 << 20  # bytes of one entry of a zip, unpacked
+SUCCESS = {"C": True, "I": False}  # Inspect's marks
+
+
+def trace_of(record: Any) -> Trace:
+    """The trace of one JSON object, by its fields.
+
+    Raises:
+        NotATrace: it is none of the forms that are read.
+    """
+    if not isinstance(record, dict):
+        raise NotATrace("it is no JSON object")
+    if "turns" in record and "env_id" in record:
+        return episode_trace(record)
+    if isinstance(record.get("messages"), list) and "epoch" in record and "scores" in record:
+        return inspect_trace(record)
+    if "prompt" in record and "completion" in record:
+        return completion_trace(record)
+    for name in ("messages", "conversation", "conversations"):
+        if isinstance(record.get(name), list):
+            return chat_trace(record, record[name])
+    raise NotATrace("it has none of the fields turns, messages, or prompt and completion")
+
+
+def messages_of(values: Sequence[Any]) -> list[ChatMessage]:
+    """Chat messages in OpenAI's form, ShareGPT's (``from``, ``value``) or Inspect's."""
+    return [_message(value) for value in values if isinstance(value, dict)]
+
+
+def _message(value: Mapping[str, Any]) -> ChatMessage:
+    role = text_of(value.get("role") or value.get("from")) or "user"
+    role = {"human": "user", "gpt": "assistant", "function": "tool", "observation": "tool"}.get(role, role)
+    content = value["value"] if "value" in value and "content" not in value else value.get("content")
+    text, reasoning, images = _content(content)
+    reasoning = reasoning or text_of(value.get("reasoning_content") or value.get("reasoning"))
+    calls = [_call(call) for call in value.get("tool_calls") or [] if isinstance(call, dict)]
+    if role == "assistant":
+        if not reasoning:
+            reasoning, text = split_thinking(text)
+        text, written = split_calls(text)
+        calls += written
+    images += [image for image in map(image_of, value.get("images") or []) if image]
+    return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")))
+
+
+def _content(content: Any) -> tuple[str, str, list[str]]:
+    """The text, the thinking and the images of a message's content: a text, or a list of parts."""
+    if not isinstance(content, list):
+        return text_of(content), "", []
+    texts, thoughts, images = [], [], []
+    for part in content:
+        if not isinstance(part, dict):
+            texts.append(text_of(part))
+        elif part.get("type") in ("reasoning", "thinking"):
+            thoughts.append(text_of(part.get("reasoning") or part.get("thinking") or part.get("summary")))
+        elif part.get("type") in ("image", "image_url"):
+            held = part.get("image_url", part.get("image"))
+            url = image_of(held.get("url") if isinstance(held, dict) else held)
+            images += [url] * bool(url)
+            texts += [] if url else ["(an image that is not in the file)"]
+        else:
+            texts.append(text_of(part.get("text", part.get("content"))))
+    return "\n".join(texts), "\n".join(thoughts), images
+
+
+def _call(call: Mapping[str, Any]) -> dict[str, str]:
+    function = call.get("function")
+    held = function if isinstance(function, dict) else call
+    name = text_of(function) if isinstance(function, str) else text_of(held.get("name"))
+    return {"id": text_of(call.get("id")), "name": name, "arguments": text_of(held.get("arguments"))}
+
+
+def _take_result(trace: Trace, record: Mapping[str, Any]) -> None:
+    """The reward and the outcome under the names that tools use."""
+    reward = next((n for n in map(number_of, (record.get("reward"), record.get("score"))) if n is not None), None)
+    trace.reward = reward
+    correct = record.get("correct", record.get("success"))
+    if isinstance(correct, bool):
+        trace.success = correct
+    elif reward is not None:
+        trace.success = reward >= 1
+    if trace.success is not None:
+        trace.status = "correct" if trace.success else "partial" if reward is not None and reward > 0 else "wrong"
+    error = record.get("error")
+    if error:
+        trace.status, trace.success, trace.error = "env_error", None, text_of(error)
+    trace.step = whole_of(record.get("step"))
+
+
+def _rest(record: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in record.items() if name not in known}
+
+
+def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
+    """A line of a chat data set."""
+    trace = Trace("chat", messages=messages_of(messages), key=text_of(record.get("id") or record.get("key")))
+    trace.env = text_of(record.get("env_id") or record.get("task") or record.get("source"))
+    trace.tools = text_of(record.get("tools"))
+    _take_result(trace, record)
+    trace.notes = _rest(record, ("messages", "conversation", "conversations", "tools"))
+    return trace
+
+
+def completion_trace(record: Mapping[str, Any]) -> Trace:
+    """A result of verifiers (``results.jsonl``), or a row of TRL's completions."""
+    prompt, completion = record["prompt"], record["completion"]
+    messages = messages_of(prompt) if isinstance(prompt, list) else [ChatMessage("user", text_of(prompt))]
+    if isinstance(completion, list):
+        messages += messages_of(completion)
+    else:
+        messages.append(_message({"role": "assistant", "content": text_of(completion)}))
+    is_trl = "advantage" in record
+    trace = Trace(
+        "trl" if is_trl else "verifiers", messages=messages, env=text_of(record.get("task") or record.get("env_id"))
+    )
+    _take_result(trace, record)
+    known = {"prompt", "completion", "reward", "step", "task", "answer", "example_id", "id"}
+    numbers = {name: number_of(value) for name, value in record.items() if name not in known}
+    trace.parts = {name: number for name, number in numbers.items() if number is not None and name != "advantage"}
+    if is_trl and trace.reward is None and trace.parts:
+        trace.reward = sum(trace.parts.values())  # TRL writes a column for each reward function, and no sum
+    if trace.success is None and trace.reward is not None and not trace.error:
+        trace.success = trace.reward >= 1
+        trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
+    example = record.get("example_id", record.get("id"))
+    trace.group = whole_of(example)
+    trace.key = text_of(example) if example is not None else ""
+    trace.reason = f"expected: {text_of(record['answer'])}" if record.get("answer") else ""
+    trace.notes = _rest(record, ("prompt", "completion"))
+    return trace
+
+
+def inspect_trace(record: Mapping[str, Any]) -> Trace:
+    """A sample of an Inspect log."""
+    trace = Trace("inspect", messages=messages_of(record["messages"]), key=text_of(record.get("id")))
+    trace.group, trace.sample = whole_of(record.get("id")), whole_of(record.get("epoch")) or 0
+    scores = record.get("scores")
+    for name, score in (scores if isinstance(scores, dict) else {}).items():
+        value = score.get("value") if isinstance(score, dict) else score
+        number = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}.get(value) if isinstance(value, str) else None
+        number = float(value) if isinstance(value, bool) else number_of(value) if number is None else number
+        if number is not None:
+            trace.parts[str(name)] = number
+        if isinstance(score, dict) and not trace.reason:
+            trace.reason, trace.answer = text_of(score.get("explanation")), text_of(score.get("answer"))
+    if trace.parts:
+        trace.reward = next(iter(trace.parts.values()))
+        trace.success = trace.reward >= 1
+        trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
+    error = record.get("error")
+    if error:
+        message = error.get("message") if isinstance(error, dict) else error
+        trace.status, trace.success, trace.error = "env_error", None, text_of(message)
+    trace.notes = {
+        name: record[name] for name in ("target", "metadata", "model_usage", "total_time") if record.get(name)
+    }
+    return trace
+
+
+# --- files that are no lines of JSON ---
+
+
+def read_inspect(path: Path) -> Iterator[Trace]:
+    """The samples of an Inspect log, ``.eval`` or ``.json``.
+
+    Raises:
+        ValueError: it is none, or an entry is larger than `MAX_ENTRY`.
+    """
+    if path.suffix == ".json":
+        log = load_json(path.read_bytes())
+        if not isinstance(log, dict) or "eval" not in log:
+            raise ValueError(f"{path.name} is no log of Inspect")
+        for sample in log.get("samples") or []:
+            yield _named(trace_of(sample), log["eval"])
+        return
+    try:
+        with zipfile.ZipFile(path) as packed:
+            header = _entry(packed, "header.json" if "header.json" in packed.namelist() else "_journal/start.json")
+            for name in sorted(name for name in packed.namelist() if name.startswith("samples/")):
+                yield _named(trace_of(_entry(packed, name)), header.get("eval", {}))
+    except (zipfile.BadZipFile, NotImplementedError, KeyError, EOFError) as error:
+        raise ValueError(f"{path.name} cannot be read as a log of Inspect: {error}") from error
+
+
+def _entry(packed: zipfile.ZipFile, name: str) -> Any:
+    if packed.getinfo(name).file_size > MAX_ENTRY:
+        raise ValueError(f"{name} has over {MAX_ENTRY >> 20} MiB")
+    return load_json(packed.read(name))
+
+
+def _named(trace: Trace, evaluation: Any) -> Trace:
+    trace.env = text_of(evaluation.get("task")) if isinstance(evaluation, dict) else ""
+    return trace
+
+
+def read_parquet(path: Path) -> Iterator[Trace]:
+    """The rows of TRL's completions, or of any Parquet file with a chat or a prompt and completion in each row.
+
+    Raises:
+        ImportError: pyarrow is missing.
+        ValueError: it cannot be read.
+    """
+    try:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+    except ImportError:
+        raise ImportError('Parquet files need pyarrow: pip install "rlvr[hub]"') from None
+    try:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(batch_size=256):
+                for row in batch.to_pylist():
+                    yield trace_of(json.loads(json.dumps(row, default=str)))
+    except (pa.ArrowException, NotATrace) as error:
+        raise ValueError(f"{path.name} cannot be read: {error}") from error
+
+
+READERS = {".eval": read_inspect, ".json": read_inspect, ".parquet": read_parquet}

@@ -1,0 +1,384 @@
+"""The index of episodes: an SQLite file with a row for each and their words, made a little at a time.
+
+An index holds nothing that the files do not hold: it may be deleted at any time. Of a JSONL file that has grown the new
+lines alone are read; a file that was changed otherwise is read anew. What stands after the last line break is torn, or
+still being written: it is left out until it is whole, and said.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import sqlite3
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import IO, Any
+
+from rlvr.adapters.viewer.foreign import READERS, trace_of
+from rlvr.adapters.viewer.sources import Source, step_of
+from rlvr.adapters.viewer.traces import Trace
+from rlvr.envs.core.json_text import load_json
+
+VERSION = 1
+CHECK = 200  # lines between two looks at the clock
+SECONDS = 1.0  # between two commits
+HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
+MAX_LINE = 256 << 20  # bytes
+MAX_WORDS = 1 << 20  # characters of an episode that can be searched
+MAX_PROBLEMS = 50  # lines of a file that are named
+HEAD = 4_096
+PREVIEW = 200  # characters
+
+SCHEMA = """
+CREATE TABLE files(id INTEGER PRIMARY KEY, path TEXT UNIQUE, source TEXT, size INTEGER, mtime INTEGER, taken INTEGER,
+    lines INTEGER, head TEXT, torn INTEGER, problems TEXT);
+CREATE TABLE episodes(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER, number INTEGER, start INTEGER,
+    length INTEGER, source TEXT, phase TEXT, step INTEGER, env TEXT, split TEXT, level INTEGER, status TEXT,
+    reward REAL, success INTEGER, turns INTEGER, tokens INTEGER, characters INTEGER, stop TEXT, tools TEXT, error TEXT,
+    task TEXT, grp TEXT, sample INTEGER, preview TEXT);
+CREATE INDEX by_source ON episodes(source, id);
+CREATE INDEX by_group ON episodes(grp);
+CREATE INDEX by_task ON episodes(task);
+CREATE INDEX by_reward ON episodes(reward);
+CREATE INDEX by_status ON episodes(status);
+CREATE INDEX by_characters ON episodes(characters);
+CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
+"""
+COLUMNS = (
+    "file number start length source phase step env split level status reward success turns tokens characters stop "
+    "tools error task grp sample preview"
+).split()
+INSERT = f"INSERT INTO episodes({','.join(COLUMNS)}) VALUES({','.join('?' * len(COLUMNS))})"
+
+
+def cache_folder() -> Path:
+    """Where indices are kept: ``$XDG_CACHE_HOME/rlvr/view``, or in ``~/.cache``."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "rlvr" / "view"
+
+
+class EpisodeIndex:
+    """The index of some sources, in one file.
+
+    Two viewers of the same sources do not share a file: the second makes its own, and deletes it at its end.
+
+    Args:
+        sources: what is indexed.
+        folder: where the file is; `cache_folder`, or a folder for temporary files where that cannot be written.
+    """
+
+    def __init__(self, sources: Sequence[Source], folder: Path | None = None) -> None:
+        self.sources = list(sources)
+        self._temporary: tempfile.TemporaryDirectory[str] | None = None
+        self._lock: IO[str] | None = None
+        self._local = threading.local()
+        self._open: list[sqlite3.Connection] = []
+        self._guard = threading.Lock()
+        self.path = self._claim(folder or cache_folder())
+        self._writer = self._prepared()
+        self._committed = 0.0
+        self.complete = threading.Event()
+
+    def _claim(self, folder: Path) -> Path:
+        named = "\n".join(str((s.folder or s.files[0]).resolve()) for s in self.sources)
+        name = hashlib.sha256(f"{VERSION}\n{named}".encode()).hexdigest()[:24]
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            descriptor = os.open(folder / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            self._lock = os.fdopen(descriptor, "r+")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:  # another viewer has it, or nothing can be written there
+            if self._lock is not None:
+                self._lock.close()
+            self._temporary = tempfile.TemporaryDirectory(prefix="rlvr-view-")
+            folder = Path(self._temporary.name)
+        return folder / f"{name}.sqlite"
+
+    def _prepared(self) -> sqlite3.Connection:
+        """A connection to write with; an index that is broken or of another version is made anew."""
+        try:
+            connection = self._connect()
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone() if version == VERSION else ("old",)
+            if sound == "ok":
+                return connection
+            connection.close()
+        except sqlite3.DatabaseError:
+            pass
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+        connection = self._connect()
+        connection.executescript(SCHEMA + f"PRAGMA user_version = {VERSION};")
+        connection.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (HASH_BYTES,))
+        connection.commit()
+        return connection
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
+        connection.row_factory = sqlite3.Row
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = OFF")  # what is lost is read again
+        with self._guard:
+            self._open.append(connection)
+        return connection
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection to read with."""
+        if not hasattr(self._local, "connection"):
+            self._local.connection = self._connect()
+            self._local.connection.execute("PRAGMA query_only = ON")
+        connection: sqlite3.Connection = self._local.connection
+        return connection
+
+    def close(self) -> None:
+        """Close every connection, and delete an index that was made for this viewer alone."""
+        for connection in self._open:
+            connection.close()
+        if self._lock is not None and not self._lock.closed:
+            self._lock.close()
+        if self._temporary is not None:
+            self._temporary.cleanup()
+
+    # --- writing ---
+
+    def update(self, stopped: Callable[[], bool] = lambda: False) -> bool:
+        """Take in what is new; whether anything was. One thread at a time may call it."""
+        changed = False
+        known = {row["path"]: row for row in self._writer.execute("SELECT * FROM files")}
+        present = set()
+        for source in self.sources:
+            source.refresh()
+            for path in source.files:
+                name = str(path.resolve())
+                if stopped():
+                    return changed
+                if path.is_file():
+                    present.add(name)
+                changed |= self._update_file(source, path, name, known.get(name), stopped)
+        for name in known.keys() - present:
+            self._forget(known[name]["id"])
+            changed = True
+        self._writer.commit()
+        self.complete.set()
+        return changed
+
+    def commit(self) -> None:
+        """Let the readers see what was taken in, once a second: each commit costs FTS5 a segment."""
+        if time.monotonic() - self._committed >= SECONDS:
+            self._writer.commit()
+            self._committed = time.monotonic()
+
+    def _forget(self, file: int) -> None:
+        # The words of a forgotten episode stay, under a number that no episode has again.
+        self._writer.execute("DELETE FROM episodes WHERE file = ?", (file,))
+        self._writer.execute("DELETE FROM files WHERE id = ?", (file,))
+
+    def _update_file(
+        self, source: Source, path: Path, name: str, row: sqlite3.Row | None, stopped: Callable[[], bool]
+    ) -> bool:
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            return False
+        if row is not None and (row["size"], row["mtime"], row["source"]) == (
+            stat.st_size,
+            stat.st_mtime_ns,
+            source.name,
+        ):
+            return False
+        grown = (
+            row is not None
+            and path.suffix not in READERS
+            and row["source"] == source.name
+            and stat.st_size >= row["taken"]
+            and _head(path, row["taken"]) == row["head"]
+        )
+        if row is not None and not grown:
+            self._forget(row["id"])
+            row = None
+        if row is None:
+            values = (name, source.name, 0, 0, 0, 0, "", 0, "[]")
+            cursor = self._writer.execute(
+                "INSERT INTO files(path, source, size, mtime, taken, lines, head, torn, problems) "
+                "VALUES(?,?,?,?,?,?,?,?,?)",
+                values,
+            )
+            file, taken, lines, problems = int(cursor.lastrowid or 0), 0, 0, []
+        else:
+            file, taken, lines, problems = row["id"], row["taken"], row["lines"], json.loads(row["problems"])
+        reading = _FileReading(self._writer, self.commit, source, path, file, taken, lines, problems)
+        torn = reading.foreign() if path.suffix in READERS else reading.lines_of_json(stopped)
+        # A reading that was stopped is gone on with: its size is not noted.
+        size = -1 if stopped() else stat.st_size
+        reading.note(size, stat.st_mtime_ns, torn)
+        return True
+
+    # --- reading ---
+
+    def trace(self, number: int) -> tuple[Trace, dict[str, Any]]:
+        """The episode of a row, read from its file, and the row.
+
+        Raises:
+            KeyError: there is no such row.
+            ValueError: the file has changed, and does not hold it any more.
+        """
+        found = self.reader.execute(
+            "SELECT episodes.*, files.path FROM episodes JOIN files ON files.id = file WHERE episodes.id = ?", (number,)
+        ).fetchone()
+        if found is None:
+            raise KeyError(f"there is no episode {number}")
+        row = dict(found)
+        path = Path(row["path"])
+        try:
+            if path.suffix in READERS:
+                trace = next(islice(READERS[path.suffix](path), row["number"], None))
+            else:
+                trace = trace_of(load_json(self._line(row)))
+        except (OSError, StopIteration, ValueError) as error:
+            raise ValueError(f"{path.name} has changed and does not hold this episode any more: {error}") from error
+        return trace, row
+
+    def raw(self, number: int) -> Any:
+        """The record of an episode as its line of JSON holds it.
+
+        Raises:
+            KeyError, ValueError: there is none.
+        """
+        _, row = self.trace(number)
+        if Path(row["path"]).suffix in READERS:
+            raise ValueError("a foreign log holds no episode of ours")
+        return load_json(self._line(row))
+
+    def _line(self, row: dict[str, Any]) -> bytes:
+        with Path(row["path"]).open("rb") as file:
+            file.seek(row["start"])
+            return file.read(row["length"])
+
+
+def _head(path: Path, taken: int) -> str:
+    """What tells whether the bytes that were read are still there: their first ones and their last ones."""
+    with path.open("rb") as file:
+        first = file.read(min(HEAD, taken))
+        file.seek(max(0, taken - HEAD))
+        return hashlib.sha256(first + file.read(min(HEAD, taken))).hexdigest()
+
+
+class _FileReading:
+    """Takes the episodes of one file into the index."""
+
+    def __init__(
+        self,
+        writer: sqlite3.Connection,
+        commit: Callable[[], None],
+        source: Source,
+        path: Path,
+        file: int,
+        taken: int,
+        lines: int,
+        problems: list[str],
+    ) -> None:
+        self._writer, self._commit, self._source, self._path, self._file = writer, commit, source, path, file
+        self._taken, self._lines, self._problems = taken, lines, problems
+        self._phase, self._step = step_of(path)
+        self._waiting = 0
+
+    def lines_of_json(self, stopped: Callable[[], bool]) -> int:
+        """Take in the whole lines after those that were taken; how many bytes follow the last line break."""
+        with self._path.open("rb") as file:
+            file.seek(self._taken)
+            for line in iter(lambda: file.readline(MAX_LINE), b""):
+                if not line.endswith(b"\n"):
+                    if len(line) >= MAX_LINE:
+                        self._problem(f"line {self._lines + 1} has over {MAX_LINE >> 20} MiB: the rest is not read")
+                        break
+                    return len(line)
+                self._lines += 1
+                if line.strip():
+                    try:
+                        self._take(trace_of(load_json(line)), self._taken, len(line), self._lines - 1)
+                    except (ValueError, TypeError, AttributeError) as error:
+                        self._problem(f"line {self._lines} is left out: {error}")
+                self._taken += len(line)
+                self._waiting += 1
+                if self._waiting >= CHECK:
+                    self.note(-1, 0, 0)
+                    if stopped():
+                        break
+        return 0
+
+    def foreign(self) -> int:
+        """Take in all of a file that is no JSONL."""
+        try:
+            for number, trace in enumerate(READERS[self._path.suffix](self._path)):
+                self._take(trace, number, 0, number)
+        except (ValueError, TypeError, AttributeError, ImportError, OSError) as error:
+            self._problem(str(error))
+        return 0
+
+    def note(self, size: int, mtime: int, torn: int) -> None:
+        """Note how far the file was read, and commit."""
+        head = "" if self._path.suffix in READERS else _head(self._path, self._taken)
+        self._writer.execute(
+            "UPDATE files SET size = ?, mtime = ?, taken = ?, lines = ?, head = ?, torn = ?, problems = ? WHERE id = ?",
+            (size, mtime, self._taken, self._lines, head, torn, json.dumps(self._problems), self._file),
+        )
+        self._commit()
+        self._waiting = 0
+
+    def _problem(self, text: str) -> None:
+        if len(self._problems) < MAX_PROBLEMS:
+            self._problems.append(text[:300])
+
+    def _take(self, trace: Trace, start: int, length: int, number: int) -> None:
+        actions = trace.actions()
+        assistant = [message for message in trace.messages if message.role == "assistant"]
+        called = sorted({call["name"] for message in assistant for call in message.calls if call["name"]})
+        stops = [message.stop for message in assistant if message.stop]
+        values = (
+            self._file, number, start, length, self._source.name, self._phase,
+            trace.step if trace.step is not None else self._step,
+            trace.env, trace.split, trace.level, trace.status, trace.reward,
+            None if trace.success is None else int(trace.success),
+            len(assistant), trace.sampled, len(actions),
+            next((stop for stop in stops if stop != "stop"), stops[-1] if stops else ""),
+            " ".join(called)[:500], trace.error[:500], trace.task, self._group(trace), trace.sample, _preview(actions),
+        )  # fmt: skip
+        cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
+        self._writer.execute("INSERT INTO words(rowid, body) VALUES(?, ?)", (cursor.lastrowid, _words(trace)))
+
+    def _group(self, trace: Trace) -> str:
+        """Episodes of one file with one text here are samples of one task."""
+        if trace.group is not None:
+            named = f"{trace.group}/{trace.task}"
+        elif trace.task:
+            named = trace.task
+        else:
+            before = [m.text for m in trace.messages[: next(_assistants(trace), 0)]]
+            named = hashlib.sha256("\0".join(before).encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        return f"{self._file}/{trace.step}/{named}"
+
+
+def _assistants(trace: Trace) -> Iterator[int]:
+    return (index for index, message in enumerate(trace.messages) if message.role == "assistant")
+
+
+def _storable(value: Any) -> Any:
+    """A value that SQLite takes: a lone surrogate, which JSON may hold, is no text of UTF-8."""
+    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else value
+
+
+def _preview(text: str) -> str:
+    return " ".join(text[-4 * PREVIEW :].split())[-PREVIEW:]
+
+
+def _words(trace: Trace) -> str:
+    parts = [trace.env, trace.status, trace.reason, trace.answer, trace.error]
+    for message in trace.messages:
+        parts += [message.reasoning, message.text, *(f"{call['name']} {call['arguments']}" for call in message.calls)]
+    return str(_storable("\n".join(filter(None, parts))[:MAX_WORDS]))

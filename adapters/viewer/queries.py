@@ -1,0 +1,177 @@
+"""Which episodes a page lists: filters, full-text search, order, and what there is to choose from."""
+
+from __future__ import annotations
+
+import json
+import re
+import sqlite3
+from collections.abc import Mapping
+from typing import Any
+
+# What may be asked for, by the name in an address, and its condition; a list is given with commas.
+CHOICES = ("source", "phase", "env", "split", "level", "status", "stop")
+RANGES = {"reward": "reward", "step": "step", "characters": "characters", "tokens": "tokens", "turns": "turns"}
+ORDERS = ("id", "reward", "step", "characters", "tokens", "turns", "status", "env")
+MAX_LIMIT = 500
+MAX_CHOICES = 200  # values that are named of a column
+_WORD = re.compile(r'"([^"]*)"|(\S+)')
+
+
+class QueryError(ValueError):
+    """A filter that cannot be understood."""
+
+
+def match_of(text: str) -> str:
+    """A full-text query that holds only words: each has to occur; words in quotation marks in this order.
+
+    >>> match_of('two "three four" fiv*')
+    '"two" "three four" "fiv"*'
+    """
+    terms = []
+    for phrase, word in _WORD.findall(text):
+        bare = (phrase or word).replace('"', "").replace("\0", "")
+        prefix = not phrase and bare.endswith("*")
+        bare = bare.rstrip("*") if prefix else bare
+        if any(character.isalnum() for character in bare):
+            terms.append(f'"{bare}"' + "*" * prefix)
+    return " ".join(terms)
+
+
+def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
+    """The WHERE clause of what is asked for, and its values.
+
+    Raises:
+        QueryError: a range is no number.
+    """
+    clauses: list[str] = []
+    values: list[Any] = []
+    for name in CHOICES:
+        if chosen := [each for each in asked.get(name, "").split(",") if each]:
+            clauses.append(f"CAST({name} AS TEXT) IN ({','.join('?' * len(chosen))})")
+            values += chosen
+    for name, column in RANGES.items():
+        for end, compare in (("min", ">="), ("max", "<=")):
+            if given := asked.get(f"{end}_{name}", ""):
+                try:
+                    values.append(float(given))
+                except ValueError:
+                    raise QueryError(f"{end}_{name} must be a number, got {given!r:.40}") from None
+                clauses.append(f"{column} {compare} ?")
+    if tool := asked.get("tool", ""):
+        clauses.append("' ' || tools || ' ' LIKE ? ESCAPE '\\'")
+        values.append(f"% {_literal(tool)} %")
+    if error := asked.get("error", ""):
+        clauses.append("error LIKE ? ESCAPE '\\'")
+        values.append(f"%{_literal(error)}%")
+    for name in ("task", "grp"):
+        if asked.get(name, ""):
+            clauses.append(f"{name} = ?")
+            values.append(asked[name])
+    if text := asked.get("q", "").strip():
+        words = match_of(text)
+        if not words:
+            raise QueryError(f"a search needs a word with a letter or a digit, got {text!r:.40}")
+        clauses.append("id IN (SELECT rowid FROM words WHERE words MATCH ?)")
+        values.append(words)
+    return (" WHERE " + " AND ".join(clauses) if clauses else ""), values
+
+
+def _literal(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
+def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
+    """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` of what is asked for.
+
+    Raises:
+        QueryError: a filter cannot be understood.
+    """
+    where, values = conditions(asked)
+    offset, limit = _count(asked, "offset", 0), min(_count(asked, "limit", 100), MAX_LIMIT)
+    order = asked.get("sort", "") or "id"
+    descending = order.startswith("-")
+    column = order.removeprefix("-")
+    if column not in ORDERS:
+        raise QueryError(f"sort must be one of {', '.join(ORDERS)}, got {column!r:.40}")
+    if order == "id" and (found := _only_words(reader, asked)) is not None:
+        numbers = found[offset : offset + limit]
+        marks = ",".join("?" * len(numbers))
+        rows = reader.execute(f"SELECT * FROM episodes WHERE id IN ({marks}) ORDER BY id", numbers).fetchall()
+        return {"rows": [dict(row) for row in rows], "total": len(found), "offset": offset}
+    direction = "DESC" if descending else "ASC"
+    rows = reader.execute(
+        f"SELECT * FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?", [*values, limit, offset]
+    ).fetchall()
+    (total,) = reader.execute(f"SELECT COUNT(*) FROM episodes{where}", values).fetchone()
+    return {"rows": [dict(row) for row in rows], "total": total, "offset": offset}
+
+
+def _only_words(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[int] | None:
+    """The episodes that hold the words, where nothing else is asked for: one look-up for the rows and the total.
+
+    None where something else is asked for, or where episodes were forgotten, whose words are still there.
+    """
+    where, values = conditions(asked)
+    if where.count("?") != 1 or not asked.get("q", "").strip():
+        return None
+    (count,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
+    given = reader.execute("SELECT seq FROM sqlite_sequence WHERE name = 'episodes'").fetchone()
+    if given is None or given[0] != count:
+        return None
+    return [row[0] for row in reader.execute("SELECT rowid FROM words WHERE words MATCH ? ORDER BY rowid", values)]
+
+
+def _count(asked: Mapping[str, str], name: str, default: int) -> int:
+    text = asked.get(name, "") or str(default)
+    if not (text.isascii() and text.isdecimal() and len(text) < 12):
+        raise QueryError(f"{name} must be a whole number, got {text!r:.40}")
+    return int(text)
+
+
+def choices(reader: sqlite3.Connection) -> dict[str, list[list[Any]]]:
+    """For each column to choose from, its values with how often each occurs, the commonest first."""
+    found: dict[str, list[list[Any]]] = {}
+    for name in CHOICES:
+        rows = reader.execute(
+            f"SELECT {name}, COUNT(*) AS n FROM episodes WHERE {name} IS NOT NULL AND {name} != '' "
+            f"GROUP BY {name} ORDER BY n DESC LIMIT {MAX_CHOICES}"
+        )
+        found[name] = [[row[0], row[1]] for row in rows]
+    tools: dict[str, int] = {}
+    for row in reader.execute("SELECT tools, COUNT(*) FROM episodes WHERE tools != '' GROUP BY tools LIMIT 5000"):
+        for tool in row[0].split():
+            tools[tool] = tools.get(tool, 0) + row[1]
+    ranked = sorted(tools.items(), key=lambda pair: -pair[1])
+    found["tool"] = [[tool, count] for tool, count in ranked[:MAX_CHOICES]]
+    return found
+
+
+def status(reader: sqlite3.Connection) -> dict[str, Any]:
+    """How many episodes each source has, and what could not be read."""
+    counts = {
+        row[0]: {"episodes": row[1], "successes": row[2], "judged": row[3]}
+        for row in reader.execute(
+            "SELECT source, COUNT(*), COALESCE(SUM(success), 0), COUNT(success) FROM episodes GROUP BY source"
+        )
+    }
+    problems = []
+    for row in reader.execute("SELECT path, torn, problems FROM files WHERE torn > 0 OR problems != '[]' LIMIT 200"):
+        name = row["path"].rpartition("/")[2]
+        if row["torn"]:
+            problems.append(f"the last line of {name} is not whole ({row['torn']} bytes), and is left out until it is")
+        problems += [f"{name}: {text}" for text in json.loads(row["problems"])]
+    return {"counts": counts, "problems": problems[:200]}
+
+
+def neighbours(reader: sqlite3.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
+    """The samples of an episode's group, and the same task elsewhere: other steps, other runs."""
+    group = reader.execute(
+        "SELECT * FROM episodes WHERE grp = ? ORDER BY sample, id LIMIT 256", (row["grp"],)
+    ).fetchall()
+    elsewhere = []
+    if row["task"]:
+        elsewhere = reader.execute(
+            "SELECT * FROM episodes WHERE task = ? AND grp != ? ORDER BY source, step, id LIMIT 256",
+            (row["task"], row["grp"]),
+        ).fetchall()
+    return {"group": [dict(each) for each in group], "elsewhere": [dict(each) for each in elsewhere]}

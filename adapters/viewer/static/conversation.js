@@ -1,0 +1,167 @@
+"use strict";
+// One episode as a conversation, its group, and the difference of two.
+
+V.message = (message, texts, paired = []) => {
+  const role = message.role;
+  const tags = [V.el("b", {}, role)];
+  if (message.reward !== null && message.reward !== undefined) tags.push(V.el("span", {}, `reward ${V.figure(message.reward)}`));
+  if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
+  if (message.stop && message.stop !== "stop") tags.push(V.el("span", { class: "bad" }, `stopped: ${message.stop}`));
+  const known = ["system", "user", "assistant", "tool", "environment"].includes(role) ? role : "other";
+  const body = [];
+  if (message.reasoning) body.push(V.el("details", { class: "thinking" }, V.el("summary", {}, `thinking, ${message.reasoning.length.toLocaleString("en")} characters`), V.text(message.reasoning)));
+  if (message.text.trim() || (!message.calls.length && !message.images.length)) body.push(V.text(message.text));
+  for (const [index, call] of message.calls.entries()) {
+    const result = paired[index];
+    body.push(V.el("div", { class: "call" }, V.el("b", {}, call.name || "call"), V.text(call.arguments), result ? V.el("details", { open: true }, V.el("summary", {}, "result"), V.text(result.text), V.images(result)) : null));
+  }
+  body.push(V.images(message));
+  const whole = V.el("div", { class: `message ${known}` }, V.el("div", { class: "role" }, tags));
+  if (role === "system") V.put(whole, V.el("details", {}, V.el("summary", {}, `system prompt, ${message.text.length.toLocaleString("en")} characters`), body));
+  else V.put(whole, body);
+  return whole;
+};
+
+// The server has checked that these are pixels; a second look costs nothing.
+V.images = (message) => message.images.filter((url) => /^data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+=*$/.test(url)).map((url) => V.el("img", { src: url, alt: "the observation's image" }));
+
+V.conversation = (messages) => {
+  const shown = V.el("div");
+  for (let at = 0; at < messages.length; at++) {
+    const message = messages[at];
+    const paired = [];
+    // Results stand beside their calls: by id where there is one, else in their order.
+    if (message.calls.length) {
+      let next = at + 1;
+      const results = [];
+      while (next < messages.length && messages[next].role === "tool") results.push(messages[next++]);
+      if (results.length && results.length <= message.calls.length) {
+        message.calls.forEach((call, index) => { paired[index] = results.find((r) => r.call_id && r.call_id === call.id) || (results[index]?.call_id ? undefined : results[index]); });
+        if (paired.filter(Boolean).length === results.length) at = next - 1; else paired.length = 0;
+      }
+    }
+    shown.append(V.message(message, null, paired));
+  }
+  return shown;
+};
+
+V.facts = (row, trace) => V.el("div", { class: "facts" }, [
+  ["status", row.status], ["reward", V.figure(row.reward)], ["reason", trace.reason], ["answer", trace.answer], ["error", trace.error],
+  ...Object.entries(trace.parts).map(([name, value]) => [name, V.figure(value)]),
+  ["environment", row.env], ["split", row.split], ["level", row.level], ["step", row.step], ["sample", row.sample], ["tokens", row.tokens || ""], ["from", row.source],
+].filter(([, value]) => value !== "" && value !== null && value !== undefined).map(([name, value]) => V.el("span", {}, V.el("b", {}, name + " "), value)));
+
+V.views.episode = async (main, route) => {
+  const id = route.rest[0], params = route.params;
+  const found = await V.get(`episode/${id}`);
+  const { row, trace } = found;
+  const at = Number(params.at ?? -1), asked = V.asked(params);
+  const step = async (by) => {
+    if (at + by < 0) return;
+    const { rows } = await V.get("episodes", { ...asked, limit: 1, offset: at + by }).catch(() => ({ rows: [] }));
+    if (rows.length) V.go(`episode/${rows[0].id}`, { ...asked, at: at + by, show: params.show });
+  };
+  const tab = (name, label) => V.el("a", { class: (params.show || "chat") === name ? "here" : "", href: V.href(`episode/${id}`, { ...params, show: name === "chat" ? "" : name }) }, label);
+  const buttons = V.el("div", { class: "filters" }, V.el("a", { href: V.href("episodes", { ...asked, at: at >= 0 ? at : "" }) }, "← list"),
+    at >= 0 ? [V.el("button", { onclick: () => step(-1) }, "previous (p)"), V.el("button", { onclick: () => step(1) }, "next (n)")] : null,
+    tab("chat", "conversation"), found.tokens ? tab("tokens", "tokens (t)") : null, tab("record", "more fields"),
+    found.group.length > 1 ? V.el("a", { href: V.href(`group/${id}`) }, `group of ${found.group.length} (g)`) : null,
+    V.marked && V.marked !== id ? V.el("a", { href: V.href(`difference/${V.marked}/${id}`) }, `difference to ${V.marked} (d)`) : null,
+    V.el("button", { onclick: () => { V.marked = id; V.render(); } }, V.marked === id ? "marked" : "mark (m)"),
+    V.canGrade && trace.source === "rlvr" ? V.el("button", { onclick: (e) => V.grade(id, e.target) }, "grade again") : null);
+  V.put(main, buttons, V.facts(row, trace), found.problems.map((problem) => V.el("p", { class: "error" }, problem)));
+  const same = found.elsewhere;
+  if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length} times elsewhere`), V.el("table", {}, same.map((each) =>
+    V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
+      V.el("td", {}, V.el("a", { href: V.href(`episode/${each.id}`) }, "open"), " ", V.el("a", { href: V.href(`difference/${id}/${each.id}`) }, "difference")))))));
+  if (params.show === "tokens" && found.tokens) V.tokens(main, found.tokens, params, `episode/${id}`);
+  else if (params.show === "record") V.put(main, trace.tools ? [V.el("h2", {}, "tools"), V.text(trace.tools)] : null, V.text(JSON.stringify(trace.notes, null, 1)));
+  else V.put(main, V.conversation(trace.messages));
+  V.keys = {
+    n: () => step(1), p: () => step(-1), j: () => step(1), k: () => step(-1), u: () => V.go("episodes", { ...asked, at: at >= 0 ? at : "" }),
+    g: () => found.group.length > 1 && V.go(`group/${id}`), m: () => { V.marked = id; V.render(); }, d: () => V.marked && V.marked !== id && V.go(`difference/${V.marked}/${id}`),
+    t: () => found.tokens && V.go(`episode/${id}`, { ...params, show: params.show === "tokens" ? "" : "tokens" }),
+    o: () => document.querySelectorAll("main details").forEach((each) => { each.open = !each.open; }),
+  };
+};
+
+V.grade = async (id, button) => {
+  button.disabled = true;
+  try {
+    const { before, after, changed, same_task } = await V.get(`regrade/${id}`, {}, "POST");
+    const verdict = (v) => `${v.status} ${V.figure(v.reward)}${v.reason ? ": " + v.reason : ""}`;
+    button.replaceWith(V.el("span", { class: changed ? "bad" : "good", id: "graded" }, changed ? `${verdict(before)} → ${verdict(after)}` : `graded again: ${verdict(after)}, as recorded`, same_task ? "" : " (its task is another one now)"));
+  } catch (error) {
+    button.replaceWith(V.el("span", { class: "error", id: "graded" }, error.message));
+  }
+};
+
+V.views.group = async (main, route) => {
+  const id = route.rest[0];
+  const found = await V.get(`group/${id}`);
+  const shared = found.shared_characters;
+  V.put(main, V.el("div", { class: "filters" }, V.el("a", { href: V.href(`episode/${id}`) }, "← episode")),
+    V.el("p", {}, `${found.samples.length} samples of one task. Rewards: ${found.samples.map((s) => V.figure(s.row.reward)).join(", ")}. `,
+      found.samples.length > 1 ? `They share their first ${shared.toLocaleString("en")} characters${found.first_differing_token === null ? "" : `; token ${found.first_differing_token} of what was sampled is the first that differs`}.` : ""),
+    V.conversation(found.prompt),
+    V.el("div", { class: "columns" }, found.samples.map((sample) => {
+      const text = sample.text, point = [...text.slice(shared)][0] || "";
+      const body = V.el("pre", { class: "text" }, V.el("span", { class: "shared" }, text.slice(Math.max(0, shared - 4000), shared)),
+        found.samples.length > 1 ? V.el("span", { class: "differs" }, point || "∎") : null);
+      V.put(body, V.text(text.slice(shared + point.length), "span", ""));
+      return V.el("div", { class: "sample" }, V.el("div", { class: "facts" }, V.el("a", { href: V.href(`episode/${sample.row.id}`) }, `sample ${sample.row.sample}`),
+        V.el("span", { class: V.outcome(sample.row) }, sample.row.status), V.el("span", {}, V.figure(sample.row.reward)), V.el("span", { class: "faint" }, sample.reason)), body);
+    })));
+  V.keys = { u: () => V.go(`episode/${id}`) };
+};
+
+// Myers' difference of two lists; null where more than `most` changes lie between them.
+V.difference = (a, b, most = 1500) => {
+  let start = 0;
+  while (start < a.length && start < b.length && a[start] === b[start]) start++;
+  let end = 0;
+  while (end < a.length - start && end < b.length - start && a[a.length - 1 - end] === b[b.length - 1 - end]) end++;
+  const x = a.slice(start, a.length - end), y = b.slice(start, b.length - end);
+  const result = a.slice(0, start).map((each) => ["", each]);
+  const tail = a.slice(a.length - end).map((each) => ["", each]);
+  const trail = [], reach = new Map([[1, 0]]);
+  for (let d = 0; d <= Math.min(x.length + y.length, most); d++) {
+    trail.push(new Map(reach));
+    for (let k = -d; k <= d; k += 2) {
+      let i = k === -d || (k !== d && (reach.get(k - 1) ?? -1) < (reach.get(k + 1) ?? -1)) ? reach.get(k + 1) : reach.get(k - 1) + 1;
+      while (i < x.length && i - k < y.length && x[i] === y[i - k]) i++;
+      reach.set(k, i);
+      if (i >= x.length && i - k >= y.length) {
+        const steps = [];
+        let [p, q] = [x.length, y.length];
+        for (let back = d; back >= 0; back--) {
+          const before = trail[back], diagonal = p - q;
+          const from = diagonal === -back || (diagonal !== back && (before.get(diagonal - 1) ?? -1) < (before.get(diagonal + 1) ?? -1)) ? diagonal + 1 : diagonal - 1;
+          const [r, s] = [before.get(from), before.get(from) - from];
+          while (p > Math.max(r, 0) && q > Math.max(s, 0)) { steps.push(["", x[--p]]); q--; }
+          if (back > 0) { if (p === r) steps.push(["ins", y[--q]]); else steps.push(["del", x[--p]]); }
+        }
+        return [...result, ...steps.reverse(), ...tail];
+      }
+    }
+  }
+  return [...result, ["del", x.join("")], ["ins", y.join("")], ...tail];
+};
+
+V.views.difference = async (main, route) => {
+  const [a, b] = await Promise.all(route.rest.slice(0, 2).map((id) => V.get(`episode/${id}`)));
+  V.put(main, V.el("div", { class: "columns" }, [[a, "before"], [b, "after"]].map(([each, name]) => V.el("div", { class: "sample" }, V.el("b", {}, name + " "), V.el("a", { href: V.href(`episode/${each.row.id}`) }, `episode ${each.row.id}`), V.facts(each.row, each.trace)))));
+  const text = (message) => (message ? `${message.reasoning ? `<think>${message.reasoning}</think>` : ""}${message.text}${message.calls.map((call) => `\n→ ${call.name}(${call.arguments})`).join("")}` : "");
+  const length = Math.max(a.trace.messages.length, b.trace.messages.length);
+  for (let at = 0; at < length; at++) {
+    const [m, n] = [a.trace.messages[at], b.trace.messages[at]];
+    const before = text(m), after = text(n);
+    const role = (m || n).role, box = V.el("div", { class: `message ${["assistant", "tool"].includes(role) ? role : "other"}` }, V.el("div", { class: "role" }, role));
+    if (before === after) V.put(box, V.el("details", {}, V.el("summary", {}, `the same, ${before.length.toLocaleString("en")} characters`), V.text(before)));
+    else {
+      const pieces = V.difference(before.split(/(\s+)/), after.split(/(\s+)/));
+      V.put(box, V.el("pre", { class: "text" }, pieces.map(([kind, word]) => (kind ? V.el(kind, {}, word) : word))));
+    }
+    main.append(box);
+  }
+};

@@ -1,0 +1,260 @@
+"""One recorded episode as the viewer shows it: messages, verdict, tokens; whoever wrote the record.
+
+A `Trace` is plain JSON. It is made from records that nobody vouches for: a field of another type than expected is left
+out or shown as text, never an error that hides the rest of the file.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlvr.envs.core.json_text import load_json
+
+THINK = ("<think>", "</think>")
+CALL = ("<tool_call>", "</tool_call>")
+INVALID = ("timeout", "verifier_error", "env_error")
+
+
+class NotATrace(ValueError):
+    """A record that holds no episode in any form that is read here."""
+
+
+@dataclass(slots=True)
+class ChatMessage:
+    """One message: ``reasoning`` is the thinking apart from the text, ``end`` the count of tokens up to its end."""
+
+    role: str
+    text: str
+    reasoning: str = ""
+    images: list[str] = field(default_factory=list)
+    calls: list[dict[str, str]] = field(default_factory=list)
+    call_id: str = ""
+    reward: float | None = None
+    status: str = ""
+    reason: str = ""
+    stop: str = ""
+    end: int = 0
+
+
+@dataclass(slots=True)
+class Trace:
+    """One episode. ``columns`` has a value for each token [T] by the name of the column; ``ids`` the tokens [T]."""
+
+    source: str
+    env: str = ""
+    key: str = ""
+    split: str = ""
+    level: int | None = None
+    seed: int | None = None
+    index: int | None = None
+    group: int | None = None
+    sample: int = 0
+    step: int | None = None
+    status: str = ""
+    reward: float | None = None
+    success: bool | None = None
+    reason: str = ""
+    answer: str = ""
+    error: str = ""
+    parts: dict[str, float] = field(default_factory=dict)
+    messages: list[ChatMessage] = field(default_factory=list)
+    tools: str = ""
+    ids: list[int] = field(default_factory=list)
+    columns: dict[str, list[float]] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def sampled(self) -> int:
+        """How many tokens the policy sampled."""
+        return int(sum(self.columns.get("mask", ())))
+
+    @property
+    def task(self) -> str:
+        """What the samples of one task have in common; "" where the record does not say which task it is of."""
+        if self.seed is None and self.index is None and not self.key:
+            return ""
+        if self.seed is None and self.index is None:
+            return f"{self.env}/{self.key}"
+        return "/".join(map(str, (self.env, self.split, self.level, self.seed, self.index)))
+
+    def actions(self) -> str:
+        """All that the policy wrote, one message after another."""
+        return "\n".join(m.reasoning + m.text for m in self.messages if m.role == "assistant")
+
+
+def text_of(value: Any) -> str:
+    """A value as text: a text as it is, anything else as JSON."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def number_of(value: Any) -> float | None:
+    """A finite number, or None."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return float(value) if math.isfinite(value) else None
+    except OverflowError:
+        return None
+
+
+def whole_of(value: Any) -> int | None:
+    """A whole number that fits in 63 bits, or None."""
+    fits = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    return value if fits else None
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """The thinking before ``</think>``, and what follows it."""
+    head, end, rest = text.partition(THINK[1])
+    if not end:
+        return ("", text) if THINK[0] not in text else (text.partition(THINK[0])[2], text.partition(THINK[0])[0])
+    before, begin, inside = head.partition(THINK[0])
+    return (inside, before + rest) if begin else (head, rest)
+
+
+def split_calls(text: str) -> tuple[str, list[dict[str, str]]]:
+    """The text without its ``<tool_call>`` blocks, and the calls; a block that cannot be read is shown as it is."""
+    calls, kept, position = [], [], 0
+    while (start := text.find(CALL[0], position)) >= 0 and (end := text.find(CALL[1], start)) >= 0:
+        inside = text[start + len(CALL[0]) : end].strip()
+        kept.append(text[position:start])
+        calls.append(_call(inside))
+        position = end + len(CALL[1])
+    return "".join([*kept, text[position:]]), calls
+
+
+def _call(inside: str) -> dict[str, str]:
+    try:
+        value = load_json(inside)
+    except ValueError:
+        value = None
+    if isinstance(value, dict) and isinstance(value.get("name"), str):
+        return {"id": "", "name": value["name"], "arguments": text_of(value.get("arguments"))}
+    name = inside.partition("<function=")[2].partition(">")[0] if inside.startswith("<function=") else ""
+    return {"id": "", "name": name, "arguments": inside}
+
+
+def image_of(value: Any) -> str:
+    """A data URL of an image that is plain pixels; "" for anything else, an SVG or an address among it."""
+    if not isinstance(value, str):
+        return ""
+    kind, comma, data = value.partition(",")
+    plain = kind in {f"data:image/{name};base64" for name in ("png", "jpeg", "webp", "gif")}
+    return (
+        value
+        if comma and plain and data.isascii() and data.replace("+", "").replace("/", "").rstrip("=").isalnum()
+        else ""
+    )
+
+
+def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
+    """The trace of what `rlvr.agents.Episode.to_dict` wrote, in this version or an older one."""
+    verdict = record.get("verdict")
+    verdict = verdict if isinstance(verdict, dict) else {}
+    turns = [turn for turn in record.get("turns") or [] if isinstance(turn, dict)]
+    rewards = [number_of(turn.get("reward")) or 0.0 for turn in turns]
+    status = text_of(verdict.get("status"))
+    training = record.get("training")
+    trace = Trace(
+        source,
+        env=text_of(record.get("env_id")),
+        key=text_of(record.get("key")),
+        split=text_of(record.get("split")),
+        level=whole_of(record.get("level")),
+        seed=whole_of(record.get("seed")),
+        index=whole_of(record.get("index")),
+        group=whole_of(record.get("group")),
+        sample=whole_of(record.get("sample")) or 0,
+        status=status or "unfinished",
+        reward=sum(rewards) if turns else number_of(verdict.get("reward")),
+        success=status == "correct" if status and status not in INVALID else None,
+        reason=text_of(verdict.get("reason")),
+        answer=text_of(verdict.get("answer")),
+        error=text_of(verdict.get("reason")) if status in INVALID else "",
+        parts=_parts(verdict.get("parts")),
+        tools=text_of(record.get("tools")),
+        notes={"training": training} if isinstance(training, dict) and training else {},
+    )
+    if record.get("system"):
+        trace.messages.append(ChatMessage("system", text_of(record["system"])))
+    for turn in turns:
+        trace.messages += _turn(turn)
+    final = text_of(record.get("final_observation") or record.get("closing"))
+    if final:
+        trace.messages.append(ChatMessage("environment", final))
+    _take_tokens(trace, record.get("tokens"), training if isinstance(training, dict) else {})
+    return trace
+
+
+def _parts(value: Any) -> dict[str, float]:
+    if not isinstance(value, dict):
+        return {}
+    numbers = {str(name): number_of(part) for name, part in value.items()}
+    return {name: number for name, number in numbers.items() if number is not None}
+
+
+def _turn(turn: Mapping[str, Any]) -> Iterable[ChatMessage]:
+    image = image_of(turn.get("image"))
+    yield ChatMessage(
+        text_of(turn.get("role")) or "user", text_of(turn.get("observation")), images=[image] * bool(image)
+    )
+    verdict = turn.get("verdict")
+    verdict = verdict if isinstance(verdict, dict) else {}
+    reasoning, text = split_thinking(text_of(turn.get("action")))
+    text, calls = split_calls(text)
+    yield ChatMessage(
+        "assistant",
+        text,
+        reasoning,
+        calls=calls,
+        reward=number_of(turn.get("reward")),
+        status=text_of(verdict.get("status")),
+        reason=text_of(verdict.get("reason")),
+        stop=text_of(turn.get("stop")),
+        end=whole_of(turn.get("end")) or 0,
+    )
+
+
+# The columns of a record, under the names that the page shows; a list [T], or one number for every sampled token.
+COLUMNS = {
+    "advantages": "advantage",
+    "weights": "weight",
+    "logprobs": "log-prob at the update",
+    "old_logprobs": "old log-prob",
+    "ref_logprobs": "reference log-prob",
+    "entropy": "entropy",
+    "entropies": "entropy",
+    "versions": "weight version",
+    "weight_versions": "weight version",
+}
+
+
+def _take_tokens(trace: Trace, tokens: Any, training: Mapping[str, Any]) -> None:
+    tokens = tokens if isinstance(tokens, dict) else {}
+    ids = numbers_of(tokens.get("ids"))
+    if not ids:
+        return
+    trace.ids = [int(number) for number in ids]
+    columns = {"mask": numbers_of(tokens.get("mask")), "log-prob": numbers_of(tokens.get("logprobs"))}
+    mask = columns["mask"]
+    for held in (tokens, training):
+        for name, shown in COLUMNS.items():
+            if name not in held or (held is tokens and name == "logprobs"):
+                continue
+            value = number_of(held[name])
+            columns[shown] = [value * on for on in mask] if value is not None else numbers_of(held[name])
+    trace.columns = {name: column for name, column in columns.items() if len(column) == len(ids)}
+
+
+def numbers_of(value: Any) -> list[float]:
+    """A list of finite numbers; none where it is anything else."""
+    if not isinstance(value, list):
+        return []
+    numbers = [number_of(each) if not isinstance(each, bool) else float(each) for each in value]
+    return [] if any(number is None for number in numbers) else [number for number in numbers if number is not None]

@@ -1,0 +1,192 @@
+"""How long `rlvr view` takes with 100,000 episodes: to answer at first, to open an indexed run, to search its texts.
+
+    python benchmarks/viewer.py [--episodes 100000] [--rounds 3]
+
+The run is made up: 100 files of 1,000 episodes, texts of 200 to 700 words of a vocabulary of 20,000, two turns each.
+Every figure is by wall clock, from the start of a process of `rlvr view` or of a request to its whole answer. Where
+playwright and Chromium are installed, the list is scrolled through from end to end, and its longest task is measured.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from results import Table, write_results
+
+from rlvr.agents.episode import Episode, Turn
+from rlvr.envs.core.verdict import Verdict
+
+FILES = 100
+PART = "200 rows anywhere in the list"
+SEARCHES = ("w19999", "w7 w8", '"w3 w4"', "w12*", "nowhere")
+SCROLL = """
+async () => {
+  const list = document.querySelector(".list"), tasks = [];
+  new PerformanceObserver((entries) => tasks.push(...entries.getEntries().map((each) => each.duration)))
+    .observe({ type: "longtask", buffered: false });
+  const end = list.scrollHeight - list.clientHeight;
+  for (let at = 0; at <= 200; at++) {
+    list.scrollTop = (end * at) / 200;
+    await new Promise(requestAnimationFrame);
+  }
+  await new Promise((done) => setTimeout(done, 500));
+  return { longest: Math.max(0, ...tasks), rows: list.querySelectorAll(".row").length };
+}
+"""
+
+
+def write_run(folder: Path, episodes: int) -> int:
+    """A run of so many episodes; its bytes."""
+    chance = random.Random(0)
+    vocabulary = [f"w{number}" for number in range(20_000)]
+    (folder / "episodes").mkdir(parents=True)
+    (folder / "config.yaml").write_text("algorithm: grpo\n")
+    with (folder / "metrics.jsonl").open("w") as file:
+        for step in range(1, 1_001):
+            file.write(json.dumps({"phase": "train", "step": step, "reward": chance.random()}) + "\n")
+    size = 0
+    for number in range(FILES):
+        with (folder / "episodes" / f"train-{number:06d}.jsonl").open("w") as file:
+            for index in range(episodes // FILES):
+                reward = float(chance.random() < 0.4)
+                words = chance.choices(vocabulary, k=chance.randint(200, 700))
+                half = len(words) // 2
+                turns = [
+                    Turn(" ".join(words[:20]), "user", " ".join(words[20:half]), "stop"),
+                    Turn("go on", "user", " ".join(words[half:]), "stop", reward),
+                ]
+                verdict = Verdict(reward, "correct" if reward else "wrong")
+                key = f"{number}/{index}"
+                episode = Episode("rlvr/Made-v0", key, number, group=index // 8, sample=index % 8, index=index // 8)
+                episode.level, episode.turns, episode.verdict = 1 + index % 5, turns, verdict
+                size += file.write(json.dumps(episode.to_dict()) + "\n")
+    return size
+
+
+class Viewer:
+    """A process of `rlvr view`."""
+
+    def __init__(self, run: Path, index: Path) -> None:
+        self._began = time.perf_counter()
+        code = "import sys; from rlvr.cli import main; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", code, "view", str(run), "--index", str(index), "--port", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout is not None
+        self.url = self.process.stdout.readline().split()[0]
+        self.key = self.url.partition("key=")[2]
+
+    def get(self, path: str, **asked: Any) -> tuple[dict[str, Any], float]:
+        """An answer, and the seconds that it took."""
+        began = time.perf_counter()
+        address = f"{self.url.partition('#')[0]}api/{path}?{urllib.parse.urlencode(asked)}"
+        request = urllib.request.Request(address, headers={"Authorization": f"Bearer {self.key}"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer), time.perf_counter() - began
+
+    def cpu(self) -> float:
+        """Seconds of CPU that the process has used."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def until_rows(self) -> float:
+        """Seconds from the start until the list has rows."""
+        while not self.get("episodes", limit=100)[0]["rows"]:
+            time.sleep(0.01)
+        return time.perf_counter() - self._began
+
+    def until_complete(self) -> float:
+        """Seconds from the start until all is in the index."""
+        while not self.get("state")[0]["complete"]:
+            time.sleep(0.05)
+        return time.perf_counter() - self._began
+
+
+@contextmanager
+def viewing(run: Path, index: Path) -> Iterator[Viewer]:
+    viewer = Viewer(run, index)
+    try:
+        yield viewer
+    finally:
+        viewer.process.terminate()
+        viewer.process.wait(timeout=30)
+
+
+def measure(episodes: int, rounds: int) -> tuple[Table, dict[str, str]]:
+    """Seconds of each round, and what is measured once."""
+    table, facts = Table("opening and searching", "seconds by wall clock, lower is better", PART), {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        size = write_run(folder / "run", episodes)
+        facts["the run"] = f"{episodes:,} episodes, {size / 2**20:.0f} MiB"
+        with viewing(folder / "run", folder / "index") as viewer:
+            facts["seconds from the start to the first 100 rows, nothing indexed"] = f"{viewer.until_rows():.2f}"
+            facts["seconds from the start to the whole index, which is made once"] = f"{viewer.until_complete():.0f}"
+            facts["seconds of CPU that the index took"] = f"{viewer.cpu():.0f}"
+        held = sum(path.stat().st_size for path in (folder / "index").iterdir())
+        facts["the index"] = f"{held / 2**20:.0f} MiB"
+        for number in range(rounds):
+            with viewing(folder / "run", folder / "index") as viewer:
+                table.add(
+                    "open: from the start of the process to the list of all episodes (wanted: < 2)", viewer.until_rows()
+                )
+                table.add("CPU-seconds of opening", viewer.cpu())
+                found, seconds = viewer.get("episodes", limit=200, offset=episodes * (1 + number) // (rounds + 2))
+                assert found["total"] == episodes // FILES * FILES, found["total"]
+                table.add(PART, seconds)
+                for text in SEARCHES:
+                    table.add(f"search all texts for `{text}` (wanted: < 1)", viewer.get("episodes", q=text)[1])
+                sorted_ = viewer.get("episodes", status="correct", sort="-reward", limit=200)[1]
+                table.add("the correct ones, by reward", sorted_)
+                if not number and (longest := scroll(viewer)) is not None:
+                    facts["longest task in Chromium while the list is scrolled from end to end"] = longest
+    return table, facts
+
+
+def scroll(viewer: Viewer) -> str | None:
+    """The longest task while the list is scrolled; None without a browser."""
+    chromium = shutil.which("chromium") or shutil.which("chromium-browser")
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    if chromium is None:
+        return None
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        page.goto(f"{viewer.url.partition('#')[0]}#/episodes?key={viewer.key}")
+        page.wait_for_selector("main[data-ready] .row[data-at]")
+        found = page.evaluate(SCROLL)
+        assert 10 < found["rows"] < 100, found
+        browser.close()
+        longest = found["longest"]
+        return f"{longest:.0f} ms" if longest else "none over 50 ms, which is where Chromium begins to count"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--episodes", type=int, default=100_000)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    options = parser.parse_args()
+    table, facts = measure(options.episodes, options.rounds)
+    facts["load of the machine's two cores at the end"] = f"{os.getloadavg()[0]:.1f}"
+    write_results("viewer", [table], facts, options.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""``rlvr view``: runs, evaluations and foreign traces on a local web page, or in one HTML file."""
+
+from __future__ import annotations
+
+import argparse
+import webbrowser
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlvr.cli_options import add_settings, settings_of
+
+if TYPE_CHECKING:
+    from rlvr.adapters.viewer.pages import RunReaders
+    from rlvr.adapters.viewer.sources import Source
+
+
+def view(options: argparse.Namespace, rest: list[str]) -> int:
+    """Serve the pages until Ctrl-C, or write them into one file."""
+    from rlvr.adapters.viewer.app import ViewerServer
+    from rlvr.adapters.viewer.export import MAX_EXPORTED, write_export
+    from rlvr.adapters.viewer.index import EpisodeIndex
+    from rlvr.adapters.viewer.pages import Pages
+    from rlvr.adapters.viewer.sources import find_sources
+
+    sources = find_sources(options.paths)
+    index = EpisodeIndex(sources, options.index)
+    try:
+        pages = Pages(index, _readers())
+        if options.export is not None:
+            index.update()
+            kept, total = write_export(pages, options.export, options.limit or MAX_EXPORTED)
+            left = f"; {total - kept} more are left out, --limit takes more" if total > kept else ""
+            print(f"{options.export}: {kept} episodes{left}")
+            return 0
+        settings = settings_of(options)
+        regrade = None if options.read_only else lambda record, name: _regraded(record, name, sources, settings)
+        server = ViewerServer(pages, host=options.host, port=options.port, regrade=regrade)
+        print(f"{server.url} ({len(sources)} sources; Ctrl-C ends it)", flush=True)
+        if options.open:
+            webbrowser.open(server.url)
+        server.run()
+        return 0
+    finally:
+        index.close()
+
+
+def _readers() -> RunReaders:
+    """What reads a run's folder; without the extra ``train`` the pages say what is missing."""
+    from rlvr.adapters.viewer.pages import RunReaders
+
+    def config(path: Path) -> Any:
+        from rlvr.algorithms.runs.yaml_text import read_yaml_file
+
+        return read_yaml_file(path)
+
+    def columns(run: Path, record: Mapping[str, Any]) -> dict[str, list[float]]:
+        from rlvr.algorithms.runs.token_columns import token_columns
+
+        return token_columns(run, record)
+
+    def decoder(run: Path) -> Any:
+        from rlvr.algorithms.runs.token_columns import decoder as of_run
+
+        return of_run(run)
+
+    return RunReaders(config, decoder, columns)
+
+
+def _regraded(record: Mapping[str, Any], name: str, sources: list[Source], settings: dict[str, Any]) -> dict[str, Any]:
+    """An episode's verdict as it was recorded, and as its environment gives it now.
+
+    Raises:
+        ValueError: it cannot be played again; says why.
+    """
+    import gymnasium as gym
+
+    from rlvr.agents import ConstantAgent, Rollout
+    from rlvr.agents.episode import Episode
+    from rlvr.agents.evaluation.regrade import regrade
+    from rlvr.envs.core.code_rule import require_registered
+
+    try:
+        before = Episode.from_dict(record)
+        folder = next((source.folder for source in sources if source.name == name), None)
+        made_with: dict[str, Any] = {}
+        if folder is not None and (folder / "config.yaml").is_file():
+            from rlvr.algorithms.runs.token_columns import env_settings
+
+            made_with = env_settings(folder)
+        made_with |= settings
+        require_registered(before.env_id, made_with)
+        (found,) = regrade(Rollout(before.env_id, ConstantAgent(), env_settings=made_with), [before])
+    except (KeyError, TypeError, AttributeError, ImportError, OSError, RuntimeError, gym.error.Error) as error:
+        raise ValueError(f"it cannot be graded again: {error}") from error
+    outcomes = [
+        {
+            "status": e.verdict.status if e.verdict else "unfinished",
+            "reward": e.reward,
+            "reason": e.verdict.reason if e.verdict else "",
+        }
+        for e in (found.before, found.after)
+    ]
+    return {"before": outcomes[0], "after": outcomes[1], "changed": found.changed, "same_task": found.same_task}
+
+
+def add_parser(commands: Any) -> None:
+    """Add ``view`` to the sub-commands of `rlvr`."""
+    viewing = commands.add_parser("view", help="look at runs, evaluations and traces of other tools in a browser")
+    viewing.add_argument("paths", nargs="*", type=Path, help="folders of runs, folders, or files; ./runs if left out")
+    viewing.add_argument("--host", default="127.0.0.1", help="where to listen: an address of this machine alone")
+    viewing.add_argument("--port", type=int, default=8766, help="0 takes any that is free")
+    viewing.add_argument("--open", action="store_true", help="open the page in a browser")
+    viewing.add_argument("--export", type=Path, metavar="FILE", help="write one HTML file that needs nothing else")
+    viewing.add_argument("--limit", type=int, help="episodes in the exported file; 500 if left out")
+    viewing.add_argument("--index", type=Path, metavar="FOLDER", help="where the search index is kept; a cache folder")
+    viewing.add_argument("--read-only", action="store_true", help="leave out what runs an environment: grading again")
+    add_settings(viewing)
+    viewing.set_defaults(command=view)

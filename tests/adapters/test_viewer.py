@@ -1,0 +1,490 @@
+"""The viewer's content: what it reads, finds and refuses. How it looks in a browser is test_viewer_browser.py."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from rlvr.adapters.viewer import foreign, traces
+from rlvr.adapters.viewer.app import ViewerServer
+from rlvr.adapters.viewer.export import document, write_export
+from rlvr.adapters.viewer.index import EpisodeIndex
+from rlvr.adapters.viewer.pages import Pages, common_prefix
+from rlvr.adapters.viewer.queries import QueryError, listing, match_of
+from rlvr.adapters.viewer.sources import curves, find_sources
+from rlvr.agents.episode import Episode, Turn
+from rlvr.cli import main
+from rlvr.envs.core.verdict import Verdict
+
+PNG = (
+    "data:image/png;base64,iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk"
+    "YPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
+)
+
+
+def episode(number: int, text: str = "", reward: float = 0.0, status: str = "wrong", **fields) -> dict:
+    turns = [Turn(f"question {number}", "user", text or f"answer number{number}", "stop", reward)]
+    made = Episode("rlvr/Made-v0", f"key/{number}", seed=0, index=number // 4, group=number // 4, sample=number % 4)
+    made.turns, made.verdict, made.level = turns, Verdict(reward, status, reason="because"), 1 + number // 4
+    return made.to_dict() | fields
+
+
+def write(path: Path, *records: dict) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+@pytest.fixture
+def indexed(tmp_path):
+    """Makes the index of paths, and closes it."""
+    made = []
+
+    def index(*paths: Path) -> EpisodeIndex:
+        found = EpisodeIndex(find_sources(paths), tmp_path / "index")
+        made.append(found)
+        found.update()
+        return found
+
+    yield index
+    for each in made:
+        each.close()
+
+
+def found(index: EpisodeIndex, **asked: str) -> list[int]:
+    """The numbers of the lines that a query finds."""
+    result = listing(index.reader, asked)
+    assert len(result["rows"]) == min(result["total"], 100)
+    return [row["number"] for row in result["rows"]]
+
+
+# what is found
+
+
+def test_episodes_are_found_by_each_filter_and_by_their_words(tmp_path, indexed):
+    records = [episode(n) for n in range(6)]
+    records[2] = episode(2, "the quick brown fox", 1.0, "correct")
+    records[4] = episode(4, "brown quick", 0.5, "partial")
+    records[5]["turns"][0] |= {
+        "stop": "length",
+        "action": '<tool_call>{"name": "look_up", "arguments": {}}</tool_call>',
+    }
+    index = indexed(write(tmp_path / "train-000012.jsonl", *records))
+    assert found(index) == [0, 1, 2, 3, 4, 5]
+    assert found(index, q="quick brown") == [2, 4]
+    assert found(index, q='"quick brown"') == [2]
+    assert found(index, q="QUI*") == [2, 4]
+    assert found(index, q="quick", status="partial") == [4]
+    assert found(index, status="correct,partial") == [2, 4]
+    assert found(index, min_reward="0.5", max_reward="0.9") == [4]
+    assert found(index, level="2") == [4, 5]
+    assert found(index, stop="length") == found(index, tool="look_up") == [5]
+    assert found(index, tool="look%up") == found(index, tool="ook_up") == []
+    assert found(index, sort="-reward")[:2] == [2, 4]
+    assert [row["number"] for row in listing(index.reader, {"offset": "3", "limit": "2"})["rows"]] == [3, 4]
+    assert found(index, min_step="12", max_step="12", phase="train") == [0, 1, 2, 3, 4, 5]
+    assert found(index, source="other") == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['"', "a OR b", "NEAR(a b)", "body:x", "-a", "a AND", "*", "(", "'; DROP TABLE episodes; --", "\0", "^a", "{x}"],
+)
+def test_a_search_holds_words_and_no_syntax(tmp_path, indexed, text):
+    index = indexed(write(tmp_path / "a.jsonl", episode(0, "alpha or beta")))
+    try:
+        listing(index.reader, {"q": text})
+    except QueryError as error:
+        assert "a letter or a digit" in str(error)  # noqa: PT017
+    assert found(index) == [0]
+    assert match_of('say OR "to be"') == '"say" "OR" "to be"'
+
+
+@pytest.mark.parametrize("asked", [{"sort": "id; --"}, {"offset": "-1"}, {"limit": "x"}, {"min_reward": "x"}])
+def test_what_is_asked_wrongly_is_one_sentence(tmp_path, indexed, asked):
+    with pytest.raises(QueryError, match="must be"):
+        listing(indexed(write(tmp_path / "a.jsonl", episode(0))).reader, asked)
+
+
+# files that grow, tear and change
+
+
+def test_new_lines_alone_are_read_and_a_torn_one_is_left_out_until_it_is_whole(tmp_path, indexed):
+    path = write(tmp_path / "a.jsonl", episode(0), episode(1))
+    index = indexed(path)
+    first = [row["id"] for row in listing(index.reader, {})["rows"]]
+    line = json.dumps(episode(2, "needle")) + "\n"
+    for end in (1, len(line) // 2, len(line) - 1):
+        path.write_text(path.read_text().rpartition("\n")[0] + "\n" + line[:end])
+        index.update()
+        assert found(index) == [0, 1]
+        (problem,) = Pages(index).state()["problems"]
+        assert f"not whole ({end} bytes)" in problem
+        assert path.read_text().endswith(line[:end]), "the file itself is not touched"
+    path.write_text(path.read_text().rpartition("\n")[0] + "\n" + line)
+    index.update()
+    assert found(index, q="needle") == [2]
+    assert [row["id"] for row in listing(index.reader, {})["rows"]][:2] == first, "what was known is not read again"
+    assert Pages(index).state()["problems"] == []
+
+
+def test_a_file_that_was_written_anew_is_read_anew_and_a_deleted_one_forgotten(tmp_path, indexed):
+    folder = tmp_path / "some"
+    write(folder / "b.jsonl", episode(0, "stays"))
+    path = write(folder / "a.jsonl", episode(0, "before"), episode(1, "before"))
+    index = indexed(folder)
+    assert found(index, q="before") == [0, 1]
+    write(path, episode(0, "after"), episode(1, "after"), episode(2, "after"))
+    index.update()
+    assert found(index, q="before") == []
+    assert found(index, q="after") == [0, 1, 2]
+    path.unlink()
+    index.update()
+    assert found(index, q="after") == []
+    assert found(index, q="stays") == [0]
+
+
+def test_a_bad_line_is_named_and_hides_no_other(tmp_path, indexed):
+    path = tmp_path / "a.jsonl"
+    bad = [
+        "{",
+        "[]",
+        '{"a": 1}',
+        "[" * 5_000,
+        '{"env_id": 3, "turns": 7}',
+        '{"env_id": "x", "turns": [1, {"reward": 1e400}]}',
+    ]
+    path.write_text("\n".join([json.dumps(episode(0)), *bad, json.dumps(episode(1, "\ud800 lone"))]) + "\n")
+    index = indexed(path)
+    assert found(index)[0] == 0
+    assert found(index, q="lone") == [7]
+    problems = Pages(index).state()["problems"]
+    assert [int(re.search(r"line (\d+)", problem)[1]) for problem in problems][:4] == [2, 3, 4, 5]
+    json.dumps(Pages(index).episode(listing(index.reader, {"q": "lone"})["rows"][0]["id"]))
+
+
+def test_an_index_is_kept_made_anew_when_it_is_broken_and_not_shared(tmp_path, indexed):
+    path = write(tmp_path / "a.jsonl", episode(0), episode(1))
+    first = indexed(path)
+    second = indexed(path)
+    assert second.path != first.path
+    assert found(second) == [0, 1]
+    first.close()
+    second.close()
+    assert not second.path.exists(), "the one that was for itself is deleted"
+    third = indexed(path)
+    assert third.path == first.path
+    assert found(third) == [0, 1]
+    third.close()
+    third.path.write_bytes(b"no database" * 1_000)
+    assert found(indexed(path)) == [0, 1]
+
+
+def test_a_folder_of_runs_and_files_is_looked_through_and_links_are_not_followed(tmp_path):
+    write(tmp_path / "all" / "one" / "metrics.jsonl", {"phase": "train", "step": 1, "reward": 0.5})
+    write(tmp_path / "all" / "one" / "episodes" / "train-000001.jsonl", episode(0))
+    write(tmp_path / "all" / "deep" / "two" / "metrics.jsonl", {"phase": "train", "step": 1, "reward": 0.5})
+    write(tmp_path / "all" / "alone.jsonl", episode(0))
+    write(tmp_path / "elsewhere" / "secret.jsonl", episode(0))
+    (tmp_path / "all" / "link").symlink_to(tmp_path / "elsewhere")
+    sources = find_sources([tmp_path / "all", tmp_path / "all" / "one"])
+    assert [source.name for source in sources] == ["deep/two", "one", "alone.jsonl", "one (2)"]
+    assert [path.name for path in sources[1].files] == ["train-000001.jsonl"]
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        find_sources([tmp_path / "nothing"])
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(FileNotFoundError, match="holds no run"):
+        find_sources([tmp_path / "empty"])
+
+
+def test_curves_leave_out_what_is_no_number_and_say_what_is_torn(tmp_path):
+    lines = [{"phase": "train", "step": n, "reward": n / 10, "ok": True, "text": "x", "none": None} for n in range(3)]
+    write(tmp_path / "metrics.jsonl", *lines)
+    with (tmp_path / "metrics.jsonl").open("a") as file:
+        file.write('{"phase": "train", "step": 3, "rew')
+    series, wrong = curves(tmp_path)
+    assert series == {"train/reward": [(0.0, 0.0), (1.0, 0.1), (2.0, 0.2)]}
+    assert wrong == ["the last line of metrics.jsonl is not whole, and is left out"]
+    write(tmp_path / "metrics.jsonl", *({"phase": "t", "step": n, "x": n} for n in range(9_001)))
+    (points,) = curves(tmp_path)[0].values()
+    assert len(points) <= 4_000
+    assert (points[0], points[-1]) == ((0, 0), (9_000, 9_000))
+
+
+# one episode, and its group
+
+
+def test_an_episode_is_told_apart_into_thinking_calls_results_images_and_columns(tmp_path, indexed):
+    call = '<tool_call>{"name": "add", "arguments": {"a": 1}}</tool_call>'
+    record = episode(0, f"<think>hm</think>I add.{call}")
+    record["turns"][0]["image"] = PNG
+    record["turns"].append({"observation": "2", "role": "tool", "action": "\\boxed{2}", "stop": "stop", "reward": 1.0})
+    record["turns"].append(
+        {"observation": "x", "role": "user", "action": "", "image": "data:image/svg+xml;base64,PHN2Zz4="}
+    )
+    record["system"], record["tokens"] = (
+        "Be good.",
+        {"ids": [5, 6, 7], "mask": [0, 1, 1], "logprobs": [0.0, -1.0, -0.5]},
+    )
+    record["training"] = {"advantages": 0.5, "weights": [0.0, 0.1, 0.2], "old_logprobs": [0.0]}
+    pages = Pages(indexed(write(tmp_path / "a.jsonl", record)))
+    shown = pages.episode(1)
+    system, user, assistant, tool, *_, last, _ = shown["trace"]["messages"]
+    assert (system["role"], user["images"], tool["role"], last["images"]) == ("system", [PNG], "tool", [])
+    assert (assistant["reasoning"], assistant["text"]) == ("hm", "I add.")
+    assert assistant["calls"] == [{"id": "", "name": "add", "arguments": '{"a": 1}'}]
+    columns = shown["tokens"]["columns"]
+    assert columns == {
+        "mask": [0, 1, 1],
+        "log-prob": [0.0, -1.0, -0.5],
+        "advantage": [0.0, 0.5, 0.5],
+        "weight": [0.0, 0.1, 0.2],
+    }
+    with pytest.raises(KeyError):
+        pages.episode(2)
+
+
+def test_a_group_says_where_its_samples_part(tmp_path, indexed):
+    records = [episode(n, text, n % 2) for n, text in enumerate(("so it is 4", "so it is 5", "so it was"))]
+    for record, ids in zip(records, ([1, 2, 3], [1, 2, 4], [1, 2, 5, 6]), strict=True):
+        record["tokens"] = {"ids": [9, *ids], "mask": [0] + [1] * len(ids), "logprobs": [0.0] * (1 + len(ids))}
+    pages = Pages(indexed(write(tmp_path / "a.jsonl", *records, episode(7))))
+    group = pages.group(1)
+    assert [sample["row"]["number"] for sample in group["samples"]] == [0, 1, 2]
+    assert group["shared_characters"] == len("so it ")
+    assert group["first_differing_token"] == 2
+    assert common_prefix([[1, 2], [1, 2]]) == 2
+
+
+def test_the_same_task_is_found_in_other_files(tmp_path, indexed):
+    folder = tmp_path / "run"
+    for step in (1, 2):
+        write(folder / "episodes" / f"train-00000{step}.jsonl", episode(0), episode(1), episode(9))
+    write(folder / "metrics.jsonl", {"phase": "train", "step": 1})
+    shown = Pages(indexed(folder)).episode(1)
+    assert [row["number"] for row in shown["group"]] == [0, 1]
+    assert [(row["step"], row["number"]) for row in shown["elsewhere"]] == [(2, 0), (2, 1)]
+
+
+# what other tools wrote
+
+
+CHAT = [
+    {"role": "system", "content": "s"},
+    {"role": "user", "content": [{"type": "text", "text": "look"}, {"type": "image_url", "image_url": {"url": PNG}}]},
+    {"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "function": {"name": "f", "arguments": "{}"}}]},
+    {"role": "tool", "tool_call_id": "c1", "content": "42"},
+    {"role": "assistant", "content": "<think>so</think>It is 42."},
+]
+
+
+def test_chats_verifiers_results_and_trl_rows_are_read(tmp_path, indexed):
+    pytest.importorskip("pyarrow")
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    folder = tmp_path / "logs"
+    write(folder / "chat.jsonl", {"messages": CHAT, "reward": 1.0}, {"conversations": [{"from": "gpt", "value": "hi"}]})
+    result = {
+        "example_id": 3,
+        "prompt": CHAT[:2],
+        "completion": CHAT[2:],
+        "reward": 0.5,
+        "answer": "42",
+        "task": "sums",
+        "f": 0.5,
+    }
+    write(folder / "results.jsonl", result, result | {"reward": 1.0, "error": None})
+    rows = {
+        "step": [1, 1],
+        "prompt": ["p", "p"],
+        "completion": ["a b", "a c"],
+        "accuracy": [1.0, 0.0],
+        "advantage": [0.7, -0.7],
+    }
+    pq.write_table(pa.table(rows), folder / "completions_00001.parquet")
+    index = indexed(folder)
+    pages = Pages(index)
+    shown = [pages.episode(row["id"]) for row in listing(index.reader, {})["rows"]]
+    assert [each["trace"]["source"] for each in shown] == ["chat", "chat", "trl", "trl", "verifiers", "verifiers"]
+    assert [each["row"]["status"] for each in shown] == ["correct", "", "correct", "wrong", "partial", "correct"]
+    chat = shown[0]["trace"]["messages"]
+    assert [message["role"] for message in chat] == ["system", "user", "assistant", "tool", "assistant"]
+    assert (chat[1]["images"], chat[2]["calls"][0]["id"], chat[3]["call_id"]) == ([PNG], "c1", "c1")
+    assert (chat[4]["reasoning"], chat[4]["text"]) == ("so", "It is 42.")
+    assert len(pages.group(shown[2]["row"]["id"])["samples"]) == 2
+    assert pages.group(shown[2]["row"]["id"])["shared_characters"] == 2
+    assert len(shown[4]["group"]) == 2
+    assert found(index, tool="f") == [0, 0, 1]
+
+
+def test_inspects_logs_are_read_and_a_large_entry_refused(tmp_path, indexed, monkeypatch):
+    sample = {
+        "id": 1,
+        "epoch": 1,
+        "messages": CHAT,
+        "scores": {"match": {"value": "C", "answer": "42", "explanation": "equal"}},
+        "target": "42",
+    }
+    failed = sample | {"id": 2, "scores": {}, "error": {"message": "boom"}}
+    with zipfile.ZipFile(tmp_path / "log.eval", "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("header.json", json.dumps({"eval": {"task": "sums"}}))
+        for each in (sample, failed):
+            packed.writestr(f"samples/{each['id']}_epoch_1.json", json.dumps(each))
+    (tmp_path / "log.json").write_text(json.dumps({"eval": {"task": "sums"}, "samples": [sample]}))
+    for name, count in (("log.eval", 2), ("log.json", 1)):
+        pages = Pages(indexed(tmp_path / name))
+        rows = pages.episodes({})["rows"]
+        assert [(row["env"], row["status"]) for row in rows] == [("sums", "correct"), ("sums", "env_error")][:count]
+        assert pages.episode(rows[0]["id"])["trace"]["reason"] == "equal"
+    monkeypatch.setattr(foreign, "MAX_ENTRY", 10)
+    with pytest.raises(ValueError, match="has over"):
+        list(foreign.read_inspect(tmp_path / "log.eval"))
+    (tmp_path / "bad.eval").write_bytes(b"PK no zip")
+    index = indexed(tmp_path / "bad.eval")
+    assert "cannot be read as a log of Inspect" in Pages(index).state()["problems"][0]
+
+
+@pytest.mark.parametrize("value", [None, 3, [], {"turns": 1}, {"messages": "x"}])
+def test_a_record_of_no_known_form_is_refused(value):
+    with pytest.raises(traces.NotATrace):
+        foreign.trace_of(value)
+
+
+# the server
+
+
+def ask(server: ViewerServer, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict]:
+    request = urllib.request.Request(
+        server.origin + path, method=method, headers={k.replace("_", "-"): v for k, v in headers.items()}
+    )
+    try:
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            return answer.status, answer.read().decode(), dict(answer.headers)
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode(), dict(error.headers)
+
+
+@pytest.fixture
+def server(tmp_path, indexed):
+    index = indexed(write(tmp_path / "a.jsonl", episode(0, "a secret answer")))
+    with ViewerServer(Pages(index)) as serving:
+        yield serving
+
+
+def test_what_was_recorded_is_told_to_who_has_the_key_alone(server):
+    right = f"Bearer {server.key}"
+    for path in ("/api/state", "/api/episodes", "/api/episode/1", "/api/group/1", "/api/choices", "/api/curves"):
+        assert ask(server, path)[0] == 401
+        assert ask(server, path, Authorization="Bearer wrong")[0] == 401
+        assert ask(server, f"{path}?key={server.key}")[0] == 401, "a key in an address would stand in logs"
+        assert ask(server, path, Authorization=right)[0] == 200
+    assert "secret" in ask(server, "/api/episode/1", Authorization=right)[1]
+    for path in ("/", "/main.js", "/view.css", "/nothing"):
+        assert "secret" not in ask(server, path)[1]
+    assert ask(server, "/api/episode/9", Authorization=right)[0] == 404
+    assert ask(server, "/api/episodes?sort=x", Authorization=right)[0] == 400
+    status, text, _ = ask(server, "/api/regrade/1", "POST", Authorization=right)
+    assert status == 400
+    assert "--read-only" in text
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example"},
+        {"Host": "evil.example:80"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": "http://127.0.0.1:1"},
+        {"Sec_Fetch_Site": "cross-site"},
+        {"Sec_Fetch_Site": "same-site"},
+    ],
+)
+def test_pages_of_others_are_not_served_even_with_the_key(server, headers):
+    assert ask(server, "/api/state", Authorization=f"Bearer {server.key}", **headers)[0] == 403
+
+
+def test_its_own_page_is_served_and_every_answer_forbids_what_a_text_could_do(server):
+    own = {"Origin": server.origin, "Sec_Fetch_Site": "same-origin", "Authorization": f"Bearer {server.key}"}
+    assert ask(server, "/api/state", **own)[0] == 200
+    for path, headers in (("/", {}), ("/main.js", {}), ("/nothing", {}), ("/api/state", {}), ("/", {"Host": "x"})):
+        policy = ask(server, path, **headers)[2]["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self'" in policy
+        assert "unsafe" not in policy
+    scripts = re.findall(r"<script[^>]*>", ask(server, "/")[1])
+    assert scripts
+    assert all('src="/' in script for script in scripts)
+
+
+def test_a_port_in_use_and_an_address_of_others_are_one_sentence(tmp_path, capsys):
+    write(tmp_path / "a.jsonl", episode(0))
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        words = ["view", str(tmp_path), "--index", str(tmp_path / "i"), "--port", str(taken.getsockname()[1])]
+        assert main(words) == 2
+    assert re.fullmatch(r"rlvr: port \d+ of 127.0.0.1 is in use: give another --port.*\n", capsys.readouterr().err)
+    assert main([*words[:-2], "--host", "0.0.0.0"]) == 2
+    assert "can be reached by others" in capsys.readouterr().err
+    assert main(["view", str(tmp_path / "none")]) == 2
+    assert "there is no file or folder" in capsys.readouterr().err
+
+
+def test_an_episode_is_graded_again(tmp_path, indexed):
+    from rlvr.cli_view import _regraded
+
+    path = tmp_path / "played.jsonl"
+    assert main(["eval", "--env", "rlvr/Countdown-v0", "--agent", "expert", "--episodes", "2", "--out", str(path)]) == 0
+    first, second = map(json.loads, path.read_text().splitlines())
+    second["verdict"] = Verdict(0.0, "wrong").to_dict()
+    second["turns"][-1]["reward"] = 0.0
+    write(path, first, second, episode(0), episode(1, env_id="os:system"))
+    index = indexed(path)
+    with ViewerServer(Pages(index), regrade=lambda record, name: _regraded(record, name, index.sources, {})) as server:
+        right = {"Authorization": f"Bearer {server.key}"}
+        same, other = (json.loads(ask(server, f"/api/regrade/{n}", "POST", **right)[1]) for n in (1, 2))
+        assert (same["changed"], same["same_task"], same["after"]["status"]) == (False, True, "correct")
+        assert (other["changed"], other["before"]["status"], other["after"]["status"]) == (True, "wrong", "correct")
+        for number in (3, 4):
+            status, text, _ = ask(server, f"/api/regrade/{number}", "POST", **right)
+            assert status == 400
+            assert "cannot be graded again" in text or "is code" in text
+        assert ask(server, "/api/regrade/1", **right)[0] == 405, "a link cannot grade"
+
+
+# one file
+
+
+def test_an_exported_file_holds_everything_and_allows_its_own_scripts_alone(tmp_path, indexed, capsys):
+    hostile = "</script><script>alert(1)</script><!--<script>\u2028 ]]> &lt;"
+    path = write(tmp_path / "a.jsonl", episode(0, hostile), episode(1), episode(2))
+    out = tmp_path / "page.html"
+    assert main(["view", str(path), "--export", str(out), "--limit", "2", "--index", str(tmp_path / "i")]) == 0
+    assert "2 episodes; 1 more are left out" in capsys.readouterr().out
+    page = out.read_text()
+    assert "alert(1)</script>" not in page
+    blocks = re.findall(r"<script([^>]*)>(.*?)</script>", page, re.DOTALL)
+    (data,) = [json.loads(text) for kind, text in blocks if "json" in kind]
+    assert data["episode"]["1"]["trace"]["messages"][1]["text"] == hostile
+    assert [row["number"] for row in data["rows"]] == [0, 1]
+    policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)[1]
+    assert "connect-src" not in policy
+    for kind, text in blocks:
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert (f"'sha256-{digest}'" in policy) == ("json" not in kind)
+    assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page), "it loads nothing"
+    with pytest.raises(ValueError, match="at least one"):
+        write_export(Pages(indexed(path)), out, 0)
+    with pytest.raises(ValueError, match="JSON compliant"):
+        document({"x": float("nan")})
