@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from rlvr.adapters.viewer.foreign import READERS, trace_of
-from rlvr.adapters.viewer.sources import Source, step_of
+from rlvr.adapters.viewer.sources import TraceSource, step_of
 from rlvr.adapters.viewer.traces import Trace
 from rlvr.envs.core.json_text import load_json
 
@@ -72,7 +72,7 @@ class EpisodeIndex:
         folder: where the file is; `cache_folder`, or a folder for temporary files where that cannot be written.
     """
 
-    def __init__(self, sources: Sequence[Source], folder: Path | None = None) -> None:
+    def __init__(self, sources: Sequence[TraceSource], folder: Path | None = None) -> None:
         self.sources = list(sources)
         self._temporary: tempfile.TemporaryDirectory[str] | None = None
         self._lock: IO[str] | None = None
@@ -180,7 +180,7 @@ class EpisodeIndex:
         self._writer.execute("DELETE FROM files WHERE id = ?", (file,))
 
     def _update_file(
-        self, source: Source, path: Path, name: str, row: sqlite3.Row | None, stopped: Callable[[], bool]
+        self, source: TraceSource, path: Path, name: str, row: sqlite3.Row | None, stopped: Callable[[], bool]
     ) -> bool:
         try:
             stat = path.stat()
@@ -276,7 +276,7 @@ class _FileReading:
         self,
         writer: sqlite3.Connection,
         commit: Callable[[], None],
-        source: Source,
+        source: TraceSource,
         path: Path,
         file: int,
         taken: int,

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlvr.adapters.viewer import queries
 from rlvr.adapters.viewer.index import EpisodeIndex
-from rlvr.adapters.viewer.sources import Source, curves, flattened
+from rlvr.adapters.viewer.sources import TraceSource, curves, flattened
 from rlvr.adapters.viewer.traces import ChatMessage, Trace
 from rlvr.envs.core.json_text import load_json
 
@@ -64,7 +64,7 @@ class Pages:
                 runs.append({"name": source.name, "series": series, "config": config, "problems": wrong + more})
         return {"runs": runs}
 
-    def _series(self, source: Source) -> Any:
+    def _series(self, source: TraceSource) -> Any:
         assert source.folder is not None
         files = [source.folder / name for name in ("metrics.jsonl", "timing.jsonl")]
         state = [(os.stat(f).st_mtime_ns, os.stat(f).st_size) if f.is_file() else None for f in files]
@@ -72,7 +72,7 @@ class Pages:
             self._curves[source.name] = state, curves(source.folder)
         return self._curves[source.name][1]
 
-    def _config(self, source: Source) -> tuple[dict[str, str], list[str]]:
+    def _config(self, source: TraceSource) -> tuple[dict[str, str], list[str]]:
         assert source.folder is not None
         try:
             if (source.folder / "config.yaml").is_file() and self._readers.config is not None:
@@ -149,7 +149,7 @@ class Pages:
             "first_differing_token": common_prefix(tokens) if len(tokens) > 1 and all(tokens) else None,
         }
 
-    def _source(self, row: Mapping[str, Any]) -> Source | None:
+    def _source(self, row: Mapping[str, Any]) -> TraceSource | None:
         return next((source for source in self.index.sources if source.name == row["source"]), None)
 
     def _more_columns(self, folder: Path, number: int, problems: list[str]) -> dict[str, list[float]]:
@@ -161,7 +161,7 @@ class Pages:
             problems.append(f"ratio, clip and correction cannot be computed: {error}")
             return {}
 
-    def _texts(self, source: Source | None, trace: Trace, problems: list[str]) -> list[str] | None:
+    def _texts(self, source: TraceSource | None, trace: Trace, problems: list[str]) -> list[str] | None:
         if source is None or source.folder is None or self._readers.decoder is None or not trace.ids:
             return None
         try:

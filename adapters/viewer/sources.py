@@ -21,7 +21,7 @@ _STEP = re.compile(r"(?:^|[-_])(\d{1,12})$")
 
 
 @dataclass(slots=True)
-class Source:
+class TraceSource:
     """A run, or files that stand alone.
 
     Attributes:
@@ -40,14 +40,14 @@ class Source:
             self.files = sorted(_trace_files(self.folder, MAX_DEPTH))[:MAX_FILES]
 
 
-def find_sources(paths: Sequence[Path]) -> list[Source]:
+def find_sources(paths: Sequence[Path]) -> list[TraceSource]:
     """The runs and files that some paths stand for; without paths, those under ``runs``, or here.
 
     Raises:
         FileNotFoundError: a path is not there, or nothing that can be shown is in it.
     """
     given = list(paths) or [Path("runs") if Path("runs").is_dir() else Path()]
-    found: list[tuple[str, Source]] = []
+    found: list[tuple[str, TraceSource]] = []
     for path in given:
         if not path.exists():
             raise FileNotFoundError(f"there is no file or folder {path}")
@@ -63,18 +63,18 @@ def find_sources(paths: Sequence[Path]) -> list[Source]:
     return [source for _, source in found]
 
 
-def _sources(path: Path) -> Iterator[Source]:
+def _sources(path: Path) -> Iterator[TraceSource]:
     if path.is_file():
-        yield Source(path.name, None, [path])
+        yield TraceSource(path.name, None, [path])
     elif is_run(path):
-        yield Source(path.resolve().name, path)
+        yield TraceSource(path.resolve().name, path)
     else:
         runs = sorted(_runs(path, MAX_DEPTH - 1))
         for run in runs:
-            yield Source(run.relative_to(path).as_posix(), run)
+            yield TraceSource(run.relative_to(path).as_posix(), run)
         for file in sorted(_trace_files(path, MAX_DEPTH)):
             if not any(run in file.parents for run in runs):
-                yield Source(file.relative_to(path).as_posix(), None, [file])
+                yield TraceSource(file.relative_to(path).as_posix(), None, [file])
 
 
 def is_run(folder: Path) -> bool:

@@ -12,7 +12,7 @@ from rlvr.cli_options import add_settings, settings_of
 
 if TYPE_CHECKING:
     from rlvr.adapters.viewer.pages import RunReaders
-    from rlvr.adapters.viewer.sources import Source
+    from rlvr.adapters.viewer.sources import TraceSource
 
 
 def view(options: argparse.Namespace, rest: list[str]) -> int:
@@ -67,7 +67,9 @@ def _readers() -> RunReaders:
     return RunReaders(config, decoder, columns)
 
 
-def _regraded(record: Mapping[str, Any], name: str, sources: list[Source], settings: dict[str, Any]) -> dict[str, Any]:
+def _regraded(
+    record: Mapping[str, Any], name: str, sources: list[TraceSource], settings: dict[str, Any]
+) -> dict[str, Any]:
     """An episode's verdict as it was recorded, and as its environment gives it now.
 
     Raises:
