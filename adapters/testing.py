@@ -81,20 +81,25 @@ class SayTask(Task[_Said]):
         self.fault = fault
 
     def start(self, rng: random.Random, level: int) -> _Said:
+        """A number and three of six words; with the fault "reset" an OSError instead."""
         if self.fault == "reset":
             raise OSError("this environment fails in reset, on purpose")
         return _Said(rng.randrange(10**6), tuple(rng.choice(WORDS) for _ in range(3)))
 
     def content(self, state: _Said) -> str:
+        """The number and the words."""
         return f"{state.number} {state.words}"
 
     def turns(self, level: int) -> int:
+        """Three: one for each word."""
         return 3
 
     def observe(self, state: _Said) -> str:
+        """The number in guillemets, a spelled-out special token, blank lines, and the word to say."""
         return f"«{state.number}» <|end|> \n\nSay: {state.words[state.turn]}"
 
     def apply(self, state: _Said, action: str) -> Transition:
+        """Pays 1/7, 2/7 and 4/7 for the three words, so that the return tells which were said."""
         if self.fault == "step" and state.turn == 1:
             raise OSError("this environment fails in step, on purpose")
         right = action.strip() == state.words[state.turn]
@@ -107,6 +112,7 @@ class SayTask(Task[_Said]):
         return Transition(after, Verdict(reward, "correct" if after.right == 3 else "wrong", reason="over"), True)
 
     def solve(self, state: _Said) -> str:
+        """The word asked for."""
         return state.words[state.turn]
 
 
@@ -138,9 +144,11 @@ class DrawTask(Task[_Drawn]):
         return 3
 
     def observe(self, state: _Drawn) -> str:
+        """The number and the word that the episode's own session drew last; "start" before that."""
         return f"{state.number} Say: {state.word}"
 
     def apply(self, state: _Drawn, action: str) -> Transition:
+        """Draws a new word into the session; without a session the episode ends as ``env_error``."""
         words = _draws.take(state.live) if state.turn else ["start"]
         if not words:
             return Transition(state, env_error("the session of this episode is gone"), True)
@@ -156,6 +164,7 @@ class DrawTask(Task[_Drawn]):
         return state.word
 
     def detached(self, state: _Drawn) -> _Drawn:
+        """The state without its session, which cannot be made again: its words are drawn from the system."""
         return state._replace(live=None)
 
 

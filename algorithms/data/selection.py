@@ -60,6 +60,7 @@ class Filled:
 
     @property
     def kept_fraction(self) -> float:
+        """Share of the drawn groups that were kept, those left over included; 0 before any draw."""
         return (len(self.groups) + len(self.left_over)) / self.drawn if self.drawn else 0.0
 
 

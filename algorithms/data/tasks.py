@@ -24,6 +24,7 @@ class TaskOrder:
         self._epoch, self._order = -1, list[int]()
 
     def request(self, index: int, **member: Any) -> RolloutRequest:
+        """Task ``index`` of the order; ConfigError for an empty table. A later epoch samples with other noise."""
         if self.size is None:
             return RolloutRequest(seed=self.seed, index=index, **member)
         if not self.size:
@@ -96,6 +97,7 @@ class TaskPool:
         return request.index or 0
 
     def record(self, request: RolloutRequest, successes: list[bool]) -> None:
+        """Tells the curriculum, or the pass rates that retire rows, how a group's members did."""
         key, outcomes = self.key(request), [float(success) for success in successes]
         if self.curriculum is not None:
             self.curriculum.record(key, outcomes)

@@ -22,6 +22,7 @@ class ValueHead(torch.nn.Module):
         self.bias = torch.nn.Parameter(torch.tensor(float(bias)))
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """V(s) = w h + b in the weight's dtype: [..., H] -> [...]."""
         # V(s) = w h + b                                                 [..., H] -> [...]
         value: Tensor = hidden.to(self.weight.dtype) @ self.weight + self.bias
         return value

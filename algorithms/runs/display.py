@@ -41,10 +41,12 @@ class Display:
         self._progress.stop()
 
     def phase(self, name: str, steps: int) -> None:
+        """Begins a bar of ``steps`` steps; the one before stays on the screen."""
         self._name, self._done, self._steps = name, 0, steps
         self._task = self._progress.add_task(name, total=steps, figures="")
 
     def step(self, record: dict[str, Any]) -> None:
+        """Advances the bar; without a terminal prints about ten lines a phase, and every evaluation."""
         text = figures(record)
         if record["phase"] == "evaluation":
             self.console.print(f"evaluation {escape(record['name'])}: {text}", highlight=False)
@@ -57,6 +59,7 @@ class Display:
             self.console.print(f"{self._name} {self._done}/{self._steps}: {text}", highlight=False)
 
     def say(self, text: str) -> None:
+        """One line above the bars; markup and control characters are shown, not obeyed."""
         self.console.print(escape(printable(text)), highlight=False)
 
 

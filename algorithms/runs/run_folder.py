@@ -118,6 +118,7 @@ class RunFolder:
         return lock
 
     def close(self) -> None:
+        """Gives up the lock, so that another process may write."""
         self._lock.close()
 
     def write_config(self, text: str) -> None:
@@ -140,6 +141,7 @@ class RunFolder:
             write_whole(path, "".join(json.dumps(record) + "\n" for record in kept))
 
     def write_episodes(self, name: str, episodes: Iterable[Episode]) -> None:
+        """Writes ``episodes/<name>.jsonl``, over an earlier file of that name."""
         make_folder(self.episodes)
         write_episodes(self.episodes / f"{name}.jsonl", episodes)
 

@@ -91,6 +91,7 @@ class Parser(argparse.ArgumentParser):
     """argparse, with the nearest flag in its complaint instead of all of them."""
 
     def error(self, message: str) -> NoReturn:
+        """Raises ConfigError with the nearest flag, where argparse would print all of them and exit."""
         wrong = message.partition("unrecognized arguments: ")[2].split()
         known = [flag for action in self._actions for flag in action.option_strings]
         near = nearest(wrong[0].split("=")[0], known) if wrong else None

@@ -43,6 +43,7 @@ class Critic(torch.nn.Module):
         self.optimiser = Optimiser(self.parameters(), lambda _: settings.lr, betas=(0.9, 0.95))
 
     def forward(self, hidden: Tensor) -> Tensor:
+        """Hidden states of any dtype, [..., H] -> values [...], in fp32."""
         values: Tensor = self.head(self.body(hidden.float()))
         return values
 

@@ -121,6 +121,7 @@ class Imitation(Stateless):
     demonstrate: Callable[[list[RolloutRequest]], list[TokenSequence]]
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
+        """One demonstration a task: only the first member of each group asks for it."""
         requests = [
             RolloutRequest(e.seed, e.index, e.split, e.level, e.group, e.sample, "demonstration")
             for e in collected.episodes
@@ -139,6 +140,7 @@ class Preferences(Stateless):
     objective: Objective
 
     def update(self, collected: Collected, optimiser: Optimiser) -> Metrics:
+        """Each pair counts once, though a sequence may be in several; the reference is scored only if the loss asks."""
         # [P, 2] indices into the step
         pairs = best_worst_pairs(collected.rewards, [episode.group for episode in collected.episodes])
         members = sorted({index for pair in pairs.tolist() for index in pair})  # a sequence may be in two pairs

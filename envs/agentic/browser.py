@@ -229,6 +229,7 @@ class Browser(ToolTask[Visit]):
     )
 
     def begin(self, rng: random.Random, level: int) -> Visit:
+        """Draws sites until the visitor's jobs are there to be had, each described so that one entry alone is meant."""
         settings = LEVELS[level - 1]
         while True:
             seed = rng.getrandbits(48)
@@ -239,15 +240,19 @@ class Browser(ToolTask[Visit]):
                 return Visit(seed, level, goal, start, steps, start)
 
     def budget(self, level: int) -> int:
+        """From 30 calls at level 1 to 140 at level 5."""
         return LEVELS[level - 1].calls
 
     def content(self, state: Session[Visit]) -> str:
+        """What the visitor asks for and the forms that do it; the rest of the site may differ."""
         return f"{state.world.goal} {nameless(state.world.steps)}"
 
     def ask(self, world: Visit) -> str:
+        """What the visitor wants, then the first page with its numbered links."""
         return f"A visitor to {site_of(world).title} says: {world.goal}\n\n{view(world)}"
 
     def judge(self, world: Visit, reply: str) -> Verdict:
+        """Compares the server's records and basket with the expert's; the reply's words do not count."""
         wanted = _trail(world)[-1]
         if sorted(world.server.records) == sorted(wanted.records) and world.server.basket == wanted.basket:
             return correct(reason="the site holds what was asked for")

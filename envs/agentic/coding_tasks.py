@@ -159,6 +159,7 @@ class CodeTests(_CodingTask):
     """
 
     def observe(self, state: CodingState) -> str:
+        """Description and visible tests at first; then what the last program gave for each of them."""
         if state.feedback:
             return state.feedback
         exercise = exercise_of(state)
@@ -176,6 +177,7 @@ class CodeRepair(_CodingTask):
     repair = True
 
     def observe(self, state: CodingState) -> str:
+        """The broken program, what it must do and the visible tests; then what the last program gave."""
         if state.feedback:
             return state.feedback
         exercise = exercise_of(state)

@@ -117,6 +117,7 @@ class MCPWorld(WithTools):
 
     @property
     def name(self) -> str:
+        """``MCPWorld``: the task inside is private, and its name must not key the seeds."""
         return type(self).__name__
 
     def _prepare(self) -> None:
@@ -164,6 +165,7 @@ class MCPWorld(WithTools):
             lease.close()
 
     def solve(self, state: ToolsState) -> str:
+        """The row's next step as a call, or its last as the reply; a row without ``solution`` has no expert."""
         solution = state.inner.task.get("solution")
         if not solution:
             raise NotImplementedError("this task has no solution")

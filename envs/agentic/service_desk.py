@@ -107,6 +107,7 @@ class ServiceDesk(ToolTask[Desk]):
         self.customer = model_customer(customer)
 
     def begin(self, rng: random.Random, level: int) -> Desk:
+        """Stocks shops until a customer fits the level, and keeps the digest of the database that serving demands."""
         settings = LEVELS[level - 1]
         customer = None
         while customer is None:
@@ -121,6 +122,7 @@ class ServiceDesk(ToolTask[Desk]):
         return Desk(database, customer, shop.digest(desk.database))
 
     def budget(self, level: int) -> int:
+        """Six calls for each request and ten more."""
         return 10 + 6 * LEVELS[level - 1].requests
 
     def turns(self, level: int) -> int:
@@ -128,12 +130,15 @@ class ServiceDesk(ToolTask[Desk]):
         return super().turns(level) + 4 + 3 * LEVELS[level - 1].requests
 
     def content(self, state: Session[Desk]) -> str:
+        """The customer's opening words and the database that serving them must lead to."""
         return f"{state.world.customer.opening} {state.world.expected[:12]}"
 
     def ask(self, world: Desk) -> str:
+        """The customer's opening words alone; everything else is looked up or asked for."""
         return f"Customer: {world.customer.opening}"
 
     def apply(self, state: Session[Desk], action: str) -> Transition:
+        """As every tool task; a ticket that was closed by the call ends the episode with the verdict."""
         state = state._replace(world=state.world._replace(turn=state.world.turn + 1))
         after, verdict, terminated, role = super().apply(state, action)
         if after.world.closed is not None:
@@ -141,6 +146,7 @@ class ServiceDesk(ToolTask[Desk]):
         return Transition(after, verdict, terminated, role)
 
     def reply(self, state: Session[Desk], action: str) -> Transition:
+        """Answers by the words that the message holds, or by a model, which changes no reward."""
         if self.customer is not None:
             return self._answered(self.customer, state, shown(visible_text(action)[:MAX_MESSAGE_CHARS]))
         message = visible_text(action)[:MAX_MESSAGE_CHARS].lower()
@@ -160,6 +166,7 @@ class ServiceDesk(ToolTask[Desk]):
         return Transition(state._replace(world=world, observation=f"Customer: {answer}"), SPOKE)
 
     def judge(self, world: Desk, reply: str) -> Verdict:
+        """Requires a closed ticket, the demanded database, the look-ups before it, and the right outcome."""
         if world.closed is None:
             return wrong(reason="the ticket was not closed")
         if shop.digest(world.database) != world.expected:
@@ -179,6 +186,7 @@ class ServiceDesk(ToolTask[Desk]):
         return Call(name, dict(arguments)) if name else str(arguments[0][1])
 
     def sample_action(self, state: Session[Desk], rng: random.Random) -> str:
+        """One time in five closes the ticket with random numbers, else a random call or reply."""
         if rng.random() < 0.2:
             numbers = {"carried_out": rng.randint(0, 3), "rule": rng.randint(0, 5)}
             return write_call(Call("close_ticket", numbers), self.tool_style)

@@ -135,6 +135,7 @@ class SQL(ToolTask[SqlState]):
         self.holdout = holdout
 
     def begin(self, rng: random.Random, level: int) -> SqlState:
+        """Draws questions until the right rows are not empty and differ between two databases."""
         while True:
             domain = rng.randrange(len(DOMAINS))
             question, gold, ordered = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
@@ -143,15 +144,19 @@ class SQL(ToolTask[SqlState]):
                 return task
 
     def budget(self, level: int) -> int:
+        """Six queries on the visible database."""
         return 6
 
     def content(self, state: Session[SqlState]) -> str:
+        """The question, with ``holdout="families"`` whatever its numbers; the databases behind it do not count."""
         return _family(state.world.question) if self.holdout == "families" else state.world.question
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        """Every question of the level without its numbers; None where single questions are divided."""
         return _families(level) if self.holdout == "families" else None
 
     def ask(self, world: SqlState) -> str:
+        """The tables with their columns, then the question; no row is shown."""
         lines = []
         before = ""
         for part in DOMAINS[world.domain]:
@@ -160,6 +165,7 @@ class SQL(ToolTask[SqlState]):
         return "Tables:\n" + "\n".join(lines) + f"\nQuestion: {world.question}"
 
     def judge(self, world: SqlState, reply: str) -> Verdict:
+        """Runs the query on five hidden databases; rows must agree on each, in order where the question says so."""
         sql = handed_in(reply)
         if sql is None:
             return unparsable("no query: put it in a fence marked sql")
@@ -181,6 +187,7 @@ class SQL(ToolTask[SqlState]):
         return f"```sql\n{session.world.gold}\n```"
 
     def direct_answer(self, state: Session[SqlState]) -> str:
+        """The reference query in its fence, without a look at the tables."""
         return f"```sql\n{state.world.gold}\n```"
 
 

@@ -181,34 +181,44 @@ class Terminal(Task[TerminalState]):
         require()
 
     def start(self, rng: random.Random, level: int) -> TerminalState:
+        """A kind of chore of the level and the seed of its names and numbers; no terminal is started yet."""
         return TerminalState(level, rng.randrange(len(LEVELS[level - 1])), rng.getrandbits(32))
 
     def turns(self, level: int) -> int:
+        """Twenty actions, however many keys each presses."""
         return TURNS
 
     def content(self, state: TerminalState) -> str:
+        """The kind of chore with ``holdout="families"``, else its text and a checksum of its files and daemons."""
         if self.holdout == "families":
             return LEVELS[state.level - 1][state.kind].__name__
         chore = _chore(state)
         return f"{chore.text} {zlib.crc32(nameless((sorted(chore.files.items()), chore.daemons)).encode()):08x}"
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        """The names of the level's chores; None where single chores are divided."""
         return [kind.__name__ for kind in LEVELS[level - 1]] if self.holdout == "families" else None
 
     def observe(self, state: TerminalState) -> str:
+        """The screen and the cursor, with what was wrong with the last action; at first the chore and a prompt."""
         seen = state.screen or f"{_chore(state).text}\n\n{PROMPT.rstrip()}\n[row 1, column {len(PROMPT) + 1}]"
         return f"{seen}\n[{state.problem}]" if state.problem else seen
 
     def solve(self, state: TerminalState) -> str:
+        """The next of the chore's own key presses, then ``<Done>``; it does not read the screen."""
         actions = _chore(state).actions
         return actions[len(state.typed)] if len(state.typed) < len(actions) else "<Done>"
 
     def sample_action(self, state: TerminalState, rng: random.Random) -> str:
+        """One of seven harmless actions, ``<Done>`` among them."""
         return rng.choice(
             ("ls<Enter>", "pwd<Enter>", "cat *<Enter>", "<Up><Enter>", "cd data<Enter>", "<C-c>", "<Done>")
         )
 
     def apply(self, state: TerminalState, action: str) -> Transition:
+        """Presses the keys in the live terminal; ``<Done>`` compares the workspace, a fault of ours is
+        ``env_error``.
+        """
         text = spoken_text(action).strip()
         state = state._replace(problem="")
         try:
@@ -232,12 +242,14 @@ class Terminal(Task[TerminalState]):
         return Transition(state._replace(typed=typed, screen=screen, mark=mark, live=_TERMINALS.give(live)), PRESSED)
 
     def out_of_turns(self, state: TerminalState, turns: int) -> Verdict:
+        """Wrong without a look at the workspace: only ``<Done>`` hands it in; the terminal is closed."""
         live = _TERMINALS.take(state.live)
         if live is not None:
             live.close()
         return wrong(reason=f"not done within {turns} turns")
 
     def detached(self, state: TerminalState) -> TerminalState:
+        """The state without its terminal: the copy types everything again in a new one."""
         return state._replace(live=None)
 
     def _live_terminal(self, state: TerminalState) -> _LiveTerminal:

@@ -162,6 +162,7 @@ class WorldSearch(ToolTask[SearchWorld]):
         self.hops, self.facts = hops, wanted
 
     def begin(self, rng: random.Random, level: int) -> SearchWorld:
+        """Draws a seed; world, documents and question follow from it."""
         seed = rng.getrandbits(48)
         return _asked(seed, level, self._hops(level), self.facts)
 
@@ -169,15 +170,19 @@ class WorldSearch(ToolTask[SearchWorld]):
         return LEVELS[level - 1].hops if self.hops is None else self.hops
 
     def budget(self, level: int) -> int:
+        """Three calls a document and two more, so the expert's two a document leave some to spare."""
         return 3 * self._hops(level) + 2
 
     def content(self, state: Session[SearchWorld]) -> str:
+        """Question and answer: the same words asked of another world are another task."""
         return f"{state.world.question} {state.world.answer}"
 
     def ask(self, world: SearchWorld) -> str:
+        """The question alone; no document is shown."""
         return world.question
 
     def judge(self, world: SearchWorld, reply: str) -> Verdict:
+        """The grader of the fact: numbers by value, names and words by exact match."""
         return grade(world.grader, reply, world.answer, **WORKED_OUT.get(world.grader, {}))
 
     def plan(self, session: Session[SearchWorld]) -> Call | str:
@@ -189,6 +194,7 @@ class WorldSearch(ToolTask[SearchWorld]):
         return Call("read", {"title": title}) if session.calls % 2 else Call("search", {"query": words})
 
     def direct_answer(self, state: Session[SearchWorld]) -> str:
+        """The answer in a box, without a search."""
         return f"\\boxed{{{state.world.answer}}}"
 
 

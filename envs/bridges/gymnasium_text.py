@@ -89,6 +89,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
 
     @property
     def name(self) -> str:
+        """``Gymnasium`` and the id or the function's name, so that two bridged environments differ in seeds."""
         return f"Gymnasium {self.name_of}"
 
     def _made(self, level: int) -> gym.Env[Any, Any]:
@@ -114,10 +115,12 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
     # the bridge
 
     def begin(self, level: int) -> gym.Env[Any, Any]:
+        """Makes the level's environment under the trust in settings that held when the task was made."""
         with settings_are_data(self._data):  # later, and perhaps in another thread, than the settings were given
             return self._made(level)
 
     def first(self, live: gym.Env[Any, Any], seed: int) -> str:
+        """Resets by ``seed``; discrete actions are listed below the first observation."""
         observation, info = live.reset(seed=seed)
         text = self._text(live, observation, info)
         if self.to_action is None and isinstance(live.action_space, gym.spaces.Discrete):
@@ -127,12 +130,14 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         return text
 
     def play(self, live: gym.Env[Any, Any], action_text: str) -> BridgedStep:
+        """Steps by the action that the words name; raises ``NoAction`` before anything has changed."""
         action = self._action(live.action_space, action_text)
         observation, reward, terminated, truncated, info = live.step(action)
         text = self._text(live, observation, info)
         return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
 
     def end(self, live: gym.Env[Any, Any]) -> None:
+        """Closes the environment."""
         live.close()
 
     def _text(self, live: gym.Env[Any, Any], observation: Any, info: Mapping[str, Any]) -> str:

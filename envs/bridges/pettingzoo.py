@@ -104,14 +104,17 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
 
     @property
     def name(self) -> str:
+        """``PettingZoo`` and the game's id or the function's name: what seeds are keyed by."""
         return f"PettingZoo {self.name_of}"
 
     # the bridge
 
     def begin(self, level: int) -> PettingZooState:
+        """Makes the game with the level's settings; it is reset in ``first``."""
         return PettingZooState(self._make(**self.settings[level - 1]))
 
     def first(self, live: PettingZooState, seed: int) -> str:
+        """Resets, draws the seat if none is set, and lets the others move until it is that seat's turn."""
         live.chance = random.Random(seed)
         live.env.reset(seed=seed)
         agents = list(live.env.possible_agents)
@@ -129,6 +132,7 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
         return f"{text}\n\nMoves: {', '.join(self.names)}" if self.names and not self.to_action else text
 
     def play(self, live: PettingZooState, action_text: str) -> BridgedStep:
+        """Plays the seat's move, unless the mask forbids it, then lets the others move."""
         observation, _, _, _, info = live.env.last()
         live.env.step(self._action(live, action_text, _mask(observation, info)))
         observation, reward, terminated, truncated, info = self._ours(live)
@@ -136,6 +140,7 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
         return BridgedStep(text, float(reward), bool(terminated), bool(truncated), info)
 
     def end(self, live: PettingZooState) -> None:
+        """Closes the game."""
         live.env.close()
 
     def _ours(self, live: PettingZooState) -> tuple[Any, float, bool, bool, Mapping[str, Any]]:

@@ -114,9 +114,11 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         self._live = Sessions(self._end_quietly)
 
     def turns(self, level: int) -> int:
+        """The same limit at every level; texts that are no action count."""
         return self.limit
 
     def start(self, rng: random.Random, level: int) -> BridgedEpisode:
+        """Draws seeds until an episode lasts to the policy's first turn; 100 failures raise RuntimeError."""
         for _ in range(DRAWS):
             seed = rng.getrandbits(31)
             try:
@@ -131,9 +133,13 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         return f"{state.level} {state.seed}"
 
     def observe(self, state: BridgedEpisode) -> str:
+        """The environment's text; above it why the last words were no action, if they were none."""
         return f"{state.note}\n\n{state.text}" if state.note else state.text
 
     def apply(self, state: BridgedEpisode, action: str) -> Transition:
+        """Plays the action in the live environment; what that raises is ``env_error``, a text that is no action a
+        turn.
+        """
         if state.over:
             return Transition(state, self._judged(state, False, {}), True)
         action_text = clean_action(action)
@@ -172,6 +178,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         return Transition(after, self._judged(after, step.terminated, step.info), True)
 
     def out_of_turns(self, state: BridgedEpisode, turns: int) -> Verdict:
+        """Judged as an end that the environment did not reach: an own return that is enough still counts."""
         verdict = self._judged(state, False, {})
         return verdict if verdict.success else verdict.replace(reason=f"not done within {turns} turns")
 
@@ -186,9 +193,11 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         return verdict.replace(reward=reward, parts={"its own return": state.earned})
 
     def detached(self, state: BridgedEpisode) -> BridgedEpisode:
+        """The state without the environment: a copy plays the actions again from the seed."""
         return state._replace(live=None)
 
     def close(self) -> None:
+        """Ends the environments that no episode is stepping."""
         self._live.clear()
 
     # the foreign environments

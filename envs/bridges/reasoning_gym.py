@@ -116,12 +116,15 @@ class ReasoningGym(Task[Item]):
         raise fault or WorkerError(f"none of {DRAWS} items of {self.dataset} is solved by its own answer")
 
     def observe(self, state: Item) -> str:
+        """The item's question, in reasoning-gym's words."""
         return state.text
 
     def apply(self, state: Item, action: str) -> Transition:
+        """1 or 0 by our comparison or, where many answers are right, by the item's own scorer at a full score."""
         return Transition(state, self._judge(state, action), terminated=True)
 
     def solve(self, state: Item) -> str:
+        """The item's own answer; NotImplementedError where its own scorer does not accept one."""
         if state.answer is None:
             raise NotImplementedError(f"reasoning-gym gives no answer to {self.dataset} that its own scorer accepts")
         return f"\\boxed{{{state.answer}}}"

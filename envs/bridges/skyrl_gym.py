@@ -157,18 +157,23 @@ class SkyRLGym(Task[SkyRLState]):
             raise DataError(f"row {number}: {error}") from error
 
     def turns(self, level: int) -> int:
+        """As many as skyrl-gym allows, from the table of names."""
         return SKYRL_GYM[self.env_class][0]
 
     def row(self, index: int, rng: random.Random) -> SkyRLState:
+        """The row, read once when the task was made; nothing is drawn."""
         return self.rows[index]
 
     def content(self, state: SkyRLState) -> str:
+        """The question: the environments of one suite share rows."""
         return state.question
 
     def observe(self, state: SkyRLState) -> str:
+        """What the scorer said of the last action, at first the question."""
         return state.observation or state.question
 
     def apply(self, state: SkyRLState, action: str) -> Transition:
+        """Replays all actions in a new environment of theirs; 1 only where their score and our reading agree."""
         action_text = visible_text(action)[-LONGEST:].encode("utf-8", "replace").decode().replace("\x00", "")
         actions = (*state.actions, action_text)
         try:
@@ -198,6 +203,7 @@ class SkyRLGym(Task[SkyRLState]):
         return wrong(answers[-1][:200])
 
     def solve(self, state: SkyRLState) -> str:
+        """The row's answer in the suite's form, such as ``#### 42``."""
         return self.suite.form.format(state.gold)
 
 

@@ -83,6 +83,7 @@ class Verifiers(Task[VerifiersState]):
 
     @property
     def name(self) -> str:
+        """The taskset and its whole configuration: another one has other tasks by the same numbers."""
         return f"Verifiers {self.taskset} {self.config}"
 
     @cached_property
@@ -99,23 +100,31 @@ class Verifiers(Task[VerifiersState]):
         return description["tasks"]
 
     def turns(self, level: int) -> int:
+        """The setting ``turns``, at every level."""
         return self._turns
 
     def start(self, rng: random.Random, level: int) -> VerifiersState:
+        """Draws the number of a task and begins it in a worker, which may load the taskset first."""
         number = rng.randrange(self.count)
         made = call(WORKER, "begin", [*self._named(), number, (live := Handle()).number], LOAD_SECONDS)
         return VerifiersState(number, (), made["text"], made["content"], made["record"], live)
 
     def detached(self, state: VerifiersState) -> VerifiersState:
+        """The state without its live episode in a worker, which then plays the actions again."""
         return state._replace(live=None)
 
     def content(self, state: VerifiersState) -> str:
+        """What the worker says identifies the task."""
         return state.content
 
     def observe(self, state: VerifiersState) -> str:
+        """What the taskset says next."""
         return state.text
 
     def apply(self, state: VerifiersState, action: str) -> Transition:
+        """Hands over the visible text; 1 where the rewards add up to ``full``, a scorer that raises is
+        ``env_error``.
+        """
         # What a policy thought is left out, as model servers leave it out of the reply.
         action_text = visible_text(action).encode("utf-8", "replace").decode()[-LONGEST:]
         actions = (*state.actions, action_text)

@@ -34,20 +34,25 @@ class CodeTable(TableTask):
     prompts: ClassVar[Mapping[str, str | None]] = {"block": PROGRAM, "none": None}
 
     def system_for(self, style: str) -> str | None:
+        """Refuses to be made where no sandbox tier holds, before any row is read."""
         self._one_of("prompt_style", style, self.styles)
         probes.require()
         return self.prompts.get(style)
 
     def reference(self, problem: Problem) -> Any:
+        """The tests, read from the JSON text that the state holds."""
         return json.loads(problem.answer)
 
     def solve(self, state: Problem) -> str:
+        """The table's program in a fence; NotImplementedError for a row without one."""
         return self.answered(state)
 
     def direct_answer(self, state: Problem) -> str:
+        """As ``solve``: a program has no work before it that could be skipped."""
         return self.answered(state)
 
     def answered(self, problem: Problem) -> str:
+        """The program in a fence, as worked examples show it."""
         if not problem.solution:
             raise NotImplementedError("this row has no solution in Python: no expert is known for it")
         return f"```python\n{problem.solution.rstrip()}\n```"
@@ -69,11 +74,13 @@ class HumanEval(CodeTable):
     splits = ("test",)
 
     def problem(self, row: Row) -> Problem:
+        """The solution is prompt and body together; the tests carry the prompt, so a reply may be a body alone."""
         prompt, test, entry, solution = texts(row, "prompt", "test", "entry_point", "canonical_solution")
         tests = json.dumps({"prompt": prompt, "entry_point": entry, "test": test})
         return Problem(prompt, prompt + solution, tests)
 
     def asked(self, problem: Problem) -> str:
+        """The start of the program in a fence, in the style ``none`` bare."""
         if self.prompt_style == "none":
             return problem.question
         return f"Complete this function.\n\n```python\n{problem.question.rstrip()}\n```"
@@ -99,6 +106,7 @@ class MBPP(CodeTable):
     styles = ("block", "paper", "none")
 
     def problem(self, row: Row) -> Problem:
+        """Reads both the full table's ``text`` and the sanitized one's ``prompt``; challenge tests count too."""
         question = str(row.get("text") or row.get("prompt") or "").strip()
         asserts = row["test_list"]
         if not question or not isinstance(asserts, list) or not asserts:
@@ -108,6 +116,7 @@ class MBPP(CodeTable):
         return Problem(question, texts(row, "code")[0], json.dumps(tests))
 
     def asked(self, problem: Problem) -> str:
+        """The first test alone, in the style ``paper`` all of ``test_list``."""
         asserts = self.reference(problem)["test_list"]
         if self.prompt_style == "paper":
             tests = "\n".join(asserts)
@@ -135,6 +144,7 @@ class CodeContests(CodeTable):
     kinds = ("public_tests", "private_tests", "generated_tests")
 
     def problem(self, row: Row) -> Problem:
+        """All tests of all three columns become one list; the first Python 3 solution is the expert's."""
         pairs = [pair for kind in self.kinds for pair in _pairs(row.get(kind))]
         if not pairs:
             raise ValueError(f"there is not one test in {', '.join(self.kinds)}")
@@ -142,6 +152,7 @@ class CodeContests(CodeTable):
         return Problem(texts(row, "description")[0].strip(), _python(row.get("solutions")), tests)
 
     def grading(self, problem: Problem) -> dict[str, Any]:
+        """Output is compared token by token, so white space does not matter."""
         return {"compare": "tokens"}
 
 

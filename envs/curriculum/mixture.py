@@ -58,6 +58,7 @@ class Mixture(Task[Mixed]):
         return rng.choices(range(len(self.parts)), self.weights)[0]
 
     def start(self, rng: random.Random, level: int) -> Mixed:
+        """Draws a part by weight, then a row or a task of it at the part's level."""
         number = self.choose(rng)
         task = self.parts[number].env.task
         if task.size is not None:
@@ -65,6 +66,7 @@ class Mixture(Task[Mixed]):
         return Mixed(number, task.start(rng, self.parts[number].level_at(level)))
 
     def turns(self, level: int) -> int:
+        """The most that any part allows; a reset sets the drawn part's own limit."""
         return max(_limit(part, level) for part in self.parts)
 
     def env_id(self, state: Mixed) -> str:
@@ -73,12 +75,14 @@ class Mixture(Task[Mixed]):
         return env.spec.id if env.spec is not None else env.name
 
     def content(self, state: Mixed) -> str:
+        """The part's id before its own content: equal questions of two environments are two tasks."""
         return f"{self.env_id(state)}: {self._task(state).content(state.inner)}"
 
     def observe(self, state: Mixed) -> str:
         return self._task(state).observe(state.inner)
 
     def apply(self, state: Mixed, action: str) -> Transition:
+        """The part's transition; the state keeps the number of the part."""
         inner, verdict, terminated, role = self._task(state).apply(state.inner, action)
         return Transition(Mixed(state.part, inner), verdict, terminated, role)
 
@@ -101,6 +105,7 @@ class Mixture(Task[Mixed]):
         return Mixed(state.part, self._task(state).detached(state.inner))
 
     def close(self) -> None:
+        """Closes the environments of all parts."""
         for part in self.parts:
             part.env.close()
 
@@ -175,6 +180,7 @@ class MixtureEnv(TextEnv):
         return index if env.size is None else env._shuffled(seed, index, env.size)
 
     def spawn(self) -> MixtureEnv:
+        """A mixture of spawned parts with the same weights, split, level and limits."""
         twin = MixtureEnv(
             [part._replace(env=part.env.spawn()) for part in self.task.parts],
             weights=self.task.weights,

@@ -98,20 +98,25 @@ class BoardGame(Game[BoardState], Generic[B]):
     # the frame
 
     def start(self, rng: random.Random, level: int) -> BoardState:
+        """Deals a board and keeps it as ``first``, which the content is taken from."""
         board = self.deal(rng, level)
         return BoardState(board, board, self.turns(level))
 
     def content(self, state: BoardState) -> str:
+        """``identity`` of the first board; moves do not change which task it is."""
         return self.identity(state.first)
 
     def rules(self, state: BoardState) -> str:
+        """The guide, the form of a move, the turns and the board; legal moves are not listed."""
         allowed = f"You have {state.limit} turns; a reply that is no legal move uses one as well."
         return f"{self.guide(state.board)}\n{self.move_form} {allowed}\n\n{self.show(state.board)}"
 
     def reminder(self, state: BoardState) -> str:
+        """The class's ``move_form``, without the legal moves."""
         return self.move_form
 
     def observe(self, state: BoardState) -> str:
+        """After the first turn: what the last move led to, the board, and the turns left."""
         if not state.turn:
             return self.rules(state)
         board, _, limit, turn, message = state
@@ -119,6 +124,7 @@ class BoardGame(Game[BoardState], Generic[B]):
         return f"{message}\n{shown}" if message else shown
 
     def play(self, state: BoardState, move: str) -> Step[BoardState]:
+        """An illegal move changes nothing and is answered with up to 60 legal ones; the goal counts before a loss."""
         board, name = state.board, self.named(move)
         if not self.is_legal(board, name):
             refusal = self.refusal(move, self.legal(board))
@@ -137,12 +143,15 @@ class BoardGame(Game[BoardState], Generic[B]):
         return f"{move[:40]!r} is not a legal move. {self.move_form} Legal now: {names or 'nothing'}."
 
     def solve(self, state: BoardState) -> str:
+        """``best`` on the present board: the expert may join at any point."""
         return boxed(self.best(state.board))
 
     def sample_action(self, state: BoardState, rng: random.Random) -> str:
+        """One of the legal moves, each with the same chance."""
         return boxed(rng.choice(self.legal(state.board)))
 
     def out_of_turns(self, state: BoardState, turns: int) -> Verdict:
+        """Wrong: a board near the goal is paid as little as any other."""
         return wrong(reason=f"the goal was not reached in {turns} turns")
 
 
@@ -158,10 +167,12 @@ class SearchedGame(BoardGame[B]):
         raise NotImplementedError
 
     def solve(self, state: BoardState) -> str:
+        """The next move of the solution from the first board, searched once; off it, ``best`` searches again."""
         road = _road(self, state.first)
         return boxed(road[state.board] if state.board in road else self.best(state.board))
 
     def best(self, board: B) -> str:
+        """The first move of a new solution; the first legal move where there is none."""
         return next(iter(self.search(board) or ()), "") or self.legal(board)[0]
 
 

@@ -44,6 +44,7 @@ class MultiArmedBandit(Game[Arms]):
     lead: Final = 4
 
     def start(self, rng: random.Random, level: int) -> Arms:
+        """Draws distinct values from 20 to 80 until the best leads by 4."""
         count = self.sizes[level - 1][0]
         while True:
             values = rng.sample(range(20, 81), count)
@@ -52,9 +53,11 @@ class MultiArmedBandit(Game[Arms]):
                 return Arms(tuple(values), rng.getrandbits(48), level)
 
     def turns(self, level: int) -> int:
+        """The pulls and one turn to name an arm."""
         return int(self.sizes[level - 1][2] + 1)
 
     def content(self, state: Arms) -> str:
+        """All values and the seed of the payouts."""
         return f"{state.values} {state.seed}"
 
     def letters(self, state: Arms) -> str:
@@ -65,6 +68,7 @@ class MultiArmedBandit(Game[Arms]):
         return f"Write pull or name and one of the letters {' '.join(self.letters(state))}."
 
     def rules(self, state: Arms) -> str:
+        """The range of values, the lead and the spread, which make exact bounds possible."""
         _, spread, pulls = self.sizes[state.level - 1]
         return (
             f"A machine has the arms {' '.join(self.letters(state))}. Each arm has a value of its own, a whole number "
@@ -83,6 +87,7 @@ class MultiArmedBandit(Game[Arms]):
         return f"Paid so far: {tried}. You have {counted(self.turns(state.level) - turn, 'turn')} left."
 
     def play(self, state: Arms, move: str) -> Step[Arms]:
+        """A pull pays value plus uniform noise; naming ends the game, won for the best arm alone."""
         verb, _, letter = move.partition(" ")
         arm = self.letters(state).find(letter) if len(letter) == 1 else -1
         if verb not in ("pull", "name") or arm < 0:
@@ -113,9 +118,11 @@ class MultiArmedBandit(Game[Arms]):
         return boxed(f"pull {self.letters(state)[wider]}", thought)
 
     def direct_answer(self, state: Arms) -> str:
+        """Names the best arm without a pull."""
         return boxed(f"name {self.letters(state)[state.values.index(max(state.values))]}")
 
     def sample_action(self, state: Arms, rng: random.Random) -> str:
+        """Pulls a random arm, one time in ten names one."""
         return boxed(f"{'name' if rng.random() < 0.1 else 'pull'} {rng.choice(self.letters(state))}")
 
 
@@ -160,6 +167,7 @@ class Secretary(Game[Queue]):
     sizes: ClassVar = ((4, 0), (6, 0), (9, 1), (13, 2), (18, 3))  # candidates, and the way in which scores come about
 
     def start(self, rng: random.Random, level: int) -> Queue:
+        """Draws distinct scores in the level's way: uniform, or the larger, smaller or mean of two."""
         count, way = self.sizes[level - 1]
         draw = SCORES[way][1]
         scores: list[int] = []
@@ -170,15 +178,18 @@ class Secretary(Game[Queue]):
         return Queue(tuple(scores), level)
 
     def turns(self, level: int) -> int:
+        """One for each candidate: the last must be taken or the game is lost."""
         return int(self.sizes[level - 1][0])
 
     def content(self, state: Queue) -> str:
+        """All scores in their order."""
         return " ".join(map(str, state.scores))
 
     def reminder(self, state: Queue) -> str:
         return "Write take or next."
 
     def rules(self, state: Queue) -> str:
+        """How scores come about is told, so the full-information rule applies."""
         count, way = self.sizes[state.level - 1]
         return (
             f"{count} candidates come one after the other. Each has a score of its own: {SCORES[way][0]}; no two are "
@@ -192,6 +203,7 @@ class Secretary(Game[Queue]):
         return f"Candidate {state.seen} of {len(state.scores)}: {seen[-1]} (best so far: {max(seen)})"
 
     def play(self, state: Queue, move: str) -> Step[Queue]:
+        """Taking ends the game, won for the best of all; passing the last candidate loses."""
         if move not in ("take", "next"):
             raise IllegalMove(self.reminder(state).rstrip("."))
         score, best = state.scores[state.seen - 1], max(state.scores)
@@ -203,6 +215,9 @@ class Secretary(Game[Queue]):
         return go_on(after, self.shown(after))
 
     def solve(self, state: Queue) -> str:
+        """Takes the best so far once going on is the worse bet, by the full-information rule of Gilbert and Mosteller
+        (1966).
+        """
         seen, left = state.scores[: state.seen], len(state.scores) - state.seen
         if seen[-1] < max(seen) and left:
             return boxed("next", "Not the best so far.")
@@ -212,6 +227,7 @@ class Secretary(Game[Queue]):
         return boxed("take" if odds <= 1 else "next", f"The best so far, with {left} to come.")
 
     def sample_action(self, state: Queue, rng: random.Random) -> str:
+        """Takes one time in five."""
         return boxed("take" if rng.random() < 0.2 else "next")
 
 
@@ -251,19 +267,23 @@ class PushYourLuck(Game[Dice]):
     )
 
     def start(self, rng: random.Random, level: int) -> Dice:
+        """Draws the goal from the level's range and a seed for the die."""
         sides, bad, _, low, high = self.sizes[level - 1]
         return Dice(rng.getrandbits(48), sides, bad, rng.randint(low, high), level)
 
     def turns(self, level: int) -> int:
+        """From 8 to 20: a roll and a bank are one turn each."""
         return int(self.sizes[level - 1][2])
 
     def content(self, state: Dice) -> str:
+        """The goal and the seed of the die."""
         return f"{state.goal} with {state.seed}"
 
     def reminder(self, state: Dice) -> str:
         return "Write roll or bank."
 
     def rules(self, state: Dice) -> str:
+        """Goal, die, its bad faces and the turns: all that the optimal policy depends on."""
         bad = "a 1" if state.bad == 1 else f"a 1 to {state.bad}"
         return (
             f"Bank {state.goal} points or more to win. A roll of a die with {state.sides} equally likely sides adds "
@@ -278,6 +298,7 @@ class PushYourLuck(Game[Dice]):
         return f"Pot {state.pot}, bank {state.banked} of {state.goal}, {left} left"
 
     def play(self, state: Dice, move: str) -> Step[Dice]:
+        """A bad face empties the pot; only banked points count, and the goal is checked on banking."""
         if move == "bank":
             after = state._replace(banked=state.banked + state.pot, pot=0)
             if after.banked >= state.goal:
@@ -290,6 +311,7 @@ class PushYourLuck(Game[Dice]):
         return go_on(after, f"You rolled {face}. {self.shown(after._replace(turn=state.turn + 1))}")
 
     def solve(self, state: Dice) -> str:
+        """The larger of two exact chances of the goal, by dynamic programming; banks as soon as the pot is enough."""
         left = self.turns(state.level) - state.turn
         short = state.goal - state.banked
         if state.pot >= short:
@@ -299,6 +321,7 @@ class PushYourLuck(Game[Dice]):
         return boxed("bank" if state.pot and bank >= roll else "roll", f"{state.pot} in the pot.")
 
     def sample_action(self, state: Dice, rng: random.Random) -> str:
+        """Banks a pot three times in ten, else rolls."""
         return boxed("bank" if state.pot and rng.random() < 0.3 else "roll")
 
 

@@ -47,9 +47,11 @@ class LightsOutGame(BoardGame[Lamps]):
     nouns = ("cell", "lamp", "at")
 
     def turns(self, level: int) -> int:
+        """Twice as many as there are lamps, more than any set of presses needs."""
         return 2 * LAMP_LEVELS[level - 1][0] ** 2
 
     def deal(self, rng: random.Random, level: int) -> Lamps:
+        """Presses random lamps of a dark board until at least three presses are needed."""
         size, pattern = LAMP_LEVELS[level - 1]
         flips = presses(size, pattern)
         while True:
@@ -60,6 +62,7 @@ class LightsOutGame(BoardGame[Lamps]):
                 return Lamps(size, pattern, lit)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """Level 1 alone: of the 512 boards those that take three to five presses."""
         if level > 1:
             return None
         size, pattern = LAMP_LEVELS[0]
@@ -67,6 +70,7 @@ class LightsOutGame(BoardGame[Lamps]):
         return [self.identity(board) for board in boards if 3 <= fewest(*board).bit_count() <= size * size // 2 + 1]
 
     def guide(self, board: Lamps) -> str:
+        """Which lamps a press switches: orthogonal, diagonal, or across the edges."""
         return (
             f"Lights out. Put out all lamps. Pressing a lamp switches {SWITCHED[board.pattern]}: those that are on go "
             "off, and those that are off go on.\n* on, . off; columns have letters and rows have numbers."
@@ -77,6 +81,7 @@ class LightsOutGame(BoardGame[Lamps]):
         return drawn_board(signs[at : at + board.size] for at in range(0, len(signs), board.size))
 
     def legal(self, board: Lamps) -> list[str]:
+        """Every cell, whatever its lamp: a press is never refused."""
         return list(cell_names(board.size))
 
     def after(self, board: Lamps, move: str) -> Lamps:
@@ -87,6 +92,7 @@ class LightsOutGame(BoardGame[Lamps]):
         return board.lit == 0
 
     def best(self, board: Lamps) -> str:
+        """Any lamp of the smallest set of presses; their order does not matter."""
         pressed = fewest(*board)
         return next(name for name, cell in cell_names(board.size).items() if pressed >> cell & 1)
 
@@ -171,9 +177,11 @@ class FloodIt(BoardGame[Flood]):
     nouns = ("colour", "color", "flood", "paint", "fill")
 
     def turns(self, level: int) -> int:
+        """The level's fixed number, in which the expert finishes every board dealt."""
         return FLOODS[level - 1][2]
 
     def deal(self, rng: random.Random, level: int) -> Flood:
+        """Draws boards of all colours until the expert needs no more than the turns."""
         size, colours, most = FLOODS[level - 1]
         while True:
             masks = [0] * colours
@@ -193,6 +201,7 @@ class FloodIt(BoardGame[Flood]):
         return count
 
     def guide(self, board: Flood) -> str:
+        """The rules, and a letter for each colour."""
         names = ", ".join(f"{name[0]} {name}" for name in COLOURS[: len(board.masks)])
         return (
             "Flood-It. The area is the top left cell (a1) and all cells of its colour that are joined to it by edges. "
@@ -201,19 +210,23 @@ class FloodIt(BoardGame[Flood]):
         )
 
     def show(self, board: Flood) -> str:
+        """The first letter of each cell's colour."""
         return drawn_board(
             "".join(COLOURS[colour_at(board, row * (board.size + 1) + column)][0] for column in range(board.size))
             for row in range(board.size)
         )
 
     def named(self, move: str) -> str:
+        """A colour's first letter stands for it."""
         return next((colour for colour in COLOURS if move == colour[0]), move)
 
     def legal(self, board: Flood) -> list[str]:
+        """Every colour but the area's own, also one that is no longer on the board."""
         now = colour_at(board, 0)
         return [name for colour, name in enumerate(COLOURS[: len(board.masks)]) if colour != now]
 
     def after(self, board: Flood, move: str) -> Flood:
+        """Recolours the area and joins what it then touches; other areas of the old colour stay."""
         now, then = colour_at(board, 0), COLOURS.index(move)
         area = joined(board.size, 1, board.masks[now])
         masks = list(board.masks)
@@ -225,6 +238,7 @@ class FloodIt(BoardGame[Flood]):
         return sum(map(bool, board.masks)) == 1
 
     def best(self, board: Flood) -> str:
+        """Greedy: prefers to use a colour up, then the largest area with its border; not always optimal."""
         size, masks = board.size, board.masks
         now = colour_at(board, 0)
         area = joined(size, 1, masks[now])

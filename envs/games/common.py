@@ -166,10 +166,12 @@ class Game(Task[S], Generic[S]):
         raise NotImplementedError
 
     def observe(self, state: S) -> str:
+        """The rules before the first move, then only what the last move led to."""
         message: str = state.message if state.turn else self.rules(state)  # type: ignore[attr-defined]
         return message
 
     def apply(self, state: S, action: str) -> Step[S]:
+        """Plays the boxed or bare move, else its plainer readings in turn; the first that can be read counts."""
         move = read_move(action)
         if move is None:
             first = go_on(state, f"No move was found. {self.reminder(state)}", UNREAD)

@@ -87,15 +87,18 @@ class CodeBreaking(Game[Code]):
     words: ClassVar[tuple[str, str]]
 
     def start(self, rng: random.Random, level: int) -> Code:
+        """Draws the symbols first, then the code from them, with repeats only where the game has them."""
         length, count, _ = self.sizes[level - 1]
         symbols = "".join(sorted(rng.sample(self.alphabet, count)))
         secret = rng.choices(symbols, k=length) if self.repeats else rng.sample(symbols, length)
         return Code("".join(secret), symbols, level)
 
     def turns(self, level: int) -> int:
+        """From 7 to 11, enough for the expert."""
         return self.sizes[level - 1][2]
 
     def content(self, state: Code) -> str:
+        """The code and the symbols that it was drawn from."""
         return f"{state.secret} of {state.symbols}"
 
     def reminder(self, state: Code) -> str:
@@ -103,6 +106,7 @@ class CodeBreaking(Game[Code]):
         return f"A guess is {len(state.secret)} of the symbols {' '.join(state.symbols)}, {also}."
 
     def rules(self, state: Code) -> str:
+        """The symbols, the length and what the two counts mean; each symbol of the code counts once."""
         positions, elsewhere = self.words
         return (
             f"Find my secret code of {len(state.secret)} symbols. {self.reminder(state)} After each guess I say "
@@ -112,6 +116,7 @@ class CodeBreaking(Game[Code]):
         )
 
     def play(self, state: Code, move: str) -> Step[Code]:
+        """Answers with the two counts; blanks and commas between symbols do not matter."""
         secret, symbols, level, tries, turn, _ = state
         guess = move.replace(",", "").replace(" ", "")
         if (
@@ -144,9 +149,11 @@ class CodeBreaking(Game[Code]):
         return boxed(min(codes[:: 1 + len(codes) // POOL], key=worst).translate(outward), thought)
 
     def direct_answer(self, state: Code) -> str:
+        """The code, without a guess before it."""
         return boxed(state.secret)
 
     def sample_action(self, state: Code, rng: random.Random) -> str:
+        """A well-formed code, with repeats only where the game has them."""
         length = len(state.secret)
         drawn = rng.choices(state.symbols, k=length) if self.repeats else rng.sample(state.symbols, length)
         return boxed("".join(drawn))
@@ -203,20 +210,24 @@ class OneLie(Game[Liar]):
     sizes = ((30, 8), (100, 10), (200, 12), (500, 13), (1_000, 14))
 
     def start(self, rng: random.Random, level: int) -> Liar:
+        """Draws a range, the secret, and at which answer the lie falls, which may be after the end."""
         width, turns = self.sizes[level - 1]
         first = rng.randint(1, 9 * width)
         return Liar(rng.randint(first, first + width - 1), first, first + width - 1, rng.randrange(turns), level)
 
     def turns(self, level: int) -> int:
+        """From 8 to 14: the most that the expert needs over all secrets and lies."""
         return self.sizes[level - 1][1]
 
     def content(self, state: Liar) -> str:
+        """The secret, its range and the place of the lie."""
         return f"{state.secret} of {state.first} to {state.last}, lie at {state.lie}"
 
     def reminder(self, state: Liar) -> str:
         return f"A guess is one whole number from {state.first} to {state.last}."
 
     def rules(self, state: Liar) -> str:
+        """One answer of the whole game may be a lie, but a right guess always wins."""
         return (
             f"Find my secret number. {self.reminder(state)} A wrong guess is answered with higher (the secret is "
             f"higher than the guess) or lower. At most one of these answers in the whole game is a lie; a right guess "
@@ -224,6 +235,7 @@ class OneLie(Game[Liar]):
         )
 
     def play(self, state: Liar, move: str) -> Step[Liar]:
+        """Turns the answer round at the place of the lie; a number with separators is read."""
         try:
             (guess,) = read_numbers(without_separators(move), 1)
         except IllegalMove:
@@ -246,9 +258,11 @@ class OneLie(Game[Liar]):
         return boxed(guess, f"Possible numbers: {possible}.")
 
     def direct_answer(self, state: Liar) -> str:
+        """The secret as the guess."""
         return boxed(state.secret)
 
     def sample_action(self, state: Liar, rng: random.Random) -> str:
+        """Any number of the range, ruled out or not."""
         return boxed(rng.randint(state.first, state.last))
 
 
@@ -313,14 +327,17 @@ class OddCoin(Game[Coins]):
     results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "balance"}
 
     def start(self, rng: random.Random, level: int) -> Coins:
+        """Draws labels from 1 to 99, the odd one among them and, where it is unknown, its weight."""
         count, known, _ = self.sizes[level - 1]
         labels = tuple(sorted(rng.sample(range(1, 100), count)))
         return Coins(rng.choice(labels), known or rng.random() < 0.5, labels, level)
 
     def turns(self, level: int) -> int:
+        """The fewest weighings that can do, and one turn to name the coin."""
         return self.sizes[level - 1][2] + 1
 
     def content(self, state: Coins) -> str:
+        """The odd coin, its weight and all labels."""
         return f"{state.odd} {'heavy' if state.heavier else 'light'} of {state.labels}"
 
     def reminder(self, state: Coins) -> str:
@@ -329,6 +346,7 @@ class OddCoin(Game[Coins]):
         return f"Write weigh, the coins of the left pan, vs, as many for the right pan; or {name}, N being a coin."
 
     def rules(self, state: Coins) -> str:
+        """Whether the odd coin is known to be heavier, the labels, and the turns."""
         count, known, weighings = self.sizes[state.level - 1]
         odd = "heavier than" if known else "either heavier or lighter (say which) than"
         return (
@@ -338,6 +356,7 @@ class OddCoin(Game[Coins]):
         )
 
     def play(self, state: Coins, move: str) -> Step[Coins]:
+        """Weighs equal numbers of different coins; naming ends the game, with the weight where it is unknown."""
         verb, _, rest = move.partition(" ")
         if verb == "odd":
             return self._name(state, rest)
@@ -380,9 +399,11 @@ class OddCoin(Game[Coins]):
         return boxed(move, f"Coins that may be it: {counted}.")
 
     def direct_answer(self, state: Coins) -> str:
+        """Names the odd coin, and its weight where it is unknown."""
         return boxed(named(state.odd, state.heavier, self.sizes[state.level - 1][1]))
 
     def sample_action(self, state: Coins, rng: random.Random) -> str:
+        """Names a coin three times in ten, else weighs random coins of equal number."""
         if rng.random() < 0.3:
             known = self.sizes[state.level - 1][1]
             return boxed(named(rng.choice(state.labels), known or rng.random() < 0.5, known))

@@ -52,9 +52,11 @@ class FrozenLake(SearchedGame[Lake]):
         self.always_solvable = not slippery
 
     def turns(self, level: int) -> int:
+        """Four for each row, twelve on slippery ice."""
         return (12 if self.slippery else 4) * LAKES[level - 1][0]
 
     def deal(self, rng: random.Random, level: int) -> Lake:
+        """Draws lakes until a dry way of at most three times the size leads to a goal that is not near."""
         size, share = LAKES[level - 1]
         while True:
             rows = [["H" if rng.random() < share else "." for _ in range(size)] for _ in range(size)]
@@ -68,6 +70,7 @@ class FrozenLake(SearchedGame[Lake]):
                 return Lake(lake, start, self.slippery, rng.getrandbits(32) if self.slippery else 0)
 
     def guide(self, board: Lake) -> str:
+        """The rules, with the chances of slipping where the ice is slippery."""
         ice = "A step into the edge of the board leaves you where you are."
         if board.slippery:
             ice = (
@@ -86,9 +89,11 @@ class FrozenLake(SearchedGame[Lake]):
         return directed(move)
 
     def legal(self, board: Lake) -> list[str]:
+        """All four ways: the edge of the board stops a step and does not forbid it."""
         return list(WAYS)
 
     def after(self, board: Lake, move: str) -> Lake:
+        """On slippery ice the step goes to either side one time in ten each, drawn from seed and turn."""
         if board.slippery:
             luck = chance(board.seed, board.turn).random()
             if luck < 2 * SLIP:
@@ -96,6 +101,7 @@ class FrozenLake(SearchedGame[Lake]):
         return board._replace(at=stepped(board.rows, board.at, move), turn=board.turn + 1 if board.slippery else 0)
 
     def comment(self, before: Lake, move: str, after: Lake) -> str:
+        """Says when one has slipped or not moved, which the board alone need not show."""
         if after.at == before.at:
             return "You are where you were."
         if after.at != stepped(before.rows, before.at, move):
@@ -106,12 +112,15 @@ class FrozenLake(SearchedGame[Lake]):
         return board.rows[board.at[0]][board.at[1]] == "G"
 
     def failed(self, board: Lake) -> str:
+        """A hole ends the game, also one that was slipped into."""
         return "you fell into a hole" if board.rows[board.at[0]][board.at[1]] == "H" else ""
 
     def search(self, board: Lake) -> list[str] | None:
+        """A shortest way around the holes, as if nobody slipped."""
         return dry_way(board.rows, board.at)
 
     def solve(self, state: BoardState) -> str:
+        """On slippery ice the way with the best chance to arrive, by value iteration, else the shortest way."""
         if not self.slippery:
             return super().solve(state)
         board = state.board
@@ -212,9 +221,11 @@ class KeyDoor(SearchedGame[LockedRooms]):
     """
 
     def turns(self, level: int) -> int:
+        """From 30 to 400; a shortest solution takes at most three quarters of them."""
         return KEY_LEVELS[level - 1][2]
 
     def deal(self, rng: random.Random, level: int) -> LockedRooms:
+        """Puts doors on the only way to the goal and each key where it can be had before its door."""
         size, doors, turns = KEY_LEVELS[level - 1]
         while True:
             grid = maze(rng, size)
@@ -236,6 +247,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
                     return board
 
     def guide(self, board: LockedRooms) -> str:
+        """The rules; which key opens which door is told by its letter."""
         return (
             "A house of one storey. Walk to the goal G, one cell at a time. A capital letter is a locked door; to go "
             "through it you need the key of the same small letter, which you take by walking onto it, and keep.\n"
@@ -243,6 +255,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
         )
 
     def show(self, board: LockedRooms) -> str:
+        """The whole maze without the keys that were taken, and the keys held."""
         rows = tuple(row.translate({ord(key): "." for key in board.keys}) for row in board.rows)
         return f"{drawn(rows, board.at)}\nYour keys: {' '.join(board.keys) or 'none'}."
 
@@ -250,9 +263,11 @@ class KeyDoor(SearchedGame[LockedRooms]):
         return directed(move)
 
     def legal(self, board: LockedRooms) -> list[str]:
+        """The open cells beside, doors among them whose key is held."""
         return ways_on(board.rows, board.at, "#" + "".join(door for door in "ABCD" if door.lower() not in board.keys))
 
     def after(self, board: LockedRooms, move: str) -> LockedRooms:
+        """Walks one cell and takes the key there; keys are kept."""
         y, x = at = stepped(board.rows, board.at, move)
         keys = board.keys
         if board.rows[y][x] in "abcd" and board.rows[y][x] not in keys:
@@ -263,6 +278,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
         return board.rows[board.at[0]][board.at[1]] == "G"
 
     def search(self, board: LockedRooms) -> list[str] | None:
+        """Breadth first over cells and keys, so its solutions are shortest."""
         return shortest(board, lambda here: [(move, self.after(here, move)) for move in self.legal(here)], self.reached)
 
 
@@ -325,10 +341,12 @@ class FogMaze(BoardGame[Fog]):
     """
 
     def turns(self, level: int) -> int:
+        """Enough to walk every corridor there and back."""
         rooms = FOG_ROOMS[level - 1] ** 2
         return 2 * (2 * rooms - 1)
 
     def deal(self, rng: random.Random, level: int) -> Fog:
+        """Draws start and goal so that the goal cannot be seen from the start."""
         size = FOG_ROOMS[level - 1]
         grid = maze(rng, size)
         rooms = [(y, x) for y in range(1, 2 * size, 2) for x in range(1, 2 * size, 2)]
@@ -339,6 +357,7 @@ class FogMaze(BoardGame[Fog]):
                 return Fog(tuple("".join(row) for row in grid), start, start, frozenset([start]))
 
     def guide(self, board: Fog) -> str:
+        """The size of the maze and that it has no loops, on which exploring can rely."""
         size = len(board.rows)
         return (
             f"A maze in fog. Find the goal G and walk onto it, one cell at a time. The maze has {size} rows and {size} "
@@ -347,21 +366,25 @@ class FogMaze(BoardGame[Fog]):
         )
 
     def show(self, board: Fog) -> str:
+        """The eight cells around and where one is; what was seen before is not shown again."""
         y, x = board.at
         view = [board.rows[row][x - 1 : x + 2] for row in range(y - 1, y + 2)]
         view[1] = f"{view[1][0]}@{view[1][2]}"
         return "\n".join(view) + f"\nYou are in row {y + 1}, column {x + 1}."
 
     def identity(self, board: Fog) -> str:
+        """The whole maze with its start, which the player never sees at once."""
         return drawn(board.rows, board.origin)
 
     def named(self, move: str) -> str:
         return directed(move)
 
     def legal(self, board: Fog) -> list[str]:
+        """The ways without a wall, all of which can be seen."""
         return ways_on(board.rows, board.at)
 
     def after(self, board: Fog, move: str) -> Fog:
+        """Walks one cell and notes it for the expert."""
         at = stepped(board.rows, board.at, move)
         return board._replace(at=at, seen=board.seen | {at})
 

@@ -44,21 +44,26 @@ class GuessNumber(Task[GuessNumberState]):
     levels = len(LEVELS)
 
     def start(self, rng: random.Random, level: int) -> GuessNumberState:
+        """One draw for the first number and the secret's offset, each pair with the same chance."""
         width, largest = LEVELS[level - 1]
         start, offset = divmod(rng.randint(0, (largest - width + 1) * width - 1), width)  # one draw for both
         first, last = start + 1, start + width
         return tuple.__new__(GuessNumberState, (first + offset, first, last, first, last, ""))
 
     def turns(self, level: int) -> int:
+        """ceil(log2(n + 1)) for n numbers: what binary search needs at worst."""
         return LEVELS[level - 1][0].bit_length()
 
     def content(self, state: GuessNumberState) -> str:
+        """The secret and its range."""
         return f"{state.secret} of {state.first} to {state.last}"
 
     def observe(self, state: GuessNumberState) -> str:
+        """The range at first, then ``higher``, ``lower`` or what a guess looks like."""
         return state.answer or f"Guess my number from {state.first} to {state.last}."
 
     def apply(self, state: GuessNumberState, action: str) -> tuple[GuessNumberState, Verdict, bool, str]:
+        """Also narrows the bounds that the expert uses; a number outside the range gets an answer as well."""
         secret, first, last, low, high, _ = state
         guess = read_guess(action)
         if guess is None:
@@ -84,12 +89,15 @@ class GuessNumber(Task[GuessNumberState]):
         return f"{state.low} to {state.high}: \\boxed{{{(state.low + state.high) // 2}}}"
 
     def direct_answer(self, state: GuessNumberState) -> str:
+        """The secret in a box."""
         return f"\\boxed{{{state.secret}}}"
 
     def sample_action(self, state: GuessNumberState, rng: random.Random) -> str:
+        """Any number of the range, whatever has been answered."""
         return f"\\boxed{{{rng.randint(state.first, state.last)}}}"
 
     def out_of_turns(self, state: GuessNumberState, turns: int) -> Verdict:
+        """Wrong, and names the secret."""
         return wrong(reason=f"not found in {turns} turns: it was {state.secret}")
 
 

@@ -37,9 +37,11 @@ class HanoiGame(BoardGame[Tower]):
     nouns = ("peg", "rod", "top", "disc", "disk", "of", "from", "to")
 
     def turns(self, level: int) -> int:
+        """From 12 to 110, above the longest shortest solution of the level."""
         return DISC_TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Tower:
+        """Draws both arrangements until nearly all discs have to move."""
         discs, pegs, stepwise = TOWERS[level - 1]
         while True:
             at, goal = (tuple(rng.choices(range(pegs), k=discs)) for _ in range(2))
@@ -47,6 +49,7 @@ class HanoiGame(BoardGame[Tower]):
                 return Tower(pegs, stepwise, at, goal)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """The 540 pairs of level 1; from level 2 on there are too many."""
         if level > 1:
             return None
         discs, pegs, stepwise = TOWERS[0]
@@ -59,6 +62,7 @@ class HanoiGame(BoardGame[Tower]):
         ]
 
     def guide(self, board: Tower) -> str:
+        """The rules with the goal drawn; from level 3 on perhaps only moves to a neighbouring peg."""
         last = COLUMNS[board.pegs - 1]
         text = (
             f"Tower of Hanoi with discs 1 (smallest) to {len(board.at)} on pegs a to {last}. Move one disc at a time, "
@@ -72,9 +76,11 @@ class HanoiGame(BoardGame[Tower]):
         return f"Now (each peg from bottom to top):\n{show_pegs(board.pegs, board.at)}"
 
     def identity(self, board: Tower) -> str:
+        """Pegs, rule, start and goal."""
         return f"{board.pegs} pegs{', stepwise' * board.stepwise}: {board.at} to {board.goal}"
 
     def named(self, move: str) -> str:
+        """``a->b``, ``a to b`` and ``a b`` are ``ab``."""
         if len(move) == 2 and move.isalpha():
             return move
         return "".join(super().named(move).replace("->", " ").replace(" to ", " ").split())
@@ -83,6 +89,7 @@ class HanoiGame(BoardGame[Tower]):
         return [COLUMNS[source] + COLUMNS[target] for source, target in lifts(board.pegs, board.stepwise, board.at)]
 
     def is_legal(self, board: Tower, move: str) -> bool:
+        """Checks the one move: its disc, the size of the disc below, and the peg's distance."""
         source, target = (COLUMNS.find(move[0]), COLUMNS.find(move[1])) if len(move) == 2 else (-1, -1)
         pegs, stepwise, at, _ = board
         if source not in at or not 0 <= target < pegs or source == target:
@@ -98,6 +105,7 @@ class HanoiGame(BoardGame[Tower]):
         return board.at == board.goal
 
     def best(self, board: Tower) -> str:
+        """A move that comes nearer by the exact distances of all arrangements from the goal: optimal."""
         far = tower_distances(board.pegs, board.stepwise, board.goal)
         return min(self.legal(board), key=lambda move: far[self.after(board, move).at])
 

@@ -33,9 +33,11 @@ class PegJump(SearchedGame[Pegs]):
     nouns = ("peg", "from", "to", "hole", "into")
 
     def turns(self, level: int) -> int:
+        """Twice as many as there are pegs; a solution takes one less than these."""
         return 2 * PEG_LEVELS[level - 1][1]
 
     def deal(self, rng: random.Random, level: int) -> Pegs:
+        """Takes jumps back from a single peg until the level's number stands, so a solution exists."""
         shape, count = PEG_LEVELS[level - 1]
         while True:
             standing = 1 << rng.randrange(len(holes(shape)))
@@ -48,6 +50,7 @@ class PegJump(SearchedGame[Pegs]):
                 return Pegs(shape, standing)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """All boards of levels 1 and 2, by taking every jump back."""
         if level > 2:
             return None
         shape, count = PEG_LEVELS[level - 1]
@@ -57,6 +60,7 @@ class PegJump(SearchedGame[Pegs]):
         return [self.identity(Pegs(shape, board)) for board in sorted(boards)]
 
     def guide(self, board: Pegs) -> str:
+        """The rules for the board's shape, with its neighbours."""
         ways = "left, right, up or down" if board.shape == "cross" else "along a row or either diagonal side"
         lattice = (
             ""
@@ -80,6 +84,7 @@ class PegJump(SearchedGame[Pegs]):
         return "\n".join(lines)
 
     def legal(self, board: Pegs) -> list[str]:
+        """Every jump as the peg's hole and the hole it lands in."""
         return list(open_jumps(board))
 
     def after(self, board: Pegs, move: str) -> Pegs:
@@ -89,6 +94,7 @@ class PegJump(SearchedGame[Pegs]):
         return board.standing.bit_count() == 1
 
     def failed(self, board: Pegs) -> str:
+        """Lost as soon as no jump is left and more than one peg is."""
         return (
             ""
             if self.reached(board) or open_jumps(board)

@@ -49,9 +49,11 @@ class RiverCrossing(SearchedGame[River]):
     nouns = ("cross", "across", "take", "bring", "over")
 
     def turns(self, level: int) -> int:
+        """From 10 to 14, some more than the fewest crossings asked for."""
         return RIVER_TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> River:
+        """Draws quarrels until the smallest boat that suffices needs enough crossings."""
         count, pairs, fewest = RIVER_LEVELS[level - 1]
         names = tuple(sorted(rng.sample(NAMES, count)))
         while True:
@@ -61,6 +63,7 @@ class RiverCrossing(SearchedGame[River]):
                 return board
 
     def guide(self, board: River) -> str:
+        """Passengers, room of the boat and the pairs that must not be left together."""
         pairs = "; ".join(f"{board.names[one]} and {board.names[other]}" for one, other in board.quarrels)
         return (
             f"River crossing. Bring all from the near to the far bank: {', '.join(board.names)}. You row the boat, "
@@ -78,13 +81,16 @@ class RiverCrossing(SearchedGame[River]):
         )
 
     def identity(self, board: River) -> str:
+        """The passengers by name and their quarrels: other names are another task."""
         pairs = "; ".join(f"{board.names[one]} {board.names[other]}" for one, other in board.quarrels)
         return f"{', '.join(board.names)}: {pairs}"
 
     def named(self, move: str) -> str:
+        """The names sorted, without "and" and "the", so that their order does not matter."""
         return " ".join(sorted(word for word in super().named(move).split() if word not in ("and", "the")))
 
     def legal(self, board: River) -> list[str]:
+        """Every cargo after which nobody left behind quarrels; the far bank is checked on the way back."""
         return [self.move_text(board, cargo) for cargo in cargoes(board)]
 
     def move_text(self, board: River, cargo: int) -> str:
@@ -99,6 +105,7 @@ class RiverCrossing(SearchedGame[River]):
         return board.here == 0
 
     def search(self, board: River) -> list[str] | None:
+        """Breadth first over banks, so with the fewest crossings."""
         return crossing(board)
 
 

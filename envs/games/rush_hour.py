@@ -53,9 +53,11 @@ class RushHour(SearchedGame[Jam]):
     nouns = ("car", "by", "cell", "cells")
 
     def turns(self, level: int) -> int:
+        """From 20 to 30 moves, each of any length."""
         return TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Jam:
+        """Drives cars about from a solved jam until enough of them block the exit and cannot leave at once."""
         count, blocking, stuck = LEVELS[level - 1]
         while True:
             for jam in driven(rng, parked(rng, count)):
@@ -65,6 +67,7 @@ class RushHour(SearchedGame[Jam]):
                         return jam
 
     def guide(self, board: Jam) -> str:
+        """The rules and the exit of the player's own car, a."""
         return (
             "Rush hour. Cars stand on a board of 6 x 6 cells; a letter is a car, . an empty cell. A car that lies "
             "across moves left and right, one that stands upright moves up and down, through empty cells only, any "
@@ -81,21 +84,25 @@ class RushHour(SearchedGame[Jam]):
         return drawn_board("".join(signs[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE))
 
     def named(self, move: str) -> str:
+        """A move without a number is by one cell; ``l``, ``r``, ``u`` and ``d`` stand for directions."""
         parts = super().named(move).split()
         if len(parts) == 2:
             parts.append("1")
         return " ".join(SHORT.get(part, part) if position == 1 else part for position, part in enumerate(parts))
 
     def legal(self, board: Jam) -> list[str]:
+        """Every car, direction and number of free cells."""
         return [move for move, _ in drives(board.cars, board.at)]
 
     def after(self, board: Jam, move: str) -> Jam:
         return Jam(board.cars, dict(drives(board.cars, board.at))[move])
 
     def reached(self, board: Jam) -> bool:
+        """The player's car has its right end at the edge; driving out is not needed."""
         return board.at[0] == SIZE - 2
 
     def search(self, board: Jam) -> list[str] | None:
+        """A* with one move for each blocker and one for the own car: fewest moves."""
         cars = board.cars
         return cheapest(
             board.at,

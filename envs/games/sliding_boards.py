@@ -44,9 +44,11 @@ class SlidingPuzzle(BoardGame[Tray]):
     nouns = ("tile", "number")
 
     def turns(self, level: int) -> int:
+        """From 80 to 300, above what the expert needs."""
         return SLIDES[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Tray:
+        """Random slides on levels 1 and 2, above any order whose parity can be solved."""
         height, width, slides = SHUFFLES[level - 1]
         tiles = [*range(1, height * width), 0]
         if slides:
@@ -68,6 +70,7 @@ class SlidingPuzzle(BoardGame[Tray]):
         return "\n".join(" ".join(signs[at : at + board.width]) for at in range(0, len(signs), board.width))
 
     def legal(self, board: Tray) -> list[str]:
+        """The numbers of the two to four tiles beside the gap."""
         near = beside(board.height, board.width)[board.tiles.index(0)]
         return [str(tile) for tile in sorted(board.tiles[position] for position in near)]
 
@@ -81,6 +84,7 @@ class SlidingPuzzle(BoardGame[Tray]):
         return board.tiles[-1] == 0 and board.tiles[:-1] == tuple(range(1, len(board.tiles)))
 
     def best(self, board: Tray) -> str:
+        """Brings groups of tiles home by exact tables; short for each group, not over all."""
         for tiles, table in stages(board.height, board.width):
             here = table[tuple([board.tiles.index(tile) for tile in (0, *tiles)])]
             if not here:
@@ -185,9 +189,11 @@ class Game2048(BoardGame[Merging]):
     always_solvable = False
 
     def turns(self, level: int) -> int:
+        """The value of the target tile: about twice what it takes."""
         return TARGETS[level - 1][1]
 
     def deal(self, rng: random.Random, level: int) -> Merging:
+        """Two tiles on an empty board and a seed for all that follow."""
         size, target = TARGETS[level - 1]
         board = Merging(((0,) * size,) * size, target, rng.getrandbits(32))
         for _ in range(2):
@@ -207,18 +213,22 @@ class Game2048(BoardGame[Merging]):
         return "\n".join([" ".join([SHOWN[tile] for tile in row]) for row in board.rows])
 
     def identity(self, board: Merging) -> str:
+        """The first board, the target and the seed of new tiles."""
         return f"{self.show(board)}\n{board.target} {board.seed}"
 
     def named(self, move: str) -> str:
         return directed(move)
 
     def legal(self, board: Merging) -> list[str]:
+        """The directions in which a tile moves or merges."""
         return [way for way in WAYS if slide(board.rows, way) != board.rows]
 
     def is_legal(self, board: Merging, move: str) -> bool:
+        """Slides once, where ``legal`` would slide in all four directions."""
         return move in WAYS and slide(board.rows, move) != board.rows
 
     def after(self, board: Merging, move: str) -> Merging:
+        """Slides, then adds a tile in an empty cell, both drawn from seed and turn."""
         rows = slide(board.rows, move)
         return with_new_tile(board._replace(rows=rows, turn=board.turn + 1), chance(board.seed, board.turn))
 
@@ -226,6 +236,7 @@ class Game2048(BoardGame[Merging]):
         return max(map(max, board.rows)) >= board.target.bit_length() - 1  # tiles are exponents
 
     def failed(self, board: Merging) -> str:
+        """Lost when the board is full and nothing can merge."""
         return "" if not all(map(all, board.rows)) or self.legal(board) else "no move is left"
 
     def best(self, board: Merging) -> str:

@@ -33,10 +33,12 @@ class Snake(BoardGame[Nest]):
     """
 
     def turns(self, level: int) -> int:
+        """As many cells as the board has for each apple: once round the cycle."""
         size, apples = LEVELS[level - 1]
         return apples * size * size
 
     def deal(self, rng: random.Random, level: int) -> Nest:
+        """Lays a snake of three cells along the cycle, and the first apple."""
         size, apples = LEVELS[level - 1]
         order = cycle(size)
         head = rng.randrange(len(order))
@@ -44,6 +46,7 @@ class Snake(BoardGame[Nest]):
         return fed(Nest(size, body, -1, apples, rng.getrandbits(32)))
 
     def guide(self, board: Nest) -> str:
+        """The rules; the cell that the tail is leaving counts as free."""
         return (
             f"Snake on {board.size} x {board.size} cells. Eat {board.left} apples, one after another. Each move takes "
             "the head one cell on and the body follows; an apple that is eaten makes the snake one cell longer, and "
@@ -63,6 +66,7 @@ class Snake(BoardGame[Nest]):
         return f"{rows}\nApples left: {board.left}."
 
     def identity(self, board: Nest) -> str:
+        """The first board and the seed of the apples."""
         return f"{self.show(board)}\n{board.seed}"
 
     def named(self, move: str) -> str:
@@ -73,6 +77,7 @@ class Snake(BoardGame[Nest]):
         return [way for way in WAYS if ahead(board, way) != board.body[1]]
 
     def after(self, board: Nest, move: str) -> Nest:
+        """Off the board the head is -1; an eaten apple makes the snake longer and brings the next."""
         head = ahead(board, move)
         if head is None:
             return board._replace(body=(-1, *board.body[:-1]))
@@ -84,11 +89,15 @@ class Snake(BoardGame[Nest]):
         return board.left == 0
 
     def failed(self, board: Nest) -> str:
+        """Lost by leaving the board or by biting, which the cell of the leaving tail is not."""
         if board.body[0] < 0:
             return "the snake left the board"
         return "the snake bit itself" if board.body[0] in board.body[1:] else ""
 
     def best(self, board: Nest) -> str:
+        """Follows a Hamiltonian cycle with short cuts that stay in its order: never bites, not always the fewest
+        moves.
+        """
         order = cycle(board.size)
         index = {cell: number for number, cell in enumerate(order)}
 

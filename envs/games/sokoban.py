@@ -39,9 +39,11 @@ class Sokoban(SearchedGame[Store]):
     """
 
     def turns(self, level: int) -> int:
+        """From 60 to 320 steps, walks included."""
         return TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Store:
+        """Pulls boxes off their goals at random until they are far enough away in all, so a solution exists."""
         height, width, pillars, count, slides, least = LEVELS[level - 1]
         while True:
             walls = room(rng, height, width, pillars)
@@ -65,6 +67,7 @@ class Sokoban(SearchedGame[Store]):
         )
 
     def show(self, board: Store) -> str:
+        """The field's usual signs, with ``-`` for floor."""
         width, walls, goals, boxes, player = board
         signs = []
         for cell in range(walls.bit_length()):
@@ -84,6 +87,7 @@ class Sokoban(SearchedGame[Store]):
         return directed(move)
 
     def legal(self, board: Store) -> list[str]:
+        """Steps and pushes that move something; one idle ``up`` where the player is shut in."""
         taken = board.walls | board.boxes
         found = []
         for move, step in steps(board.width).items():
@@ -103,6 +107,7 @@ class Sokoban(SearchedGame[Store]):
         return board._replace(boxes=boxes, player=then)
 
     def reached(self, board: Store) -> bool:
+        """Every box on a goal; boxes are alike."""
         return board.boxes == board.goals
 
     def search(self, board: Store) -> list[str] | None:

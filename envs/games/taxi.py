@@ -43,9 +43,11 @@ class Taxi(SearchedGame[TaxiTown]):
     nouns = (*BoardGame.nouns, "passenger", "tank")
 
     def turns(self, level: int) -> int:
+        """From 30 to 100 moves, picking and filling included."""
         return TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> TaxiTown:
+        """Draws towns in which every stop can be reached, and fuel for serving one passenger after the other."""
         size, walls, passengers, thirsty = LEVELS[level - 1]
         while True:
             cells = rng.sample(range(size * size), walls + 2 + 2 * passengers)
@@ -64,6 +66,7 @@ class Taxi(SearchedGame[TaxiTown]):
                 return TaxiTown(size, mask, station, trips, tank, at, fuel, (WAITING,) * passengers)
 
     def guide(self, board: TaxiTown) -> str:
+        """Trips, litres and the one seat; when the game is lost for want of fuel."""
         trips = "; ".join(
             f"passenger {number} waits at {named_cell(board, start)} and wants to go to {named_cell(board, goal)}"
             for number, (start, goal) in enumerate(board.trips, 1)
@@ -93,9 +96,13 @@ class Taxi(SearchedGame[TaxiTown]):
         )
 
     def named(self, move: str) -> str:
+        """``pick up`` and ``drop off`` are ``pick`` and ``drop``."""
         return directed(super().named(move).removesuffix(" up").removesuffix(" off"))
 
     def legal(self, board: TaxiTown) -> list[str]:
+        """Streets while there is fuel, ``pick``, ``drop`` and ``fill`` where they apply; ``drop`` only at the right
+        place.
+        """
         return [move for move, _ in drives(board)]
 
     def after(self, board: TaxiTown, move: str) -> TaxiTown:
@@ -105,9 +112,11 @@ class Taxi(SearchedGame[TaxiTown]):
         return all(stage == ARRIVED for stage in board.stage)
 
     def failed(self, board: TaxiTown) -> str:
+        """Lost when nothing can be done any more: an empty tank away from the station and from every stop."""
         return "" if self.reached(board) or self.legal(board) else "the tank is empty"
 
     def search(self, board: TaxiTown) -> list[str] | None:
+        """Breadth first over place, fuel and passengers, so with the fewest moves."""
         return shortest(board, drives, self.reached)
 
 

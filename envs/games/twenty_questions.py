@@ -89,6 +89,7 @@ class TwentyQuestions(Game[Riddle]):
     nouns = ("is", "it", "if", "whether", "about")
 
     def start(self, rng: random.Random, level: int) -> Riddle:
+        """Draws things that the attributes tell apart until halving questions find each in time."""
         count, width, turns = LEVELS[level - 1]
         while True:
             asked = tuple(sorted(rng.sample(attributes(), width)))
@@ -97,15 +98,18 @@ class TwentyQuestions(Game[Riddle]):
                 return Riddle(rng.choice(things), things, asked, level)
 
     def turns(self, level: int) -> int:
+        """From 5 to 10, naming included; the expert needs no more."""
         return LEVELS[level - 1][2]
 
     def content(self, state: Riddle) -> str:
+        """The thing meant, the things in sorted order and what may be asked."""
         return f"{state.secret} of {sorted(state.things)} by {state.asked}"
 
     def reminder(self, state: Riddle) -> str:
         return f"Write ask and one of {', '.join(state.asked)}; or name and one of the things."
 
     def rules(self, state: Riddle) -> str:
+        """Lists every thing with what holds of it, so that no knowledge of the world is needed."""
         lines = (f"{thing}: {', '.join(sorted(world()[thing] & {*state.asked})) or '-'}" for thing in state.things)
         return (
             "I think of one of these things; this is all that holds of them:\n"
@@ -115,6 +119,7 @@ class TwentyQuestions(Game[Riddle]):
         )
 
     def play(self, state: Riddle, move: str) -> Step[Riddle]:
+        """Answers yes or no; a wrong name rules out that thing alone and costs a turn."""
         verb, _, rest = move.partition(" ")
         if verb == "ask" and rest in state.asked:
             answer = rest in world()[state.secret]
@@ -134,9 +139,11 @@ class TwentyQuestions(Game[Riddle]):
         return boxed(f"ask {state.asked[best_question(masks, left)]}", f"{left.bit_count()} things are left.")
 
     def direct_answer(self, state: Riddle) -> str:
+        """Names the thing without a question."""
         return boxed(f"name {state.secret}")
 
     def sample_action(self, state: Riddle, rng: random.Random) -> str:
+        """Asks seven times in ten, else names any of the things."""
         return boxed(f"ask {rng.choice(state.asked)}" if rng.random() < 0.7 else f"name {rng.choice(state.things)}")
 
 

@@ -38,10 +38,12 @@ class Nim(BoardGame[Heaps]):
     nouns = ("heap", "pile", "objects", "object", "remove")
 
     def turns(self, level: int) -> int:
+        """As many as there can be objects; a move takes one at least."""
         heaps, largest, _, _ = NIM_LEVELS[level - 1]
         return heaps * largest
 
     def deal(self, rng: random.Random, level: int) -> Heaps:
+        """Draws heaps from which the first player wins, with two or more that hold more than one object."""
         heaps, largest, most, misere = NIM_LEVELS[level - 1]
         while True:
             sizes = tuple(sorted(rng.choices(range(1, largest + 1), k=heaps)))
@@ -49,6 +51,7 @@ class Nim(BoardGame[Heaps]):
                 return Heaps(sizes, most, misere)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """All such heaps up to level 4; level 5 has too many."""
         heaps, largest, most, misere = NIM_LEVELS[level - 1]
         if level == len(NIM_LEVELS):
             return None
@@ -67,9 +70,11 @@ class Nim(BoardGame[Heaps]):
         return "Heaps: " + ", ".join(f"{COLUMNS[heap]} {size}" for heap, size in enumerate(board.sizes))
 
     def identity(self, board: Heaps) -> str:
+        """The heaps in ascending order, the most a move takes, and whether the last one loses."""
         return f"{board.sizes} {board.most} {board.misere}"
 
     def named(self, move: str) -> str:
+        """Also reads ``take 2 from a`` and ``a: 2``, as ``a 2``."""
         parts = super().named(move).replace(":", " ").split()
         if len(parts) == 3 and parts[1] == "from":  # "take 2 from a"
             parts = [parts[2], parts[0]]
@@ -79,6 +84,7 @@ class Nim(BoardGame[Heaps]):
         return [f"{COLUMNS[heap]} {count}" for heap, count in takes(board)]
 
     def after(self, board: Heaps, move: str) -> Heaps:
+        """The player's move and the opponent's perfect answer, in which nothing is drawn."""
         letter, count = move.split()
         board = taken(board, COLUMNS.index(letter), int(count))
         if not any(board.sizes):
@@ -86,11 +92,13 @@ class Nim(BoardGame[Heaps]):
         return taken(board, *reply(board))
 
     def comment(self, before: Heaps, move: str, after: Heaps) -> str:
+        """The opponent's move, which the heaps alone would not tell from the player's."""
         letter, count = move.split()
         heap, answer = reply(taken(before, COLUMNS.index(letter), int(count)))
         return f"The opponent takes {answer} from heap {COLUMNS[heap]}."
 
     def reached(self, board: Heaps) -> bool:
+        """The player took the last object, or in misère play did not."""
         return not any(board.sizes) and board.mine != board.misere
 
     def failed(self, board: Heaps) -> str:
@@ -99,6 +107,7 @@ class Nim(BoardGame[Heaps]):
         return "you took the last object" if board.mine else "the opponent took the last object"
 
     def best(self, board: Heaps) -> str:
+        """A perfect move (Bouton 1901); one object of the largest heap where every move loses."""
         heap, count = reply(board)
         return f"{COLUMNS[heap]} {count}"
 
@@ -166,10 +175,12 @@ class TicTacToe(BoardGame[Stones]):
     nouns = ("cell", "square", "at")
 
     def turns(self, level: int) -> int:
+        """The cells that are still empty, both sides' moves among them."""
         height, width, _, stones, _ = ROW_LEVELS[level - 1]
         return height * width - stones
 
     def deal(self, rng: random.Random, level: int) -> Stones:
+        """Draws stones until perfect play reaches the level's goal and no move wins at once."""
         height, width, inline, stones, least = ROW_LEVELS[level - 1]
         while True:
             cells = [1 << cell for cell in rng.sample(range(height * width), stones)]
@@ -178,6 +189,7 @@ class TicTacToe(BoardGame[Stones]):
                 return board
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """The boards of levels 1 and 2 that are dealt; above there are too many."""
         height, width, inline, stones, least = ROW_LEVELS[level - 1]
         if level > 2:
             return None
@@ -190,6 +202,7 @@ class TicTacToe(BoardGame[Stones]):
         return [self.identity(board) for board in boards if board]
 
     def guide(self, board: Stones) -> str:
+        """The goal is said: a win, or at least a draw."""
         goal = "Win the game." if board.goal else "Do not lose the game: a draw or a win counts as success."
         return (
             "You are X, the opponent is O and makes no mistakes. You take turns to mark an empty cell; whoever first "
@@ -208,6 +221,7 @@ class TicTacToe(BoardGame[Stones]):
         return [str(Cell(*divmod(cell, board.width))) for cell in empty(board)]
 
     def after(self, board: Stones, move: str) -> Stones:
+        """The player's stone, then the opponent's best answer by full search; the first of equal ones."""
         cell = (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
         board = board._replace(mine=board.mine | 1 << cell)
         free = empty(board)
@@ -217,16 +231,20 @@ class TicTacToe(BoardGame[Stones]):
         return board._replace(theirs=board.theirs | 1 << answer)
 
     def reached(self, board: Stones) -> bool:
+        """A line, or a full board without one where a draw is enough."""
         if complete(board, board.mine):
             return True
         return board.goal == 0 and not empty(board) and not complete(board, board.theirs)
 
     def failed(self, board: Stones) -> str:
+        """The opponent's line, or a draw where a win was the goal."""
         if complete(board, board.theirs):
             return f"the opponent has {board.inline} in a line"
         return "" if empty(board) else "a draw is not enough"
 
     def best(self, board: Stones) -> str:
+        """A move of the highest value by full search: a win, else a draw."""
+
         def worth(move: str) -> int:
             cell = (int(move[1:]) - 1) * board.width + COLUMNS.index(move[0])
             return -value(rows_of(board), board.theirs, board.mine | 1 << cell)
@@ -319,10 +337,12 @@ class ConnectFour(SearchedGame[Drops]):
     nouns = ("column", "in")
 
     def turns(self, level: int) -> int:
+        """Half of the empty cells: the opponent takes the others."""
         width, height, stones = DROP_LEVELS[level - 1]
         return (width * height - stones + 1) // 2
 
     def deal(self, rng: random.Random, level: int) -> Drops:
+        """Draws stones until a search shows a win in three moves or more against the script."""
         width, height, stones = DROP_LEVELS[level - 1]
         while True:
             sides = [0, 0]
@@ -336,6 +356,7 @@ class ConnectFour(SearchedGame[Drops]):
                 return board
 
     def guide(self, board: Drops) -> str:
+        """The rules and the opponent's whole script, so that its answers can be foreseen."""
         order = ", ".join(COLUMNS[column] for column in by_centre(board.width))
         return (
             f"Connect four on {board.width} columns of {board.height} cells. You are X, the opponent is O; you take "
@@ -360,6 +381,7 @@ class ConnectFour(SearchedGame[Drops]):
         ]
 
     def after(self, board: Drops, move: str) -> Drops:
+        """The player's stone, then the script's: complete four, else block four, else the most central column."""
         width, height, mine, theirs = board
         mine |= dropped(height, mine | theirs, COLUMNS.index(move))
         if four(mine, height):
@@ -370,11 +392,13 @@ class ConnectFour(SearchedGame[Drops]):
         return four(board.mine, board.height)
 
     def failed(self, board: Drops) -> str:
+        """The opponent's four, or a full board."""
         if four(board.theirs, board.height):
             return "the opponent has four in a line"
         return "" if self.legal(board) else "a draw is not enough"
 
     def search(self, board: Drops) -> list[str] | None:
+        """Breadth first against the script, at most 30,000 positions: a win in the fewest moves."""
         return self.found(board, 20 * MOST_LOOKED_AT)
 
     def found(self, board: Drops, most: int) -> list[str] | None:

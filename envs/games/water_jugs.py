@@ -41,9 +41,11 @@ class WaterJugs(SearchedGame[Jugs]):
     nouns = ("jug", "jar")
 
     def turns(self, level: int) -> int:
+        """Three times the most moves that a shortest solution of the level takes."""
         return 3 * JUG_LEVELS[level - 1][4]
 
     def deal(self, rng: random.Random, level: int) -> Jugs:
+        """Draws jugs until some amount takes as many moves as the level asks for."""
         count, largest, tap, fewest, most = JUG_LEVELS[level - 1]
         while True:
             sizes = tuple(sorted(rng.sample(range(2, largest + 1), count), reverse=True))
@@ -52,6 +54,7 @@ class WaterJugs(SearchedGame[Jugs]):
                 return Jugs(sizes, first_amounts(sizes, tap), rng.choice(targets), tap)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """All tasks of the levels with two jugs."""
         count, largest, tap, fewest, most = JUG_LEVELS[level - 1]
         if count > 2:
             return None
@@ -63,6 +66,7 @@ class WaterJugs(SearchedGame[Jugs]):
         ]
 
     def guide(self, board: Jugs) -> str:
+        """Without a tap only pouring is offered, and the largest jug is full at first."""
         if board.tap:
             ways = "You may fill a jug to the brim from the tap, empty a jug into the drain, and pour one into another"
         else:
@@ -78,12 +82,14 @@ class WaterJugs(SearchedGame[Jugs]):
         return "\n".join(f"{name}: {amount} of {size} litres" for name, amount, size in jugs)
 
     def identity(self, board: Jugs) -> str:
+        """Amounts, sizes, target and tap."""
         return f"{board.amounts} of {board.sizes} for {board.target}{', tap' * board.tap}"
 
     def named(self, move: str) -> str:
         return " ".join(part for part in super().named(move).split() if part not in ("from", "to", "into", "jug"))
 
     def legal(self, board: Jugs) -> list[str]:
+        """Moves that change an amount: no filling of a full jug."""
         return [move for move, _ in pourings(board.sizes, board.tap, board.amounts)]
 
     def after(self, board: Jugs, move: str) -> Jugs:
@@ -93,6 +99,7 @@ class WaterJugs(SearchedGame[Jugs]):
         return board.target in board.amounts
 
     def search(self, board: Jugs) -> list[str] | None:
+        """Breadth first over amounts, so with the fewest moves."""
         sizes, amounts, target, tap = board
         return shortest(amounts, lambda now: pourings(sizes, tap, now), lambda now: target in now)
 

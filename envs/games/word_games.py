@@ -72,23 +72,28 @@ class Wordle(Game[Squares]):
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
 
     def start(self, rng: random.Random, level: int) -> Squares:
+        """Draws the secrets; on level 1 from 40 words that the rules list."""
         count, _, shown = self.sizes[level - 1]
         listed = tuple(sorted(rng.sample(words(5), shown)))
         return Squares(tuple(rng.sample(listed or words(5), count)), listed, level)
 
     def turns(self, level: int) -> int:
+        """5, 8, 6, 8 and 10 guesses."""
         return int(self.sizes[level - 1][1])
 
     def content(self, state: Squares) -> str:
+        """The secrets in their order, and the listed words where there are any."""
         return " ".join((*state.secrets, *(("of", *state.listed) if state.listed else ())))
 
     def enumerate_contents(self, level: int) -> tuple[str, ...] | None:
+        """The words of five letters on levels 2 and 3, where one secret is the whole task."""
         return words(5) if level in (2, 3) else None
 
     def reminder(self, state: Squares) -> str:
         return "A guess is five letters from a to z."
 
     def rules(self, state: Squares) -> str:
+        """What the marks mean; a guess need not be a word."""
         count = len(state.secrets)
         choices = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
         what = "my secret word, a common English word" if count == 1 else f"my {count} secret words, all common English"
@@ -100,6 +105,7 @@ class Wordle(Game[Squares]):
         )
 
     def play(self, state: Squares, move: str) -> Step[Squares]:
+        """Compares one guess with every secret; won when each of them has been guessed."""
         guess = move.replace(" ", "") if len(move) == 9 else move
         if len(guess) != 5 or not guess.isalpha():
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -140,9 +146,11 @@ class Wordle(Game[Squares]):
         return boxed(best, thought)
 
     def direct_answer(self, state: Squares) -> str | None:
+        """The secret, where there is only one; several take several guesses."""
         return boxed(state.secrets[0]) if len(state.secrets) == 1 else None
 
     def sample_action(self, state: Squares, rng: random.Random) -> str:
+        """One of the words that may be the secret at first, whatever was answered since."""
         return boxed(rng.choice(state.listed or words(5)))
 
 
@@ -168,21 +176,25 @@ class Hangman(Game[Gallows]):
     sizes: ClassVar = ((9, 6), (8, 6), (7, 6), (6, 7), (5, 11))
 
     def start(self, rng: random.Random, level: int) -> Gallows:
+        """A word of the level's length, each with the same chance."""
         return Gallows(rng.choice(words(self.sizes[level - 1][0])), level)
 
     def turns(self, level: int) -> int:
+        """Letters and misses together: each turn shows a letter or is a miss."""
         return int(sum(self.sizes[level - 1]))  # each turn is a miss or shows a letter
 
     def content(self, state: Gallows) -> str:
         return state.word
 
     def enumerate_contents(self, level: int) -> tuple[str, ...]:
+        """Every word of the level's length."""
         return words(self.sizes[level - 1][0])
 
     def reminder(self, state: Gallows) -> str:
         return f"Guess one letter from a to z that you have not guessed yet, or the word of {len(state.word)} letters."
 
     def rules(self, state: Gallows) -> str:
+        """What counts as a miss, and the blanks of the word."""
         return (
             f"Find my secret word, a common English word of {len(state.word)} letters. {self.reminder(state)} "
             f"All places of a letter are shown. A letter that is not in the word is a miss, and so is a wrong word; "
@@ -203,6 +215,7 @@ class Hangman(Game[Gallows]):
         return f"{self.pattern(state)}\nTried: {tried}. {misses}. You have {left} left."
 
     def play(self, state: Gallows, move: str) -> Step[Gallows]:
+        """A new letter or a whole word; a repeated one is refused, a wrong word is a miss."""
         known = move in state.letters or move in state.wrong_words
         if known or not move.isalpha() or len(move) not in (1, len(state.word)):
             raise IllegalMove(self.reminder(state).rstrip("."))
@@ -234,9 +247,11 @@ class Hangman(Game[Gallows]):
         return boxed(max((c for c in string.ascii_lowercase if c not in state.letters), key=worth), thought)
 
     def direct_answer(self, state: Gallows) -> str:
+        """The whole word as the guess."""
         return boxed(state.word)
 
     def sample_action(self, state: Gallows, rng: random.Random) -> str:
+        """A letter that was not guessed before."""
         return boxed(rng.choice([c for c in string.ascii_lowercase if c not in state.letters]))
 
 
@@ -274,6 +289,7 @@ class WordHunt(Game[WordHuntState]):
     sizes: ClassVar = ((3, 2, 6), (4, 3, 9), (4, 4, 12), (5, 5, 15), (6, 7, 21))
 
     def start(self, rng: random.Random, level: int) -> WordHuntState:
+        """Hides words along paths that may share letters, then fills up with common letters."""
         size, goal, _ = self.sizes[level - 1]
         near = _neighbours(size)
         while True:
@@ -288,15 +304,18 @@ class WordHunt(Game[WordHuntState]):
                     return WordHuntState(rows, goal, level)
 
     def turns(self, level: int) -> int:
+        """Three for each word to find."""
         return int(self.sizes[level - 1][2])
 
     def content(self, state: WordHuntState) -> str:
+        """The board: other words may stand on it than those that were hidden."""
         return "/".join(state.rows)
 
     def reminder(self, state: WordHuntState) -> str:
         return "Write one word of four or more letters that you have not found yet."
 
     def rules(self, state: WordHuntState) -> str:
+        """The board and what a path is; only words of the list count."""
         board = "\n".join(" ".join(row) for row in state.rows)
         return (
             f"Find {state.goal} common English words of four or more letters on this board:\n{board}\nThe letters of "
@@ -306,6 +325,7 @@ class WordHunt(Game[WordHuntState]):
         )
 
     def play(self, state: WordHuntState, move: str) -> Step[WordHuntState]:
+        """Says which fails, the list or the board; both cost a turn, a word found before is refused."""
         if not move.isalpha() or len(move) < 4 or move in state.found:
             raise IllegalMove(self.reminder(state).rstrip("."))
         left = f"found: {len(state.found)} of {state.goal}"
@@ -319,9 +339,11 @@ class WordHunt(Game[WordHuntState]):
         return go_on(state, f"Found: {', '.join(found)} ({len(found)} of {state.goal})", found=found)
 
     def solve(self, state: WordHuntState) -> str:
+        """The next word of the list that stands on the board, the shortest first."""
         return boxed(next(word for word in _words_on(state.rows) if word not in state.found))
 
     def sample_action(self, state: WordHuntState, rng: random.Random) -> str:
+        """Four letters along a random path, seldom a word."""
         size = len(state.rows)
         near, letters = _neighbours(size), "".join(state.rows)
         path = [rng.randrange(size * size)]

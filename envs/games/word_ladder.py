@@ -34,9 +34,11 @@ class WordLadder(SearchedGame[Ladder]):
     nouns = ("word",)
 
     def turns(self, level: int) -> int:
+        """Three times the longest shortest ladder of the level and four."""
         return 3 * LEVELS[level - 1][1] + 4
 
     def deal(self, rng: random.Random, level: int) -> Ladder:
+        """Draws words until one has others at the level's distance."""
         fewest, most = LEVELS[level - 1]
         while True:
             word = rng.choice(vocabulary())
@@ -54,9 +56,11 @@ class WordLadder(SearchedGame[Ladder]):
         return f"Ladder: {' - '.join((*board.used, board.word))}\nGoal: {board.goal}"
 
     def identity(self, board: Ladder) -> str:
+        """First word and goal; the ladder between them is the player's."""
         return f"{board.word} to {board.goal}"
 
     def legal(self, board: Ladder) -> tuple[str, ...]:
+        """The listed words that differ in one letter, also those that were used before."""
         return steps()[board.word]
 
     def after(self, board: Ladder, move: str) -> Ladder:
@@ -73,6 +77,7 @@ class WordLadder(SearchedGame[Ladder]):
         return board.word == board.goal
 
     def search(self, board: Ladder) -> list[str] | None:
+        """Breadth first over the word list: a shortest ladder."""
         return shortest(
             board.word, lambda word: [(step, step) for step in steps()[word]], lambda word: word == board.goal
         )

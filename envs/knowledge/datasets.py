@@ -22,9 +22,11 @@ class Answers(TableTask):
     wanted = "the answer in a few words"
 
     def problem(self, row: Row) -> Problem:
+        """One spelling, a list of them, or a list as JSON text; spellings that normalise alike are one."""
         return with_spellings(texts(row, "question")[0].strip(), _listed(row["answer"]))
 
     def direct_answer(self, state: Problem) -> str:
+        """The first spelling in a box, in ``<answer>`` tags where its braces would break a box."""
         # A box must have its braces in pairs, which names need not.
         text = state.answer_text
         return f"<answer>{text}</answer>" if {"{", "}"} & set(text) else f"\\boxed{{{text}}}"
@@ -72,6 +74,7 @@ class TriviaQA(Answers):
     splits = ("train", "validation")
 
     def problem(self, row: Row) -> Problem:
+        """The answer's value and its aliases are the accepted spellings."""
         answer = row["answer"]
         return with_spellings(texts(row, "question")[0].strip(), [answer["value"], *(answer.get("aliases") or ())])
 
@@ -94,6 +97,7 @@ class HotpotQA(Answers):
     splits = ("train", "validation")
 
     def problem(self, row: Row) -> Problem:
+        """With ``config="distractor"`` ten articles stand before the question."""
         question = texts(row, "question")[0].strip()
         if self.config == "distractor":
             question = f"{_articles(row.get('context'))}\n\n{question}"

@@ -101,10 +101,12 @@ class Dataset(TableTask):
         self._check_grading()
 
     def system_for(self, style: str) -> str | None:
+        """The style's prompt, but for ``code`` and ``json`` the one that asks for a program or for JSON."""
         system = super().system_for(style)
         return system and {"code": PROGRAM, "json": JSON}.get(self.kind, system)
 
     def problem(self, row: Row) -> Problem:
+        """Reads the row by the grader: options for ``choice``, an object for ``code``, spellings for ``exact``."""
         question = texts(row, "question")[0]
         if self.prompt is not None:
             question = filled(self.prompt, row)
@@ -125,25 +127,31 @@ class Dataset(TableTask):
         )
 
     def reference(self, problem: Problem) -> Any:
+        """The answer; for ``code``, ``json`` and ``countdown`` the object that its JSON text holds."""
         return json.loads(problem.answer) if self.kind in ("code", "json", "countdown") else problem.answer
 
     def asked(self, problem: Problem) -> str:
+        """The question, with options below it for a multiple choice."""
         return with_options(problem)
 
     def grading(self, problem: Problem) -> dict[str, Any]:
+        """``grader_options``, over the letters and texts of the options where there are any."""
         options = problem.options
         shown = {"letters": LETTERS[: len(options)], "options": options} if self.kind == "choice" else {}
         return {**shown, **self.grader_options}
 
     def solve(self, state: Problem) -> str:
+        """The ``solution`` column as a program or an expression; NotImplementedError where it is needed and missing."""
         if self.kind in ("code", "countdown") and not state.solution:
             raise NotImplementedError(f"this table has no column 'solution': no expert is known for {self.kind}")
         return self.answered(state) if self.kind in ("code", "json", "countdown") else super().solve(state)
 
     def direct_answer(self, state: Problem) -> str:
+        """The whole solution for programs, JSON and expressions, else the answer in a box."""
         return self.solve(state) if self.kind in ("code", "json", "countdown") else super().direct_answer(state)
 
     def answered(self, problem: Problem) -> str:
+        """A fence for programs and JSON, a box for expressions, else as the prompt's style has it."""
         if self.kind == "code":
             return f"```python\n{problem.solution.rstrip()}\n```"
         if self.kind == "json":

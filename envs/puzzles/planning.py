@@ -62,7 +62,9 @@ class RectanglePacking(CheckedAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Cuts the rectangle in two again and again, along its longer side; such a packing can be undone."""
+        """Cuts the largest pieces in two, across their longer side, until there are enough; the cuts are the
+        reference.
+        """
         height, width = rng.randint(5 + level, 10 + level), rng.randint(5 + level, 10 + level)
         pieces = [(0, 0, height, width)]
         while len(pieces) < 4 + level:

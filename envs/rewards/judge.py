@@ -72,6 +72,7 @@ class Judge(Rubric):
             raise BadOption("a judge needs at least one criterion")
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """One call to the model; no criteria, a failed call or an unread reply is ``verifier_error``, never 0."""
         criteria = tuple(self._criteria(sample)) if callable(self._criteria) else self._criteria
         if not criteria:
             return _failed("there is no criterion for this sample")

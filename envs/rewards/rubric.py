@@ -80,6 +80,7 @@ class Grade(Rubric):
         self.options = options
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """The grader's verdict; its own parts are listed below this part's name."""
         verdict = grade(self.kind, sample.completion, sample.reference, **self.options)
         return verdict.replace(
             parts={self.name: verdict.reward, **{f"{self.name}.{k}": v for k, v in verdict.parts.items()}}
@@ -97,6 +98,7 @@ class Score(Rubric):
         self.function = function
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """The function's number; 1 or more counts as correct, above 0 as partial."""
         try:
             value = float(self.function(sample))
         except Exception as error:
@@ -121,6 +123,7 @@ class Weighted(Rubric):
         return Weighted(self.terms + (other.terms if isinstance(other, Weighted) else ((1.0, other),)))
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Sum of weight times reward, with the status of the first part; one invalid part makes it invalid."""
         verdicts = [part.evaluate(sample) for _, part in self.terms]
         total = sum(weight * verdict.reward for (weight, _), verdict in zip(self.terms, verdicts, strict=True))
         return _combined(total, verdicts)
@@ -133,6 +136,7 @@ class Product(Rubric):
     factors: tuple[Rubric, ...]
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Product of the rewards, all of which are evaluated, with the status of the first."""
         verdicts = [factor.evaluate(sample) for factor in self.factors]
         return _combined(math.prod(verdict.reward for verdict in verdicts), verdicts)
 
@@ -147,6 +151,7 @@ class Gate(Rubric):
     otherwise: float = 0.0
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Evaluates the condition first; closed, the reward is ``otherwise`` and the inner one never runs."""
         condition = self.condition.evaluate(sample)
         if not condition.valid:
             return condition
@@ -170,6 +175,7 @@ class Clip(Rubric):
             raise BadOption(f"clip needs low <= high, got {self.low} and {self.high}")
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """min(high, max(low, reward)); an invalid verdict stays as it is."""
         verdict = self.inner.evaluate(sample)
         return verdict.replace(reward=min(self.high, max(self.low, verdict.reward))) if verdict.valid else verdict
 
@@ -194,6 +200,7 @@ class Named(Rubric):
     inner: Rubric
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """The inner verdict with its reward under this name and its several parts below it."""
         verdict = self.inner.evaluate(sample)
         below = {f"{self.name}.{key}": value for key, value in verdict.parts.items()} if len(verdict.parts) > 1 else {}
         return verdict.replace(parts={self.name: verdict.reward, **below})

@@ -31,6 +31,7 @@ class RandomReward(Rubric):
         self.seed = seed
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Draws from a hash of seed, prompt and completion; the status stays the true grade's."""
         text = f"{self.seed}\0{sample.prompt}\0{sample.completion}".encode("utf-8", "surrogatepass")
         draw = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big") / 2**64
         return _instead(self.inner.evaluate(sample), float(draw < self.probability), "random")
@@ -43,6 +44,7 @@ class IncorrectReward(Rubric):
         self.inner = inner
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Pays 1 for the status ``wrong`` alone: an unreadable answer gets 0, as a right one does."""
         verdict = self.inner.evaluate(sample)
         return _instead(verdict, float(verdict.status == "wrong"), "incorrect")
 
@@ -55,6 +57,7 @@ class MarkerReward(Rubric):
         self.markers = markers
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """Pays 1 if an answer stands behind one of the markers, whatever it is."""
         found = extract(sample.completion, self.markers)
         return _instead(self.inner.evaluate(sample), float(found.answer is not None), "marker")
 

@@ -41,6 +41,7 @@ class GPQA(ChoiceTable):
     shuffled = True
 
     def problem(self, row: Row) -> Problem:
+        """The right option stands first here; ``shown`` shuffles. The explanation is the solution."""
         question, *options = texts(row, "question", "correct", "incorrect_1", "incorrect_2", "incorrect_3")
         explanation = row.get("explanation")
         solution = explanation.strip() if isinstance(explanation, str) else ""
@@ -60,6 +61,7 @@ class MMLU(ChoiceTable):
     splits = ("test", "validation")
 
     def problem(self, row: Row) -> Problem:
+        """The answer is the index of a choice, or its letter."""
         return choice(texts(row, "question")[0].strip(), row["choices"], row["answer"])
 
 
@@ -76,6 +78,7 @@ class MMLUPro(ChoiceTable):
     splits = ("test", "validation")
 
     def problem(self, row: Row) -> Problem:
+        """Up to ten options; the worked thought of the validation split is the solution."""
         thought = row.get("cot_content")
         solution = thought.removeprefix("A:").strip() if isinstance(thought, str) else ""
         question = choice(texts(row, "question")[0].strip(), row["options"], row["answer"])
@@ -101,6 +104,7 @@ class ARC(ChoiceTable):
     splits = ("train", "validation", "test")
 
     def problem(self, row: Row) -> Problem:
+        """Labels may be letters or digits; the right one is found by its label."""
         labels, options = _labelled(row["choices"])
         if row["answer"] not in labels:
             raise ValueError(f"the answer {row['answer']!r} is none of the labels {', '.join(labels)}")

@@ -112,6 +112,7 @@ class Quantities(QuestionTask):
         )
 
     def ask(self, rng: random.Random, level: int) -> Question:
+        """Draws the quantities of the level's law until its value is not 0; asks for three significant digits."""
         law = self.laws[level - 1]
         kind = {"kind": rng.choice(law.kinds)} if law.kinds else {}
         if self.answers == "choice":
@@ -148,6 +149,7 @@ class Quantities(QuestionTask):
         return Question(text, answer, working, content=f"{posed[0].text}\n{posed[3].text}")
 
     def judge(self, question: Question, reply: str) -> Verdict:
+        """A number within 1 % of the value, in the unit, a multiple of it or without one; or the right letter."""
         if self.answers == "choice":
             return grade("choice", reply, question.answer, letters=LETTERS)
         found = extract(reply)
@@ -163,6 +165,7 @@ class Quantities(QuestionTask):
         return correct(found.answer) if near else wrong(found.answer)
 
     def guess(self, state: Question, rng: random.Random) -> str | None:
+        """A letter, or three digits times a power of ten from -3 to 2."""
         if self.answers == "choice":
             return rng.choice(LETTERS)
         return f"{float(Fraction(rng.randint(100, 999)) * Fraction(10) ** rng.randint(-3, 2)):g}"

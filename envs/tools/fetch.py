@@ -75,6 +75,7 @@ class Fetch(Kit):
         self.tools = [tool(fetch, given=1)]
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
+        """Follows at most five redirects, each checked anew, within ``seconds`` for all of them together."""
         return within(seconds, used.name, lambda: self._follow(arguments["url"], time.monotonic() + seconds))
 
     def _follow(self, url: str, until: float) -> str:

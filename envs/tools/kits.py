@@ -73,6 +73,7 @@ class Functions(Kit):
         self.tools = [tool(function) for function in functions]
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
+        """Calls the function in a thread, without a session, and gives it up at the deadline."""
         return within(seconds, used.name, lambda: str(used.function(**arguments)))
 
 
@@ -187,9 +188,11 @@ class Workspace(Kit):
         self.limits = limits or Limits()
 
     def require(self) -> None:
+        """Makes the shared sandbox, which raises what keeps it from holding here."""
         shared()
 
     def open(self) -> list[Interpreter | None]:
+        """An interpreter in a one-element list, so that ``run`` can put another in its place."""
         return [self._interpreter()]
 
     def _interpreter(self) -> Interpreter:
@@ -222,6 +225,7 @@ class Workspace(Kit):
         return text.strip("\n") or "(no output)"
 
     def close(self, session: list[Interpreter | None]) -> None:
+        """Ends the interpreter, if the last call has not ended it."""
         if session[0] is not None:
             session[0].close()
 
@@ -265,9 +269,11 @@ class Search(Kit):
         self.index = Index(documents) if embeddings is None else DenseIndex(documents, embeddings)
 
     def open(self) -> Index | DenseIndex:
+        """The index itself: it never changes, so all episodes share it."""
         return self.index
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
+        """A dense index asks an endpoint, so its calls have a deadline; BM25 runs at once."""
         if isinstance(session, DenseIndex):  # somebody else's machine: it may hang
             return within(seconds, used.name, lambda: str(used.function(session, **arguments)))
         return super().run(session, used, arguments, seconds)
@@ -310,6 +316,7 @@ class SQLite(Kit):
             raise ValueError(str(fault)) from None
 
     def open(self) -> FileConnection:
+        """A read-only connection under the guard of ``rlvr.envs.tools.sql``; ``ToolFault`` if it is no database."""
         address = f"{self.path.as_uri()}?mode=ro"
         try:
             connection: FileConnection = sqlite3.connect(
@@ -322,6 +329,7 @@ class SQLite(Kit):
             raise ToolFault(f"{self.path} cannot be read as a database: {error}") from error
 
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
+        """Interrupts the statement when ``seconds`` are over."""
         timer = threading.Timer(seconds, session.interrupt)
         timer.daemon = True
         timer.start()
@@ -331,6 +339,7 @@ class SQLite(Kit):
             timer.cancel()
 
     def close(self, session: sqlite3.Connection) -> None:
+        """Closes the connection; the file is never written."""
         session.close()
 
 

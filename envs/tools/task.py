@@ -99,6 +99,7 @@ class ToolTask(Task[Session[W]]):
     # the task
 
     def start(self, rng: random.Random, level: int) -> Session[W]:
+        """A new world, its question as the first observation, and the calls that it may make."""
         world = self.begin(rng, level)
         return Session(world, self.ask(world), 0, self._allowed(level))
 
@@ -110,9 +111,11 @@ class ToolTask(Task[Session[W]]):
         return self._allowed(level) + 3
 
     def observe(self, state: Session[W]) -> str:
+        """The question, a tool's output, or what an answer in the world has said last."""
         return state.observation
 
     def apply(self, state: Session[W], action: str) -> Transition:
+        """Carries out the calls of an action in order; without any, the reply is judged. A tool's fault ends it."""
         reading = read_calls(action, self.tool_style, self._names)
         if not reading.calls and not reading.problem:
             return self.reply(state, action)
@@ -145,6 +148,7 @@ class ToolTask(Task[Session[W]]):
         return (world, result) if isinstance(result, str) else result
 
     def solve(self, state: Session[W]) -> str:
+        """The planned call in the task's style of calls, or the final reply."""
         step = self.plan(state)
         return step if isinstance(step, str) else write_call(step, self.tool_style)
 
@@ -157,4 +161,5 @@ class ToolTask(Task[Session[W]]):
         return write_call(Call(found.name, arguments), self.tool_style)
 
     def out_of_turns(self, state: Session[W], turns: int) -> Verdict:
+        """Wrong: the policy called and called, and never replied."""
         return wrong(reason=f"{state.calls} calls in {turns} turns, and no answer")

@@ -138,18 +138,23 @@ class WithTools(Task[ToolsState]):
 
     @property
     def name(self) -> str:
+        """The inner task's: the same seed gives the same tasks with tools and without."""
         return self.task.name
 
     def start(self, rng: random.Random, level: int) -> ToolsState:
+        """The inner task's state; no session is opened before the first call."""
         return ToolsState(self.task.start(rng, level))
 
     def row(self, index: int, rng: random.Random) -> ToolsState:
+        """The inner task's row, without a session."""
         return ToolsState(self.task.row(index, rng))
 
     def content(self, state: ToolsState) -> str:
+        """The inner task's: tools do not make another task."""
         return self.task.content(state.inner)
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
+        """The inner task's."""
         return self.task.enumerate_contents(level)
 
     def turns(self, level: int) -> int:
@@ -157,12 +162,15 @@ class WithTools(Task[ToolsState]):
         return self.task.turns(level) + self.max_calls + 2
 
     def observe(self, state: ToolsState) -> str:
+        """The last output of a tool, until the inner task speaks again."""
         return state.tool_output or self.task.observe(state.inner)
 
     def image(self, state: ToolsState) -> Any:
+        """The inner task's, also beside a tool's output."""
         return self.task.image(state.inner)
 
     def solve(self, state: ToolsState) -> str:
+        """The inner expert, which calls no tool."""
         return self.task.solve(state.inner)
 
     def direct_answer(self, state: ToolsState) -> str | None:
@@ -172,12 +180,14 @@ class WithTools(Task[ToolsState]):
         return self.task.sample_action(state.inner, rng)
 
     def out_of_turns(self, state: ToolsState, turns: int) -> Verdict:
+        """Closes the episode's sessions, then the inner task's verdict."""
         self._end(state)
         return self.task.out_of_turns(state.inner, turns)
 
     # calls
 
     def apply(self, state: ToolsState, action: str) -> Transition:
+        """Carries out the calls on leased sessions; an action without any goes to the inner task."""
         reading = read_calls(action, self.style, self._names)
         if not reading.calls and not reading.problem:
             return self._answered(state, action)
@@ -213,6 +223,7 @@ class WithTools(Task[ToolsState]):
             _close_all(self._kits, live)
 
     def detached(self, state: ToolsState) -> ToolsState:
+        """The state without its sessions: a copy makes its calls again before its next one."""
         return state._replace(inner=self.task.detached(state.inner), live=None)
 
     def close(self) -> None:

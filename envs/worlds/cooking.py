@@ -112,7 +112,7 @@ class Cooking(WorldGame[Meal]):
     limits = (30, 45, 80, 140, 210)
 
     def begin(self, rng: random.Random, level: int) -> Meal:
-        """Draws a recipe of peel, cut and heat steps; tools and foods are scattered from level 2 on, also in boxes."""
+        """Draws a recipe of peel, cut and heat steps; foods, and from level 2 on tools, lie anywhere, also in boxes."""
         shape = LEVELS[level - 1]
         rooms = ["kitchen", *rng.sample(ROOMS, shape.rooms)]
         exits, _ = grow(rng, [rooms], loops=0.2)

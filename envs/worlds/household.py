@@ -115,7 +115,7 @@ class Household(WorldGame[Home]):
     limits = (30, 45, 75, 140, 220)
 
     def begin(self, rng: random.Random, level: int) -> Home:
-        """Each goal gets a decoy of its kind in another colour; no thing starts where its goal wants it."""
+        """A goal of one thing gets a decoy of its kind in another colour; nothing starts where its goal wants it."""
         shape = LEVELS[level - 1]
         rooms = ["kitchen", *rng.sample(list(FURNITURE)[1:], shape.rooms - 1)]
         rng.shuffle(rooms)

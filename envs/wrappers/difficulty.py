@@ -84,16 +84,19 @@ class DifficultySchedule(TextWrapper):
         return next(level for begin, level in reversed(self.stages) if begin <= episodes)
 
     def get_state(self) -> WrapperState:
+        """The episodes counted, the controller's state, and the states below."""
         controller = self.controller.state_dict() if self.controller is not None else None
         return WrapperState((self.memory, controller), self._below("get_state")())
 
     def set_state(self, state: WrapperState) -> None:
+        """Restores the controller too, which other environments may share."""
         super().set_state(state)
         self.memory, controller = state.memory
         if self.controller is not None:
             self.controller.load_state_dict(controller)
 
     def spawn(self) -> Self:
+        """A twin that counts from 0 with a copy of the controller."""
         twin = super().spawn()
         twin.memory, twin.controller = Progress(), copy.deepcopy(self.controller)
         return twin

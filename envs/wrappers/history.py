@@ -179,6 +179,7 @@ class SummaryHistory(History):
         self.summarise, self.max_summary = summarise, whole("max_summary", max_summary)
 
     def let_go(self, seen: HistoryState, exchange: Exchange) -> HistoryState:
+        """Folds the exchange into the summary, cut at ``max_summary`` characters."""
         summary = self.summarise(seen.note, exchange.action, exchange.observation)
         if not isinstance(summary, str):
             raise TypeError(f"summarise must return a text, got {type(summary).__name__}")

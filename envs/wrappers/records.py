@@ -65,6 +65,7 @@ class EpisodeStatistics(TextWrapper):
         return observation, float(reward), terminated, truncated, info
 
     def set_state(self, state: Any) -> None:
+        """Starts the clock anew: the time since ``get_state`` does not count."""
         super().set_state(state)
         self._elapsed()
 

@@ -26,6 +26,7 @@ class OwnVerdict(Rubric):
     """The environment's own verdict, as a part of a rubric: ``0.9 * OwnVerdict() + 0.1 * Grade("format", …)``."""
 
     def evaluate(self, sample: Sample) -> Verdict:
+        """``info["verdict"]`` of the step; without one the environment cannot be paid, ``verifier_error``."""
         verdict = sample.info.get("verdict")
         if verdict is None:
             return Verdict(0.0, "verifier_error", reason="the environment gave no verdict")
