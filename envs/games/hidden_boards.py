@@ -64,6 +64,7 @@ class Minesweeper(Game[MineField]):
     sizes: ClassVar = ((5, 5, 4, 10), (6, 6, 6, 12), (7, 7, 9, 15), (8, 8, 12, 20), (9, 9, 16, 25))
 
     def start(self, rng: random.Random, level: int) -> MineField:
+        """Draws until deduction alone opens the whole board within the turns."""
         height, width, count, turns = self.sizes[level - 1]
         near, board = around(height, width), grid(height, width)
         while True:
@@ -77,6 +78,7 @@ class Minesweeper(Game[MineField]):
         return int(self.sizes[level - 1][3])
 
     def content(self, state: MineField) -> str:
+        """The mines and the opening, as bit masks."""
         return f"{state.mines:x} from {state.open:x}"
 
     def reminder(self, state: MineField) -> str:
@@ -87,6 +89,7 @@ class Minesweeper(Game[MineField]):
         )
 
     def rules(self, state: MineField) -> str:
+        """Size, mines and turns, with the board after its opening."""
         height, width, mines, turns = self.sizes[state.level - 1]
         return (
             f"Minesweeper on {height} rows and {width} columns with {mines} mines. A covered cell is shown as a dot; "
@@ -106,6 +109,7 @@ class Minesweeper(Game[MineField]):
         return drawn_board(["".join(cells[i : i + width]) for i in range(0, len(cells), width)])
 
     def play(self, state: MineField, move: str) -> Step[MineField]:
+        """Opens several cells at once; one mine among them loses, an open cell refuses the move."""
         height, width, _, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
         if verb != "open" and verb[1:].isdecimal():
@@ -125,6 +129,7 @@ class Minesweeper(Game[MineField]):
         return go_on(after, self.shown(after))
 
     def solve(self, state: MineField) -> str:
+        """Opens all cells that ``deduce`` proves safe; it never guesses on a board that was dealt."""
         height, width, _, _ = self.sizes[state.level - 1]
         near = around(height, width)
         safe = deduce(grid(height, width), state.mines, state.open, near)
@@ -134,6 +139,7 @@ class Minesweeper(Game[MineField]):
         return boxed(f"open {listed(bits(safe), width)}", "These are safe.")
 
     def sample_action(self, state: MineField, rng: random.Random) -> str:
+        """Opens one random covered cell."""
         height, width, _, _ = self.sizes[state.level - 1]
         covered = list(bits(~state.open & ((1 << height * width) - 1)))
         return boxed(f"open {listed([rng.choice(covered)], width)}")
@@ -194,6 +200,7 @@ class Battleship(Game[Sea]):
     )
 
     def start(self, rng: random.Random, level: int) -> Sea:
+        """Lays ships that touch nowhere, the longest first."""
         size, lengths, _ = self.sizes[level - 1]
         while True:
             ships: list[int] = []
@@ -211,6 +218,7 @@ class Battleship(Game[Sea]):
         return int(self.sizes[level - 1][2])
 
     def content(self, state: Sea) -> str:
+        """The cells of every ship, as bit masks."""
         return " ".join(f"{ship:x}" for ship in state.ships)
 
     def reminder(self, state: Sea) -> str:
@@ -221,6 +229,7 @@ class Battleship(Game[Sea]):
         )
 
     def rules(self, state: Sea) -> str:
+        """Size, lengths, salvo and signs; where no ship can be follows from the rules."""
         size, lengths, turns = self.sizes[state.level - 1]
         return (
             f"Battleship on {size} rows and {size} columns. Ships of {', '.join(map(str, lengths))} cells lie hidden, "
@@ -240,6 +249,7 @@ class Battleship(Game[Sea]):
         return drawn_board(cells[i : i + size] for i in range(0, len(cells), size))
 
     def play(self, state: Sea, move: str) -> Step[Sea]:
+        """Up to three shots at once, none at a cell fired at before; sunk ships are named."""
         size = self.sizes[state.level - 1][0]
         verb, *words = move.replace(",", " ").split()
         if verb[1:].isdecimal():
@@ -278,6 +288,7 @@ class Battleship(Game[Sea]):
         return boxed(f"fire {listed(ranked[: self.salvo], size)}", f"{hits.bit_count()} hits are on ships not sunk.")
 
     def sample_action(self, state: Sea, rng: random.Random) -> str:
+        """A full salvo at random cells that were not fired at."""
         size = self.sizes[state.level - 1][0]
         free = list(bits(((1 << size * size) - 1) & ~state.shots))
         return boxed(f"fire {listed(rng.sample(free, min(self.salvo, len(free))), size)}")
@@ -389,6 +400,7 @@ class BlackBox(Game[Box]):
     sizes: ClassVar = ((4, 2, 7), (5, 2, 7), (5, 3, 10), (6, 3, 10), (7, 3, 12))  # rows, atoms, turns
 
     def start(self, rng: random.Random, level: int) -> Box:
+        """Draws the atoms' cells, each set with the same chance."""
         size, count, _ = self.sizes[level - 1]
         return Box(sum(1 << cell for cell in rng.sample(range(size * size), count)), level)
 
@@ -396,9 +408,11 @@ class BlackBox(Game[Box]):
         return int(self.sizes[level - 1][2])
 
     def content(self, state: Box) -> str:
+        """The atoms as a bit mask; the level gives the size of the box."""
         return f"{state.atoms:x}"
 
     def enumerate_contents(self, level: int) -> list[str] | None:
+        """All sets of atoms up to level 3 (120, 300 and 2,300), none above."""
         size, count, _ = self.sizes[level - 1]
         return [f"{atoms:x}" for atoms in _boxes(size, count)] if level <= 3 else None
 
@@ -412,6 +426,7 @@ class BlackBox(Game[Box]):
         )
 
     def rules(self, state: Box) -> str:
+        """How rays are swallowed, turned and reflected, in Eric Solomon's rules."""
         size, count, turns = self.sizes[state.level - 1]
         return (
             f"{count} atoms are hidden in a box of {size} rows (1 is at the top) and {size} columns (a is at the "
@@ -431,6 +446,7 @@ class BlackBox(Game[Box]):
         return f"{SIDES[side]} {index + 1 if side % 2 else COLUMNS[index]}"
 
     def play(self, state: Box, move: str) -> Step[Box]:
+        """Any atoms that answer every ray as the hidden ones do win; wrong ones cost a turn."""
         size, count, _ = self.sizes[state.level - 1]
         verb, *words = move.replace(",", " ").split()
         if verb == "ray":
@@ -459,9 +475,11 @@ class BlackBox(Game[Box]):
         return boxed(f"ray {self.named(best, size)}", thought)
 
     def direct_answer(self, state: Box) -> str:
+        """The hidden atoms, without a ray."""
         return boxed(f"atoms {listed(bits(state.atoms), self.sizes[state.level - 1][0])}")
 
     def sample_action(self, state: Box, rng: random.Random) -> str:
+        """One time in five a random set of atoms, else a random ray."""
         size, count, _ = self.sizes[state.level - 1]
         if rng.random() < 0.2:
             return boxed(f"atoms {listed(sorted(rng.sample(range(size * size), count)), size)}")
