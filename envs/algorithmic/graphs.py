@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from functools import lru_cache
 from heapq import heappop, heappush
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import ClassVar
 
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
@@ -40,13 +41,19 @@ def tree(rng: random.Random, nodes: list[int]) -> set[Edge]:
     return edges
 
 
+@lru_cache(64)
+def pairs(size: int) -> tuple[Edge, ...]:
+    """All edges that a graph on 1 to ``size`` may have, each with its smaller end first."""
+    return tuple(combinations(range(1, size + 1), 2))
+
+
 def connected(rng: random.Random, size: int, extra: int) -> list[Edge]:
     """The edges of a connected graph on 1 to ``size``, in a random order: a tree and ``extra`` more."""
     edges = tree(rng, labels(rng, size))
-    while len(edges) < min(size - 1 + extra, size * (size - 1) // 2):
-        a, b = rng.sample(range(1, size + 1), 2)
-        edges.add((min(a, b), max(a, b)))
-    return rng.sample(sorted(edges), len(edges))
+    others = [pair for pair in pairs(size) if pair not in edges]
+    found = sorted(edges) + rng.sample(others, min(extra, len(others)))
+    rng.shuffle(found)
+    return found
 
 
 def edge_list(edges: Iterable[Edge], sign: str = "-") -> str:

@@ -12,6 +12,7 @@ RegisterMachine: the registers after a program with jumps.
 from __future__ import annotations
 
 import random
+from typing import ClassVar
 
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
@@ -214,15 +215,21 @@ class BitManipulation(ListAnswerTask):
     Levels 1 to 5: 3, 5, 7, 9 and 12 operations on eight bits; turning them round from level 2 on.
     """
 
+    KINDS = ("AND", "OR", "XOR", "XOR", "NOT", "shift left", "shift right")
+    MORE = (*KINDS, "rotate left", "rotate right", "add", "reverse")
+    # For level 1 and those above it: what may follow each operation, and the beginning.
+    FOLLOWING: ClassVar = [
+        {last: [kind for kind in kinds if kind != last] for last in ("", *kinds)} for kinds in (KINDS, MORE)
+    ]
+
     def ask(self, rng: random.Random, level: int) -> Question:
         """Eight bits, never the same operation twice in a row, operands that keep some of the bits before."""
         value = rng.randrange(256)
         text = f"Start with the eight bits {value:08b}. Then, one after the other:\n"
-        kinds = ["AND", "OR", "XOR", "XOR", "NOT", "shift left", "shift right"]
-        kinds += ["rotate left", "rotate right", "add", "reverse"] if level > 1 else []
+        following = self.FOLLOWING[min(level, 2) - 1]
         steps, last = [], ""
         for _ in range((3, 5, 7, 9, 12)[level - 1]):
-            kind = rng.choice([k for k in kinds if k != last])
+            kind = rng.choice(following[last])
             last, other, by = kind, rng.randint(1, 254), rng.randint(1, 3)
             if kind in ("AND", "OR", "XOR"):
                 # AND keeps two bits at least and OR leaves two as they are, so that no step forgets what came before.

@@ -17,7 +17,8 @@ from __future__ import annotations
 
 import random
 import re
-from itertools import pairwise
+from collections import Counter
+from itertools import cycle, pairwise
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
@@ -39,6 +40,27 @@ def word(rng: random.Random, length: int) -> str:
     return found[:length]
 
 
+# Of 256 bytes each letter has 12 or 13, or 51 or 52: as even as made-up words need to be.
+_CONSONANT_OF = bytes(ord(CONSONANTS[byte % len(CONSONANTS)]) for byte in range(256))
+_VOWEL_OF = bytes(ord(VOWELS[byte % len(VOWELS)]) for byte in range(256))
+
+
+def made_up(rng: random.Random, count: int, shortest: int, longest: int) -> list[str]:
+    """Made-up words of random lengths, all from two draws."""
+    span = longest - shortest + 1
+    lengths = [shortest + byte % span for byte in rng.randbytes(count)]
+    size = sum(lengths) + count  # a word of an odd length leaves its last vowel out
+    syllables = size // 2
+    letters = bytearray(2 * syllables)
+    drawn = rng.randbytes(2 * syllables)
+    letters[::2], letters[1::2] = drawn[:syllables].translate(_CONSONANT_OF), drawn[syllables:].translate(_VOWEL_OF)
+    text, start, words = letters.decode(), 0, []
+    for length in lengths:
+        words.append(text[start : start + length])
+        start += length + (length & 1)
+    return words
+
+
 def numbered(words: list[str]) -> str:
     return "\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
 
@@ -54,7 +76,7 @@ class ReverseText(ListAnswerTask):
         if level <= 2:
             text = word(rng, 8 * level)
             return Question(f"Spell this word backwards: {text}", (text[::-1],), " ".join(reversed(text)))
-        words = [word(rng, rng.randint(4, 6 + level)) for _ in range(2 * level)]
+        words = made_up(rng, 2 * level, 4, 6 + level)
         if level == 3:
             what, gold = "Spell each word backwards, and keep the order of the words", [w[::-1] for w in words]
         elif level == 4:
@@ -81,9 +103,9 @@ class SortWords(ListAnswerTask):
         stems = ["", *(word(rng, rng.randint(1, 4)) for _ in range(level - 1))]
         words: list[str] = []
         while len(words) < count:
-            new = rng.choice(stems) + word(rng, rng.randint(3, 7))
-            if new not in words:
-                words.append(new)
+            ends = made_up(rng, count - len(words), 3, 7)
+            words += [rng.choice(stems) + end for end in ends] if level > 1 else ends
+            words = list(dict.fromkeys(words))
         alphabet = "".join(rng.sample(ALPHABET, 26)) if level >= 4 else ALPHABET
         ranks = str.maketrans(alphabet, ALPHABET)
         gold = sorted(words, key=lambda w: w.translate(ranks)) if level >= 4 else sorted(words)
@@ -91,8 +113,14 @@ class SortWords(ListAnswerTask):
         return Question(f"Sort these words {order}.\n{listed(words)}\nAnswer with all words, in order.", tuple(gold))
 
 
+_SHIFTS = [bytes.maketrans(ALPHABET.encode(), (ALPHABET[by:] + ALPHABET[:by]).encode()) for by in range(26)]
+
+
+_VIGENERE = {(a, b): ALPHABET[(i + j) % 26] for i, a in enumerate(ALPHABET) for j, b in enumerate(ALPHABET)}
+
+
 def shifted(text: str, by: int) -> str:
-    return "".join(ALPHABET[(ALPHABET.index(letter) + by) % 26] if letter != " " else " " for letter in text)
+    return text.encode().translate(_SHIFTS[by % 26]).decode()
 
 
 class Ciphers(ListAnswerTask):
@@ -103,7 +131,7 @@ class Ciphers(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The key is given, but at level 2, where the first word of the text is."""
-        words = [word(rng, rng.randint(4, 7)) for _ in range(2 + level)]
+        words = made_up(rng, 2 + level, 4, 7)
         plain = " ".join(words)
         key = rng.randint(3, 23)
         if level == 1:
@@ -127,11 +155,8 @@ class Ciphers(ListAnswerTask):
     @staticmethod
     def vigenere(text: str, secret: str) -> str:
         """The text with each letter shifted by the secret's letter at its position; blanks do not count."""
-        moved, position = [], 0
-        for letter in text:
-            moved.append(" " if letter == " " else shifted(letter, ALPHABET.index(secret[position % len(secret)])))
-            position += letter != " "
-        return "".join(moved)
+        keys = cycle(secret)
+        return "".join([" " if letter == " " else _VIGENERE[letter, next(keys)] for letter in text])
 
     def direct_answer(self, state: Question) -> str:
         """The text with blanks between its words, as the question shows the encrypted one."""
@@ -282,11 +307,12 @@ class Anagrams(ListAnswerTask):
             base = word(rng, length)
             twin = base if len(words) < 2 * pairs else base.replace(rng.choice(base), rng.choice(ALPHABET), 1)
             new = [base, "".join(rng.sample(twin, length))][: count - len(words)]
-            if len(set(words + new)) == len(words + new):
+            if new[0] not in words and (len(new) == 1 or (new[1] not in words and new[0] != new[1])):
                 words += new
         rng.shuffle(words)
         letters = ["".join(sorted(w)) for w in words]
-        gold = [number for number, key in enumerate(letters, 1) if letters.count(key) > 1]
+        counts = Counter(letters)
+        gold = [number for number, key in enumerate(letters, 1) if counts[key] > 1]
         steps = "\n".join(f"{number}. {key}" for number, key in enumerate(letters, 1))
         what = "Which of these words have an anagram among the others? Answer with their numbers."
         return Question(f"{what}\n{numbered(words)}", tuple(gold), f"Letters sorted:\n{steps}")
@@ -342,7 +368,7 @@ class LetterCounts(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Up to four vowels and three consonants, counted over the whole text."""
-        text = " ".join(word(rng, rng.randint(4, 9)) for _ in range((3, 6, 10, 16, 24)[level - 1]))
+        text = " ".join(made_up(rng, (3, 6, 10, 16, 24)[level - 1], 4, 9))
         asked = rng.sample(VOWELS, min(4, level)) + rng.sample(CONSONANTS, max(1, level - 3))
         counts = [text.count(letter) for letter in asked]
         what = f"How often does each of the letters {listed(asked)} occur here? Answer with the numbers, in order."

@@ -35,8 +35,8 @@ class Sums(ExactAnswerTask):
         numbers += [rng.choice((1, -1)) * rng.randint(low, high) for _ in range(count - 1)]
         total, steps = numbers[0], []
         for number in numbers[1:]:
-            steps.append(f"{signed([total, number])} = {total + number}")
-            total += number
+            before, total = total, total + number
+            steps.append(f"{before} - {-number} = {total}" if number < 0 else f"{before} + {number} = {total}")
         return Question(f"What is {signed(numbers)}?", total, lines(steps))
 
 
@@ -53,10 +53,13 @@ class Products(ExactAnswerTask):
         digits = self.DIGITS[level - 1]
         left, right = (rng.randint(10 ** (digits - 1), 10**digits - 1) for _ in range(2))
         steps, total = [], 0
-        for place, digit in enumerate(reversed(str(right))):
-            part = left * int(digit) * 10**place
-            steps.append(f"{left} * {int(digit) * 10**place} = {part}; together {total + part}")
+        rest, power = right, 1
+        while rest:
+            rest, digit = divmod(rest, 10)
+            part = left * digit * power
             total += part
+            steps.append(f"{left} * {digit * power} = {part}; together {total}")
+            power *= 10
         return Question(f"What is {left} * {right}?", total, lines(steps))
 
 

@@ -48,14 +48,19 @@ def lines(steps: Iterable[str]) -> str:
 
 def bracketed(number: int | Fraction) -> str:
     """A number as a factor or subtrahend: negative ones, and fractions, in brackets."""
+    if type(number) is int:  # Fraction's own checks take longer than the text
+        return f"({number})" if number < 0 else str(number)
     return f"({number})" if number < 0 or Fraction(number).denominator > 1 else str(number)
 
 
 def signed(numbers: Sequence[int | Fraction]) -> str:
     """``3 - 4 + 5``; fractions in brackets."""
     first, *rest = numbers
-    text = bracketed(first) if isinstance(first, Fraction) else str(first)
+    text = str(first) if type(first) is int or not isinstance(first, Fraction) else bracketed(first)
     for number in rest:
+        if type(number) is int:
+            text += f" - {-number}" if number < 0 else f" + {number}"
+            continue
         size = abs(number)
         text += f" {'-' if number < 0 else '+'} {bracketed(size) if isinstance(size, Fraction) else size}"
     return text
@@ -67,7 +72,7 @@ def polynomial(coefficients: Sequence[int | Fraction], name: str = "x") -> str:
     for power, coefficient in zip(range(len(coefficients) - 1, -1, -1), coefficients, strict=True):
         if not coefficient:
             continue
-        size = abs(Fraction(coefficient))
+        size: int | Fraction = coefficient if coefficient > 0 else -coefficient
         written = str(size) if size.denominator == 1 else f"({size})"
         factor = "" if size == 1 and power else written
         term = factor + (f"{name}^{power}" if power > 1 else name if power else "")

@@ -10,8 +10,11 @@ Proportions: shares from ratios, some of which must be chained first.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from fractions import Fraction
 from math import lcm
+from operator import add, mul, sub, truediv
+from typing import Final
 
 from rlvr.envs.mathematics.common import lines
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
@@ -22,6 +25,9 @@ def _fraction(rng: random.Random, most: int) -> Fraction:
     below = rng.randint(2, most)
     above = rng.randrange(1, 2 * most)
     return Fraction(above + (above % below == 0), below)
+
+
+OPERATIONS: Final[dict[str, Callable[[Fraction, Fraction], Fraction]]] = {"+": add, "-": sub, "*": mul, "/": truediv}
 
 
 class FractionArithmetic(ExactAnswerTask):
@@ -38,7 +44,7 @@ class FractionArithmetic(ExactAnswerTask):
         for index in range(level):
             part = _fraction(rng, most)
             operator = rng.choice("+-*/")
-            value = {"+": total + part, "-": total - part, "*": total * part, "/": total / part}[operator]
+            value = OPERATIONS[operator](total, part)
             if not value:
                 operator, value = "+", total + part
             steps.append(f"({total}) {operator} ({part}) = {self._rewritten(total, operator, part)} = {value}")
