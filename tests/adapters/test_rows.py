@@ -26,6 +26,7 @@ PLAIN = st.recursive(
 )
 
 
+@pytest.mark.slow
 @given(st.integers(0, 2**40), st.dictionaries(st.text(max_size=5), PLAIN, max_size=3))
 def test_a_spec_comes_back_equal(seed, kwargs):
     spec = TaskSpec("rlvr/X-v0", seed, kwargs=kwargs, options={"index": 3})

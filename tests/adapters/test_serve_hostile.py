@@ -108,6 +108,7 @@ with EnvServer("rlvr/GuessNumber-v0", {"render_mode": "ansi"}, expert=True, limi
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("after", range(5))
 def test_a_killed_process_is_a_connection_error(after: int):
     process = start([sys.executable, "-c", KILLED], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

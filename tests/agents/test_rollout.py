@@ -393,6 +393,7 @@ def let_go():
     event.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "batch_size"), [(0, 8), (3, 8), (0, 1)])
 @pytest.mark.parametrize("where", ["reset", "step"])
 def test_an_environment_that_hangs_ends_its_own_episode_and_not_the_run(
@@ -421,6 +422,7 @@ def wait_until(condition) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_several_environments_that_hang_at_once_leave_the_rest_to_new_threads(let_go):
     class AllHang(Hangs):
         def reset(self, *, seed=None, options=None):

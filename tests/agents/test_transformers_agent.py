@@ -157,6 +157,7 @@ def test_the_learners_logprobs_are_the_samplers(model, tokenizer):
     torch.testing.assert_close(scored, recorded, atol=1e-4, rtol=0)
 
 
+@pytest.mark.slow
 def test_an_episode_does_not_depend_on_its_batch(model, tokenizer):
     agent = TransformersAgent(model, tokenizer, max_new_tokens=12, seed=7)
     together = conversations(10)

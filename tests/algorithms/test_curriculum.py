@@ -211,6 +211,7 @@ RUNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_was_killed_ends_in_the_same_bytes(
     name: str, server: RunServer, write_config, tmp_path: Path, answerer: tuple[dict, Path]

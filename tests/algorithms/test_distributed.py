@@ -40,6 +40,7 @@ dist.destroy_process_group()
 """
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(tmp_path: Path):
     batches = {kind: make(kind) for kind in ("tools", "empty_rows")}
     saved = {

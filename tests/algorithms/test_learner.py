@@ -152,6 +152,7 @@ def test_the_gradient_is_that_of_the_formula_on_sampled_tokens_alone(learner, ro
 # sizes that must not matter
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo", "dapo", "dr_grpo", "rloo", "gspo", "dapo_prompt_mean", "cispo", "olmorl"])
 def test_micro_batches_do_not_change_the_gradient(learner, rows: Rows, name: str):
     preset = PRESETS[name]
@@ -528,6 +529,7 @@ def test_small_gradients_are_kept_in_float16(learner, rows: Rows):
     assert distance(unscaled, exact) > 0.1, "without the scale they are lost"
 
 
+@pytest.mark.slow
 def test_float16_learns_as_float32_does(learner, rows: Rows):
     full, half = learner(), learner()
     half.model.half()

@@ -134,6 +134,7 @@ def test_the_learning_rate_rises_and_then_stays_or_falls_to_a_tenth():
     assert schedule(1.0, warmup=0, total=1, decay=True)(0) == 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_small_updates_move_weights_of_half_precision(dtype: torch.dtype):
     """At 1e-6 a single update is lost in the rounding of the weight; the float32 master adds them up."""

@@ -164,6 +164,7 @@ def test_a_lost_reference_is_an_error_and_not_another_reference(
     assert "Traceback" not in ended.output
 
 
+@pytest.mark.slow
 def test_drafts_that_were_left_are_swept(server: RunServer, write_config, tmp_path: Path, unbroken: dict[str, Path]):
     out = tmp_path / "run"
     server.run(
@@ -176,6 +177,7 @@ def test_drafts_that_were_left_are_swept(server: RunServer, write_config, tmp_pa
     assert differences(out, unbroken["generated"]) == []
 
 
+@pytest.mark.slow
 def test_a_full_disk_stops_the_run_with_one_line_and_keeps_what_was_saved(go_on):
     broken, _ = go_on((SYNC, 9, "full"), status=2)
     assert "Traceback" not in broken.output
@@ -185,6 +187,7 @@ def test_a_full_disk_stops_the_run_with_one_line_and_keeps_what_was_saved(go_on)
     assert "--resume" in last
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_leaves_what_can_be_gone_on_with(go_on):
     broken, resumed = go_on((ACT, 10, "interrupt"), status=130)
     assert "once more to stop at once" in broken.output
@@ -198,6 +201,7 @@ def test_ctrl_c_before_the_first_step(go_on, point: tuple[str, int]):
     assert "Traceback" not in broken.output
 
 
+@pytest.mark.slow
 def test_ctrl_c_twice_stops_at_once(go_on):
     broken, _ = go_on((ACT, 10, "interrupt twice"), status=130)
     assert "Traceback" not in broken.output

@@ -122,6 +122,7 @@ def test_another_seed_gives_another_run(trained: tuple[Path, Callback], guesser:
     assert theirs["episodes/evaluation-before-greedy.jsonl"] != ours["episodes/evaluation-before-greedy.jsonl"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("batch_size", [1, 5])
 def test_how_many_episodes_are_under_way_does_not_show(
     trained: tuple[Path, Callback], guesser: Path, tmp_path: Path, batch_size: int
@@ -272,6 +273,7 @@ def test_when_every_environment_breaks_no_step_is_taken(one_step, monkeypatch: p
     assert (record["invalid"], record["reward"]) == (32, 0.0)
 
 
+@pytest.mark.slow
 def test_a_tool_that_hangs_costs_its_own_episodes_alone(one_step, monkeypatch: pytest.MonkeyPatch):
     whole = one_step().episodes
     step, hung = TextEnv.step, threading.Event()
@@ -411,6 +413,7 @@ def test_the_reference_is_the_policy_that_reinforcement_learning_began_with(
 # models
 
 
+@pytest.mark.slow
 def test_adapters_are_all_that_is_trained_and_the_policy_has_them_merged(guesser: Path, tmp_path: Path):
     changes = {"model": {"name": str(guesser), "lora_rank": 2}, "steps": 2, "overrides": {"entropy_coef": 0.01}}
     run(tmp_path / "run", **changes)
@@ -427,6 +430,7 @@ def test_adapters_are_all_that_is_trained_and_the_policy_has_them_merged(guesser
         torch.testing.assert_close(after[weight], before[weight] + 2 * up @ down, atol=1e-6, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_policy_in_half_precision_trains(tmp_path: Path, guesser: Path):
     callback = run(tmp_path / "run", model={"name": str(guesser), "dtype": "bfloat16"}, steps=2)
     assert all(record["refused"] == 0 and record["grad_norm"] > 0 for record in callback.of("train"))
@@ -439,6 +443,7 @@ def test_the_tiny_policy_is_made_from_the_seed(tmp_path: Path):
     assert not torch.equal(zero["model.embed_tokens.weight"], one["model.embed_tokens.weight"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "words"),
     [
@@ -485,6 +490,7 @@ def test_a_checkpoint_of_another_model_is_refused(guesser: Path, tmp_path: Path)
         Trainer(config, Callback(), resume=True).run()
 
 
+@pytest.mark.slow
 def test_evaluations_come_as_often_as_asked(tmp_path: Path, guesser: Path):
     changes = {"model": {"name": str(guesser)}, "warm_start": {"steps": 0, "mixed_steps": 0}}
     callback = run(tmp_path / "run", **changes, evaluation={"episodes": 2, "every": 2}, steps=5)

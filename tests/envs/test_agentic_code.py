@@ -41,6 +41,7 @@ def test_there_are_as_many_families_as_are_promised():
     assert all(len(row) >= 40 for row in LEVELS)
 
 
+@pytest.mark.slow
 @held
 @pytest.mark.parametrize("env_id", BOTH)
 def test_a_family_is_in_one_split_and_with_holdout_tasks_a_program_is(env_id):

@@ -114,6 +114,7 @@ def found(task: Task[Pair]) -> set[str]:
     return {check.name for check in audit(TextEnv(task), tasks=12).checks if check.findings}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", OURS)
 def test_every_environment_is_clean(env_id: str) -> None:
     result = audit(gym.make(env_id).unwrapped, tasks=3)
@@ -125,6 +126,7 @@ def test_the_sound_task_is_clean() -> None:
     assert found(Addition()) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "check"),
     [

@@ -73,6 +73,7 @@ def notebook() -> Iterator[TextEnv]:
     env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "actions",
     [

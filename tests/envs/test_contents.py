@@ -33,6 +33,7 @@ def records() -> list[type]:
     return [kind for kind in plain if kind.__module__.startswith("rlvr.envs") and not issubclass(kind, Task)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", sorted({gym.spec(i).kwargs["task"].split(".")[2] for i in ENVS}))
 def test_no_content_depends_on_the_name_of_a_class(family):
     ids = [i for i in ENVS if gym.spec(i).kwargs["task"].split(".")[2] == family]

@@ -83,6 +83,7 @@ def test_columns_are_mapped_flat_or_nested(tmp_path, row, columns):
     assert all(found[name] == value for name, value in row.items() if name not in columns)
 
 
+@pytest.mark.slow
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)), st.text())
 def test_looking_up_any_path_raises_nothing(value, path):
     look_up({"a": value}, f"a.{path}")

@@ -74,6 +74,7 @@ def test_checking_arguments_ends(name: str) -> None:
     assert served.check({}) == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "schema",
     [

@@ -374,6 +374,7 @@ for machine in Played.__subclasses__():
 # experts and generators
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", SURE, ids=NAMES)
 def test_the_expert_wins_on_every_level(game):
     for level in range(1, 6):
@@ -387,6 +388,7 @@ def test_the_expert_wins_on_every_level(game):
             assert (reward, terminated) == (1.0, True), (level, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("game", SURE, ids=NAMES)
 def test_the_expert_recovers_from_a_first_move_that_can_be_taken_back(game):
     if isinstance(game, (PegJump, Nim, TicTacToe, ConnectFour, FloodIt, Snake)):

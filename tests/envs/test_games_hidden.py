@@ -167,6 +167,7 @@ class AnyPlay(RuleBasedStateMachine):
             assert not re.search(rf"(?<!\w){re.escape(secret)}(?!\w)", observation), "the secret was told"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", REFEREES)
 def test_any_play_agrees_with_the_referee(name):
     machine = type(name, (AnyPlay,), {"name": name})
@@ -273,6 +274,7 @@ def test_every_short_code_is_broken_in_the_turns_there_are(task):
             assert finish(task, state._replace(secret=secret)) <= task.turns(1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", [deduction.Mastermind(), deduction.BullsAndCows()], ids=["Mastermind", "BullsAndCows"])
 def test_longer_codes_are_broken_in_the_turns_there_are(task):
     for level, seed in product((2, 3, 4, 5), range(5)):
@@ -306,6 +308,7 @@ def test_everything_that_may_be_meant_is_found_in_the_turns_there_are(level):
         assert max(finish(task, state._replace(secret=thing)) for thing in state.things) <= task.turns(level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", EVERY)
 def test_the_expert_at_wordle_finds_every_secret_in_the_turns_there_are(level):
     task = word_games.Wordle()
@@ -313,6 +316,7 @@ def test_the_expert_at_wordle_finds_every_secret_in_the_turns_there_are(level):
         assert finish(task, task.start(random.Random(seed), level)) <= task.turns(level)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", EVERY)
 def test_the_expert_at_hangman_survives_some_words_and_the_hardest(level):
     task = word_games.Hangman()
@@ -339,6 +343,7 @@ def test_memory_without_forgetting_needs_no_more_flips_than_promised():
     assert worst[1] == task.turns(1)  # the bound is met
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "least"),
     [

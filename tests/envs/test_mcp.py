@@ -174,6 +174,7 @@ def test_a_server_that_does_not_start_is_told_at_once():
 # a server over stdio
 
 
+@pytest.mark.slow
 def test_an_episode_with_a_server_remembers_forks_and_leaves_nothing_behind(kit: MCP):
     env = gym.make(SUMS, tools={"tools": [kit], "max_calls": 12, "max_output": 300}).unwrapped
     _, info = env.reset(seed=0)
@@ -203,6 +204,7 @@ def test_an_episode_with_a_server_remembers_forks_and_leaves_nothing_behind(kit:
     assert running(kit) == []
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_or_hangs_ends_the_episode_as_invalid_and_the_next_gets_a_new_one(tmp_path: Path):
     kit = MCP(SERVER, remembers=False, only=["add", "misbehave"], env={"PIDS": str(tmp_path / "pids")})
     env = gym.make(SUMS, tools={"tools": [kit], "seconds": 5}).unwrapped
@@ -259,6 +261,7 @@ TASKS = [
 ]
 
 
+@pytest.mark.slow
 def test_an_environment_of_a_server_and_a_checker(kit: MCP):
     env = gym.make("rlvr/MCP-v0", server=kit, tasks={"train": TASKS}, checker=noted, options={"max_calls": 4}).unwrapped
     question, info = env.reset(seed=0)

@@ -60,6 +60,7 @@ def solutions(puzzle: str, height: int, width: int, most: int = 2) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", range(0, 320, 32))
 def test_the_committed_sudokus_have_one_solution_and_no_given_to_spare(place):
     for (puzzle, solution), box in ((sudoku_grids.NINE[place], (3, 3)), (sudoku_grids.MINI[place], (2, 3))):

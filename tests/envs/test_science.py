@@ -240,6 +240,7 @@ def attacked(task: Quantities, sees: str, count: int = 60) -> tuple[float, float
     return accuracy(drawn["train"], drawn["test"], sees), allowed(drawn["test"])
 
 
+@pytest.mark.slow
 @EVERY_TASK
 @pytest.mark.parametrize("sees", [OPTIONS, BARE])
 def test_no_rule_tells_the_right_option_without_the_numbers_of_the_question(task, sees):
@@ -260,6 +261,7 @@ class FixedFactors(mechanics.Motion):
         return question._replace(text=text, answer=LETTERS[order.index(shown[0])], working="", content=posed.text)
 
 
+@pytest.mark.slow
 def test_the_attack_finds_options_that_are_fixed_multiples_of_the_right_one():
     for sees in (OPTIONS, BARE):
         share, most = attacked(FixedFactors(answers="choice"), sees)

@@ -161,6 +161,7 @@ def group(name: str, count: int, way: str) -> list[TextEnv]:
     return [first, *(first.spawn() for _ in range(count - 1))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", ["spawned", "made"])
 @pytest.mark.parametrize("name", EVERY)
 def test_no_value_crosses_in_this_world(name: str, way: str):
@@ -200,6 +201,7 @@ def named_its_own(outcome) -> bool:
     return outcome.call("last_number") == outcome.reply.strip()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("samples", [1, 2, 4, 8])
 def test_rewards_do_not_depend_on_the_number_of_samples(samples: int):
     pytest.importorskip("mcp")
@@ -396,6 +398,7 @@ def vector_values(vector: Any) -> tuple[list[str], list[str]]:
     return list(vector.step([call("draw")] * count)[0]), list(vector.step([call("tell")] * count)[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["sync", "thread", "asyncio", "process"])
 def test_members_in_a_vector_keep_their_own(backend: str):
     with VectorEnv(SUMS, 4, backend=backend, env_settings={"tools": [Drawing()]}) as vector:
@@ -429,6 +432,7 @@ def test_an_episode_that_breaks_does_not_end_the_sessions_of_others():
     assert kit.alive == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["reset", "drop", "restore", "close", "end"])
 def test_what_is_abandoned_is_closed(how: str):
     kit = Drawing()
@@ -470,6 +474,7 @@ def test_abandoned_episodes_do_not_pile_up():
     assert kit.alive <= 256
 
 
+@pytest.mark.slow
 def test_the_garbage_collector_closes_sessions_outside_of_anybodys_lock():
     lock, closed = threading.Lock(), threading.Event()
 
@@ -544,6 +549,7 @@ def test_an_interpreter_that_was_closed_between_calls_is_a_fault_of_ours():
     kit.close(session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["thread", "process"])
 def test_members_that_are_served_keep_their_own(backend: str):
     pytest.importorskip("starlette")

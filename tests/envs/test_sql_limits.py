@@ -33,6 +33,7 @@ BEFORE_THE_FIRST = {
 WIDE = MANY + f"SELECT {', '.join(['x'] * 500)} FROM t, b"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", WITHIN_A_STEP.values(), ids=WITHIN_A_STEP)
 def test_a_long_step_is_ended(sql: str) -> None:
     with pytest.raises(_Costly):
@@ -41,6 +42,7 @@ def test_a_long_step_is_ended(sql: str) -> None:
         query(visible(1, 0), sql)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", [*BEFORE_THE_FIRST.values(), WIDE], ids=[*BEFORE_THE_FIRST, "wide"])
 def test_a_statement_that_multiplies_is_prepared_elsewhere(sql: str) -> None:
     assert sql is WIDE or _copies(sql) > HERE_COPIES
@@ -66,6 +68,7 @@ def test_what_runs_elsewhere_says_the_same(monkeypatch: pytest.MonkeyPatch, tmp_
     kit.close(session)
 
 
+@pytest.mark.slow
 def test_a_bomb_is_a_wrong_answer_and_the_next_query_is_right() -> None:
     env = gym.make("rlvr/SQL-v0").unwrapped
     for sql in (WITHIN_A_STEP["glob"], BEFORE_THE_FIRST["columns"]):

@@ -267,6 +267,7 @@ def test_two_forks_do_not_see_each_others_files():
     assert "two.txt" in env.step("ls *.txt<Enter>")[0].partition("ls *.txt")[2]
 
 
+@pytest.mark.slow
 @held
 @pytest.mark.parametrize("name", ["pack_some", "commit_part", "choose_settings", "reload_worker", "find_bad_commit"])
 def test_a_terminal_is_brought_back_whatever_was_done_in_it(name):
@@ -336,6 +337,7 @@ def on_screen(*programs: str) -> pytest.MarkDecorator:
     return pytest.mark.skipif(bool(missing), reason=f"{missing} not installed")
 
 
+@pytest.mark.slow
 @held
 @on_screen("vi")
 def test_vi_edits_a_file():

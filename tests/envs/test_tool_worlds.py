@@ -305,6 +305,7 @@ def test_the_customer_answers_what_is_asked_and_nothing_else():
     assert "@" not in observation
 
 
+@pytest.mark.slow
 @given(st.randoms(use_true_random=False), st.integers(1, 5))
 def test_the_tools_of_the_shop_never_break_its_books(rng: random.Random, level: int):
     task = ServiceDesk()

@@ -80,6 +80,7 @@ in_sandbox = pytest.mark.skipif(not sandboxed(), reason="no sandbox tier holds h
 # reading calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("style", STYLES)
 @given(query=PLAIN_TEXT, limit=st.integers(1, 9))
 def test_what_is_written_is_read_back(style: str, query: str, limit: int):
@@ -403,6 +404,7 @@ def test_a_workspace_shares_its_folder_among_its_tools():
     assert "FileNotFoundError" in env.step(call("read_file", path="nowhere"))[0]
 
 
+@pytest.mark.slow
 def test_an_environment_that_is_dropped_closes_what_its_tools_left_open():
     closed: list[int] = []
 

@@ -150,6 +150,7 @@ def equal(ours, theirs) -> None:
 # the Gymnasium contract
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_plays_as_single_environments_do(build, backend, mode):
@@ -497,6 +498,7 @@ def test_a_worker_killed_from_outside_while_nobody_looked_is_noticed(build):
     assert vector.reset(seed=3)[0][1] == "seed 4 episode 1 turn 0", "a reset has nothing to lose"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("which", ["supervisor", "fork server"])
 def test_a_killed_fork_server_is_replaced(build, which):
     vector = build(Puppet, 2, backend="process", autoreset_mode="Disabled")
@@ -575,6 +577,7 @@ def test_what_a_worker_cannot_import_is_said(build, monkeypatch):
 # time limits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", MODES[:2])
 @pytest.mark.parametrize(
     ("backend", "env"), [("thread", Puppet), ("asyncio", Puppet), ("asyncio", Awaited), ("process", Puppet)]
@@ -803,6 +806,7 @@ def test_who_steps_gets_its_own_while_another_receives(build, tmp_path, backend)
     assert received == [[0]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_every_order_has_one_answer_whatever_happens(build, backend, seed):
@@ -865,6 +869,7 @@ def test_closing_closes_the_environments_and_leaves_nothing(tmp_path, backend):
             use()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_one_that_was_forgotten_is_closed_too(backend):
     threads = set(threading.enumerate())
@@ -920,6 +925,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 def test_a_script_needs_no_guard_and_leaves_no_process_when_it_is_killed():
     script = start([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     pids = [int(pid) for pid in script.stdout.readline().split()]
@@ -941,6 +947,7 @@ def alive(pid: int) -> bool:
         return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_pickle_is_a_new_one_of_the_same_settings(build, backend):
     vector = build(backend=backend, autoreset_mode="SameStep")

@@ -123,6 +123,7 @@ def test_a_coroutine_that_cancels_itself_is_answered(build):
     assert vector.step(["b"] * 3)[0][2] == "seed 2 episode 1 turn 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("word", ["die", "fork-and-die"])  # the first is the control
 def test_one_that_forks_and_dies_is_answered_and_its_fork_ends(build, tmp_path, word):
     vector = build(Wicked, backend="process", timeout=None)
