@@ -50,8 +50,13 @@ class RoleBaselines:
 
 
 def one_role(played: Played, sources: Sources) -> dict[str, Any]:
-    """roles [B], role_baselines: one role for each environment and level; whoever plays alone has no other."""
-    roles = [f"{episode.env_id}, level {episode.level}" for episode in played.episodes]  # [B]
+    """roles [B], role_baselines: one role for each environment, level and, in self-play, seat."""
+    roles = [
+        ", ".join(
+            [episode.env_id, f"level {episode.level}", *([role] if (role := episode.training.get("role")) else [])]
+        )
+        for episode in played.episodes
+    ]  # [B]
     return {"roles": roles, "role_baselines": sources.role_baselines}
 
 

@@ -19,6 +19,7 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.players.self_play import SelfPlayRollout, plays_itself, without_self
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
 from rlvr.algorithms._torch import torch
@@ -110,7 +111,7 @@ class Trainer:
         self.model, self.tokenizer = load_model(config)
         self.agent = self._agent(greedy=False, training=True)
         self.renderer = self.agent.renderer
-        self.rollout = self._rollout(self.agent, config.env.split)
+        self.rollout = self._rollout(self.agent, config.env.split, training=True)
         algorithm = ALGORITHMS[config.algorithm]
         self.learner = Learner(
             self.model,
@@ -164,15 +165,18 @@ class Trainer:
     def _demonstrations(self, requests: list[RolloutRequest]) -> list[TokenSequence]:
         return demonstrations(self._rollout(ExpertAgent(), self.config.env.split), self.renderer, requests)
 
-    def _rollout(self, agent: Any, split: str) -> Rollout:
+    def _rollout(self, agent: Any, split: str, *, training: bool = False) -> Rollout:
+        """A rollout; in training the opponent ``self`` is the policy, and elsewhere fixed opponents stand in for it."""
         env = self.config.env
-        return Rollout(
+        kind = SelfPlayRollout if training and plays_itself(env.settings) else Rollout
+        settings = env.settings if training else without_self(env.settings)
+        return kind(
             env.id,
             agent,
             batch_size=env.batch_size,
             workers=env.workers,
             use_system=env.system,
-            env_settings={**env.settings, "split": split, "level": env.level},
+            env_settings={**settings, "split": split, "level": env.level},
             timeout=env.timeout,
         )
 

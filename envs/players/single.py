@@ -15,6 +15,7 @@ from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
 
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
+SELF: Final = "self"
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
@@ -41,8 +42,10 @@ class AsSingleAgent(Task[SeatEpisode]):
         game: a name of the catalogue, such as ``KuhnPoker``.
         game_settings: of the game, as it takes them.
         seat: the policy's seat; None draws one for each task.
-        opponents: names of bots to draw the others from; None takes those of the level.
+        opponents: names of bots to draw the others from; None takes those of the level. A seat that ``self`` has is
+            played by the learner's own policy (`rlvr.agents.players.self_play`), and by nobody elsewhere.
         tries: illegal moves that forfeit the game.
+        brief: leave the rules out of the first observation, for policies that are trained on one game.
         reward: ``outcome`` pays 1 for more than every other team has, 0.5 for as much as the best of them; ``payoff``
             pays where the return lies between the lowest and the highest that there is.
 
@@ -62,6 +65,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         seat: int | None = None,
         opponents: Sequence[str] | None = None,
         tries: int = TRIES,
+        brief: bool = False,
         reward: str = "outcome",
     ) -> None:
         self.game = make_game(game, **dict(game_settings or {}))
@@ -74,8 +78,10 @@ class AsSingleAgent(Task[SeatEpisode]):
             if isinstance(opponents, str) or not opponents:
                 raise ValueError(f"opponents is a list of bots' names, not {opponents!r}")
             for name in opponents:
-                make_bot(name)
-        self.game_name, self.seat, self.reward = game, seat, reward
+                if name != SELF:
+                    make_bot(name)
+        self.game_name, self.seat, self.brief, self.reward = game, seat, brief, reward
+        self.self_play = False  # whether somebody plays the seats of ``self``; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
         self.asks = self.describe(game)
 
@@ -125,8 +131,28 @@ class AsSingleAgent(Task[SeatEpisode]):
         """The episode after the moves of the others, until the policy's seat moves or the match is over."""
         match, referee, seat = episode.match, self.referee, episode.seat
         while (movers := referee.to_move(match)) and seat not in movers:
-            match = self._moved(match, movers[0], episode.opponents[movers[0]])
+            name = episode.opponents[movers[0]]
+            if name == SELF:
+                if not self.self_play:
+                    raise ValueError(
+                        "the opponent 'self' is the policy that is trained: name a bot to play outside of it"
+                    )
+                break
+            match = self._moved(match, movers[0], name)
         return episode._replace(match=match)
+
+    def waits_for(self, episode: SeatEpisode) -> int | None:
+        """The seat of ``self`` that must move before the episode's own seat does; None where it need not wait."""
+        movers = self.referee.to_move(episode.match)
+        return None if not movers or episode.seat in movers else movers[0]
+
+    def moved_by(self, episode: SeatEpisode, seat: int, text: str) -> SeatEpisode:
+        """The episode after what another seat wrote. It may forfeit the game."""
+        return self._advanced(episode._replace(match=self.referee.act(episode.match, seat, text)))
+
+    def verdict(self, episode: SeatEpisode) -> Verdict | None:
+        """The verdict on the episode's own seat; None while the match goes on."""
+        return None if self.referee.to_move(episode.match) else self._verdict(episode)
 
     def _moved(self, match: Match, mover: int, name: str) -> Match:
         view = self.game.view(match.state, mover)
@@ -136,9 +162,15 @@ class AsSingleAgent(Task[SeatEpisode]):
     def content(self, state: SeatEpisode) -> str:
         return f"{self.game.name} {state.match.key} {state.seat} {' '.join(state.opponents)}"
 
+    def first_text(self, match: Match, seat: int) -> str:
+        """What a seat reads at its first turn."""
+        if self.brief:
+            return f"Seat {seat}. {self.referee.observe(match, seat)}"
+        return self.referee.first_observation(match, seat)
+
     def observe(self, state: SeatEpisode) -> str:
         if state.turn == 0:
-            return self.referee.first_observation(state.match, state.seat)
+            return self.first_text(state.match, state.seat)
         text = self.referee.observe(state.match, state.seat, state.since)
         return f"{state.message}\n{text}" if state.message else text
 

@@ -1,0 +1,1 @@
+"""Policies against each other: self-play for the learner, action probabilities, arenas."""

@@ -1,0 +1,133 @@
+"""Self-play: one agent in all seats, one trained seat an episode, nothing of the others in its tokens or loss."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium as gym
+import pytest
+
+from rlvr.agents import Rollout, RolloutRequest
+from rlvr.agents.conversation import Reply, TokenSequence
+from rlvr.agents.players.self_play import SelfPlayRollout, plays_itself, without_self
+from rlvr.algorithms.advantages.roles import one_role
+
+REQUESTS = [RolloutRequest(seed=seed, group=seed, sample=member) for seed in range(12) for member in range(2)]
+
+
+class Listed:
+    """Takes the listed move of a number, keeps what it was asked, and writes one token a reply."""
+
+    def __init__(self, choose=lambda conversation, moves: moves[0]):
+        self.choose, self.seen = choose, {}
+
+    def act(self, conversations):
+        replies = []
+        for each in conversations:
+            text = each.messages[-1]["content"]
+            assert each.messages[-1]["role"] == "user"
+            self.seen.setdefault(each.key, []).append(text)
+            moves = re.search(r"Your moves: (.*)\.", text)[1].split(", ")
+            move = self.choose(each, moves)
+            context = TokenSequence()
+            context.append_sampled([7], [-0.5])
+            replies.append(Reply(move, "stop", context=[1] * (len(each.messages) - each.rendered), completion=context))
+        return replies
+
+
+def played(game, agent, **settings):
+    rollout = SelfPlayRollout(f"rlvr/{game}-v0", agent, env_settings={"opponents": ["self"], **settings})
+    return rollout(REQUESTS)
+
+
+@pytest.mark.parametrize("game", ["KuhnPoker", "TicTacToeDuel", "Goofspiel", "LiarsDiceTable", "DotsAndBoxes"])
+def test_every_seat_is_played_by_the_agent_and_one_is_the_episodes(game):
+    agent = Listed()
+    episodes = played(game, agent)
+    assert len(episodes) == len(REQUESTS)
+    roles = set()
+    for episode in episodes:
+        assert episode.done
+        assert episode.valid, episode.verdict
+        roles.add(episode.training["role"])
+        assert episode.tokens.sampled == len(episode.turns)
+        assert [turn.observation for turn in episode.turns] == agent.seen[episode.key]
+    others = [key for key in agent.seen if "/seat " in key]
+    assert len(others) >= len(episodes) - 2
+    assert len(roles) > 1
+    (first, *_), groups = episodes, {}
+    for episode in episodes:
+        groups.setdefault(episode.group, set()).add((episode.training["role"], episode.turns[0].observation[:900]))
+    assert all(len({role for role, _ in seen}) == 1 for seen in groups.values()), "a group has one seat"
+    assert first.env_id == f"rlvr/{game}-v0"
+
+
+def test_a_match_of_two_copies_has_returns_that_add_up_to_nothing():
+    by_seat = {}
+    for episode in played("KuhnPoker", Listed(), reward="payoff"):
+        by_seat.setdefault(episode.training["role"], []).append(episode.verdict.parts["return"])
+    assert set(by_seat) == {"seat 0", "seat 1"}
+    # Both check always: the higher card wins one chip.
+    assert {abs(value) for values in by_seat.values() for value in values} == {1.0}
+
+
+def test_a_seat_that_forfeits_loses_and_the_other_wins():
+    own = played("TicTacToeDuel", Listed(lambda each, moves: moves[0] if "/seat " in each.key else "nonsense"))
+    assert {episode.verdict.status for episode in own} == {"wrong"}
+    assert all(len(episode.turns) == 3 for episode in own)
+    other = played("TicTacToeDuel", Listed(lambda each, moves: "nonsense" if "/seat " in each.key else moves[0]))
+    moved = [episode for episode in other if episode.turns]
+    assert moved
+    assert {episode.verdict.status for episode in moved} == {"correct"}
+    unmoved = [episode for episode in other if not episode.turns]
+    assert all(not episode.valid and "before this seat had moved" in episode.verdict.reason for episode in unmoved)
+
+
+def test_an_agent_without_a_reply_for_another_seat_is_nobodys_loss():
+    class Silent(Listed):
+        def act(self, conversations):
+            replies = super().act(conversations)
+            return [
+                Reply("", "error", error="gone") if "/seat " in each.key else reply
+                for each, reply in zip(conversations, replies, strict=True)
+            ]
+
+    for episode in played("KuhnPoker", Silent()):
+        assert not episode.valid or episode.turns
+        if not episode.valid:
+            assert "gone" in episode.verdict.reason
+
+
+def test_fixed_opponents_are_mixed_in_and_stand_alone_in_evaluations():
+    settings = {"opponents": ["self", "random", "expert"], "brief": True}
+    assert plays_itself(settings)
+    assert without_self(settings) == {"opponents": ["random", "expert"], "brief": True}
+    assert without_self({"opponents": ["self"]}) == {"opponents": None}
+    assert without_self({"seat": 1}) == {"seat": 1}
+    agent = Listed()
+    rollout = SelfPlayRollout("rlvr/KuhnPoker-v0", agent, env_settings=settings)
+    episodes = rollout([RolloutRequest(seed=seed) for seed in range(40)])
+    asked = {key for key in agent.seen if "/seat " in key}
+    assert 0 < len(asked) < len(episodes)
+
+
+def test_self_is_refused_where_nobody_plays_it_and_where_there_are_no_seats():
+    env = gym.make("rlvr/KuhnPoker-v0", opponents=["self"], seat=1).unwrapped
+    with pytest.raises(ValueError, match="name a bot to play outside of it"):
+        env.reset(seed=0)
+    with pytest.raises(TypeError, match="no game of several seats"):
+        SelfPlayRollout("rlvr/Countdown-v0", Listed())
+    (episode,) = Rollout("rlvr/KuhnPoker-v0", Listed(), env_settings={"opponents": ["first"]})([RolloutRequest(0)])
+    with pytest.raises(ValueError, match="partial rollouts"):
+        SelfPlayRollout("rlvr/KuhnPoker-v0", Listed(), env_settings={"opponents": ["self"]})([episode])
+
+
+def test_roles_of_self_play_have_baselines_of_their_own():
+    class Sources:
+        role_baselines = None
+
+    class Played:
+        episodes = played("KuhnPoker", Listed())
+
+    found = set(one_role(Played, Sources)["roles"])
+    assert found == {f"rlvr/KuhnPoker-v0, level 1, seat {seat}" for seat in (0, 1)}
