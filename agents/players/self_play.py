@@ -147,13 +147,13 @@ class SelfPlayRollout(Rollout):
     def _observed(self, match: _SeatMatch) -> bool:
         """Give the own seat what it reads next, once it must move or the match is over; whether it is over."""
         verdict = self.task.verdict(match.state)
-        begun = bool(match.active.conversation.messages)
+        started = bool(match.active.conversation.messages)
         if verdict is not None:
-            if not begun:  # another seat forfeited before this one had moved
+            if not started:  # another seat forfeited before this one had moved
                 match.episode.verdict = env_error("the match ended before this seat had moved", "self-play")
                 return True
             return match.active.step((verdict.reason, verdict.reward, True, False, {"verdict": verdict}))
-        if begun and self.task.waits_for(match.state) is None:
+        if started and self.task.waits_for(match.state) is None:
             text = self.task.observe(match.state)
             return match.active.step((text, 0.0, False, False, {"role": "user"}))
         return False
