@@ -1,6 +1,7 @@
 """How long `rlvr view` takes with 100,000 episodes: to answer at first, to open an indexed run, to search its texts.
 
     python benchmarks/viewer.py [--episodes 100000] [--rounds 3]
+    python benchmarks/viewer.py --pictures runs/calculator     # writes the pictures of docs/viewer.md instead
 
 The run is made up: 100 files of 1,000 episodes, texts of 200 to 700 words of a vocabulary of 20,000, two turns each.
 Every figure is by wall clock, from the start of a process of `rlvr view` or of a request to its whole answer. Where
@@ -177,12 +178,44 @@ def scroll(viewer: Viewer) -> str | None:
         return f"{longest:.0f} ms" if longest else "none over 50 ms, which is where Chromium begins to count"
 
 
+def pictures(run: Path) -> None:
+    """Pictures of a run's curves, tokens and a group with right and wrong samples, in docs/images."""
+    from playwright.sync_api import sync_playwright
+
+    images = Path(__file__).parents[1] / "docs" / "images"
+    with tempfile.TemporaryDirectory() as name, viewing(run, Path(name)) as viewer, sync_playwright() as playwright:
+        viewer.until_complete()
+        rows = viewer.get("episodes", phase="train", status="wrong", sort="-step", limit=100)[0]["rows"]
+        groups = (viewer.get(f"episode/{row['id']}")[0]["group"] for row in rows)
+        group = next(group for group in groups if any(sample["success"] for sample in group))
+        right = next(sample["id"] for sample in group if sample["success"])
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1000, "height": 460})
+        shown = {
+            "runs": "runs?smooth=0.6&",
+            "tokens": f"episode/{right}?show=tokens&column=weight&",
+            "group": f"group/{right}?",
+        }
+        for picture, view in shown.items():
+            page.goto("about:blank")
+            page.goto(f"{viewer.url.partition('#')[0]}#/{view}key={viewer.key}")
+            page.wait_for_selector("main[data-ready]", timeout=120_000)
+            if picture == "tokens":
+                page.hover(".tokens span:not(.off)")
+            page.screenshot(path=images / f"viewer_{picture}.png")
+        browser.close()
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--episodes", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--pictures", type=Path, metavar="RUN")
     options = parser.parse_args()
+    if options.pictures is not None:
+        pictures(options.pictures)
+        return
     table, facts = measure(options.episodes, options.rounds)
     facts["load of the machine's two cores at the end"] = f"{os.getloadavg()[0]:.1f}"
     write_results("viewer", [table], facts, options.out)

@@ -150,6 +150,7 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None) -> Viewe
         Route("/api/choices", answered(lambda request: pages.choices())),
         Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
         Route("/api/episode/{number:int}", answered(lambda request: pages.episode(request.path_params["number"]))),
+        Route("/api/tokens/{number:int}", answered(lambda request: pages.tokens(request.path_params["number"]))),
         Route("/api/group/{number:int}", answered(lambda request: pages.group(request.path_params["number"]))),
         Route("/api/regrade/{number:int}", answered(grade), methods=["POST"]),
     ]

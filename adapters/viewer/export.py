@@ -40,17 +40,19 @@ def exported(pages: Pages, limit: int) -> dict[str, Any]:
     (total,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
     rows = [dict(row) for row in reader.execute("SELECT * FROM episodes ORDER BY id LIMIT ?", (limit,))]
     kept = {row["id"] for row in rows}
-    data: dict[str, Any] = {"rows": rows, "total": total, "episode": {}, "group": {}, "words": {}}
+    data: dict[str, Any] = {"rows": rows, "total": total, "episode": {}, "tokens": {}, "group": {}, "words": {}}
     for row in rows:
         number = row["id"]
         try:
             found = pages.episode(number)
         except ValueError as error:
-            found = {"row": row, "trace": {}, "tokens": None, "problems": [str(error)], "group": [], "elsewhere": []}
+            raise ValueError(f"episode {number} cannot be exported: {error}") from error
         for name in ("group", "elsewhere"):
             found[name] = [each for each in found[name] if each["id"] in kept]
         data["episode"][number] = found
         data["words"][number] = _words(found["trace"]).lower()
+        if found["tokens"]:
+            data["tokens"][number] = pages.tokens(number)
         if len(found["group"]) > 1:
             data["group"][number] = pages.group(number)
     data["state"] = pages.state() | {"regrade": False, "complete": True}

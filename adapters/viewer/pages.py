@@ -98,33 +98,35 @@ class Pages:
             KeyError, ValueError: there is none.
         """
         trace, row = self.index.trace(number)
+        shown = "source env key status reward success reason answer error parts tools notes".split()
+        return {
+            "row": row,
+            "trace": {name: getattr(trace, name) for name in shown}
+            | {"messages": [asdict(message) for message in trace.messages]},
+            "tokens": len(trace.ids),
+            **queries.neighbours(self.index.reader, row),
+        }
+
+    def tokens(self, number: int) -> dict[str, Any]:
+        """The tokens of an episode: ids, texts where the tokenizer is there, and columns by name, all [T].
+
+        They are no part of `episode`: ratio, clip and correction are computed by the training code, which takes long to
+        import.
+
+        Raises:
+            KeyError, ValueError: there is no such episode.
+        """
+        trace, row = self.index.trace(number)
         source = self._source(row)
         problems: list[str] = []
         columns = dict(trace.columns)
         if source is not None and source.folder is not None and trace.source == "rlvr" and trace.notes:
             columns |= self._more_columns(source.folder, number, problems)
-        tokens = {"ids": trace.ids, "texts": self._texts(source, trace, problems), "columns": columns}
         return {
-            "row": row,
-            "trace": {
-                name: getattr(trace, name)
-                for name in (
-                    "source",
-                    "env",
-                    "key",
-                    "status",
-                    "reward",
-                    "success",
-                    "reason",
-                    "answer",
-                    "error",
-                    "parts",
-                )
-            }
-            | {"tools": trace.tools, "notes": trace.notes, "messages": [asdict(message) for message in trace.messages]},
-            "tokens": tokens if trace.ids else None,
+            "ids": trace.ids,
+            "texts": self._texts(source, trace, problems),
+            "columns": columns,
             "problems": problems,
-            **queries.neighbours(self.index.reader, row),
         }
 
     def group(self, number: int) -> dict[str, Any]:

@@ -242,7 +242,8 @@ def test_an_episode_is_told_apart_into_thinking_calls_results_images_and_columns
     assert (system["role"], user["images"], tool["role"], last["images"]) == ("system", [PNG], "tool", [])
     assert (assistant["reasoning"], assistant["text"]) == ("hm", "I add.")
     assert assistant["calls"] == [{"id": "", "name": "add", "arguments": '{"a": 1}'}]
-    columns = shown["tokens"]["columns"]
+    assert shown["tokens"] == 3
+    columns = pages.tokens(1)["columns"]
     assert columns == {
         "mask": [0, 1, 1],
         "log-prob": [0.0, -1.0, -0.5],

@@ -115,7 +115,7 @@ V.get = async (path, params = {}, method = "GET") => {
 V.fromFile = (data, path, params) => {
   const [kind, number] = path.split("/");
   if (kind === "episodes") return V.filtered(data, params);
-  if (kind === "episode" || kind === "group") {
+  if (["episode", "tokens", "group"].includes(kind)) {
     const found = data[kind][number];
     if (!found) throw new Error(`this file does not hold ${kind} ${number}`);
     return found;

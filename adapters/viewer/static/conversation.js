@@ -69,15 +69,20 @@ V.views.episode = async (main, route) => {
     V.marked && V.marked !== id ? V.el("a", { href: V.href(`difference/${V.marked}/${id}`) }, `difference to ${V.marked} (d)`) : null,
     V.el("button", { onclick: () => { V.marked = id; V.render(); } }, V.marked === id ? "marked" : "mark (m)"),
     V.canGrade && trace.source === "rlvr" ? V.el("button", { onclick: (e) => V.grade(id, e.target) }, "grade again") : null);
-  V.put(main, buttons, V.facts(row, trace), found.problems.map((problem) => V.el("p", { class: "error" }, problem)));
+  V.put(main, buttons, V.facts(row, trace));
   const same = found.elsewhere;
   if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length} times elsewhere`), V.el("table", {}, same.map((each) =>
     V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
       V.el("td", {}, V.el("a", { href: V.href(`episode/${each.id}`) }, "open"), " ", V.el("a", { href: V.href(`difference/${id}/${each.id}`) }, "difference")))))));
-  if (params.show === "tokens" && found.tokens) V.tokens(main, found.tokens, params, `episode/${id}`);
+  if (params.show === "tokens" && found.tokens) {
+    const tokens = await V.get(`tokens/${id}`);
+    V.put(main, tokens.problems.map((problem) => V.el("p", { class: "error" }, problem)));
+    V.tokens(main, tokens, params, `episode/${id}`);
+  }
   else if (params.show === "record") V.put(main, trace.tools ? [V.el("h2", {}, "tools"), V.text(trace.tools)] : null, V.text(JSON.stringify(trace.notes, null, 1)));
   else V.put(main, V.conversation(trace.messages));
   V.keys = {
+    ...(params.show === "tokens" && found.tokens ? V.tokenKeys : {}),
     n: () => step(1), p: () => step(-1), j: () => step(1), k: () => step(-1), u: () => V.go("episodes", { ...asked, at: at >= 0 ? at : "" }),
     g: () => found.group.length > 1 && V.go(`group/${id}`), m: () => { V.marked = id; V.render(); }, d: () => V.marked && V.marked !== id && V.go(`difference/${V.marked}/${id}`),
     t: () => found.tokens && V.go(`episode/${id}`, { ...params, show: params.show === "tokens" ? "" : "tokens" }),

@@ -52,5 +52,5 @@ V.tokens = (main, tokens, params, path) => {
   flow.addEventListener("mouseover", (event) => { const t = event.target.closest?.("[data-t]")?.dataset.t; if (t !== undefined) show(Number(t)); });
   add(0);
   V.put(main, V.el("div", { class: "filters" }, V.el("label", {}, "colour by ", select), V.el("span", { class: "faint" }, `blue above ${V.figure(middle)}, red below; full colour at ± ${V.figure(most)}`), tokens.texts ? null : V.el("span", { class: "faint" }, "the run's tokenizer is not there: tokens are shown by their ids")), flow, panel);
-  setTimeout(() => { V.keys.ArrowRight = () => spans[at + 1] && show(at + 1); V.keys.ArrowLeft = () => spans[at - 1] && show(at - 1); });
+  V.tokenKeys = { ArrowRight: () => spans[at + 1] && show(at + 1), ArrowLeft: () => spans[at - 1] && show(at - 1) };
 };
