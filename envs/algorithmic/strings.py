@@ -94,12 +94,12 @@ class ReverseText(ListAnswerTask):
 class SortWords(ListAnswerTask):
     """Sort words alphabetically.
 
-    Levels 1 to 3: 5, 10 and 15 words, from level 2 on with common beginnings; 4 and 5: in a shuffled alphabet.
+    Levels 1 to 3: 5, 8 and 12 words, from level 2 on with common beginnings; 4 and 5: 12 and 16 in a shuffled alphabet.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Stems are shared from level 2 on, so that later letters decide; levels 4 and 5 give another alphabet."""
-        count = (5, 10, 15, 8, 14)[level - 1]
+        count = (5, 8, 12, 12, 16)[level - 1]
         stems = ["", *(word(rng, rng.randint(1, 4)) for _ in range(level - 1))]
         words: list[str] = []
         while len(words) < count:

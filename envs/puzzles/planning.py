@@ -184,12 +184,12 @@ def round_trip(table: list[list[int]]) -> tuple[int, list[int]]:
 class TravellingSalesman(CheckedAnswerTask):
     """Find a shortest round trip.
 
-    Levels 1 to 5: 6, 7, 8, 7 and 8 places; roads of level 4 on are of different length there and back.
+    Levels 1 to 5: 5, 6, 7, 7 and 8 places; roads of level 4 on are of different length there and back.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Random distances; the optimum is that of Held and Karp's dynamic programming."""
-        size = (6, 7, 8, 7, 8)[level - 1]
+        size = (5, 6, 7, 7, 8)[level - 1]
         table = [[0 if r == c else rng.randint(10, 99) for c in range(size)] for r in range(size)]
         if level < 4:
             table = [[table[min(r, c)][max(r, c)] for c in range(size)] for r in range(size)]

@@ -1,0 +1,147 @@
+"""Difficulty: for each environment a stated measure of how hard a task is, which rises with the levels.
+
+A measure looks at a task, at what its expert says, or at both, never at the number of the level.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from rlvr.envs.core.images import text_of
+from rlvr.envs.core.text_env import TextEnv
+
+
+class SolvedTask(NamedTuple):
+    """A task, and how its expert solves it.
+
+    Attributes:
+        question: the first observation.
+        state: the task's first state.
+        actions: what the expert says, turn by turn.
+    """
+
+    question: str
+    state: Any
+    actions: tuple[str, ...]
+
+
+class Measure(NamedTuple):
+    """What is measured, in words, and how."""
+
+    words: str
+    of: Callable[[SolvedTask], float]
+
+
+def _reply(solved: SolvedTask) -> str:
+    return "".join(solved.actions)
+
+
+def _empty(solved: SolvedTask) -> int:
+    return sum(row.count(".") for row in re.findall(r"^[\d.]{4,}$", solved.question, re.MULTILINE))
+
+
+def _round_trips(solved: SolvedTask) -> float:
+    """How many there are: half as many where each road is as long there as back."""
+    table = solved.state.answer[0]
+    both_ways = all(table[r][c] == table[c][r] for r in range(len(table)) for c in range(r))
+    return math.factorial(len(table) - 1) / (2 if both_ways else 1)
+
+
+TURNS = Measure("actions that the expert takes", lambda solved: len(solved.actions))
+REPLY = Measure("characters of the expert's working and answer", lambda solved: len(_reply(solved)))
+NUMBERS = Measure("numbers in the expert's working and answer", lambda solved: len(re.findall(r"\d+", _reply(solved))))
+OPERATORS = Measure(
+    "signs of operations in the expert's working", lambda solved: len(re.findall(r"[-+*/^=<>]", _reply(solved)))
+)
+QUESTION = Measure("characters of the question", lambda solved: len(solved.question))
+DIGITS = Measure("digits in the question", lambda solved: len(re.findall(r"\d", solved.question)))
+BOTH = Measure(
+    "characters of the question, the expert's working and the answer",
+    lambda solved: len(solved.question) + len(_reply(solved)),
+)
+EMPTY = Measure("empty cells of the grid", _empty)
+ROUND_TRIPS = Measure("round trips that there are", _round_trips)
+LAMPS = Measure("lamps on the board", lambda solved: solved.state.board.size**2)
+CELLS = Measure("cells of the board", lambda solved: solved.state.board.width * solved.state.board.height)
+LAKE = Measure("cells of the lake", lambda solved: sum(map(len, solved.state.board.rows)))
+
+# The measures, and the environments that they suit.
+_NAMED: dict[Measure, str] = {
+    REPLY: (
+        "AgeProblems Anagrams Arrangements AssignmentProblem BinPacking BinaryHeap Bipartition BitManipulation "
+        "BitOperations BracketCompletion Bridges Calcudoku Calculator CellularAutomaton Ciphers CircleAreas Circuits "
+        "Colouring CommonSubsequence Components ContinuedFractions CountSolutions CriticalPath CrosswordFill "
+        "Cryptarithms DiceRolling DigitSums Distributions Energy Extrema FiniteAutomaton FlowShop FractionArithmetic "
+        "Futoshiki GameOfLife GridTransformation HamiltonianPath Hitori Kakurasu Kakuro KillerSudoku KnightsAndKnaves "
+        "KnightsTour LatticePaths LatticePoints LetterCounts LightsOut Limits LindenmayerSystem LinearDiophantine "
+        "LongDivision MagicSquare MarkovChains MatrixWalk MazePath Nonograms NumberLink Numbrix OrderOfOperations "
+        "Ordering PocketCube PolygonArea PolymerGrowth PolynomialDivision PolynomialProducts PrimeFactors Products "
+        "QuadraticEquations QueensCompletion RectanglePacking Recurrences RegexConstruction RepeatingDecimals "
+        "RobotWalk RunLength Satisfiability SearchTree Seating Skyscrapers SlidingTiles Slitherlink SortingTrace "
+        "SpanningTree StableMatching StackMachine StarBattle StringRewriting Sums Survo SwapTracking Takuzu Tents "
+        "TimeZones TopologicalOrder TowerOfHanoi Transformations TuringMachine Vieta VisualMatrices VisualMazes "
+        "WordProblems WordSearch Zebra"
+    ),
+    TURNS: (
+        "Battleship Browser Cooking Crafting Detective Errands Game2048 GuessNumber HigherLower Household "
+        "KeyDoor LandmarkNavigation MemoryPairs OddCoin OneLie PegJump PushYourLuck Secretary ServiceDesk Snake "
+        "Sokoban SpaceStation Taxi TextAdventure Thermostat Trading TreasureHunt VisualGridWorld WaterJugs WordHunt "
+        "WordLadder WorldSearch"
+    ),
+    BOTH: (
+        "SortWords Bayes Calorimetry CoinChange CubeNets Directions EditDistance Entailment FalseBeliefs FloodIt "
+        "ForwardChaining FunctionInduction IntervalScheduling Knapsack Laboratory LeastSquares LinearEquations "
+        "MaxFlow MeetingTimes PatternMatch PercentageChanges QueueMachine Reachability ReverseText Sequences "
+        "SetAlgebra SetCover ShortestPath Solutions SubsetSum Syllogisms TableQueries Timetables TruthCount "
+        "TwentyQuestions WordTracing"
+    ),
+    QUESTION: (
+        "BullsAndCows Countdown DiceSums ExpectedValue FunctionComposition Mastermind MatrixInverse Minesweeper "
+        "ModularInverse MultiArmedBandit PalindromeCount RightTriangles SlidingPuzzle TaylorCoefficients Tilings "
+        "VectorGeometry VisualClocks VisualGraphs"
+    ),
+    NUMBERS: (
+        "EscapeRoom ChineseRemainder CodeOutput DateArithmetic Eigenvalues JsonPaths NeedleCounting NullSpace "
+        "ObjectTransformation Proportions RegisterMachine RomanNumerals"
+    ),
+    DIGITS: ("LinearSystems Motion"),
+    OPERATORS: ("Rounding"),
+    EMPTY: "MiniSudoku Sudoku",
+    ROUND_TRIPS: "TravellingSalesman",
+    LAMPS: "LightsOutGame",
+    CELLS: "ConnectFour",
+    LAKE: "FrozenLake FrozenLakeSlippery",
+}
+MEASURES: dict[str, Measure] = {
+    f"rlvr/{name}-v0": measure for measure, names in _NAMED.items() for name in names.split()
+}
+
+
+def play(env: TextEnv, level: int, seed: int) -> SolvedTask:
+    """A task of a level, and what its expert says, to the end.
+
+    Raises:
+        NotImplementedError: no expert is known.
+    """
+    observation, _ = env.reset(seed=seed, options={"level": level})
+    state, actions, over = env.get_state().state, [], False
+    while not over:
+        actions.append(env.solve())
+        if env.task.turns(level) == 1:
+            break
+        _, _, terminated, truncated, _ = env.step(actions[-1])
+        over = terminated or truncated
+    return SolvedTask(text_of(observation), state, tuple(actions))
+
+
+def difficulty(env: TextEnv, env_id: str, level: int, seeds: range) -> float:
+    """The mean of an environment's measure over some tasks of a level.
+
+    Raises:
+        KeyError: no measure is known for this id.
+    """
+    measure = MEASURES[env_id]
+    return sum(measure.of(play(env, level, seed)) for seed in seeds) / len(seeds)
