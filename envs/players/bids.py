@@ -37,6 +37,7 @@ class Goofspiel(SeatGame[GoofspielState]):
 
     @property
     def decisions(self) -> int:
+        """One bid for each card."""
         return self.cards
 
     def rules(self) -> str:
@@ -51,11 +52,13 @@ class Goofspiel(SeatGame[GoofspielState]):
         return GoofspielState()
 
     def actors(self, state: GoofspielState) -> tuple[int, ...]:
+        """Chance shows a prize, then both seats bid at once; over when the hands are empty."""
         if len(state.bids[0]) == self.cards:
             return ()
         return (CHANCE,) if len(state.prizes) == len(state.bids[0]) else (0, 1)
 
     def chance(self, state: GoofspielState) -> list[tuple[str, float]]:
+        """Every prize not shown yet, each with the same probability."""
         left = [prize for prize in range(1, self.cards + 1) if prize not in state.prizes]
         return [(str(prize), 1 / len(left)) for prize in left]
 
@@ -63,6 +66,7 @@ class Goofspiel(SeatGame[GoofspielState]):
         return [str(card) for card in range(1, self.cards + 1) if card not in state.bids[seat]]
 
     def apply(self, state: GoofspielState, seat: int, move: str) -> GoofspielState:
+        """Only chance moves alone: the prize it shows."""
         return state._replace(prizes=(*state.prizes, int(move)))
 
     def apply_all(self, state: GoofspielState, moves: Mapping[int, str]) -> GoofspielState:
@@ -78,11 +82,13 @@ class Goofspiel(SeatGame[GoofspielState]):
         return sums
 
     def returns(self, state: GoofspielState) -> tuple[float, ...]:
+        """1, 0 or -1 by the greater sum of prizes; how much greater does not count."""
         first, second = self.points(state)
         value = float((first > second) - (first < second))
         return (value, -value)
 
     def show(self, view: GoofspielState, seat: int) -> str:
+        """All bids so far, the prize now, the own hand, and both sums."""
         points = self.points(view)
         bids = ", ".join(
             f"prize {prize} (you {own}, other {other})"
@@ -127,6 +133,7 @@ class Blotto(SeatGame[BlottoState]):
 
     @property
     def decisions(self) -> int:
+        """One: both divisions are named at once."""
         return 1
 
     def rules(self) -> str:
@@ -143,20 +150,24 @@ class Blotto(SeatGame[BlottoState]):
         return () if state.plans else (0, 1)
 
     def legal(self, state: BlottoState, seat: int) -> Sequence[str]:
+        """Every division of all soldiers, from (0, ..., all) on."""
         return divisions(self.soldiers, self.fields)
 
     def is_legal(self, state: BlottoState, seat: int, move: str) -> bool:
+        """By a set, where listing all divisions would take long."""
         return move in division_set(self.soldiers, self.fields)
 
     def apply_all(self, state: BlottoState, moves: Mapping[int, str]) -> BlottoState:
         return BlottoState(tuple(tuple(map(int, moves[seat].split())) for seat in (0, 1)))
 
     def returns(self, state: BlottoState) -> tuple[float, ...]:
+        """1, 0 or -1 by the number of fields won, not by their soldiers."""
         lead = sum((a > b) - (a < b) for a, b in zip(*state.plans, strict=True))
         value = float((lead > 0) - (lead < 0))
         return (value, -value)
 
     def show(self, view: BlottoState, seat: int) -> str:
+        """The task before the move; both divisions after it."""
         if not view.plans:
             return f"Divide your {self.soldiers} soldiers over the {self.fields} fields."
         own, other = (" ".join(map(str, view.plans[who])) for who in (seat, 1 - seat))
@@ -269,6 +280,7 @@ class MatrixGame(SeatGame[RoundsState]):
 
     @property
     def name(self) -> str:
+        """``MatrixGame`` and the matrix: each has tasks of its own."""
         return f"MatrixGame {self.matrix}"
 
     @property
@@ -276,6 +288,7 @@ class MatrixGame(SeatGame[RoundsState]):
         return self.rounds
 
     def rules(self) -> str:
+        """Payoffs of both seats for each pair of moves, and what counts as success."""
         rows = [
             f"{mine} against {theirs}: {self.payoffs[a][b][0]} for seat 0, {self.payoffs[a][b][1]} for seat 1."
             for a, mine in enumerate(self.moves)
@@ -293,6 +306,7 @@ class MatrixGame(SeatGame[RoundsState]):
         return RoundsState()
 
     def actors(self, state: RoundsState) -> tuple[int, ...]:
+        """Both seats in every round, until the rounds are played."""
         return (0, 1) if len(state.played) < self.rounds else ()
 
     def legal(self, state: RoundsState, seat: int) -> tuple[str, ...]:
@@ -303,15 +317,18 @@ class MatrixGame(SeatGame[RoundsState]):
         return RoundsState((*state.played, (moves[0], moves[1])))
 
     def returns(self, state: RoundsState) -> tuple[float, ...]:
+        """The sums of points over all rounds."""
         pairs = [self.payoffs[self.moves.index(a)][self.moves.index(b)] for a, b in state.played]
         return float(sum(a for a, _ in pairs)), float(sum(b for _, b in pairs))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
+        """The greater sum wins in pure conflict; else the own sum over ``par`` a round, cut to [0, 1]."""
         if self.par is None:
             return super().outcome(returns, seat)
         return max(0.0, min(1.0, returns[seat] / float(self.par * self.rounds)))
 
     def show(self, view: RoundsState, seat: int) -> str:
+        """The pairs of moves so far, the own move first, and both sums."""
         text = "; ".join(f"you {pair[seat]}, other {pair[1 - seat]}" for pair in view.played)
         sums = self.returns(view)
         return f"Rounds so far: {text or 'none'}. Points: you {sums[seat]:g}, other {sums[1 - seat]:g}."
@@ -363,6 +380,7 @@ class SealedAuction(SeatGame[AuctionState]):
         return 1
 
     def rules(self) -> str:
+        """The range of values, the price, and that the first of equal bids wins."""
         pays = "the second highest bid" if self.second_price else "the own bid"
         return (
             f"An auction with sealed bids among {self.seats} seats. The thing is worth a number from 1 to {self.most} "
@@ -375,6 +393,7 @@ class SealedAuction(SeatGame[AuctionState]):
         return AuctionState()
 
     def actors(self, state: AuctionState) -> tuple[int, ...]:
+        """Chance draws a value for each seat, then all bid at once."""
         if len(state.values) < self.seats:
             return (CHANCE,)
         return () if state.bids else tuple(range(self.seats))
@@ -383,9 +402,11 @@ class SealedAuction(SeatGame[AuctionState]):
         return [(str(value), 1 / self.most) for value in range(1, self.most + 1)]
 
     def witnesses(self, state: AuctionState, actor: int) -> Sequence[int]:
+        """A drawn value is seen by its seat alone, the bids by all."""
         return (len(state.values),) if actor == CHANCE else range(self.seats)
 
     def legal(self, state: AuctionState, seat: int) -> list[str]:
+        """Whole numbers from 0 to the highest value, above the own value too."""
         return [str(bid) for bid in range(self.most + 1)]
 
     def apply(self, state: AuctionState, seat: int, move: str) -> AuctionState:
@@ -395,11 +416,13 @@ class SealedAuction(SeatGame[AuctionState]):
         return state._replace(bids=tuple(int(moves[seat]) for seat in range(self.seats)))
 
     def returns(self, state: AuctionState) -> tuple[float, ...]:
+        """Value less price for the winner, which may be negative, 0 for all others."""
         winner = state.bids.index(max(state.bids))
         price = sorted(state.bids)[-2] if self.second_price else state.bids[winner]
         return tuple(float(state.values[winner] - price) if seat == winner else 0.0 for seat in range(self.seats))
 
     def view(self, state: AuctionState, seat: int) -> AuctionState:
+        """Hides the values of the other seats, also after the auction."""
         return state._replace(values=tuple(v if at == seat else HIDDEN for at, v in enumerate(state.values)))
 
     def show(self, view: AuctionState, seat: int) -> str:

@@ -30,6 +30,7 @@ class Othello(SeatGame[BoardPosition]):
 
     @property
     def decisions(self) -> int:
+        """Sixty, all empty cells, as a seat may move several times in a row."""
         return 60
 
     def rules(self) -> str:
@@ -41,12 +42,14 @@ class Othello(SeatGame[BoardPosition]):
         )
 
     def start(self) -> BoardPosition:
+        """The four central stones; X, seat 0, moves first."""
         cells = ["."] * 64
         for at, sign in ((27, "O"), (28, "X"), (35, "X"), (36, "O")):
             cells[at] = sign
         return BoardPosition("".join(cells))
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
+        """The seat to move as long as either can; without a cell of its own it must pass."""
         if self.free_cells(state.cells, state.turn) or self.free_cells(state.cells, 1 - state.turn):
             return (state.turn,)
         return ()
@@ -57,9 +60,11 @@ class Othello(SeatGame[BoardPosition]):
         return othello_moves(cells, "XO"[seat])
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
+        """Cells that turn over a stone at least; ``pass`` alone where there is none."""
         return [self.names[at] for at in self.free_cells(state.cells, seat)] or ["pass"]
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
+        """Sets a stone and turns over all lines that it closes; a pass changes only the turn."""
         if move == "pass":
             return BoardPosition(state.cells, 1 - seat)
         at, own = self.cell_of[move], "XO"[seat]
@@ -70,6 +75,7 @@ class Othello(SeatGame[BoardPosition]):
         return BoardPosition("".join(cells), 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
+        """1, 0 or -1 by the majority of stones."""
         lead = state.cells.count("X") - state.cells.count("O")
         return (0.0, 0.0) if lead == 0 else won_by_seat(0 if lead > 0 else 1)
 
@@ -149,6 +155,7 @@ class Breakthrough(SeatGame[BoardPosition]):
 
     @property
     def decisions(self) -> int:
+        """Twice the cells, more than any game takes."""
         return self.size * self.size * 2
 
     def rules(self) -> str:
@@ -160,15 +167,18 @@ class Breakthrough(SeatGame[BoardPosition]):
         )
 
     def start(self) -> BoardPosition:
+        """Two rows of stones for each seat."""
         size = self.size
         return BoardPosition("X" * 2 * size + "." * (size - 4) * size + "O" * 2 * size)
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
+        """Over when the last mover is on the far row, or the other has no stone left."""
         last = state.cells[-self.size :] if state.turn == 1 else state.cells[: self.size]
         moved, other = "XO"[1 - state.turn], "XO"[state.turn]
         return () if moved in last or other not in state.cells else (state.turn,)
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
+        """One cell forward: straight onto an empty cell, diagonally also onto a stone of the other."""
         size, own, forward = self.size, "XO"[seat], 1 if seat == 0 else -1
         found = []
         for at, sign in enumerate(state.cells):
@@ -183,6 +193,7 @@ class Breakthrough(SeatGame[BoardPosition]):
         return found
 
     def parse(self, view: BoardPosition, seat: int, words: str) -> str:
+        """Also reads ``a2-b3``, ``a2xb3``, ``a2 to b3`` and ``a2b3``."""
         words = super().parse(view, seat, words.replace("-", " ").replace("x", " "))
         words = words.replace(" to ", " ")
         return f"{words[:2]} {words[2:]}" if len(words) == 4 and " " not in words else words
@@ -194,6 +205,7 @@ class Breakthrough(SeatGame[BoardPosition]):
         return BoardPosition("".join(cells), 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
+        """The seat that moved last has won: there is no draw."""
         return won_by_seat(1 - state.turn)
 
     def show(self, view: BoardPosition, seat: int) -> str:
@@ -242,6 +254,7 @@ class Hex(SeatGame[BoardPosition]):
 
     @property
     def decisions(self) -> int:
+        """Half of the cells: the board never stays without a winner."""
         return (self.size**2 + 1) // 2
 
     def rules(self) -> str:
@@ -273,9 +286,11 @@ class Hex(SeatGame[BoardPosition]):
         return False
 
     def actors(self, state: BoardPosition) -> tuple[int, ...]:
+        """Over as soon as the last mover's chain joins its two sides."""
         return () if self.connected(state.cells, 1 - state.turn) else (state.turn,)
 
     def legal(self, state: BoardPosition, seat: int) -> list[str]:
+        """Every empty cell; the second seat may not swap sides."""
         return [name for at, name in enumerate(self.names) if state.cells[at] == "."]
 
     def apply(self, state: BoardPosition, seat: int, move: str) -> BoardPosition:
@@ -283,6 +298,7 @@ class Hex(SeatGame[BoardPosition]):
         return BoardPosition(state.cells[:at] + "XO"[seat] + state.cells[at + 1 :], 1 - seat)
 
     def returns(self, state: BoardPosition) -> tuple[float, ...]:
+        """The seat that moved last has won: there is no draw."""
         return won_by_seat(1 - state.turn)
 
     def show(self, view: BoardPosition, seat: int) -> str:

@@ -70,6 +70,7 @@ class MinimaxBot:
         self.depth = depth
 
     def choose(self, game: SeatGame[Any], view: Any, seat: int, rng: random.Random) -> str:
+        """The best move to ``depth`` plies, chance weighed in, ties broken at random; ValueError for other games."""
         _check_searchable(game, "minimax")
         if game.seats != 2 or not game.zero_sum:
             raise ValueError(f"minimax plays zero-sum games of two seats, and {game.name} is none")
@@ -125,6 +126,7 @@ class TreeSearchBot:
         self.playouts, self.exploration = playouts, exploration
 
     def choose(self, game: SeatGame[Any], view: Any, seat: int, rng: random.Random) -> str:
+        """The move tried most often; each playout averages what ``outcome`` gives its mover."""
         _check_searchable(game, "mcts")
         root: dict[str, _Edge] = {move: _Edge() for move in game.legal(view, seat)}
         for _ in range(self.playouts):

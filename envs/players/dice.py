@@ -41,6 +41,7 @@ class LiarsDice(SeatGame[LiarsState]):
 
     @property
     def decisions(self) -> int:
+        """As many bids as there can be, and the call."""
         return self.dice * self.seats * 6 + 1
 
     def rules(self) -> str:
@@ -56,6 +57,7 @@ class LiarsDice(SeatGame[LiarsState]):
         return LiarsState(((),) * self.seats)
 
     def actors(self, state: LiarsState) -> tuple[int, ...]:
+        """Chance rolls every die, then the seats in turn until somebody says liar."""
         if state.called:
             return ()
         if len(state.dice[-1]) < self.dice:
@@ -70,9 +72,11 @@ class LiarsDice(SeatGame[LiarsState]):
         return next(seat for seat, dice in enumerate(state.dice) if len(dice) < self.dice)
 
     def witnesses(self, state: LiarsState, actor: int) -> Sequence[int]:
+        """A die is seen by its owner alone, bids and calls by all."""
         return (self.owner(state),) if actor == CHANCE else range(self.seats)
 
     def legal(self, state: LiarsState, seat: int) -> list[str]:
+        """Every higher bid by (count, face), and ``liar`` once there is a bid."""
         last = state.bids[-1] if state.bids else (0, 6)
         bids = [
             f"{count}-{face}"
@@ -83,6 +87,7 @@ class LiarsDice(SeatGame[LiarsState]):
         return [*bids, "liar"] if state.bids else bids
 
     def parse(self, view: LiarsState, seat: int, words: str) -> str:
+        """``2 5`` is the bid ``2-5``."""
         return super().parse(view, seat, words).replace(" ", "-")
 
     def apply(self, state: LiarsState, seat: int, move: str) -> LiarsState:
@@ -96,6 +101,7 @@ class LiarsDice(SeatGame[LiarsState]):
         return state._replace(bids=(*state.bids, (int(count), int(face))))
 
     def returns(self, state: LiarsState) -> tuple[float, ...]:
+        """The loser has -1, the others share 1; sixes count as every face."""
         count, face = state.bids[-1]
         shown = sum(die in (face, 6) for dice in state.dice for die in dice)
         caller = len(state.bids) % self.seats
@@ -104,14 +110,17 @@ class LiarsDice(SeatGame[LiarsState]):
         return tuple(-1.0 if seat == loser else 1.0 / (self.seats - 1) for seat in range(self.seats))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
+        """1 for every seat but the loser, however many share the win."""
         return 1.0 if returns[seat] > 0 else 0.0
 
     def view(self, state: LiarsState, seat: int) -> LiarsState:
+        """Hides the others' dice until somebody has called."""
         if state.called:
             return state
         return state._replace(dice=tuple(dice if at == seat else () for at, dice in enumerate(state.dice)))
 
     def show(self, view: LiarsState, seat: int) -> str:
+        """The own dice and all bids with their seats; after a call the dice of all."""
         bids = ", ".join(f"seat {at % self.seats} {count}-{face}" for at, (count, face) in enumerate(view.bids))
         text = ""
         if view.called:
@@ -176,6 +185,7 @@ class Pig(SeatGame[PigState]):
 
     @property
     def decisions(self) -> int:
+        """Twenty moves for each point of the goal: the limit of the whole game."""
         return 20 * self.goal
 
     def rules(self) -> str:
@@ -188,12 +198,14 @@ class Pig(SeatGame[PigState]):
 
     @property
     def limit(self) -> int:
+        """Moves of all seats together after which nobody has won."""
         return 20 * self.goal
 
     def start(self) -> PigState:
         return PigState((0,) * self.seats)
 
     def actors(self, state: PigState) -> tuple[int, ...]:
+        """Chance while the die rolls, else the seat whose turn it is."""
         if state.rolling:
             return (CHANCE,)
         return () if max(state.scores) >= self.goal or state.moves >= self.limit else (state.turn,)
@@ -202,9 +214,11 @@ class Pig(SeatGame[PigState]):
         return [(str(face), 1 / 6) for face in range(1, 7)]
 
     def legal(self, state: PigState, seat: int) -> tuple[str, ...]:
+        """Only ``stop`` once the total is enough: nobody can roll on past the goal."""
         return ("stop",) if state.scores[seat] + state.turn_total >= self.goal else ("roll", "stop")
 
     def apply(self, state: PigState, seat: int, move: str) -> PigState:
+        """A 1 ends the turn with nothing; stopping banks the total."""
         following = (state.turn + 1) % self.seats
         if seat == CHANCE:
             if move == "1":
@@ -216,6 +230,7 @@ class Pig(SeatGame[PigState]):
         return PigState(scores, 0, following, False, state.moves + 1)
 
     def returns(self, state: PigState) -> tuple[float, ...]:
+        """1 for the winner, the others share -1; all 0 at the limit."""
         best = max(state.scores)
         if best < self.goal:
             return (0.0,) * self.seats

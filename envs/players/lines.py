@@ -49,6 +49,7 @@ class LineGame(SeatGame[StonesOf]):
 
     @property
     def decisions(self) -> int:
+        """Half of the cells, rounded up."""
         return (len(self.names) + 1) // 2
 
     def start(self) -> StonesOf:
@@ -63,6 +64,7 @@ class LineGame(SeatGame[StonesOf]):
         return -1
 
     def actors(self, state: StonesOf) -> tuple[int, ...]:
+        """Over with a line or a full board."""
         if (state.first | state.second) == self.full or self.won_by(state) >= 0:
             return ()
         return (state.turn,)
@@ -72,6 +74,7 @@ class LineGame(SeatGame[StonesOf]):
         return [name for at, name in enumerate(self.names) if not taken >> at & 1]
 
     def is_legal(self, state: StonesOf, seat: int, move: str) -> bool:
+        """Looks the cell up, where ``legal`` would name all of them."""
         at = self.cell_of.get(move)
         return at is not None and not (state.first | state.second) >> at & 1
 
@@ -82,6 +85,7 @@ class LineGame(SeatGame[StonesOf]):
         return StonesOf(state.first, state.second | bit, 0)
 
     def returns(self, state: StonesOf) -> tuple[float, ...]:
+        """1 and -1 for a line, 0 for a full board without one."""
         winner = self.won_by(state)
         return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
@@ -104,6 +108,7 @@ class LineGame(SeatGame[StonesOf]):
         return rng.choice(legal)
 
     def expert(self, view: StonesOf, seat: int, rng: random.Random) -> str:
+        """One move deep: it wins and blocks, and plays at random otherwise."""
         return self.tactical(view, seat, rng)
 
 
@@ -129,6 +134,7 @@ class TicTacToeDuel(LineGame):
         return drawn([signs[at : at + 3] for at in (0, 3, 6)])
 
     def expert(self, view: StonesOf, seat: int, rng: random.Random) -> str:
+        """Any of the best moves by a search of the whole game, so it never loses."""
         values = {move: -solved(self.apply(view, seat, move)) for move in self.legal(view, seat)}
         best = max(values.values())
         return rng.choice([move for move, value in values.items() if value == best])
@@ -173,6 +179,7 @@ class CubicTicTacToe(LineGame):
         )
 
     def show(self, view: StonesOf, seat: int) -> str:
+        """Four layers, one below the other."""
         signs = self.signs(view)
         layers = []
         for layer in range(4):
@@ -232,6 +239,7 @@ class ConnectFourDuel(SeatGame[DropState]):
         return DropState()
 
     def won_by(self, state: DropState) -> int:
+        """The seat whose last stone made four in a line, by shifted masks; -1 for none."""
         stones = state[1 - state.turn]
         for step in (1, self.height, self.height + 1, self.height + 2):
             pairs = stones & stones >> step
@@ -248,11 +256,13 @@ class ConnectFourDuel(SeatGame[DropState]):
         return row
 
     def actors(self, state: DropState) -> tuple[int, ...]:
+        """Over with four in a line or a full board."""
         if self.won_by(state) >= 0 or not self.legal(state, state.turn):
             return ()
         return (state.turn,)
 
     def legal(self, state: DropState, seat: int) -> list[str]:
+        """The columns whose top cell is empty."""
         taken, tall = state.first | state.second, self.height + 1
         return [COLUMNS[at] for at in range(self.width) if not taken >> at * tall + self.height - 1 & 1]
 
@@ -268,6 +278,7 @@ class ConnectFourDuel(SeatGame[DropState]):
         return (0.0, 0.0) if winner < 0 else (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
     def show(self, view: DropState, seat: int) -> str:
+        """The board from the top row down, with the columns' letters below it."""
         rows = []
         for row in range(self.height - 1, -1, -1):
             bits = [1 << column * (self.height + 1) + row for column in range(self.width)]
@@ -307,6 +318,7 @@ class WildTicTacToe(SeatGame[WildState]):
 
     @property
     def decisions(self) -> int:
+        """Five: nine cells, and seat 0 moves first."""
         return 5
 
     def rules(self) -> str:
@@ -327,6 +339,7 @@ class WildTicTacToe(SeatGame[WildState]):
         return () if "." not in state.cells or self.over(state) else (state.turn,)
 
     def legal(self, state: WildState, seat: int) -> list[str]:
+        """Either mark on every empty cell."""
         return [f"{sign} {name}" for at, name in enumerate(self.names) if state.cells[at] == "." for sign in "xo"]
 
     def apply(self, state: WildState, seat: int, move: str) -> WildState:
@@ -335,6 +348,7 @@ class WildTicTacToe(SeatGame[WildState]):
         return WildState(state.cells[:at] + sign.upper() + state.cells[at + 1 :], 1 - seat)
 
     def returns(self, state: WildState) -> tuple[float, ...]:
+        """The seat that completed the line wins, whichever mark it is of."""
         if not self.over(state):
             return (0.0, 0.0)
         return (1.0, -1.0) if state.turn == 1 else (-1.0, 1.0)
@@ -382,6 +396,7 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
 
     @property
     def decisions(self) -> int:
+        """Half of the 81 cells, rounded up."""
         return 41
 
     def rules(self) -> str:
@@ -398,14 +413,17 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
 
     @staticmethod
     def line(signs: str, sign: str) -> bool:
+        """Whether three equal signs stand in a line of nine, cells or boards."""
         return any(all(signs[at] == sign for at in bits_of(line)) for line in lines_on(3, 3, 3))
 
     def actors(self, state: UltimateState) -> tuple[int, ...]:
+        """Over with three won boards in a line, or when no board is open."""
         if "." not in state.won or self.line(state.won, "XO"[1 - state.turn]):
             return ()
         return (state.turn,)
 
     def legal(self, state: UltimateState, seat: int) -> list[str]:
+        """The empty cells of the board that the last move names, or of all open ones."""
         targets = [state.target] if state.target >= 0 else [at for at in range(9) if state.won[at] == "."]
         return [
             f"{self.names[board]} {self.names[cell]}"
@@ -415,6 +433,7 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
         ]
 
     def apply(self, state: UltimateState, seat: int, move: str) -> UltimateState:
+        """Sets the mark, closes a board that is won or full, and names the next one."""
         board, cell = (self.names.index(name) for name in move.split())
         signs = state.boards[board][:cell] + "XO"[seat] + state.boards[board][cell + 1 :]
         won = state.won
@@ -431,6 +450,7 @@ class UltimateTicTacToe(SeatGame[UltimateState]):
         return (-1.0, 1.0) if self.line(state.won, "O") else (0.0, 0.0)
 
     def show(self, view: UltimateState, seat: int) -> str:
+        """Each board in one line, by its rows, with who has won it; the board to play in follows from the last move."""
         parts = []
         for at, name in enumerate(self.names):
             note = {"X": " (won by X)", "O": " (won by O)", "=": " (full)", ".": ""}[view.won[at]]

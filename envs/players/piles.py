@@ -37,6 +37,7 @@ class NimDuel(SeatGame[NimState]):
 
     @property
     def decisions(self) -> int:
+        """Half of the objects, rounded up: a move takes one at least."""
         return (sum(self.heaps) + 1) // 2
 
     def rules(self) -> str:
@@ -53,6 +54,7 @@ class NimDuel(SeatGame[NimState]):
         return (state.turn,) if any(state.heaps) else ()
 
     def legal(self, state: NimState, seat: int) -> list[str]:
+        """Any number of objects from any one heap."""
         return [f"{COLUMNS[at]} {count}" for at, size in enumerate(state.heaps) for count in range(1, size + 1)]
 
     def apply(self, state: NimState, seat: int, move: str) -> NimState:
@@ -61,6 +63,7 @@ class NimDuel(SeatGame[NimState]):
         return NimState((*state.heaps[:at], state.heaps[at] - int(count), *state.heaps[at + 1 :]), 1 - seat)
 
     def returns(self, state: NimState) -> tuple[float, ...]:
+        """Misère: the seat that would move next wins, since the other took the last object."""
         winner = state.turn if self.misere else 1 - state.turn
         return (1.0, -1.0) if winner == 0 else (-1.0, 1.0)
 
@@ -77,6 +80,7 @@ class NimDuel(SeatGame[NimState]):
         return total == 0
 
     def expert(self, view: NimState, seat: int, rng: random.Random) -> str:
+        """Any winning move by Bouton's rule; a random one where every move loses."""
         legal = self.legal(view, seat)
         winning = [move for move in legal if self.lost(self.apply(view, seat, move).heaps)]
         return rng.choice(winning or legal)
@@ -123,6 +127,7 @@ class DotsAndBoxes(SeatGame[DotsState]):
 
     @property
     def decisions(self) -> int:
+        """All lines: one seat may draw every one that closes a box."""
         return len(self.names)
 
     def rules(self) -> str:
@@ -137,12 +142,14 @@ class DotsAndBoxes(SeatGame[DotsState]):
         return DotsState(0, "." * self.size**2)
 
     def actors(self, state: DotsState) -> tuple[int, ...]:
+        """Over when every box is owned."""
         return (state.turn,) if "." in state.owners else ()
 
     def legal(self, state: DotsState, seat: int) -> list[str]:
         return [name for at, name in enumerate(self.names) if not state.drawn >> at & 1]
 
     def apply(self, state: DotsState, seat: int, move: str) -> DotsState:
+        """Draws a line; who closes a box owns it and moves again."""
         drawn = state.drawn | 1 << self.names.index(move)
         owners = "".join(
             str(seat) if owner == "." and drawn & box == box else owner
@@ -151,11 +158,13 @@ class DotsAndBoxes(SeatGame[DotsState]):
         return DotsState(drawn, owners, seat if owners != state.owners else 1 - seat)
 
     def returns(self, state: DotsState) -> tuple[float, ...]:
+        """1, 0 or -1 by the majority of boxes."""
         lead = state.owners.count("0") - state.owners.count("1")
         value = float((lead > 0) - (lead < 0))
         return (value, -value)
 
     def show(self, view: DotsState, seat: int) -> str:
+        """The dots with the lines drawn, each box with its owner's seat, and the count."""
         size, lines = self.size, []
         for row in range(size + 1):
             at = row * size
@@ -202,6 +211,7 @@ class Mancala(SeatGame[MancalaState]):
 
     @property
     def decisions(self) -> int:
+        """A bound for one seat: extra moves make games of any length."""
         return 150
 
     def rules(self) -> str:
@@ -218,14 +228,17 @@ class Mancala(SeatGame[MancalaState]):
         return MancalaState()
 
     def actors(self, state: MancalaState) -> tuple[int, ...]:
+        """Over as soon as either side's pits are empty."""
         beans = state.beans
         return (state.turn,) if any(beans[1:7]) and any(beans[8:]) else ()
 
     def legal(self, state: MancalaState, seat: int) -> list[str]:
+        """The own pits with beans, by number."""
         first = 8 if seat else 1
         return [str(at + 1) for at in range(6) if state.beans[first + at]]
 
     def apply(self, state: MancalaState, seat: int, move: str) -> MancalaState:
+        """Sows past the other's store; ends in the own store to move again, in an empty own pit to capture."""
         beans, store = list(state.beans), 0 if seat else 7
         at = int(move) + (7 if seat else 0)
         left, beans[at] = beans[at], 0
@@ -242,11 +255,13 @@ class Mancala(SeatGame[MancalaState]):
         return MancalaState(tuple(beans), seat if at == store else 1 - seat)
 
     def returns(self, state: MancalaState) -> tuple[float, ...]:
+        """1, 0 or -1 by store and pits together, since the beans left belong to their side."""
         lead = sum(state.beans[1:8]) - sum(state.beans[8:]) - state.beans[0]
         value = float((lead > 0) - (lead < 0))
         return (value, -value)
 
     def show(self, view: MancalaState, seat: int) -> str:
+        """The own pits and store first, then the other's, each from its owner's left."""
         sides = {0: (view.beans[1:7], view.beans[7]), 1: (view.beans[8:], view.beans[0])}
         names = {seat: "Your", 1 - seat: "The other seat's"}
         lines = [

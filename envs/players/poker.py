@@ -31,6 +31,7 @@ class KuhnPoker(SeatGame[KuhnState]):
 
     @property
     def decisions(self) -> int:
+        """Two: seat 0 may have to answer a bet after its check."""
         return 2
 
     def rules(self) -> str:
@@ -45,6 +46,7 @@ class KuhnPoker(SeatGame[KuhnState]):
         return KuhnState()
 
     def actors(self, state: KuhnState) -> tuple[int, ...]:
+        """Chance deals both cards; over after a fold, a call, or two checks."""
         if len(state.cards) < 2:
             return (CHANCE,)
         if state.moves in ("", "cb"):
@@ -52,13 +54,16 @@ class KuhnPoker(SeatGame[KuhnState]):
         return (1,) if state.moves in ("c", "b") else ()
 
     def chance(self, state: KuhnState) -> list[tuple[str, float]]:
+        """The cards not dealt yet, each with the same probability."""
         left = [rank for rank in self.ranks if rank not in state.cards]
         return [(rank, 1 / len(left)) for rank in left]
 
     def witnesses(self, state: KuhnState, actor: int) -> Sequence[int]:
+        """A card is seen by its seat alone, the bets by both."""
         return (len(state.cards),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: KuhnState, seat: int) -> tuple[str, ...]:
+        """``fold`` and ``call`` after a bet, else ``check`` and ``bet``."""
         return ("fold", "call") if state.moves.endswith("b") else ("check", "bet")
 
     def apply(self, state: KuhnState, seat: int, move: str) -> KuhnState:
@@ -67,6 +72,7 @@ class KuhnPoker(SeatGame[KuhnState]):
         return KuhnState(state.cards, state.moves + {"check": "c", "bet": "b", "fold": "f", "call": "k"}[move])
 
     def returns(self, state: KuhnState) -> tuple[float, ...]:
+        """Chips won or lost: 1 without a called bet, 2 with one."""
         if state.moves.endswith("f"):
             winner, size = (0 if state.moves == "bf" else 1), 1.0
         else:
@@ -75,6 +81,7 @@ class KuhnPoker(SeatGame[KuhnState]):
         return (size, -size) if winner == 0 else (-size, size)
 
     def view(self, state: KuhnState, seat: int) -> KuhnState:
+        """Hides the other card, but at a showdown; a fold shows nothing."""
         over = state.moves.endswith("k") or state.moves == "cc"
         cards = "".join(card if over or at == seat else HIDDEN for at, card in enumerate(state.cards))
         return KuhnState(cards, state.moves)
@@ -125,6 +132,7 @@ class LeducPoker(SeatGame[LeducState]):
 
     @property
     def decisions(self) -> int:
+        """Four: two in each round at most."""
         return 4
 
     def rules(self) -> str:
@@ -140,6 +148,7 @@ class LeducPoker(SeatGame[LeducState]):
         return LeducState()
 
     def actors(self, state: LeducState) -> tuple[int, ...]:
+        """Chance deals, and shows the public card between the rounds; over after a fold or the second round."""
         if len(state.cards) < 2:
             return (CHANCE,)
         last = state.rounds[-1]
@@ -152,21 +161,25 @@ class LeducPoker(SeatGame[LeducState]):
         return (len(last) % 2,)
 
     def chance(self, state: LeducState) -> list[tuple[str, float]]:
+        """The ranks left, by how many of each there are."""
         left = {rank: 2 - state.cards.count(rank) for rank in self.ranks}
         whole = sum(left.values())
         return [(rank, count / whole) for rank, count in left.items() if count]
 
     def witnesses(self, state: LeducState, actor: int) -> Sequence[int]:
+        """A hand card is seen by its seat alone, the public card by both."""
         if actor == CHANCE and len(state.cards) < 2:
             return (len(state.cards),)
         return (0, 1)
 
     def legal(self, state: LeducState, seat: int) -> tuple[str, ...]:
+        """``fold`` only after a raise, ``raise`` at most twice a round."""
         last = state.rounds[-1]
         moves = ("fold", "call") if last.endswith("r") else ("call",)
         return moves if last.count("r") == 2 else (*moves, "raise")
 
     def apply(self, state: LeducState, seat: int, move: str) -> LeducState:
+        """A call after any move ends the round, the first of which opens the second."""
         if seat == CHANCE:
             if len(state.cards) < 2:
                 return state._replace(cards=state.cards + move)
@@ -189,6 +202,7 @@ class LeducPoker(SeatGame[LeducState]):
         return chips
 
     def returns(self, state: LeducState) -> tuple[float, ...]:
+        """Chips of the loser; a pair with the public card beats the higher card, equal hands share."""
         chips, last = self.paid(state), state.rounds[-1]
         if last.endswith("f"):
             loser = (len(last) - 1) % 2
@@ -200,6 +214,7 @@ class LeducPoker(SeatGame[LeducState]):
         return tuple(float(-chips[loser] if seat == loser else chips[loser]) for seat in (0, 1))
 
     def view(self, state: LeducState, seat: int) -> LeducState:
+        """Hides the other hand card until a showdown."""
         last = state.rounds[-1]
         over = len(state.rounds) == 2 and len(last) > 1 and last.endswith("c")
         return state._replace(

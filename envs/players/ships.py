@@ -43,6 +43,7 @@ class BattleshipDuel(SeatGame[FleetState]):
 
     @property
     def decisions(self) -> int:
+        """One shot for each cell."""
         return self.size**2
 
     def rules(self) -> str:
@@ -58,9 +59,11 @@ class BattleshipDuel(SeatGame[FleetState]):
         return FleetState()
 
     def owner(self, state: FleetState) -> int:
+        """The seat whose ship is set next: seat 0 first."""
         return 0 if len(state.ships[0]) < len(self.lengths) else 1
 
     def actors(self, state: FleetState) -> tuple[int, ...]:
+        """Chance sets all ships, then the seats shoot in turn until one has sunk them all."""
         if len(state.ships[1]) < len(self.lengths):
             return (CHANCE,)
         return () if self.sunk(state, 1 - state.turn) else (state.turn,)
@@ -70,19 +73,23 @@ class BattleshipDuel(SeatGame[FleetState]):
         return sum(result != "water" for _, result in state.shots[shooter]) == sum(self.lengths)
 
     def chance(self, state: FleetState) -> list[tuple[str, float]]:
+        """Every place that is free, each with the same probability; ships may touch."""
         own = state.ships[self.owner(state)]
         taken = sum(own)
         spots = [mask for mask in spots_of(self.size, self.lengths[len(own)]) if not mask & taken]
         return [(str(mask), 1 / len(spots)) for mask in spots]
 
     def witnesses(self, state: FleetState, actor: int) -> Sequence[int]:
+        """A ship is seen by its owner alone, a shot and its result by both."""
         return (self.owner(state),) if actor == CHANCE else (0, 1)
 
     def legal(self, state: FleetState, seat: int) -> list[str]:
+        """The cells that the seat has not shot at yet."""
         shot = {cell for cell, _ in state.shots[seat]}
         return [name for at, name in enumerate(self.names) if at not in shot]
 
     def apply(self, state: FleetState, seat: int, move: str) -> FleetState:
+        """The result is water, hit, or sunk with a ship's last cell; the turn passes after a hit too."""
         if seat == CHANCE:
             owner = self.owner(state)
             ships = tuple((*own, int(move)) if at == owner else own for at, own in enumerate(state.ships))
@@ -98,9 +105,11 @@ class BattleshipDuel(SeatGame[FleetState]):
         return (1.0, -1.0) if state.turn == 1 else (-1.0, 1.0)
 
     def view(self, state: FleetState, seat: int) -> FleetState:
+        """Hides the other seat's ships, also after the game."""
         return state._replace(ships=tuple(own if at == seat else () for at, own in enumerate(state.ships)))
 
     def show(self, view: FleetState, seat: int) -> str:
+        """The own shots on the other's sea, then the own sea with the other's shots."""
         signs = {"water": "~", "hit": "x", "sunk": "#"}
         theirs = {cell: signs[result] for cell, result in view.shots[seat]}
         mine = {cell: signs[result] for cell, result in view.shots[1 - seat]}
