@@ -1,0 +1,257 @@
+"""Arena: round robins between bots and policies, with ratings, intervals and a payoff matrix.
+
+Both entrants of a pair play every key in every seat, so that neither has the better seats or cards. Matches are written
+one line each as they end; an arena that was stopped goes on where it was.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from rlvr.agents.chat_function import as_chat_function
+from rlvr.agents.conversation import Agent
+from rlvr.envs.core.files import open_plain
+from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.seeding import stream
+from rlvr.envs.players.bots import make_bot
+from rlvr.envs.players.game import SYSTEM, Match, Referee
+
+PER_ELO: Final = math.log(10) / 400  # of a difference of ratings, the logit of the expected score
+PRIOR: Final = 400.0  # standard deviation of the ratings' prior, in points: a clean sweep has a finite rating
+# Who plays: of a referee, a match, its seat and the messages so far, the text of a move.
+Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
+
+
+@dataclass(frozen=True, slots=True)
+class PlayedMatch:
+    """One match: ``first`` had seat ``seat`` and ``second`` all others. ``score`` is the share of ``first``, 0 to 1.
+
+    ``error`` says why a match has no score: an entrant failed, which is nobody's loss.
+    """
+
+    first: str
+    second: str
+    key: str
+    seat: int
+    score: float | None
+    payoff: float = 0.0
+    forfeited: bool = False
+    error: str = ""
+
+
+def bot_entrant(name: str) -> Entrant:
+    """A bot as an entrant.
+
+    Raises:
+        ValueError: there is no such bot.
+    """
+    bot = make_bot(name)
+
+    def choose(referee: Referee, match: Match, seat: int, messages: list[dict[str, str]]) -> str:
+        rng = stream("arena", name, match.key, seat, len(match.log))
+        return bot.choose(referee.game, referee.game.view(match.state, seat), seat, rng)
+
+    return choose
+
+
+def agent_entrant(agent: Agent) -> Entrant:
+    """An agent that reads and writes text, a policy say, as an entrant."""
+    chat = as_chat_function(agent)
+
+    def choose(referee: Referee, match: Match, seat: int, messages: list[dict[str, str]]) -> str:
+        return chat(messages)
+
+    choose.reads = True  # type: ignore[attr-defined]  # its conversation must be written
+    return choose
+
+
+def play_match(referee: Referee, entrants: Sequence[Entrant], key: str) -> Match:
+    """Play a match to its end; entrant i has seat i."""
+    match = referee.begin(key)
+    messages: list[list[dict[str, str]]] = [[{"role": "system", "content": SYSTEM}] for _ in entrants]
+    read = [-1] * len(entrants)
+    while movers := referee.to_move(match):
+        seat = movers[0]
+        entrant = entrants[seat]
+        if getattr(entrant, "reads", False):
+            since = read[seat]
+            text = referee.first_observation(match, seat) if since < 0 else referee.observe(match, seat, since)
+            messages[seat].append({"role": "user", "content": text})
+            read[seat] = len(match.log)
+        action = entrant(referee, match, seat, messages[seat])
+        messages[seat].append({"role": "assistant", "content": action})
+        match = referee.act(match, seat, action)
+    return match
+
+
+class Arena:
+    """A round robin.
+
+    Args:
+        referee: the game.
+        entrants: who plays, by name.
+        matches: of each pair; rounded up so that both have every seat equally often.
+        seed: decides the keys of the matches.
+
+    Raises:
+        ValueError: fewer than two entrants or one match.
+    """
+
+    def __init__(self, referee: Referee, entrants: Mapping[str, Entrant], *, matches: int = 100, seed: int = 0) -> None:
+        if len(entrants) < 2:
+            raise ValueError(f"an arena needs two entrants, not {len(entrants)}")
+        if matches < 1:
+            raise ValueError(f"a pair plays at least one match, not {matches}")
+        self.referee, self.entrants, self.matches, self.seed = referee, dict(entrants), matches, seed
+
+    def plan(self) -> Iterator[tuple[str, str, str, int]]:
+        """Every match that is to be played: both names, the key, and the seat of the first."""
+        seats = self.referee.game.seats
+        for first, second in combinations(self.entrants, 2):
+            for number in range(math.ceil(self.matches / seats)):
+                for seat in range(seats):
+                    yield first, second, f"{self.seed} {number}", seat
+
+    def play(self, done: Sequence[PlayedMatch] = ()) -> Iterator[PlayedMatch]:
+        """Play what is not done yet. An entrant that raises ends its match without a score."""
+        known = {(each.first, each.second, each.key, each.seat) for each in done}
+        game = self.referee.game
+        for first, second, key, seat in self.plan():
+            if (first, second, key, seat) in known:
+                continue
+            entrants = [self.entrants[first if other == seat else second] for other in range(game.seats)]
+            try:
+                match = play_match(self.referee, entrants, key)
+            except Exception as error:  # an entrant is somebody's program or a model behind a network
+                yield PlayedMatch(first, second, key, seat, None, error=f"{type(error).__name__}: {error}"[:300])
+                continue
+            returns = self.referee.returns(match)
+            share = _share(game.outcome(returns, seat), game.outcome(returns, (seat + 1) % game.seats), game.seats)
+            yield PlayedMatch(first, second, key, seat, share, float(returns[seat]), match.loser >= 0)
+
+
+def _share(mine: float, theirs: float, seats: int) -> float:
+    """The score of the first of two entrants: its own outcome beside the other's where two play, else its own."""
+    return 0.5 + (mine - theirs) / 2 if seats == 2 else mine
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """An entrant's place in the table: Elo with the half-width of its 95 % interval, mean score, matches, payoff."""
+
+    name: str
+    elo: float
+    interval: float
+    score: float
+    matches: int
+    payoff: float
+    forfeits: int
+
+
+def ratings(played: Sequence[PlayedMatch], names: Sequence[str]) -> list[Standing]:
+    """Elo ratings by maximum a posteriori of the Bradley-Terry model, a draw half a win; the mean is 1500.
+
+    Intervals are 1.96 standard errors, from the inverse of the Hessian at the optimum. Matches without a score count
+    for nothing.
+    """
+    index = {name: at for at, name in enumerate(names)}
+    scored = [each for each in played if each.score is not None]
+    wins, count = np.zeros((len(names),) * 2), np.zeros((len(names),) * 2)
+    payoff, forfeits = np.zeros(len(names)), np.zeros(len(names))
+    for each in scored:
+        a, b = index[each.first], index[each.second]
+        wins[a, b] += float(each.score or 0.0)
+        wins[b, a] += 1 - float(each.score or 0.0)
+        count[a, b] += 1
+        count[b, a] += 1
+        payoff[a] += each.payoff
+        payoff[b] -= each.payoff
+        forfeits[a if (each.score or 0) < 0.5 else b] += each.forfeited
+    theta, prior = np.zeros(len(names)), 1 / (PRIOR * PER_ELO) ** 2
+    for _ in range(100):
+        expected = 1 / (1 + np.exp(theta[None, :] - theta[:, None]))
+        # gradient of sum_ij w_ij log p_ij - prior theta^2 / 2, with p_ij = 1 / (1 + exp(theta_j - theta_i))
+        gradient = (wins - count * expected).sum(1) - prior * theta
+        curvature = count * expected * (1 - expected)
+        hessian = np.diag(curvature.sum(1) + prior) - curvature
+        step = np.linalg.solve(hessian, gradient)
+        theta += step
+        if np.abs(step).max() < 1e-10:
+            break
+    centred = np.eye(len(names)) - 1 / len(names)  # the mean is fixed, so its own uncertainty is none of a rating's
+    errors = np.sqrt(np.diag(centred @ np.linalg.inv(hessian) @ centred)) / PER_ELO
+    elo = 1500 + (theta - theta.mean()) / PER_ELO
+    totals = count.sum(1)
+    table = [
+        Standing(
+            name,
+            float(elo[at]),
+            float(1.96 * errors[at]),
+            float(wins[at].sum() / max(totals[at], 1)),
+            int(totals[at]),
+            float(payoff[at] / max(totals[at], 1)),
+            int(forfeits[at]),
+        )
+        for name, at in index.items()
+    ]
+    return sorted(table, key=lambda each: -each.elo)
+
+
+def payoff_matrix(played: Sequence[PlayedMatch], names: Sequence[str]) -> list[list[float | None]]:
+    """The mean score of each row against each column; None where they have not met."""
+    sums: dict[tuple[str, str], list[float]] = {}
+    for each in played:
+        if each.score is not None:
+            sums.setdefault((each.first, each.second), []).append(each.score)
+            sums.setdefault((each.second, each.first), []).append(1 - each.score)
+    return [[float(np.mean(sums[row, column])) if (row, column) in sums else None for column in names] for row in names]
+
+
+def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
+    """The matches of a file that is there, else none; a last line that was cut off is left out.
+
+    Raises:
+        ValueError: the file is of another arena.
+    """
+    if not path.exists():
+        return []
+    head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
+    found = load_json(head) if head.startswith("{") else None
+    if not isinstance(found, dict) or found != {"arena": dict(setting)}:
+        raise ValueError(f"{path} is not of this arena: give the game, seed and settings it began with, or a new file")
+    played = []
+    for number, line in enumerate(lines):
+        try:
+            played.append(PlayedMatch(**load_json(line)))
+        except (ValueError, TypeError):
+            if number < len(lines) - 1:
+                raise ValueError(f"{path} line {number + 2} is no match") from None
+    return played
+
+
+def run_arena(arena: Arena, path: Path | None, setting: Mapping[str, Any]) -> list[PlayedMatch]:
+    """Play an arena, writing each match to ``path`` as it ends; what stands there already is not played again.
+
+    Raises:
+        ValueError: the file is of another arena.
+    """
+    if path is None:
+        return list(arena.play())
+    played = [each for each in read_matches(path, setting) if not each.error]  # faults are tried again
+    with open_plain(path, "w") as file:
+        file.write(json.dumps({"arena": dict(setting)}) + "\n")
+        file.writelines(json.dumps(asdict(each)) + "\n" for each in played)
+        for each in arena.play(played):
+            file.write(json.dumps(asdict(each)) + "\n")
+            file.flush()
+            played.append(each)
+    names = set(arena.entrants)
+    return [each for each in played if {each.first, each.second} <= names]

@@ -1,0 +1,134 @@
+"""The arena: fair pairings, ratings that rank, matches that fail and files that are gone on with."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from rlvr.agents.conversation import Reply
+from rlvr.agents.players.arena import (
+    Arena,
+    PlayedMatch,
+    agent_entrant,
+    bot_entrant,
+    payoff_matrix,
+    ratings,
+    read_matches,
+    run_arena,
+)
+from rlvr.cli import main
+from rlvr.envs.players.catalogue import make_game
+from rlvr.envs.players.game import Referee
+
+NAMES = ["expert", "mixed:0.5", "random"]
+
+
+def arena(game="TicTacToeDuel", names=NAMES, **settings):
+    return Arena(Referee(make_game(game)), {name: bot_entrant(name) for name in names}, **settings)
+
+
+def test_both_of_a_pair_play_every_key_in_every_seat():
+    for game in ("KuhnPoker", "PigTable"):
+        one = arena(game, ["expert", "random"], matches=8)
+        plan = list(one.plan())
+        seats = one.referee.game.seats
+        for key in {key for _, _, key, _ in plan}:
+            assert sorted(seat for _, _, other, seat in plan if other == key) == list(range(seats))
+
+
+def test_stronger_players_are_rated_higher_and_the_matrix_is_antisymmetric():
+    played = list(arena(matches=40).play())
+    table = ratings(played, NAMES)
+    assert [each.name for each in table] == NAMES
+    assert sum(each.elo for each in table) / 3 == pytest.approx(1500)
+    assert all(each.matches == 80 for each in table)
+    assert all(20 < each.interval < 300 for each in table)
+    matrix = payoff_matrix(played, NAMES)
+    for row in range(3):
+        assert matrix[row][row] is None
+        for column in range(3):
+            if row != column:
+                assert matrix[row][column] + matrix[column][row] == pytest.approx(1)
+    assert matrix[0][2] > 0.8
+
+
+def test_ratings_give_back_the_odds_that_matches_were_drawn_with():
+    wins = [PlayedMatch("a", "b", str(n), 0, 1.0 if n < 750 else 0.0) for n in range(1000)]
+    table = {each.name: each for each in ratings(wins, ["a", "b"])}
+    # Odds of 3 to 1 are 191 points.
+    assert table["a"].elo - table["b"].elo == pytest.approx(190.8, abs=2)
+    clean = ratings([PlayedMatch("a", "b", str(n), 0, 1.0) for n in range(10)], ["a", "b"])
+    assert clean[0].elo - clean[1].elo < 2000, "a clean sweep has a finite rating"
+
+
+def test_an_entrant_that_fails_costs_nobody_points_and_is_tried_again(tmp_path):
+    def broken(referee, match, seat, messages):
+        raise RuntimeError("gone")
+
+    one = Arena(Referee(make_game("NimDuel")), {"broken": broken, "random": bot_entrant("random")}, matches=4)
+    setting = {"game": "NimDuel"}
+    path = tmp_path / "matches.jsonl"
+    played = run_arena(one, path, setting)
+    assert [each.score for each in played] == [None] * 4
+    assert "gone" in played[0].error
+    assert all(each.matches == 0 for each in ratings(played, ["broken", "random"]))
+    one.entrants["broken"] = bot_entrant("expert")
+    assert all(each.score is not None for each in run_arena(one, path, setting))
+
+
+def test_a_stopped_arena_goes_on_where_it_was(tmp_path):
+    path, setting = tmp_path / "matches.jsonl", {"game": "TicTacToeDuel", "seed": 3}
+    whole = run_arena(arena(matches=6, seed=3), None, setting)
+    run_arena(arena(matches=6, seed=3), path, setting)
+    text = path.read_text()
+    lines = text.splitlines(keepends=True)
+    path.write_text("".join(lines[:8]) + lines[8][:20])  # killed in the middle of a line
+    assert len(read_matches(path, setting)) == 7
+    assert run_arena(arena(matches=6, seed=3), path, setting) == whole
+    assert path.read_text() == text
+    with pytest.raises(ValueError, match="not of this arena"):
+        run_arena(arena(matches=6), path, {**setting, "seed": 4})
+
+
+def test_an_agent_reads_its_own_seat_and_forfeits_with_illegal_moves():
+    class Agent:
+        def __init__(self):
+            self.seen = []
+
+        def act(self, conversations):
+            (each,) = conversations
+            self.seen.append([message["role"] for message in each.messages])
+            assert "Your card: " in each.messages[1]["content"]
+            return [Reply("I fold my arms", "stop")]
+
+    agent = Agent()
+    one = Arena(
+        Referee(make_game("KuhnPoker")), {"agent": agent_entrant(agent), "expert": bot_entrant("expert")}, matches=4
+    )
+    played = list(one.play())
+    assert all((each.score, each.forfeited) == (0.0, True) for each in played)
+    assert agent.seen[0] == ["system", "user"]
+    assert agent.seen[1] == ["system", "user", "assistant", "user"]
+
+
+def test_the_command_prints_a_table_and_refuses_what_it_cannot_play(tmp_path, capsys):
+    out = tmp_path / "matches.jsonl"
+    command = ["arena", "NimDuel", "expert", "random", "first", "--matches", "6", "--out", str(out)]
+    assert main([*command, "--settings", '{"heaps": [2, 3]}', "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {each["name"] for each in record["table"]} == {"expert", "random", "first"}
+    assert main([*command, "--settings", '{"heaps": [2, 3]}']) == 0
+    text = capsys.readouterr().out
+    assert text.splitlines()[0].split()[:2] == ["player", "Elo"]
+    assert "mean score" in text
+    for words, reason in (
+        (["arena", "Nim", "expert", "random"], "no game 'Nim'"),
+        (["arena", "NimDuel", "expert"], "two entrants"),
+        (["arena", "NimDuel", "expert", "expert"], "named twice"),
+        (["arena", "NimDuel", "expert", "nobody"], "no bot"),
+        (["arena", "NimDuel", "expert", "random", "--matches", "0"], "at least one match"),
+        ([*command], "not of this arena"),
+    ):
+        assert main(words) == 2
+        assert reason in capsys.readouterr().err
