@@ -3,7 +3,7 @@
     python benchmarks/viewer.py [--episodes 100000] [--rounds 3]
     python benchmarks/viewer.py --pictures runs/calculator     # writes the pictures of docs/viewer.md instead
 
-The run is made up: 100 files of 1,000 episodes, texts of 200 to 700 words of a vocabulary of 20,000, two turns each.
+The run is made up: 100 files of 1,000 episodes, texts of 50 to 250 words of a vocabulary of 20,000, two turns each.
 Every figure is by wall clock, from the start of a process of `rlvr view` or of a request to its whole answer. Where
 playwright and Chromium are installed, the list is scrolled through from end to end, and its longest task is measured.
 """
@@ -64,7 +64,7 @@ def write_run(folder: Path, episodes: int) -> int:
         with (folder / "episodes" / f"train-{number:06d}.jsonl").open("w") as file:
             for index in range(episodes // FILES):
                 reward = float(chance.random() < 0.4)
-                words = chance.choices(vocabulary, k=chance.randint(200, 700))
+                words = chance.choices(vocabulary, k=chance.randint(50, 250))
                 half = len(words) // 2
                 turns = [
                     Turn(" ".join(words[:20]), "user", " ".join(words[20:half]), "stop"),
@@ -112,7 +112,7 @@ class Viewer:
     def until_complete(self) -> float:
         """Seconds from the start until all is in the index."""
         while not self.get("state")[0]["complete"]:
-            time.sleep(0.05)
+            time.sleep(1.0)
         return time.perf_counter() - self._began
 
 

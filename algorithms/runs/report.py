@@ -17,6 +17,7 @@ from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
+from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.terminal import printable
@@ -51,6 +52,7 @@ def write_report(folder: Path) -> Path:
     content = (
         f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
         f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
+        f"<h2>Episodes by file</h2>{_analysis(folder)}"
         f"<h2>Config</h2><pre>{_shown(config)}</pre>"
     )
     inner = _document(folder.name, STYLE, content)
@@ -148,6 +150,20 @@ def _table(evaluations: list[dict[str, Any]]) -> str:
         for record in evaluations
     )
     return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _analysis(folder: Path) -> str:
+    """A row for each file of episodes; its columns are explained in docs/training.md."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in ("file", *COLUMNS))
+    rows = (
+        f"<tr><td>{_shown(name)}</td>{''.join(f'<td>{_short(value)}</td>' for value in figures)}</tr>"
+        for name, figures in analyse(folder)
+    )
+    return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _short(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def _transcript(episode: Episode) -> str:

@@ -1,0 +1,64 @@
+"""What the report says of the episodes of a run."""
+
+from __future__ import annotations
+
+import pytest
+
+from rlvr.agents.episode import Episode, Turn
+from rlvr.agents.evaluation import write_episodes
+from rlvr.algorithms.runs.analysis import COLUMNS, analyse
+from rlvr.algorithms.runs.run_folder import RunFolder
+from rlvr.cli import main
+from rlvr.envs.core.verdict import Verdict
+
+
+def episode(group: int, action: str, status: str, tokens: int, stop: str = "stop") -> Episode:
+    made = Episode("rlvr/Made-v0", f"{group}/{action}", 0, group=group)
+    made.turns = [Turn("q", "user", action, stop, float(status == "correct"))]
+    made.verdict = Verdict(float(status == "correct"), status)
+    made.tokens.append_sampled([0] * tokens, [0.0] * tokens)
+    return made
+
+
+def test_lengths_shares_and_diversity_are_counted_over_valid_episodes(tmp_path):
+    (tmp_path / "episodes").mkdir()
+    played = [
+        episode(0, "a", "correct", 10),
+        episode(0, "a", "correct", 20),
+        episode(0, "b", "wrong", 40, stop="length"),
+        episode(1, "c", "unparsable", 60),
+        episode(1, "d", "env_error", 1_000, stop="error"),
+    ]
+    write_episodes(tmp_path / "episodes" / "train-000001.jsonl", played)
+    write_episodes(tmp_path / "episodes" / "train-000002.jsonl", [])
+    (name, figures), (_, nothing) = analyse(tmp_path)
+    assert name == "train-000001"
+    assert dict(zip(COLUMNS, figures, strict=True)) == {
+        "episodes": 5,
+        "success": 0.5,
+        "tokens, right": 15,
+        "tokens, wrong": 50,
+        "truncated": 0.25,
+        "unparsable": 0.25,
+        "distinct in a group": pytest.approx(2 / 3),
+        "faults": 1,
+    }
+    assert nothing == (0, None, None, None, None, None, None, 0)
+
+
+def test_a_report_is_written_again_by_the_command(tmp_path, capsys):
+    assert main(["report", str(tmp_path)]) == 2
+    assert "holds no run" in capsys.readouterr().err
+    (tmp_path / "config.yaml").write_text("algorithm: grpo\n")
+    (tmp_path / "metrics.jsonl").write_text('{"phase": "train", "step": 1, "reward": 0.5}\n')
+    (tmp_path / "episodes").mkdir()
+    write_episodes(tmp_path / "episodes" / "train-000001.jsonl", [episode(0, "a", "correct", 10)])
+    assert main(["report", str(tmp_path)]) == 0
+    page = (tmp_path / "report.html").read_text()
+    assert "train-000001" in page
+    assert "distinct in a group" in page
+    running = RunFolder(tmp_path / "other")
+    running.write_config("algorithm: grpo\n")
+    assert main(["report", str(running.path)]) == 2
+    assert "is being written" in capsys.readouterr().err
+    running.close()
