@@ -62,51 +62,75 @@ def require_text(messages: Iterable[Message], who: str) -> None:
 StopReason = Literal["stop", "length", "context", "pause", "error"]
 
 
+# The version of the weights of a token that nobody sampled.
+NO_VERSION = -1
+
+
 @dataclass(slots=True)
 class TokenSequence:
     """Token ids with, for each, whether the policy sampled it and its log-probability when it did.
 
-    The three lists have one length, T. ``logprobs`` is 0.0 where ``mask`` is 0.
+    The lists have one length, T. ``logprobs`` is 0.0 where ``mask`` is 0. ``versions`` is the version of the weights
+    that sampled the token, -1 where ``mask`` is 0; it stays empty for samplers that count no versions.
     """
 
     ids: list[int] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     logprobs: list[float] = field(default_factory=list)
+    versions: list[int] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def append_context(self, ids: Sequence[int]) -> None:
         """Tokens that somebody else wrote: prompts, tool output, template."""
+        if self.versions:
+            self.versions += [NO_VERSION] * len(ids)
         self.ids += ids
         self.mask += [0] * len(ids)
         self.logprobs += [0.0] * len(ids)
 
-    def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float]) -> None:
+    def append_sampled(self, ids: Sequence[int], logprobs: Sequence[float], versions: Sequence[int] = ()) -> None:
         """Tokens that the policy sampled, with their log-probabilities under the sampling distribution.
 
+        Args:
+            versions: of the weights that sampled them, where the sampler counts versions.
+
         Raises:
-            ValueError: not one log-probability for each token.
+            ValueError: not one log-probability, or version, for each token.
         """
         if len(ids) != len(logprobs):
             raise ValueError(f"{len(ids)} tokens were sampled, but {len(logprobs)} log-probabilities given")
+        if versions and len(versions) != len(ids):
+            raise ValueError(f"{len(ids)} tokens were sampled, but {len(versions)} versions of the weights given")
+        if versions or self.versions:
+            self._count_versions()
+            self.versions += versions or [NO_VERSION] * len(ids)
         self.ids += ids
         self.mask += [1] * len(ids)
         self.logprobs += logprobs
 
     def extend(self, other: TokenSequence) -> None:
         """Append another sequence, mask and log-probabilities with it."""
+        if self.versions or other.versions:
+            self._count_versions()
+            self.versions += other.versions or [NO_VERSION] * len(other)
         self.ids += other.ids
         self.mask += other.mask
         self.logprobs += other.logprobs
 
     def piece(self, start: int, stop: int) -> TokenSequence:
         """A copy of the tokens from ``start`` up to ``stop``."""
-        return TokenSequence(self.ids[start:stop], self.mask[start:stop], self.logprobs[start:stop])
+        cut = slice(start, stop)
+        return TokenSequence(self.ids[cut], self.mask[cut], self.logprobs[cut], self.versions[cut])
 
     def copy(self) -> TokenSequence:
         """A sequence of its own lists."""
-        return TokenSequence(self.ids[:], self.mask[:], self.logprobs[:])
+        return TokenSequence(self.ids[:], self.mask[:], self.logprobs[:], self.versions[:])
+
+    def _count_versions(self) -> None:
+        """Fill in the versions of the tokens so far, which nobody counted."""
+        self.versions += [NO_VERSION] * (len(self.ids) - len(self.versions))
 
     def unsampled(self) -> TokenSequence:
         """The old name of `without_loss`."""
@@ -124,7 +148,8 @@ class TokenSequence:
 
     def to_dict(self) -> dict[str, list[Any]]:
         """Plain JSON types; ``TokenSequence(**record)`` reads it back."""
-        return {"ids": self.ids, "mask": self.mask, "logprobs": self.logprobs}
+        record: dict[str, list[Any]] = {"ids": self.ids, "mask": self.mask, "logprobs": self.logprobs}
+        return record | ({"versions": self.versions} if self.versions else {})
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any
 
@@ -89,8 +90,12 @@ class Rollout:
         done = dict(self.stream(requests))
         return [done[index] for index in range(len(requests))]
 
-    def stream(self, requests: Iterable[RolloutRequest | Episode]) -> Iterator[tuple[int, Episode]]:
-        """Each episode as it ends, with the index of its request. Requests are taken only when there is place."""
+    def stream(self, requests: Iterable[RolloutRequest | Episode | Future[None]]) -> Iterator[tuple[int, Episode]]:
+        """Each episode as it ends, with the index of its request. Requests are taken only when there is place.
+
+        A future among the requests, which has no index, says that there is none now: they are asked again once it is
+        done, and the episodes under way go on meanwhile.
+        """
         in_turn = not self.workers and self.timeout is None
         calls = EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout)
         loop = EpisodeLoop(self.agent, calls, self.batch_size, self._make)
@@ -98,7 +103,9 @@ class Rollout:
             self._release(active)
             yield index, active.episode
 
-    def _activate(self, request: RolloutRequest | Episode) -> ActiveEpisode:
+    def _activate(self, request: RolloutRequest | Episode | Future[None]) -> ActiveEpisode | Future[None]:
+        if isinstance(request, Future):
+            return request
         episode = request if isinstance(request, Episode) else new_episode(self.env_id, request)
         env = self._idle.pop() if self._idle else None
         return ActiveEpisode(env, episode, Conversation(episode.key, []), self.use_system)

@@ -6,37 +6,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
+from rlvr.algorithms.config_sections import SERVER_FIELDS, SamplerSection, ScheduleSection, Section
 from rlvr.algorithms.names import hint
+from rlvr.algorithms.off_policy import corrected, samples_off_policy
 from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, renamed_choices, renamed_filters
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
-from rlvr.envs.core.deprecation import warn_renamed
 
 
 class ConfigError(ValueError):
     """A configuration that cannot be run, with what to change."""
-
-
-class Section(BaseModel):
-    """Closed and frozen; the text under a field is its help."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-    OLD_FIELDS: ClassVar[dict[str, str]] = {}  # names of the version before, which warn
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        renamed = {}
-        for name, value in values.items():
-            new = cls.OLD_FIELDS.get(name, name)
-            if new != name:
-                warn_renamed(f"the config's field {name!r}", repr(new))
-            renamed[new] = value
-        return renamed
 
 
 class EnvSection(Section):
@@ -231,6 +212,8 @@ class TrainConfig(Section):
     env: EnvSection = EnvSection()
     model: ModelSection = ModelSection()
     sampling: SamplingSection = SamplingSection()
+    sampler: SamplerSection = SamplerSection()
+    schedule: ScheduleSection = ScheduleSection()
     warm_start: WarmStartSection = WarmStartSection()
     learner: LearnerSection = LearnerSection()
     curriculum: CurriculumSection = CurriculumSection()
@@ -259,6 +242,11 @@ class TrainConfig(Section):
     out: Path = Path("runs/run")
     """Folder of the run; must not hold another run."""
 
+    @field_validator("sampler", "schedule", mode="before")
+    @classmethod
+    def _by_kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given  # sampler: vllm
+
     @field_validator("algorithm")
     @classmethod
     def _known(cls, name: str) -> str:
@@ -270,6 +258,7 @@ class TrainConfig(Section):
     def _consistent(self) -> TrainConfig:
         self.filters()
         self._check_teacher()
+        self._check_schedule()
         if self.curriculum.kind in ("target", "easy_to_hard") and self.env.level < 2:
             raise ValueError(
                 f"curriculum.kind {self.curriculum.kind} needs levels: set env.level to the highest of them"
@@ -295,11 +284,37 @@ class TrainConfig(Section):
                 "the policy before those (of full weights, not of adapters) can teach"
             )
 
+    def _check_schedule(self) -> None:
+        """Refuse what a schedule, or a sampler, cannot do."""
+        ahead = self.schedule.kind == "async"
+        if ahead and "partial_rollouts" in self.filters() and self.sampling.segment:
+            raise ValueError("sampling.segment is for schedule: sync; schedule: async waits for no reply anyway")
+        if ahead and not samples_off_policy(self.preset()) and self._learns_by_ratio():
+            raise ValueError(
+                f"schedule: async samples with weights of up to {self.schedule.depth} updates ago, and "
+                f"{self.algorithm} does not weigh by the policy that sampled: set schedule.correction to tis (or "
+                "seq_tis, icepop, seq_mis), or overrides.ratio_denominator to behaviour, or take an algorithm that "
+                "does, such as scalerl"
+            )
+        named = [name for name in SERVER_FIELDS if getattr(self.sampler, name)]
+        if named and self.sampler.kind != "vllm-server":
+            raise ValueError(f"sampler.{named[0]} is for sampler.kind vllm-server, not {self.sampler.kind}")
+        if self.sampler.options and self.sampler.url:
+            raise ValueError("sampler.options are for a vLLM that is started; the one at sampler.url has its own")
+        if self.sampler.options and self.sampler.kind == "transformers":
+            raise ValueError("sampler.options are vLLM's: set sampler.kind to vllm or vllm-server")
+
+    def _learns_by_ratio(self) -> bool:
+        """Whether the gradient is the behaviour policy's own, so that it is biased where that one is older."""
+        algorithm = ALGORITHMS[self.algorithm]
+        return isinstance(algorithm, Preset) or algorithm.method == "verifree"
+
     def preset(self) -> Preset:
         """The algorithm with its overrides; of an objective that is none, what its log-probabilities need."""
         algorithm = ALGORITHMS[self.algorithm]
         base = algorithm if isinstance(algorithm, Preset) else algorithm.as_preset(PRESETS["reinforce"])
-        return base.replace(**_typed(renamed_choices(self.overrides, base.advantage)))
+        preset = base.replace(**_typed(renamed_choices(self.overrides, base.advantage)))
+        return corrected(preset, self.schedule) if isinstance(algorithm, Preset) else preset
 
     def filters(self) -> tuple[str, ...]:
         """The filters that apply: those of the selection section, or else the algorithm's.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
+from itertools import count
 
 from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.agents.driver.active_episode import ActiveEpisode, Env
 from rlvr.agents.driver.env_calls import PLAYED, CallRaised, EnvCall, EnvCalls, Outcome
 
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
+LATER = -1  # the index of a future that is no reply
 
 
 @dataclass(slots=True)
@@ -36,37 +38,42 @@ class EpisodeLoop:
     make: Callable[[], Env] | None = None
     _replies: dict[int, Future[Reply]] = field(default_factory=dict, init=False)  # waited for
 
-    def run(self, episodes: Iterable[ActiveEpisode]) -> Iterator[tuple[int, ActiveEpisode]]:
-        """Each episode once it has ended or is paused, with its index.
+    def run(self, episodes: Iterable[ActiveEpisode | Future[None]]) -> Iterator[tuple[int, ActiveEpisode]]:
+        """Each episode once it has ended or is paused, with its index among the episodes.
 
-        Episodes are taken when there is place for them. One whose conversation has messages has begun already.
+        Episodes are taken when there is place for them. One whose conversation has messages has begun already. A future
+        among them means that there is none now, and that it is time to ask again once it is done.
         """
         try:
-            yield from self._run(enumerate(episodes))
+            yield from self._run(iter(episodes))
         finally:
             self.calls.close()
             for reply in self._replies.values():
                 reply.cancel()
 
-    def _run(self, waiting: Iterator[tuple[int, ActiveEpisode]]) -> Iterator[tuple[int, ActiveEpisode]]:
+    def _run(self, waiting: Iterator[ActiveEpisode | Future[None]]) -> Iterator[tuple[int, ActiveEpisode]]:
         submit: Submit | None = getattr(self.agent, "submit", None)
         live: dict[int, ActiveEpisode] = {}
         ready: list[int] = []
         calls: list[EnvCall] = []
-        exhausted = False
         here = self.calls.in_other_threads and submit is None and getattr(self.agent, "in_any_thread", False)
+        numbers = count()
+        exhausted = asked = False  # asked: for more, which is not there yet
         while True:
-            while not exhausted and len(live) < self.batch_size:
-                index, active = next(waiting, (-1, None))
+            while not exhausted and not asked and len(live) < self.batch_size:
+                active = next(waiting, None)
                 if active is None:
                     exhausted = True
-                elif active.conversation.messages:
-                    live[index] = active
-                    ready.append(index)
+                elif isinstance(active, Future):
+                    asked = True
+                    self.calls.watch(LATER, active)
                 else:
-                    live[index] = active
-                    calls.append(active.reset_call(index, self.make))
-            if not live:
+                    live[index := next(numbers)] = active
+                    if active.conversation.messages:
+                        ready.append(index)
+                    else:
+                        calls.append(active.reset_call(index, self.make))
+            if not live and not asked:
                 return
             if here and len(live) == len(calls) == 1:
                 calls[0].then = self._then(live[calls[0].index])
@@ -88,7 +95,9 @@ class EpisodeLoop:
             # In turn, the agent's next batch holds all episodes; otherwise whichever are ready.
             for event in self.calls.collect(every_call=not self.calls.parallel and submit is None):
                 what, outcome = event
-                if not isinstance(what, EnvCall):
+                if what == LATER:
+                    asked = False
+                elif not isinstance(what, EnvCall):
                     calls.append(live[what].answer(self._replies.pop(what).result(), what))
                 elif isinstance(outcome, CallRaised):
                     raise outcome.error

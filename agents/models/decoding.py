@@ -16,7 +16,7 @@ import torch
 
 from rlvr.agents.models.kv_cache import GROUPED, lean_attention, sampling_cache
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, choose_tokens
-from rlvr.agents.models.token_agent import Continuation, check_sampling
+from rlvr.agents.models.token_agent import Sampled, check_sampling
 
 # Columns a cache has at first beyond the prompt: most replies are short, and it doubles when they are not.
 FIRST_COLUMNS = 64
@@ -59,7 +59,7 @@ def sample(
     noise: Sequence[np.ndarray],
     end_ids: Iterable[int],
     sampling: Sampling,
-) -> list[Continuation]:
+) -> list[Sampled]:
     """Sample a continuation of each prompt: its tokens, the end token included, and their log-probabilities.
 
     Args:
@@ -87,7 +87,7 @@ def sample(
     return [_until_end(ids[:limit], scores, ends) for ids, scores, limit in sequences]
 
 
-def _until_end(tokens: list[int], logprobs: list[float], ends: frozenset[int]) -> Continuation:
+def _until_end(tokens: list[int], logprobs: list[float], ends: frozenset[int]) -> Sampled:
     """Up to the first end token: a sequence that has ended is sampled further until it is dropped."""
     length = next((index + 1 for index, token in enumerate(tokens) if token in ends), len(tokens))
     return tokens[:length], logprobs[:length]

@@ -14,7 +14,9 @@ from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import Conversation, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
 
-Continuation = tuple[list[int], list[float]]  # tokens, log-probabilities
+Sampled = tuple[list[int], list[float]]  # tokens, log-probabilities
+# the same, and from engines that count versions of their weights that of each token
+Continuation = Sampled | tuple[list[int], list[float], list[int]]
 
 
 class TokenAgent(ABC):

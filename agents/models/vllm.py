@@ -19,6 +19,7 @@ from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models.calls import Calls
 from rlvr.agents.models.tiny import MISSING_EXTRA, TINY
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent, check_sampling
+from rlvr.agents.models.vllm_worker import load_in_process
 from rlvr.agents.rendering import require_chat_template
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
@@ -69,7 +70,7 @@ class LocalEngine:
         except ImportError as error:
             raise ImportError(MISSING) from error
         if isinstance(model, str | os.PathLike):
-            model = LLM(os.fspath(model), **{"logprobs_mode": "processed_logprobs", **options})
+            model = LLM(os.fspath(model), **{"logprobs_mode": "processed_logprobs", **whole_prefills(), **options})
         elif options:
             raise ValueError(f"options {sorted(options)} are for a model given by its name")
         self.llm = model
@@ -93,8 +94,7 @@ class LocalEngine:
 
         The engine must run in this process: ``VLLM_ENABLE_V1_MULTIPROCESSING=0``, set before vLLM is imported.
         """
-        self.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
-        self.llm.apply_model(_pack_again)
+        load_in_process(self.llm, weights)
         self.llm.reset_prefix_cache()
 
     def close(self) -> None:
@@ -179,6 +179,7 @@ class VLLMAgent(TokenAgent):
         seed: of the sampling noise.
         max_length: the longest sequence of an episode, in tokens; by default what the engine takes. See `TokenAgent`,
             also for ``template_options``, ``thinking_budget`` and ``segment``.
+        probe: sample a little first, to refuse an engine that records other log-probabilities.
 
     Raises:
         ValueError: an option out of range, a tokenizer without chat template, or an engine that records other
@@ -202,6 +203,7 @@ class VLLMAgent(TokenAgent):
         template_options: Mapping[str, Any] | None = None,
         thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
+        probe: bool = True,
     ) -> None:
         check_sampling(temperature, top_p, top_k)
         super().__init__(
@@ -232,7 +234,8 @@ class VLLMAgent(TokenAgent):
             "ignore_eos": True,
             "stop_token_ids": sorted(self.renderer.end_ids),
         }
-        self._probe()
+        if probe:
+            self._probe()
 
     @classmethod
     def load(
@@ -309,7 +312,7 @@ class VLLMAgent(TokenAgent):
             if isinstance(result, str):
                 raise EndpointError(result)
             sampled.append(result)
-        (cold, cold_logprobs), (likeliest, logprobs) = sampled
+        (cold, cold_logprobs), (likeliest, logprobs) = [(ids, values) for ids, values, *_ in sampled]
         same = next((i for i, pair in enumerate(zip(cold, likeliest, strict=False)) if len({*pair}) > 1), len(cold))
         compared = [(a, b) for a, b in zip(cold_logprobs[:same], logprobs[:same], strict=False) if b < -0.1]
         raw = min(logprobs) < -1e-2 if truncated else bool(compared) and all(abs(a - b) < 1e-2 for a, b in compared)
@@ -326,17 +329,17 @@ def seed_of(seed: int, key: str, position: int) -> int:
     return int.from_bytes(digest, "little") >> 1
 
 
-def _pack_again(model: Any) -> None:
-    """On the CPU, layers keep a packed copy of their weight, which a reload leaves as it was where weights are tied."""
-    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+def whole_prefills() -> dict[str, Any]:
+    """On a CPU prompts are not cut: one with a seed that is computed in two steps ends vLLM 0.32 there."""
     from vllm.platforms import current_platform
 
-    if not current_platform.is_cpu():
-        return
-    for layer in model.modules():
-        weight = getattr(layer, "weight", None)
-        if weight is not None and weight.dim() == 2 and weight.numel():
-            dispatch_cpu_unquantized_gemm(layer, remove_weight=False)
+    return {"enable_chunked_prefill": False} if current_platform.is_cpu() else {}
+
+
+def mix_seed(seed: int, position: int) -> int:
+    """The seed of the rest of a reply that was interrupted after so many tokens."""
+    digest = blake2b(f"{seed}\0{position}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "little") >> 1
 
 
 def _continuation(completion: Any) -> Continuation | str:

@@ -8,6 +8,7 @@ their own and are never trained on; the trained seat reads their moves as part o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -66,11 +67,11 @@ class SelfPlayRollout(Rollout):
         self.task.self_play = True
         self.base = base
 
-    def stream(self, requests: Iterable[RolloutRequest | Episode]) -> Iterator[tuple[int, Episode]]:
+    def stream(self, requests: Iterable[RolloutRequest | Episode | Future[None]]) -> Iterator[tuple[int, Episode]]:
         """Each episode as its match ends, with the index of its request.
 
         Raises:
-            ValueError: an episode that was paused: self-play has no partial rollouts.
+            ValueError: an episode that was paused: self-play has no partial rollouts; or requests that come later.
         """
         waiting = enumerate(requests)
         live: dict[int, _SeatMatch] = {}
@@ -78,6 +79,8 @@ class SelfPlayRollout(Rollout):
             for index, request in islice(waiting, self.batch_size - len(live)):
                 if isinstance(request, Episode):
                     raise ValueError("self-play has no partial rollouts: leave sampling.segment out")
+                if isinstance(request, Future):
+                    raise ValueError("self-play is played in turn: use schedule: sync")
                 live[index] = self._begin(request)
             if not live:
                 return

@@ -22,12 +22,11 @@ partial_rollouts        replies that take more than `sampling.segment` tokens go
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.agents.rollout import Rollout
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.group_baselines import gfpo_keep
 from rlvr.algorithms.config import TrainConfig
@@ -35,6 +34,8 @@ from rlvr.algorithms.data.selection import fill_batch, has_reward_variance, mixe
 from rlvr.algorithms.data.tasks import TaskOrder, build_pool
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
 
+# Plays requests, or paused episodes, to the end; a `Rollout` is one.
+Play = Callable[[Sequence[RolloutRequest | Episode]], list[Episode]]
 REFILLING = ("dynamic_sampling", "active_sampling")
 
 
@@ -83,8 +84,9 @@ class Collector:
         filters: names of filters, those of the table above.
     """
 
-    def __init__(self, rollout: Rollout, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
+    def __init__(self, rollout: Play, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
         self.rollout, self.config, self.filters = rollout, config, tuple(filters)
+        self._drawn: dict[int, list[_Group]] = {}  # of steps that are sampled ahead
         self.paused_groups: list[_Group] = []  # groups with episodes that were paused in the middle of a completion
         self.pool = build_pool(order, config)
 
@@ -144,11 +146,12 @@ class Collector:
         With partial rollouts the groups that others wait for are played on, and those come back that are whole.
         """
         members = self.config.group_size
-        new = [_Group(self.pool.draw(group=first + number, salt=f"step {step}"), []) for number in range(count)]
+        ahead = None if first else self._drawn.pop(step, None)
+        new = self._draw(step, count, first) if ahead is None else ahead
         paused = [
             (group, member) for group in self.paused_groups for member, e in enumerate(group.episodes) if not e.done
         ]
-        asked = [replace(group.request, sample=sample) for group in new for sample in range(members)]
+        asked = self._members(new)
         played = self.rollout([*(group.episodes[member] for group, member in paused), *asked])
         for (group, member), episode in zip(paused, played, strict=False):  # those paused come first
             group.episodes[member] = episode
@@ -164,6 +167,20 @@ class Collector:
                 episode.group = number  # a group that was paused has the number of an earlier step
             self.pool.record(group.request, [episode.success for episode in group.episodes if episode.valid])
         return whole
+
+    def _draw(self, step: int, count: int, first: int) -> list[_Group]:
+        return [_Group(self.pool.draw(group=first + number, salt=f"step {step}"), []) for number in range(count)]
+
+    def _members(self, groups: list[_Group]) -> list[RolloutRequest]:
+        return [replace(group.request, sample=sample) for group in groups for sample in range(self.config.group_size)]
+
+    def draw_ahead(self, step: int) -> list[RolloutRequest]:
+        """The requests that a later step begins with, drawn now, if they have not been; it will ask for these."""
+        if step not in self._drawn:
+            want, settings = self.config.prompts, self.config.selection
+            refills = any(name in REFILLING for name in self.filters)
+            self._drawn[step] = self._draw(step, round(want * settings.over_sampling) if refills else want, 0)
+        return self._members(self._drawn[step])
 
     def _keeps(self, group: _Group) -> bool:
         """Whether dynamic or active sampling keeps a group."""
@@ -228,11 +245,18 @@ class Collector:
         paused = [
             {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
         ]
-        return {"pool": self.pool.state_dict(), "paused_groups": paused}
+        state = {"pool": self.pool.state_dict(), "paused_groups": paused}
+        if self._drawn:  # tasks that are being played: whoever goes on plays them again, and draws none twice
+            state["drawn"] = {str(step): [asdict(g.request) for g in groups] for step, groups in self._drawn.items()}
+        return state
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on with these tasks and these paused groups."""
+        """Go on with these tasks, these paused groups, and what was drawn ahead."""
         self.pool.load_state_dict(state["pool"])
+        self._drawn = {
+            int(step): [_Group(RolloutRequest(**request), []) for request in requests]
+            for step, requests in state.get("drawn", {}).items()
+        }
         self.paused_groups = [
             _Group(RolloutRequest(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
             for group in state["paused_groups"]

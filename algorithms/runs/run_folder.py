@@ -72,6 +72,7 @@ class RunFolder:
         self.checkpoints = path / "checkpoints"
         self.policy = path / "policy"
         self.teacher = path / "teacher"
+        self.sampler = path / "sampler"  # what a vLLM reads
         self._lock_file = path / "lock"
         if resume and not self.config.is_file():
             raise RunFolderError(f"{path} holds no run to go on with: it has no config.yaml")

@@ -106,6 +106,7 @@ def train(arguments: Sequence[str]) -> int:
 
     from rlvr.algorithms.runs.display import Display
     from rlvr.algorithms.runs.report import write_report
+    from rlvr.algorithms.sampling.protocol import SamplerError
     from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
 
     logging.disable_progress_bar()
@@ -115,6 +116,9 @@ def train(arguments: Sequence[str]) -> int:
         except RunInterrupted as stop:
             print(f"rlvr: {stop}", file=sys.stderr)
             return stop.status
+        except SamplerError as error:
+            print(f"rlvr: {printable(str(error))}", file=sys.stderr)
+            return 1
     page = write_report(config.out)
     for way in ("greedy", "sampled"):
         before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]

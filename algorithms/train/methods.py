@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from rlvr.agents.budget import PHRASES
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Sources
@@ -258,7 +258,7 @@ class VeriFree(Stateless):
 def build_method(
     config: TrainConfig,
     learner: Learner,
-    player: TransformersAgent,
+    player: TokenAgent,
     env: Any,
     critic: Critic | None,
     demonstrate: Callable[[list[RolloutRequest]], list[TokenSequence]],
@@ -283,9 +283,7 @@ def build_method(
     return builders[algorithm.method]()
 
 
-def sources_of(
-    config: TrainConfig, learner: Learner, player: TransformersAgent, env: Any, critic: Critic | None
-) -> Sources:
+def sources_of(config: TrainConfig, learner: Learner, player: TokenAgent, env: Any, critic: Critic | None) -> Sources:
     """What the advantages of a run may ask for beside its episodes."""
     renderer, phrase = player.renderer, config.sampling.thinking_phrase
     return Sources(

@@ -9,6 +9,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any, Protocol
@@ -18,17 +19,17 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
-from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.players.self_play import SelfPlayRollout, plays_itself, without_self
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
-from rlvr.algorithms.data.collect import Collector
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.entries import MissingInput
 from rlvr.algorithms.objectives import Objective
+from rlvr.algorithms.off_policy import samples_off_policy
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import (
@@ -39,6 +40,10 @@ from rlvr.algorithms.runs.checkpoints import (
     step_name,
 )
 from rlvr.algorithms.runs.run_folder import RunFolder
+from rlvr.algorithms.sampling.build import build_sampler
+from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
+from rlvr.algorithms.sampling.protocol import policy_weights
+from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.head import use_float32
@@ -100,15 +105,19 @@ class Trainer:
             if not resume:
                 self.folder.write_config(to_yaml(config))
         except BaseException:
+            if hasattr(self, "sampler"):
+                self.sampler.close()
             self.folder.close()
             raise
         self.step = 0
         self.evaluations: dict[str, dict[str, Any]] = {}
+        self._worst_mismatch = 0.0  # that was warned of
         self._stop: int | None = None  # the signal that asked
 
     def _build(self) -> None:
         config = self.config
         self.model, self.tokenizer = load_model(config)
+        self.sampler = build_sampler(config, self.model, self.tokenizer, self.folder.sampler, self.callback.say)
         self.agent = self._agent(greedy=False, training=True)
         self.renderer = self.agent.renderer
         self.rollout = self._rollout(self.agent, config.env.split, training=True)
@@ -132,26 +141,32 @@ class Trainer:
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""
         config, env = self.config, self.rollout.env.unwrapped
-        self.collector = Collector(self.rollout, TaskOrder(env, "train", config.seed), config, config.filters())
+        self.schedule = build_schedule(config, self.rollout, TaskOrder(env, "train", config.seed), self.sampler)
+        self.collector = self.schedule.collector
         self.critic: Critic | None = None
         if self.learner.preset.critic:
             hidden = self.model.config.get_text_config().hidden_size
             self.critic = Critic(hidden, config.critic, config.seed)
         player = self._agent(greedy=False, answers=self.learner.preset.estimator.forces_answers)
         self.method = build_method(config, self.learner, player, env, self.critic, self._demonstrations)
-        for note in self.collector.notes():
+        for note in (*self.collector.notes(), *self._corrections()):
             self.callback.say(note)
 
-    def _agent(self, *, greedy: bool, answers: bool = False, training: bool = False) -> TransformersAgent:
+    def _corrections(self) -> list[str]:
+        """What the schedule adds to the algorithm."""
+        kind, preset = self.config.schedule.correction, self.config.preset()
+        if kind == "none" or all(correction.kind != kind for correction in preset.corrections):
+            return []
+        return [f"schedule.correction: {self.config.algorithm} is weighed by old / behaviour, {preset.corrections[-1]}"]
+
+    def _agent(self, *, greedy: bool, answers: bool = False, training: bool = False) -> TokenAgent:
         """The policy as it plays; with ``answers``, as it answers to thoughts that are cut at budgets (BRPO)."""
         sampling = self.config.sampling
         budget = None
         if sampling.thinking_budget and not answers:
             low = sampling.thinking_budget - sampling.thinking_spread
             budget = ThinkingBudget(sampling.thinking_phrase, low, sampling.thinking_budget)
-        return TransformersAgent(
-            self.model,
-            self.tokenizer,
+        return self.sampler.agent(
             max_new_tokens=sampling.max_new_tokens + answers * self.config.credit.answer_tokens,
             max_length=sampling.max_length,
             temperature=sampling.temperature,
@@ -192,6 +207,7 @@ class Trainer:
         try:
             with self._interrupts():
                 self._start()
+                self.schedule.ready(self.step)
                 self.callback.phase("reinforcement learning", self.config.steps - self.step)
                 while self.step < self.config.steps:
                     if self._stop:
@@ -200,6 +216,8 @@ class Trainer:
                     self._after_step()
                 self._save_policy(self.folder.policy)
         finally:
+            self.schedule.close()
+            self.sampler.close()
             self.folder.close()
         return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
 
@@ -212,6 +230,7 @@ class Trainer:
             self.folder.keep_until(-1)
             self._warm_start()
             self._begin_reinforcement()
+            self._sync()
             self._evaluate("before")
             if not self.config.steps:
                 self._evaluate("after")
@@ -228,6 +247,7 @@ class Trainer:
         self.evaluations = checkpoint.counters["evaluations"]
         self.learner.micro_batch_tokens = checkpoint.counters["micro_batch_tokens"]
         self.step = checkpoint.step
+        self._sync()
         self.folder.keep_until(self.step)  # what a killed run logged after its checkpoint happens again
         self.callback.say(f"going on after step {self.step}")
 
@@ -287,20 +307,40 @@ class Trainer:
         require_finite(self.model)
         # traces cost memory and time, so only episodes that are written have them
         kept = (self.step + 1) % self.config.episodes_every == 0
-        collected = self.collector(self.step, traced=kept)
+        collected = self.schedule.collect(self.step, traced=kept)
+        self.sampler.rest()
         episodes, seconds = collected.played, clock.seconds()
         fits = self.learner.micro_batch_tokens
         metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}  # nothing valid: no step
         if self.learner.micro_batch_tokens < fits:
             fits = self.learner.micro_batch_tokens
             self.callback.say(f"out of memory: from now on micro-batches have {fits} tokens; the gradient is the same")
+        if self.sampler.versioned:
+            metrics |= staleness(collected.episodes, self.step)
         metrics = {**collected.stats, **metrics}
         self.step += 1
+        metrics |= self._sync()
+        self.schedule.ready(self.step)
         record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
         sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
         self._log(record, clock, collect_seconds=seconds, tokens_per_second=sampled / max(seconds, 1e-9))
         if kept:
             self.folder.write_episodes(f"train-{self.step:06d}", episodes)
+        if self.sampler.versioned:
+            self._warn_of_mismatch(record)
+
+    def _warn_of_mismatch(self, record: dict[str, Any]) -> None:
+        """Say it once, and again when it has become twice as bad."""
+        text = mismatch_warning(
+            record, corrected=samples_off_policy(self.learner.preset), dtype=self.config.model.dtype
+        )
+        if text and record["behaviour_kl_k3"] > 2 * self._worst_mismatch:
+            self._worst_mismatch = record["behaviour_kl_k3"]
+            self.callback.say(f"step {self.step}: {text}")
+
+    def _sync(self) -> dict[str, float]:
+        """Give the sampler the policy as it is now."""
+        return self.sampler.sync(partial(policy_weights, self.model), self.step)
 
     def _after_step(self) -> None:
         config = self.config

@@ -277,15 +277,6 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     return scripted[options.agent]()
 
 
-# Options of vllm.LLM that are numbers, switches or names of formats, and load no code.
-_PLAIN_ENGINE = frozenset(
-    "block_size cpu_offload_gb disable_custom_all_reduce disable_log_stats dtype enable_chunked_prefill "
-    "enable_prefix_caching enforce_eager gpu_memory_utilization kv_cache_dtype limit_mm_per_prompt max_logprobs "
-    "max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization revision seed swap_space "
-    "tensor_parallel_size tokenizer_revision".split()
-)
-
-
 def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     """vLLM in this process or behind an endpoint, or any chat endpoint."""
     from rlvr.envs.endpoint import Endpoint, EndpointError
@@ -314,10 +305,11 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         seed = options.seed if options.temperature else None
         return OpenAIAgent(server, concurrency=options.concurrency, seed=seed, tool_style=style, request=more)
     from rlvr.agents.models.vllm import VLLMAgent
+    from rlvr.agents.models.vllm_worker import PLAIN_OPTIONS
 
     if server is not None and more:
         raise ValueError("--options are vLLM's own in this process; a server was started with its own")
-    for name in sorted(more.keys() - _PLAIN_ENGINE):
+    for name in sorted(more.keys() - PLAIN_OPTIONS):
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
         return VLLMAgent.load(

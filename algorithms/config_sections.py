@@ -1,0 +1,66 @@
+"""What every section of a config is, and the sections that say where and when a run samples."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from rlvr.envs.core.deprecation import warn_renamed
+
+
+class Section(BaseModel):
+    """Closed and frozen; the text under a field is its help."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    OLD_FIELDS: ClassVar[dict[str, str]] = {}  # names of the version before, which warn
+
+    @model_validator(mode="before")
+    @classmethod
+    def _renamed(cls, values: Any) -> Any:
+        if not isinstance(values, dict):
+            return values
+        renamed = {}
+        for name, value in values.items():
+            new = cls.OLD_FIELDS.get(name, name)
+            if new != name:
+                warn_renamed(f"the config's field {name!r}", repr(new))
+            renamed[new] = value
+        return renamed
+
+
+SERVER_FIELDS = ("url", "served_model", "api_key_env")  # of SamplerSection, for a server that runs already
+
+
+class SamplerSection(Section):
+    """Where the tokens are sampled. `sampler: vllm` is short for its kind."""
+
+    kind: Literal["transformers", "vllm", "vllm-server"] = "transformers"
+    """transformers samples with the learner's own weights; vllm in this process; vllm-server in one of its own."""
+    url: str = ""
+    """vllm-server: address of a server that runs already; without it one is started, and ended with the run."""
+    served_model: str = ""
+    """vllm-server: the model's name there; by default the only one that it serves."""
+    api_key_env: str = ""
+    """vllm-server: environment variable that holds the server's key."""
+    deadline: float = Field(600.0, gt=0, allow_inf_nan=False)
+    """vllm-server: seconds that one reply may take, retries included."""
+    concurrency: int = Field(256, ge=1)
+    """vllm, vllm-server: replies that are sampled at once."""
+    options: dict[str, int | float | bool | str] = Field(default_factory=dict)
+    """vllm, and a server that is started: options of vllm.LLM, such as gpu_memory_utilization or enforce_eager."""
+    sleep: bool = False
+    """vllm on a GPU: give its memory back while the policy is updated."""
+    tolerance: float = Field(0.0, ge=0)
+    """vllm: nats by which a log-probability may differ from the learner's; 0 takes 1e-3, in half precision 0.1."""
+
+
+class ScheduleSection(Section):
+    """When a run samples. `schedule: async` is short for its kind."""
+
+    kind: Literal["sync", "async"] = "sync"
+    """sync samples, then updates; async samples the next steps while it updates."""
+    depth: int = Field(1, ge=1)
+    """async: steps that are sampled ahead, and so the most updates that a token may be older than the policy."""
+    correction: Literal["none", "tis", "seq_tis", "icepop", "seq_mis"] = "none"
+    """How an algorithm that ignores the policy that sampled is corrected; async refuses it with none."""

@@ -1,0 +1,1 @@
+"""Where the tokens of a run are sampled, and how new weights get there."""

@@ -1,0 +1,278 @@
+"""vLLM as the sampler of a run: in this process, or a server that is started or runs already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlvr.agents.models.token_agent import TokenAgent
+from rlvr.agents.models.transformers import end_tokens
+from rlvr.agents.models.vllm import VLLMAgent
+from rlvr.agents.models.vllm_live import LiveEngine
+from rlvr.agents.models.vllm_process import ServerProcess
+from rlvr.agents.models.vllm_training import ServesOthers, TrainingServer
+from rlvr.agents.models.vllm_worker import PLAIN_OPTIONS
+from rlvr.algorithms.config import ConfigError, TrainConfig
+from rlvr.algorithms.sampling.confirm import Confirmation
+from rlvr.algorithms.sampling.protocol import SamplerError, Weights, policy_weights
+from rlvr.envs.core.code_rule import require_code
+from rlvr.envs.core.files import make_folder, require_plain
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
+
+RECOVERIES = 5  # of a server, in one run
+
+
+class VLLMSampler:
+    """What both have in common: agents, and that a sync is confirmed.
+
+    Args:
+        config: of the run.
+        model, tokenizer: the learner's.
+        folder: where the policy and the weights are written for vLLM to read.
+    """
+
+    versioned = True
+    engine: LiveEngine | TrainingServer
+
+    def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, folder: Path) -> None:
+        for name in sorted(config.sampler.options.keys() - PLAIN_OPTIONS):
+            require_code(f"sampler.options.{name}, which vLLM may take for a class or a file to load,")
+        self.config, self.model, self.tokenizer, self.folder = config, model, tokenizer, folder
+        self.version = 0
+        self._end_ids = end_tokens(model)
+        self._probed = False
+        make_folder(folder)
+        require_plain(folder)
+
+    def _confirm(self, dtype: str) -> None:
+        most = min(self.engine.limit or self.config.sampling.max_length, self.config.sampling.max_length)
+        self.confirmation = Confirmation(self.model, dtype, most, self.config.sampler.tolerance)
+
+    def _options(self) -> dict[str, Any]:
+        """Options of vLLM; the config's own win."""
+        settings = self.config
+        return {
+            "dtype": settings.model.dtype,
+            "max_model_len": settings.sampling.max_length,
+            "max_num_seqs": settings.sampler.concurrency,
+            "enable_prefix_caching": True,
+            **settings.sampler.options,
+        }
+
+    def _write_policy(self) -> Path:
+        """The policy in the format of transformers, for its shapes; the weights come anew with the first sync."""
+        target = self.folder / "policy"
+        make_folder(target)
+        require_plain(target)
+        base = getattr(self.model, "base_model", None)
+        inner = base.model if hasattr(self.model, "peft_config") and base is not None else self.model
+        inner.save_pretrained(target, state_dict={name: t.contiguous() for name, t in policy_weights(self.model)})
+        self.tokenizer.save_pretrained(target)
+        return target
+
+    def agent(self, **options: Any) -> TokenAgent:
+        """A `VLLMAgent`; the first looks which log-probabilities the engine records.
+
+        Raises:
+            SamplerError: not those of the distribution that it samples from.
+        """
+        try:
+            made = VLLMAgent(self.engine, self.tokenizer, end_ids=self._end_ids, probe=not self._probed, **options)
+        except EndpointError as error:
+            raise SamplerError(f"sampler.url: {error}") from error
+        except ValueError as error:
+            raise SamplerError(f"sampler: {error}") from error
+        self._probed = True
+        return made
+
+    def rest(self) -> None:
+        """A server has memory of its own."""
+
+    def recover(self) -> int:
+        """An engine of this process is not lost without the process."""
+        return 0
+
+
+class LocalSampler(VLLMSampler):
+    """A vLLM in this process, which takes the learner's tensors as they are."""
+
+    engine: LiveEngine
+
+    def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, folder: Path) -> None:
+        super().__init__(config, model, tokenizer, folder)
+        options = self._options() | ({"enable_sleep_mode": True} if config.sampler.sleep else {})
+        if config.sampler.sleep and not next(model.parameters()).is_cuda:
+            raise ConfigError("sampler.sleep gives back memory of a GPU, and model.device is a CPU: leave it out")
+        self.engine = LiveEngine(
+            str(self._write_policy()), **{"concurrency": config.sampler.concurrency, **without_count(options)}
+        )
+        self._confirm(config.model.dtype)
+
+    def sync(self, weights: Weights, version: int) -> dict[str, float]:
+        """Load the tensors between two steps of the engine; see `Sampler`."""
+        if self.engine.asleep:
+            self.engine.wake()
+        self.engine.update_weights(weights(), version)
+        self.version = version
+        return {"sync_difference": self.confirmation.check(version, self.engine.prompt_logprobs)}
+
+    def rest(self) -> None:
+        """Give the memory of a GPU back until the next sync, where the config asks for it."""
+        if self.config.sampler.sleep:
+            self.engine.sleep()
+
+    def close(self) -> None:
+        """Stop the engine."""
+        self.engine.close()
+
+
+class ServerSampler(VLLMSampler):
+    """A vLLM server, which reads the weights from a file."""
+
+    engine: TrainingServer
+
+    def __init__(
+        self, config: TrainConfig, model: Any, tokenizer: Any, folder: Path, say: Callable[[str], None]
+    ) -> None:
+        super().__init__(config, model, tokenizer, folder)
+        if config.sampler.sleep:
+            raise ConfigError("sampler.sleep is for sampler: vllm, whose GPU is the learner's too: leave it out")
+        self.say = say
+        self.process: ServerProcess | None = None
+        self._weights: Weights | None = None
+        self._recovered = 0
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self) -> None:
+        settings = self.config.sampler
+        try:
+            self.engine = TrainingServer(self._endpoint(), concurrency=settings.concurrency)
+        except EndpointError as error:
+            raise SamplerError(f"sampler.url: {error}") from error
+        except ValueError as error:
+            raise SamplerError(f"sampler.url: {error}") from error
+        facts, size = self.engine.facts, int(self.model.config.get_text_config().vocab_size)
+        if facts["vocabulary"] != size:
+            raise SamplerError(
+                f"sampler.url: {self.engine.endpoint.address()} serves a model with a vocabulary of "
+                f"{facts['vocabulary']} tokens, and model.name has {size}: serve the same model"
+            )
+        if "processed" not in facts["logprobs_mode"]:
+            raise SamplerError(
+                f"sampler.url: {self.engine.endpoint.address()} reports {facts['logprobs_mode']}, which are not those "
+                "it samples from: start it with --logprobs-mode processed_logprobs"
+            )
+        longest, most = self.engine.limit, self.config.sampling.max_length
+        if longest is not None and longest < most:
+            raise SamplerError(
+                f"sampler.url: {self.engine.endpoint.address()} takes sequences of {longest} tokens, and "
+                f"sampling.max_length is {most}: start it with --max-model-len {most}, or lower sampling.max_length"
+            )
+        self._confirm(facts["dtype"])
+
+    def _endpoint(self) -> Endpoint:
+        settings = self.config.sampler
+        if not settings.url:
+            log = self.folder / "server.log"
+            try:
+                self.process = ServerProcess(self._write_policy(), log, self._options(), deadline=settings.deadline)
+            except RuntimeError as error:
+                raise SamplerError(f"sampler: {error}") from error
+            return self.process.endpoint
+        key = ""
+        if settings.api_key_env:
+            if settings.api_key_env not in os.environ:
+                raise ConfigError(f"sampler.api_key_env names {settings.api_key_env}, which is not set")
+            key = os.environ[settings.api_key_env]
+        name = settings.served_model
+        endpoint = Endpoint(settings.url, name, key, deadline=settings.deadline)
+        return endpoint if name else with_only_model(endpoint)
+
+    def sync(self, weights: Weights, version: int) -> dict[str, float]:
+        """Write the tensors to a file and have the server load it; see `Sampler`."""
+        self._weights = weights
+        try:
+            self._send(weights, version)
+            self.engine.require_version()
+            gap = self.confirmation.check(version, self.engine.prompt_logprobs)
+        except (EndpointError, ServesOthers) as error:
+            raise SamplerError(f"the sync to version {version} failed: {error}") from error
+        self.version = version
+        return {"sync_difference": gap}
+
+    def _send(self, weights: Weights, version: int) -> None:
+        from safetensors.torch import save_file
+
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in weights()}
+        path = self.folder / "weights.safetensors"
+        draft = self.folder / "weights.draft"
+        save_file(tensors, draft, metadata={"version": str(version)})
+        draft.replace(path)  # there whole, or not at all
+        self.engine.update_weights(path.resolve(), len(tensors), version)
+
+    def recover(self) -> int:
+        """How often the server was lost; one that this run has started is started again, see `Sampler`.
+
+        Raises:
+            SamplerError: it does not come back within sampler.deadline, or too often.
+        """
+        ended = self.process is not None and not self.process.alive
+        try:
+            if not ended and not self.engine.lost:
+                self.engine.require_version()
+                return self._recovered
+            why = self.engine.lost or "the server has ended"
+        except (EndpointError, ServesOthers) as error:
+            why = str(error)
+        self._recovered += 1
+        if self._recovered > RECOVERIES or self._weights is None:
+            raise SamplerError(f"the sampler was lost {self._recovered} times, the last time because {why}")
+        self.say(f"the sampler was lost: {why}; its weights are sent again, and what had failed is played again")
+        if ended and self.process is not None:
+            old = self.engine
+            self.process.close()
+            self._connect()
+            old.adopt(self.engine)
+            self.engine = old
+        self.sync(self._weights, self.version)
+        return self._recovered
+
+    def close(self) -> None:
+        """End the server, if this run has started it."""
+        if self.process is not None:
+            self.process.close()
+        for name in ("weights.safetensors", "weights.draft"):
+            with suppress(FileNotFoundError):
+                (self.folder / name).unlink()
+
+
+def with_only_model(endpoint: Endpoint) -> Endpoint:
+    """The endpoint with the name of the only model that it serves.
+
+    Raises:
+        SamplerError: it does not answer, or serves none or several.
+    """
+    root = replace(endpoint, base_url=endpoint.base_url.rstrip("/").removesuffix("/v1"))
+    try:
+        served = call(root, "/v1/models").get("data")
+    except EndpointError as error:
+        raise SamplerError(f"sampler.url: {error}") from error
+    names = [str(entry.get("id")) for entry in served or [] if isinstance(entry, dict)]
+    if len(names) != 1:
+        raise SamplerError(
+            f"sampler.url: {root.address()} serves {', '.join(names) or 'no model'}: name one in sampler.served_model"
+        )
+    return replace(root, model=names[0])
+
+
+def without_count(options: dict[str, Any]) -> dict[str, Any]:
+    """Without the number of sequences, which the engine is given by its own name."""
+    return {name: value for name, value in options.items() if name != "max_num_seqs"}

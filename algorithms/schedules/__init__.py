@@ -1,0 +1,1 @@
+"""When a run samples and when it updates."""
