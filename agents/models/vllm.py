@@ -19,7 +19,6 @@ from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models.calls import Calls
 from rlvr.agents.models.tiny import MISSING_EXTRA, TINY
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent, check_sampling
-from rlvr.agents.models.vllm_worker import load_in_process
 from rlvr.agents.rendering import require_chat_template
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
@@ -29,6 +28,14 @@ PATH = "/inference/v1/generate"
 NO_LOGPROB = -9999.0
 # Tokens sampled at the beginning, to see which log-probabilities are recorded.
 PROBED = 8
+
+# Options of vllm.LLM that are numbers, switches or names of formats, and load no code.
+PLAIN_OPTIONS = frozenset(
+    "block_size cpu_offload_gb disable_custom_all_reduce disable_log_stats dtype enable_chunked_prefill "
+    "enable_prefix_caching enforce_eager gpu_memory_utilization kv_cache_dtype limit_mm_per_prompt max_logprobs "
+    "max_model_len max_num_batched_tokens max_num_seqs pipeline_parallel_size quantization revision seed swap_space "
+    "tensor_parallel_size tokenizer_revision".split()
+)
 
 
 class Engine(Protocol):
@@ -67,6 +74,7 @@ class LocalEngine:
     def __init__(self, model: Any, **options: Any) -> None:
         try:
             from vllm import LLM, SamplingParams
+            from vllm.sampling_params import RequestOutputKind
         except ImportError as error:
             raise ImportError(MISSING) from error
         if isinstance(model, str | os.PathLike):
@@ -75,6 +83,7 @@ class LocalEngine:
             raise ValueError(f"options {sorted(options)} are for a model given by its name")
         self.llm = model
         self._params: Callable[..., Any] = SamplingParams
+        self._new_tokens = RequestOutputKind.DELTA  # a step's own tokens, not all so far
         self.limit: int | None = model.llm_engine.model_config.max_model_len
         self.concurrency = 1
 
@@ -331,9 +340,32 @@ def seed_of(seed: int, key: str, position: int) -> int:
 
 def whole_prefills() -> dict[str, Any]:
     """On a CPU prompts are not cut: one with a seed that is computed in two steps ends vLLM 0.32 there."""
+    return {"enable_chunked_prefill": False} if on_cpu() else {}
+
+
+def on_cpu() -> bool:
+    """Whether this vLLM is the one for machines without a GPU."""
     from vllm.platforms import current_platform
 
-    return {"enable_chunked_prefill": False} if current_platform.is_cpu() else {}
+    return bool(current_platform.is_cpu())
+
+
+def load_in_process(llm: Any, weights: Iterable[tuple[str, Any]]) -> None:
+    """Load these tensors in an engine of this process."""
+    llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(weights)})
+    llm.apply_model(pack_again)
+
+
+def pack_again(model: Any) -> None:
+    """On the CPU, layers keep a packed copy of their weight, which a reload leaves as it was where weights are tied."""
+    from vllm.model_executor.layers.utils import dispatch_cpu_unquantized_gemm
+
+    if not on_cpu():
+        return
+    for layer in model.modules():
+        weight = getattr(layer, "weight", None)
+        if weight is not None and weight.dim() == 2 and weight.numel():
+            dispatch_cpu_unquantized_gemm(layer, remove_weight=False)
 
 
 def mix_seed(seed: int, position: int) -> int:

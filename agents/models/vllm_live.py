@@ -19,8 +19,7 @@ from queue import Empty, SimpleQueue
 from typing import Any
 
 from rlvr.agents.models.token_agent import Continuation
-from rlvr.agents.models.vllm import LocalEngine, mix_seed
-from rlvr.agents.models.vllm_worker import load_in_process
+from rlvr.agents.models.vllm import LocalEngine, load_in_process, mix_seed
 
 
 @dataclass(slots=True, eq=False)
@@ -130,15 +129,13 @@ class LiveEngine(LocalEngine):
         self._running.clear()
 
     def _add(self, requests: Iterable[_Request]) -> None:
-        from vllm.sampling_params import RequestOutputKind
-
         for request in requests:
             name, done = f"rlvr-{next(self._ids)}", len(request.ids)
             options = {**request.options, "max_tokens": request.options["max_tokens"] - done}
             if done:
                 options["seed"] = mix_seed(options.get("seed", 0), done)
             try:
-                params = self._params(**options, output_kind=RequestOutputKind.DELTA)
+                params = self._params(**options, output_kind=self._new_tokens)
                 self.llm.llm_engine.add_request(name, {"prompt_token_ids": request.prompt + request.ids}, params)
             except ValueError as error:  # a prompt that is too long, an option that vLLM does not take
                 request.future.set_result(f"vLLM refused the request: {error}")

@@ -11,11 +11,10 @@ from typing import Any
 
 from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.models.transformers import end_tokens
-from rlvr.agents.models.vllm import VLLMAgent
+from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.agents.models.vllm_process import ServerProcess
 from rlvr.agents.models.vllm_training import ServesOthers, TrainingServer
-from rlvr.agents.models.vllm_worker import PLAIN_OPTIONS
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.protocol import SamplerError, Weights, policy_weights

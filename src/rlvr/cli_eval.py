@@ -304,8 +304,7 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         style = str(settings.get("tool_style", "hermes"))
         seed = options.seed if options.temperature else None
         return OpenAIAgent(server, concurrency=options.concurrency, seed=seed, tool_style=style, request=more)
-    from rlvr.agents.models.vllm import VLLMAgent
-    from rlvr.agents.models.vllm_worker import PLAIN_OPTIONS
+    from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 
     if server is not None and more:
         raise ValueError("--options are vLLM's own in this process; a server was started with its own")
