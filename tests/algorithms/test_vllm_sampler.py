@@ -1,0 +1,165 @@
+"""A real vLLM on the CPU as the sampler of a run: in this process, and as a server that the run starts.
+
+`make test-vllm` builds an environment that holds vLLM and runs this file in it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", "1")  # GiB
+os.environ.setdefault("VLLM_ENABLE_V1_MULTIPROCESSING", "0")
+os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
+
+pytest.importorskip("vllm")
+
+import torch
+
+from rlvr.agents.evaluation import read_episodes
+from rlvr.agents.models.tiny import build_tiny, load_policy
+from rlvr.agents.models.vllm_live import LiveEngine
+from rlvr.algorithms.sampling.confirm import Confirmation
+from rlvr.algorithms.sampling.protocol import SamplerError
+from rlvr.algorithms.sampling.vllm import ServerSampler
+from rlvr.algorithms.train.trainer import Trainer
+
+from .runs import Callback, small
+
+pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
+
+OPTIONS = {
+    "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0, "logprobs": 0, "detokenize": False, "ignore_eos": True,
+    "max_tokens": 400,
+}  # fmt: skip
+RUN: dict[str, Any] = {
+    "warm_start": {"steps": 0, "mixed_steps": 0}, "steps": 3, "prompts": 2, "group_size": 4,
+    "evaluation": {"episodes": 2},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_tiny(tmp_path_factory.mktemp("policy") / "tiny", seed=1)
+
+
+@pytest.fixture(scope="module")
+def engine(folder: Path) -> Iterator[LiveEngine]:
+    made = LiveEngine(str(folder), dtype="float32", enforce_eager=True, max_model_len=1_024)
+    yield made
+    made.close()
+
+
+def score(model: Any, ids: list[int]) -> torch.Tensor:
+    with torch.no_grad():
+        return model(torch.tensor([ids])).logits[0].log_softmax(-1)[range(len(ids) - 1), ids[1:]]
+
+
+def until(condition: Callable[[], bool]) -> None:
+    for _ in range(60_000):
+        if condition():
+            return
+        time.sleep(0.005)
+    raise AssertionError("it did not come about")
+
+
+def test_64_requests_in_flight_take_three_updates_and_each_token_has_its_version(engine: LiveEngine, folder: Path):
+    """Also that seeded requests outlive it: vLLM's own pause that keeps them ends the engine on the CPU."""
+    model: Any = load_policy(folder)[0]
+    prompts = [[1, 2, 3 + index] for index in range(64)]
+    weights = [{name: p.detach().clone() for name, p in model.named_parameters()}]
+    found: list[Any] = []
+    engine.update_weights(weights[0].items(), 0)
+    options = [{**OPTIONS, "seed": seed} for seed in range(64)]
+    thread = threading.Thread(target=lambda: found.extend(engine.generate(prompts, options)))
+    thread.start()
+    for version in (1, 2, 3):
+        tokens = 60 * version
+        until(lambda least=tokens: any(len(r.ids) > least for r in list(engine._running.values())))
+        weights.append({name: tensor * 1.05 for name, tensor in weights[-1].items()})
+        engine.update_weights(weights[-1].items(), version)
+    thread.join()
+    assert {version for _, _, versions in found for version in versions} == {0, 1, 2, 3}
+    for version, tensors in enumerate(weights):
+        model.load_state_dict(tensors, strict=False)
+        for prompt, (ids, logprobs, versions) in zip(prompts, found, strict=True):
+            here = torch.tensor(versions) == version
+            expected = score(model, prompt + ids)[len(prompt) - 1 :]
+            torch.testing.assert_close(torch.tensor(logprobs)[here], expected[here], atol=1e-5, rtol=0)
+    engine.update_weights(weights[0].items(), 0)
+
+
+def test_stale_half_and_wrong_weights_are_refused(engine: LiveEngine, folder: Path, tmp_path: Path):
+    model: Any = load_policy(folder)[0]
+    tensors = {name: p.detach().clone() for name, p in model.named_parameters()}
+    changed = {name: tensor * 1.01 for name, tensor in tensors.items()}
+    other: Any = load_policy(build_tiny(tmp_path / "other", seed=2))[0]
+    half = {name: changed[name] if index % 2 else tensor for index, (name, tensor) in enumerate(tensors.items())}
+    faults = {"sound": changed, "stale": tensors, "half": half, "wrong": dict(other.named_parameters())}
+    for fault, sent in faults.items():
+        engine.update_weights(tensors.items(), 0)
+        model.load_state_dict(tensors, strict=False)
+        confirmation = Confirmation(model, "float32", 1_024)
+        assert confirmation.check(0, engine.prompt_logprobs) < 1e-5
+        model.load_state_dict(changed, strict=False)
+        engine.update_weights(((name, tensor.detach()) for name, tensor in sent.items()), 1)
+        if fault == "sound":
+            assert confirmation.check(1, engine.prompt_logprobs) < 1e-5
+            continue
+        with pytest.raises(SamplerError, match="version 1"):
+            confirmation.check(1, engine.prompt_logprobs)
+    # vLLM's own reload leaves the packed copy of a tied head as it was
+    engine.update_weights(tensors.items(), 0)
+    model.load_state_dict(tensors, strict=False)
+    confirmation = Confirmation(model, "float32", 1_024)
+    confirmation.check(0, engine.prompt_logprobs)
+    model.load_state_dict(changed, strict=False)
+    engine._call(
+        lambda: engine.llm.collective_rpc("reload_weights", kwargs={"weights_iterator": iter(changed.items())})
+    )
+    with pytest.raises(SamplerError, match="version 1"):
+        confirmation.check(1, engine.prompt_logprobs)
+    engine.update_weights(tensors.items(), 0)
+
+
+def test_long_prompts_with_seeds_are_computed_whole(engine: LiveEngine):
+    """More tokens than a step takes: one that is cut and has a seed ends vLLM 0.32 on the CPU."""
+    prompts = [[1 + (index + position) % 200 for position in range(600)] for index in range(24)]
+    replies = engine.generate(prompts, [{**OPTIONS, "max_tokens": 3, "seed": seed} for seed in range(24)])
+    assert [len(reply[0]) for reply in replies] == [3] * 24
+
+
+def test_a_server_that_is_killed_in_a_run_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    samplers: list[ServerSampler] = []
+    connect = ServerSampler._connect
+    monkeypatch.setattr(ServerSampler, "_connect", lambda self: (connect(self), samplers.append(self))[0])
+
+    class Kills(Callback):
+        def step(self, record: dict[str, Any]) -> None:
+            super().step(record)
+            if record["phase"] == "train" and record["step"] == 1:
+                process = samplers[0].process
+                assert process is not None
+                os.killpg(process.process.pid, signal.SIGKILL)
+                process.process.wait(60)
+
+    callback = Kills()
+    sampler = {"kind": "vllm-server", "options": {"enforce_eager": True}, "deadline": 120}
+    Trainer(small(tmp_path / "run", **RUN, sampler=sampler), callback).run()
+    assert len(samplers) == 2
+    assert any("the sampler was lost" in text for text in callback.said)
+    for step in range(3):
+        episodes = read_episodes(tmp_path / "run" / "episodes" / f"train-{step + 1:06d}.jsonl")
+        assert len({episode.key for episode in episodes}) == len(episodes) == 8
+        for episode in episodes:
+            assert episode.valid
+            assert {v for v, mask in zip(episode.tokens.versions, episode.tokens.mask, strict=True) if mask} == {step}
+    assert all(record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
