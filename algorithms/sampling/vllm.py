@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
@@ -235,7 +236,9 @@ class ServerSampler(VLLMSampler):
         if self._recovered > RECOVERIES or self._weights is None:
             raise SamplerError(f"the sampler was lost {self._recovered} times, the last time because {why}")
         self.say(f"the sampler was lost: {why}; its weights are sent again, and what had failed is played again")
-        if ended and self.process is not None:
+        if self.process is None:
+            self._await_server()
+        elif ended:
             old = self.engine
             self.process.close()
             self._connect()
@@ -243,6 +246,21 @@ class ServerSampler(VLLMSampler):
             self.engine = old
         self.sync(self._weights, self.version)
         return self._recovered
+
+    def _await_server(self) -> None:
+        """Wait until the server at sampler.url answers."""
+        seconds = self.config.sampler.deadline
+        end = time.monotonic() + seconds
+        while True:
+            try:
+                call(self.engine.endpoint, "/v1/models")
+                return
+            except EndpointError as error:
+                if time.monotonic() >= end:
+                    raise SamplerError(
+                        f"sampler.url: {error}; it did not come back within {seconds:g} s (sampler.deadline)"
+                    ) from error
+            time.sleep(0.5)
 
     def close(self) -> None:
         """End the server, if this run has started it."""

@@ -302,6 +302,17 @@ def test_a_server_that_begins_anew_costs_nothing(stand_in: StandIn, served: Path
     assert one["policy/model.safetensors"] == other["policy/model.safetensors"]
 
 
+def test_a_server_that_dies_and_stays_away_is_one_sentence(stand_in: StandIn, served: Path, tmp_path: Path):
+    class Dies(Callback):
+        def phase(self, name: str, steps: int) -> None:
+            stand_in.server.shutdown()
+            stand_in.server.server_close()
+
+    config = with_server(tmp_path / "run", stand_in, served, sampler={"deadline": 2.0})
+    with pytest.raises(SamplerError, match=r"could not be reached.*did not come back within 2 s \(sampler\.deadline\)"):
+        Trainer(config, Dies()).run()
+
+
 def test_a_server_that_never_answers_is_no_wrong_answer(stand_in: StandIn, served: Path, tmp_path: Path):
     config = with_server(tmp_path / "run", stand_in, served, sampler={"deadline": 1.0})
     model, tokenizer = load_model(config)
