@@ -44,7 +44,9 @@ async () => {
     list.scrollTop = (end * at) / 200;
     await new Promise(requestAnimationFrame);
   }
-  await new Promise((done) => setTimeout(done, 500));
+  const wait = (time) => new Promise((done) => setTimeout(done, time));
+  for (let waited = 0; waited < 300 && !list.querySelector(".row"); waited++) await wait(100);
+  await wait(500);
   return { longest: Math.max(0, ...tasks), rows: list.querySelectorAll(".row").length };
 }
 """
