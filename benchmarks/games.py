@@ -4,12 +4,15 @@
 
 PYTHON is an interpreter that has GEM (``pip install gem-llm`` into an environment of its own). Each side first plays
 random legal-looking actions and records them; then the recorded episodes, resets with their seeds included, are played
-again until the time is over, and only that is measured. Rounds alternate.
+again until the time is over, and only that is measured. Rounds alternate. A game is as long as random play makes it:
+Minesweeper's end at the first mine, after three turns, so that most of its figure is what a board costs; ours can be
+opened without a guess, GEM's are drawn and not looked at.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import random
 import subprocess
 import time
@@ -36,33 +39,41 @@ GAMES = {
 EPISODES = 12
 WORDS = [word for length in range(4, 9) for word in words(length)]  # NLTK's list, which GEM loads from the network
 GEM = """
-import contextlib, io, sys, time
-sys.stdout = io.StringIO()
+import contextlib, io, json, sys, time
+out, sys.stdout = sys.stdout, io.StringIO()
 import nltk.corpus
 nltk.download = lambda *_, **__: True
-nltk.corpus.words = type("Words", (), {"words": staticmethod(lambda *_: sys.argv[4].split())})
+nltk.corpus.words = type("Words", (), {"words": staticmethod(lambda *_: sys.argv[1].split())})
 import gem, random
-name, seconds, settings = sys.argv[1], float(sys.argv[2]), eval(sys.argv[3], {})
-env = gem.make(name, **settings)
 HANOI = [f"\\\\boxed{{{a} {b}}}" for a, b in ("AC", "AB", "CB", "AC", "BA", "BC", "AC", "CA") * 8]  # it draws none
-played = []
-for seed in range(int(sys.argv[5])):
-    random.seed(seed)
-    env.reset(seed=seed)
-    actions, over = [], False
-    while not over and len(actions) < 60:
-        actions.append(HANOI[len(actions)] if "Hanoi" in name else env.sample_random_action())
-        _, _, terminated, truncated, _ = env.step(actions[-1])
-        over = terminated or truncated
-    played.append((seed, actions))
-count, began = 0, time.process_time()
-while time.process_time() - began < seconds:
-    for seed, actions in played:
+
+def record(name, settings, episodes):
+    env, played = gem.make(name, **settings), []
+    for seed in range(episodes):
+        random.seed(seed)
         env.reset(seed=seed)
-        for action in actions:
-            env.step(action)
-        count += len(actions)
-print(count / (time.process_time() - began), file=sys.__stdout__)
+        actions, over = [], False
+        while not over and len(actions) < 60:
+            actions.append(HANOI[len(actions)] if "Hanoi" in name else env.sample_random_action())
+            _, _, terminated, truncated, _ = env.step(actions[-1])
+            over = terminated or truncated
+        played.append((seed, actions))
+    return env, played
+
+games = {}
+for line in sys.stdin:
+    name, settings, episodes, seconds = json.loads(line)
+    if name not in games:
+        games[name] = record(name, settings, episodes)
+    env, played = games[name]
+    count, began = 0, time.process_time()
+    while time.process_time() - began < seconds:
+        for seed, actions in played:
+            env.reset(seed=seed)
+            for action in actions:
+                env.step(action)
+            count += len(actions)
+    print(count / (time.process_time() - began), file=out, flush=True)
 """
 
 
@@ -89,9 +100,11 @@ def ours(env_id: str, level: int, seconds: float) -> float:
     return count / (time.process_time() - began)
 
 
-def theirs(python: str, name: str, settings: dict[str, int], seconds: float) -> float:
-    command = [python, "-c", GEM, name, str(seconds), repr(settings), " ".join(WORDS), str(EPISODES)]
-    return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()[-1])
+def theirs(gem: subprocess.Popen[str], name: str, settings: dict[str, int], seconds: float) -> float:
+    assert gem.stdin is not None
+    assert gem.stdout is not None
+    print(json.dumps([name, settings, EPISODES, seconds]), file=gem.stdin, flush=True)
+    return float(gem.stdout.readline())
 
 
 def main() -> None:
@@ -106,10 +119,14 @@ def main() -> None:
     games = {title: game for title, game in GAMES.items() if options.only in title}
     tables = {title: Table(f"{title}: {name}, level {level}, and {peer}", unit, name)
               for title, (name, level, peer, _) in games.items()}  # fmt: skip
+    command = [options.gem, "-c", GEM, " ".join(WORDS)]
+    gem = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     for _ in range(options.rounds):
         for title, (name, level, peer, settings) in games.items():
             tables[title].add(name, ours(name, level, options.seconds))
-            tables[title].add(f"{peer} (GEM)", theirs(options.gem, peer, settings, options.seconds))
+            tables[title].add(f"{peer} (GEM)", theirs(gem, peer, settings, options.seconds))
+    gem.terminate()
+    gem.wait()
     write_results("games", list(tables.values()), {}, options.out)
 
 

@@ -1,17 +1,17 @@
-"""How fast tasks are made: items per CPU-second of every registered id, and of reasoning-gym's beside ours.
+"""How fast tasks are made: items per CPU-second of every id that reasoning-gym has as well, and of its data set.
 
     python benchmarks/generation.py --reasoning-gym PYTHON [--rounds 3] [--seconds 0.2] [--only TEXT] [--out FOLDER]
 
 PYTHON is an interpreter that has reasoning-gym (``pip install reasoning-gym`` into an environment of its own). An item
 is a reset that draws a task of the train split: seeding, drawing, and the look at the split included. Each id is drawn
-over all levels in turn, at level 1, and at its hardest; ids whose tasks are rows of a data set are left out.
+over all levels in turn, and at level 1; theirs as their data set comes, without settings. What each id costs by itself,
+level by level, is in ``resets.md``.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
-import json
 import statistics
 import subprocess
 import time
@@ -20,10 +20,18 @@ from pathlib import Path
 import gymnasium as gym
 from results import Table, write_results
 
-import rlvr
+import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 
-ENOUGH = 1_000  # items per CPU-second below which a task says why
+MORE = {  # what ours does besides, where it makes fewer items
+    "rlvr/RushHour-v0": "ours are searched for, with as many moves as the level says; theirs are lines of a table",
+    "rlvr/Cryptarithms-v0": "ours have one solution; theirs are letters for the digits of a sum",
+    "rlvr/ListFunctionInduction-v0": "ours are unambiguous among all rules stated; theirs are not compared with others",
+    "rlvr/GridTransformation-v0": "ours hide the rule, unambiguous among all rules stated; theirs name the operation",
+    "rlvr/ShortestPath-v0": "ours are weighted graphs of up to 16 nodes, solved by Dijkstra; theirs a grid of 5 to 8",
+    "rlvr/Syllogisms-v0": "ours have up to 7 premises about six classes, all conclusions decided; theirs two premises",
+    "rlvr/ReverseText-v0": "ours reverse up to 10 words; theirs one word of 3 to 10 letters",
+}
 PAIRS = {  # by what is asked; the sizes of the tasks differ
     "rlvr/BaseConversion-v0": "base_conversion",
     "rlvr/OrderOfOperations-v0": "basic_arithmetic",
@@ -89,19 +97,18 @@ PAIRS = {  # by what is asked; the sizes of the tasks differ
     "rlvr/VectorGeometry-v0": "advanced_geometry",
 }
 PEER = """
-import io, json, sys, time
+import io, sys, time
 out, sys.stdout = sys.stdout, io.StringIO()  # some of its data sets print
 import reasoning_gym
-seconds, seed, rates = float(sys.argv[1]), int(sys.argv[2]), {}
-for name in sys.argv[3:]:
-    rows = reasoning_gym.create_dataset(name, seed=seed, size=5_000)
+for line in sys.stdin:
+    name, seconds, seed = line.split()
+    rows = reasoning_gym.create_dataset(name, seed=int(seed), size=5_000)
     rows[0]
     count, began = 0, time.process_time()
-    while time.process_time() - began < seconds:
+    while time.process_time() - began < float(seconds):
         count += 1
         rows[count % 5_000]
-    rates[name] = count / (time.process_time() - began)
-print(json.dumps(rates), file=out)
+    print(count / (time.process_time() - began), file=out, flush=True)
 """
 
 
@@ -128,52 +135,61 @@ def rate(env: TextEnv, levels: list[int], seconds: float, seed: int) -> float:
     return count / spent
 
 
-def peers_rates(python: str, names: list[str], seconds: float, seed: int) -> dict[str, float]:
-    command = [python, "-c", PEER, str(seconds), str(seed), *names]
-    return dict(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+class Pairs(Table):
+    """All pairs in one table; a name is an id, a blank, and what was measured."""
+
+    def markdown(self) -> str:
+        head = f"## {self.title}\n\n{self.unit}\n\n| id | reasoning-gym | ours, all levels | ours, level 1 | theirs |"
+        head += " all levels / theirs | level 1 / theirs |\n|---|---|---|---|---|---|---|\n"
+        return head + "".join(sorted(self._row(env_id) for env_id in PAIRS if f"{env_id} theirs" in self.rounds))
+
+    def ratios(self, env_id: str, what: str) -> float:
+        """The median of the rounds' ratios."""
+        pairs = zip(self.rounds[f"{env_id} {what}"], self.rounds[f"{env_id} theirs"], strict=True)
+        return statistics.median(ours / theirs for ours, theirs in pairs)
+
+    def _row(self, env_id: str) -> str:
+        rates = [f"{self.median(f'{env_id} {what}'):,.0f}" for what in ("all levels", "level 1", "theirs")]
+        ratios = [f"{self.ratios(env_id, what):.2f}" for what in ("all levels", "level 1")]
+        return f"| {env_id.removeprefix('rlvr/')} | {PAIRS[env_id]} | {' | '.join(rates + ratios)} |\n"
 
 
-def beside_peers(envs: dict[str, TextEnv], python: str, rounds: int, seconds: float) -> list[Table]:
-    """A table for each id that has a counterpart; ours and theirs in turn, round by round."""
-    pairs = {env_id: name for env_id, name in PAIRS.items() if env_id in envs}
-    unit = "items per CPU-second; ours over all levels, theirs as it comes"
-    tables = {env_id: Table(f"{env_id} and reasoning-gym's {name}", unit, env_id) for env_id, name in pairs.items()}
+def beside_peers(envs: dict[str, TextEnv], python: str, rounds: int, seconds: float) -> Pairs:
+    """Ours and theirs in turn, pair by pair and round by round, in two processes that stay."""
+    peer = subprocess.Popen([python, "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert peer.stdin is not None
+    assert peer.stdout is not None
+    table = Pairs("Items per CPU-second", "medians over the rounds; ratios are medians of the rounds' ratios", "")
     for seed in range(rounds):
-        theirs = peers_rates(python, list(pairs.values()), max(2.0, 10 * seconds), seed)  # slow, so longer
-        for env_id, name in pairs.items():
-            levels = list(range(1, envs[env_id].task.levels + 1))
-            tables[env_id].add(env_id, rate(envs[env_id], levels, 5 * seconds, seed))
-            tables[env_id].add(f"{name} (reasoning-gym)", theirs[name])
-    return list(tables.values())
+        for env_id, env in envs.items():
+            levels = list(range(1, env.task.levels + 1))
+            table.add(f"{env_id} all levels", rate(env, levels, seconds, seed))
+            print(PAIRS[env_id], seconds, seed, file=peer.stdin, flush=True)
+            table.add(f"{env_id} theirs", float(peer.stdout.readline()))
+            table.add(f"{env_id} level 1", rate(env, [1], seconds, seed))
+    peer.terminate()
+    peer.wait()
+    return table
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--reasoning-gym", metavar="PYTHON", help="an interpreter that has reasoning-gym")
+    parser.add_argument(
+        "--reasoning-gym", metavar="PYTHON", required=True, help="an interpreter that has reasoning-gym"
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.2, help="CPU-seconds for each figure of a round")
     parser.add_argument("--only", default="", help="only ids that contain this text")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
 
-    every = {env_id: generated(env_id) for env_id in rlvr.list_envs(options.only)}
+    every = {env_id: generated(env_id) for env_id in PAIRS if options.only in env_id}
     envs = {env_id: env for env_id, env in every.items() if env is not None}
-    tables = []
-    if options.reasoning_gym:
-        tables = beside_peers(envs, options.reasoning_gym, options.rounds, options.seconds)
-    rates: dict[str, list[int]] = {}
-    for env_id, env in envs.items():
-        highest = env.task.levels
-        for levels in (list(range(1, highest + 1)), [1], [highest]):
-            rounds = [rate(env, levels, options.seconds, seed) for seed in range(options.rounds)]
-            rates.setdefault(env_id, []).append(round(statistics.median(rounds)))
-    facts: dict[str, str] = {}
-    facts["columns"] = "items per CPU-second (medians) over all levels, at level 1, and at the hardest level"
-    facts["rows of data sets, left out"] = ", ".join(sorted(set(every) - set(envs))) or "none"
-    slow = [env_id for env_id, row in rates.items() if row[0] < ENOUGH]
-    facts[f"below {ENOUGH:,} over all levels"] = ", ".join(slow) or "none"
-    facts |= {env_id: ", ".join(f"{value:,}" for value in row) for env_id, row in rates.items()}
-    write_results("generation", tables, facts, options.out)
+    table = beside_peers(envs, options.reasoning_gym, options.rounds, options.seconds)
+    ahead = {what: sum(table.ratios(env_id, what) >= 1 for env_id in envs) for what in ("all levels", "level 1")}
+    facts = {f"pairs of {len(envs)} with at least their items, {what}": count for what, count in ahead.items()}
+    behind = [env_id for env_id in envs if table.ratios(env_id, "level 1") < 1]
+    write_results("generation", [table], facts | {name: MORE[name] for name in behind if name in MORE}, options.out)
 
 
 if __name__ == "__main__":

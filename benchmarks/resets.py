@@ -4,12 +4,14 @@
 
 ``--gem`` names an interpreter in which ``import gem`` works (gem-llm 0.1.0). Both sides stay open for the whole run and
 take turns in every round; rates are per CPU-second of the contender's process. All games are of GuessNumber's kind with
-a million numbers, played with an action that never ends one before its last turn.
+a million numbers, played with an action that never ends one before its last turn. Then how long a reset of every id
+takes at every level; ids whose tasks are rows of a data set are left out.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import random
 import resource
 import statistics
@@ -18,8 +20,10 @@ import sys
 import time
 from pathlib import Path
 
+import gymnasium as gym
 from results import Table, write_results
 
+import rlvr
 from rlvr.envs import TextEnv
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import wrong
@@ -27,6 +31,7 @@ from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.vector import VectorEnv
 
 ACTION = "\\boxed{7}"
+SLOWEST = 50  # milliseconds that 99 resets in 100 may take
 
 # Reads "one TURNS", "many TURNS" or "resets COUNT", answers with a rate.
 GEM = """
@@ -138,10 +143,45 @@ def listing() -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+def distribution(most: int, seconds: float) -> dict[str, str]:
+    """CPU-milliseconds of a reset of each id at each level: median and 99th percentile, and the slowest of all."""
+    rows, slow = {}, []
+    for env_id in rlvr.list_envs("rlvr/"):
+        module, _, name = gym.spec(env_id).kwargs["task"].partition(":")
+        if getattr(importlib.import_module(module), name).reads_split:
+            continue  # rows of a data set
+        env = gym.make(env_id, disable_env_checker=True).unwrapped
+        assert isinstance(env, TextEnv)
+        found = []
+        for level in range(1, env.task.levels + 1):
+            env.reset(seed=0, options={"level": level})  # what is built once is no part of it
+            times: list[float] = []
+            while len(times) < most and (sum(times) < seconds or len(times) < 30):
+                began = time.process_time()
+                env.reset(options={"level": level})
+                times.append(time.process_time() - began)
+            times.sort()
+            p50, p99 = (1000 * times[int(share * (len(times) - 1))] for share in (0.5, 0.99))
+            found.append(f"{p50:.2g}/{p99:.2g}")
+            slow.append((p99, f"{env_id} level {level}: {p99:.0f} ms"))
+        env.close()
+        rows[env_id] = ", ".join(found)
+    slow.sort(reverse=True)
+    over = [text for p99, text in slow if p99 > SLOWEST]
+    facts = {
+        f"ids and levels whose p99 of reset is over {SLOWEST} ms": "; ".join(over) or f"none of {len(slow)}",
+        "the slowest": "; ".join(text for _, text in slow[:10]),
+        "columns": "CPU-milliseconds of a reset, median/p99, at each level",
+    }
+    return facts | rows
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--gem", metavar="PYTHON")
+    parser.add_argument("--resets", type=int, default=200, help="resets of each id and level")
+    parser.add_argument("--seconds", type=float, default=2.0, help="CPU-seconds for them, where that is fewer")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     works = [
@@ -171,7 +211,11 @@ def main() -> None:
     if gem is not None:
         gem.stdin.close()  # type: ignore[union-attr]
         gem.wait()
-    facts = {f"{title}: median of the rounds' ratios to GEM": statistics.median(r) for title, r in ratios.items() if r}
+    facts = {
+        f"{title}: median of the rounds' ratios to GEM": f"{statistics.median(found):.2f}"
+        for title, found in ratios.items()
+        if found
+    } | distribution(options.resets, options.seconds)
     write_results("resets", [*tables, lengths, short], facts, options.out)
 
 

@@ -44,12 +44,12 @@ class Code(NamedTuple):
 
 def marks(guess: str, secret: str) -> tuple[int, int]:
     """How many symbols stand at their place, and how many more are in the secret, but elsewhere."""
-    both = 0
-    for symbol in set(guess):
-        mine, other = guess.count(symbol), secret.count(symbol)
-        both += mine if mine < other else other
+    rest = secret
+    for symbol in guess:
+        if symbol in rest:
+            rest = rest.replace(symbol, "", 1)
     exact = sum(map(eq, guess, secret))
-    return exact, both - exact
+    return exact, len(secret) - len(rest) - exact
 
 
 @lru_cache(16)

@@ -86,20 +86,15 @@ class HanoiGame(BoardGame[Tower]):
         return "".join(super().named(move).replace("->", " ").replace(" to ", " ").split())
 
     def legal(self, board: Tower) -> list[str]:
-        return [COLUMNS[source] + COLUMNS[target] for source, target in lifts(board.pegs, board.stepwise, board.at)]
+        return list(moves_from(board.pegs, board.stepwise, board.at))
 
     def is_legal(self, board: Tower, move: str) -> bool:
         """Checks the one move: its disc, the size of the disc below, and the peg's distance."""
-        source, target = (COLUMNS.find(move[0]), COLUMNS.find(move[1])) if len(move) == 2 else (-1, -1)
-        pegs, stepwise, at, _ = board
-        if source not in at or not 0 <= target < pegs or source == target:
-            return False
-        return target not in at[: at.index(source)] and (not stepwise or abs(source - target) == 1)
+        return move in moves_from(board.pegs, board.stepwise, board.at)
 
     def after(self, board: Tower, move: str) -> Tower:
         pegs, stepwise, at, goal = board
-        source, target = map(COLUMNS.index, move)
-        return Tower(pegs, stepwise, moved(at, source, target), goal)
+        return Tower(pegs, stepwise, moves_from(pegs, stepwise, at)[move], goal)
 
     def reached(self, board: Tower) -> bool:
         return board.at == board.goal
@@ -135,6 +130,14 @@ def lifts(pegs: int, stepwise: bool, at: tuple[int, ...]) -> Iterator[tuple[int,
 def moved(at: tuple[int, ...], source: int, target: int) -> tuple[int, ...]:
     disc = at.index(source)
     return (*at[:disc], target, *at[disc + 1 :])
+
+
+@lru_cache(maxsize=8192)
+def moves_from(pegs: int, stepwise: bool, at: tuple[int, ...]) -> dict[str, tuple[int, ...]]:
+    """The legal moves, and the arrangement that each leads to."""
+    return {
+        COLUMNS[source] + COLUMNS[target]: moved(at, source, target) for source, target in lifts(pegs, stepwise, at)
+    }
 
 
 @lru_cache(maxsize=64)

@@ -7,12 +7,13 @@ play. ConnectFour: against an opponent whose script is told.
 from __future__ import annotations
 
 import random
+from collections import deque
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import combinations, combinations_with_replacement
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import BoardGame, SearchedGame, shortest
+from rlvr.envs.games.board_game import BoardGame, SearchedGame
 from rlvr.envs.games.common import COLUMNS, Cell, drawn_board
 
 # For each level: heaps, the most in one, the most a move may take (0: all), and whether the last one loses.
@@ -403,14 +404,56 @@ class ConnectFour(SearchedGame[Drops]):
 
     def found(self, board: Drops, most: int) -> list[str] | None:
         """The shortest moves to a win; None where at most ``most`` positions show none."""
+        width, height, *start = board
+        bottom, cells, columns = drop_frame(width, height)
+        if four(board.mine, height):
+            return []
+        first = (start[0], start[1])
+        came: dict[tuple[int, int], tuple[tuple[int, int], int] | None] = {first: None}
+        queue = deque([first])
+        while queue and len(came) <= most:
+            mine, theirs = here = queue.popleft()
+            full = mine | theirs
+            landing = full + bottom & ~full & cells
+            if wins := fourths(mine, height) & landing:
+                return self._way_to(came, here, wins & -wins, height)
+            threats = fourths(theirs, height)
+            while landing:
+                bit = landing & -landing
+                landing ^= bit
+                after, full = mine | bit, mine | theirs | bit
+                answers = full + bottom & ~full & cells
+                if threats & answers:
+                    continue  # the opponent makes four
+                answers = fourths(after, height) & answers or answers
+                stone = next((answers & column for column in columns if answers & column), 0)
+                then = (after, theirs | stone)
+                if then not in came:
+                    came[then] = (here, bit)
+                    queue.append(then)
+        return None
 
-        def neighbours(here: Drops) -> Iterator[tuple[str, Drops]]:
-            for move in self.legal(here):
-                then = self.after(here, move)
-                if not four(then.theirs, then.height):
-                    yield move, then
+    @staticmethod
+    def _way_to(
+        came: dict[tuple[int, int], tuple[tuple[int, int], int] | None], here: tuple[int, int], last: int, height: int
+    ) -> list[str]:
+        bits = [last]
+        while (step := came[here]) is not None:
+            here, bit = step
+            bits.append(bit)
+        return [COLUMNS[(bit.bit_length() - 1) // (height + 1)] for bit in reversed(bits)]
 
-        return shortest(board, neighbours, self.reached, most)
+
+@lru_cache(maxsize=8)
+def drop_frame(width: int, height: int) -> tuple[int, int, tuple[int, ...]]:
+    """The lowest cells, all cells, and the cells of each column in the order of the opponent's script.
+
+    Each column has a bit of its own above its cells. The sum of the stones and the lowest cells has, in each column,
+    the bit where the next stone comes to lie.
+    """
+    column = (1 << height) - 1
+    bottom = sum(1 << index * (height + 1) for index in range(width))
+    return bottom, bottom * column, tuple(column << index * (height + 1) for index in by_centre(width))
 
 
 def dropped(height: int, full: int, column: int) -> int:
