@@ -237,6 +237,10 @@ class TrainConfig(Section):
     """CPU threads of torch; more than one is slower when the cores are shared."""
     checkpoint_every: int = Field(10, ge=1)
     """Steps between checkpoints."""
+    report_to: Literal["none", "trackio", "wandb", "tensorboard"] = "none"
+    """Tracker that gets the figures of each step beside metrics.jsonl; its library is in the extra track."""
+    push_to_hub: str = ""
+    """Repository of the Hugging Face hub that the trained policy is uploaded to, such as me/my-policy."""
     episodes_every: int = Field(10, ge=1)
     """Steps between those whose training episodes are kept."""
     out: Path = Path("runs/run")

@@ -64,16 +64,7 @@ class RunFolder:
     """
 
     def __init__(self, path: Path, *, resume: bool = False) -> None:
-        self.path = path
-        self.config = path / "config.yaml"
-        self.metrics = path / "metrics.jsonl"
-        self.timing = path / "timing.jsonl"
-        self.episodes = path / "episodes"
-        self.checkpoints = path / "checkpoints"
-        self.policy = path / "policy"
-        self.teacher = path / "teacher"
-        self.sampler = path / "sampler"  # what a vLLM reads
-        self._lock_file = path / "lock"
+        self._name(path)
         if resume and not self.config.is_file():
             raise RunFolderError(f"{path} holds no run to go on with: it has no config.yaml")
         if path.exists() and not path.is_dir():
@@ -94,6 +85,18 @@ class RunFolder:
         except BaseException:
             self.close()
             raise
+
+    def _name(self, path: Path) -> None:
+        self.path = path
+        self.config = path / "config.yaml"
+        self.metrics = path / "metrics.jsonl"
+        self.timing = path / "timing.jsonl"
+        self.episodes = path / "episodes"
+        self.checkpoints = path / "checkpoints"
+        self.policy = path / "policy"
+        self.teacher = path / "teacher"
+        self.sampler = path / "sampler"  # what a vLLM reads
+        self._lock_file = path / "lock"
 
     def _is_used(self) -> bool:
         """Whether more is in it than a lock, a digest and hidden files, which a run killed before it began has left."""
@@ -145,6 +148,28 @@ class RunFolder:
         """Writes ``episodes/<name>.jsonl``, over an earlier file of that name."""
         make_folder(self.episodes)
         write_episodes(self.episodes / f"{name}.jsonl", episodes)
+
+
+class SilentFolder(RunFolder):
+    """The folder as the other processes of a run know it: they read in it, and write nothing."""
+
+    def __init__(self, path: Path) -> None:
+        self._name(path)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+    def write_config(self, text: str) -> None:
+        """The first process does."""
+
+    def log(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
+        """The first process does."""
+
+    def keep_until(self, step: int) -> None:
+        """The first process does."""
+
+    def write_episodes(self, name: str, episodes: Iterable[Episode]) -> None:
+        """The first process does."""
 
 
 def read_jsonl(path: Path) -> list[dict[str, Any]]:

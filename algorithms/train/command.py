@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -102,6 +103,7 @@ def train(arguments: Sequence[str]) -> int:
     """Run ``rlvr train``; the exit status."""
     config, resume = parse(arguments)
     require_registered(config.env.id, config.env.settings)
+    from rich.console import Console
     from transformers.utils import logging
 
     from rlvr.algorithms.runs.display import Display
@@ -110,15 +112,18 @@ def train(arguments: Sequence[str]) -> int:
     from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
 
     logging.disable_progress_bar()
-    with Display() as display:
+    follows = os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ  # the first process speaks
+    with Display(Console(quiet=follows)) as display:
         try:
             evaluations = Trainer(config, display, resume=resume).run()
         except RunInterrupted as stop:
-            print(f"rlvr: {stop}", file=sys.stderr)
+            print(f"rlvr: {stop}" * (not follows), file=sys.stderr)
             return stop.status
         except SamplerError as error:
             print(f"rlvr: {printable(str(error))}", file=sys.stderr)
             return 1
+    if follows:
+        return 0
     page = write_report(config.out)
     for way in ("greedy", "sampled"):
         before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]

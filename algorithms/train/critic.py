@@ -54,7 +54,7 @@ class Critic(torch.nn.Module):
         The state before token t is what the policy predicts token t from: the output at position t - 1. Before the
         first token there is none, and zeros stand there; a prompt's first token is never trained on.
         """
-        model: Any = learner.model
+        model: Any = learner.sampler
         core = model.get_base_model() if hasattr(model, "get_base_model") else model
         padded = learner.pad(sequences)
         before = torch.zeros(*padded.ids.shape, core.config.get_text_config().hidden_size)  # [B, T, H]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -20,7 +21,8 @@ from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_up
 from rlvr.algorithms.train.head import SequenceScores
 from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import score_sequences, sequence_logprobs
+from rlvr.algorithms.train.scoring import Scorer, has_plain_head
+from rlvr.algorithms.train.world import World, shard, whole
 
 T = TypeVar("T")
 
@@ -41,6 +43,8 @@ class Learner:
         micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
         recompute_layers: keep less of each layer for the backward pass, which then computes it again.
         reference: keep a reference policy even if the preset has no KL term.
+        world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
+            trained, sharded over them: `sync` copies the weights back.
     """
 
     def __init__(
@@ -56,8 +60,15 @@ class Learner:
         micro_batch_tokens: int = 8192,
         recompute_layers: bool = False,
         reference: bool = False,
+        world: World | None = None,
     ) -> None:
-        self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
+        self.world = world or World()
+        self.sampler = self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
+        if self.world.sharded:
+            self.model = deepcopy(model).float()
+        self.scorer = Scorer(self.model)
+        if self.world.sharded:
+            self._shard(next(model.parameters()).dtype)
         self.preset = preset
         self.pad_id = pad_id
         self.temperature = temperature
@@ -68,6 +79,23 @@ class Learner:
         self.device = next(model.parameters()).device
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
+
+    def _shard(self, dtype: torch.dtype) -> None:
+        if dtype == torch.float16:
+            raise ConfigError("model.dtype float16 is for one process: take bfloat16, whose gradients need no scale")
+        ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
+        core: Any = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
+        has_plain_head(core, ids)  # while the weights are whole: what it finds is remembered
+        shard(self.model, self.scorer, dtype)
+
+    def sync(self) -> None:
+        """Give the sampler the trained weights; nothing to do where they are the same."""
+        if self.sampler is self.model:
+            return
+        with torch.no_grad():
+            for own, trained in zip(self.sampler.parameters(), self.model.parameters(), strict=True):
+                if trained.requires_grad:
+                    own.copy_(whole(trained))
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""
@@ -84,14 +112,21 @@ class Learner:
         if self.reference is None:
             raise RuntimeError("there is no reference policy yet: call freeze_reference() where training begins")
         trained = self._trained()
-        now = [parameter.data for parameter in trained]
+        # a shard is copied, as FSDP holds on to its memory; else swapped in and out: no second model in memory
+        now = [parameter.detach().clone() if self.world.sharded else parameter.data for parameter in trained]
         try:
-            for parameter, frozen in zip(trained, self.reference, strict=True):
-                parameter.data = frozen  # swapped in and out: no second model in memory
+            self._put(trained, self.reference)
             yield
         finally:
-            for parameter, data in zip(trained, now, strict=True):
-                parameter.data = data
+            self._put(trained, now)
+
+    def _put(self, parameters: Sequence[Tensor], values: Sequence[Tensor]) -> None:
+        with torch.no_grad():
+            for parameter, value in zip(parameters, values, strict=True):
+                if self.world.sharded:
+                    parameter.copy_(value)
+                else:
+                    parameter.data = value
 
     # log-probabilities
 
@@ -109,11 +144,24 @@ class Learner:
 
     def _logprobs(self, padded: Padded, model: Any) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
+        score = self.scorer if model is None else Scorer(model)
         with torch.no_grad():
-            for indices, micro in self.micro_batches(padded):
-                logprobs = sequence_logprobs(model or self.model, micro.ids, micro.mask, self.temperature)
+            for _, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens))):
+                if item is None:
+                    self._idle()
+                    continue
+                indices, micro = item[0], item[1].to(self.device)
+                logprobs = score(micro.ids, micro.mask, self.temperature).logprobs
                 columns[indices, : micro.ids.shape[1]] = logprobs.cpu()  # back in the order of the batch
-        return columns
+        if self.world.sharded:
+            sharded: Any = self.scorer
+            sharded.reshard()  # as no backward pass does
+        return self.world.sum(columns)
+
+    def _idle(self) -> Tensor:
+        """A forward pass on nothing, for a process without a share; its loss, 0."""
+        scores: SequenceScores = self.scorer(torch.zeros(1, 2, dtype=torch.long, device=self.device))
+        return scores.logprobs.sum() * 0.0
 
     def reference_logprobs(self, sequences: Sequence[TokenSequence] | Padded) -> Tensor:
         """[B, T] the same of the reference policy.
@@ -144,6 +192,11 @@ class Learner:
             except RuntimeError as error:
                 if not is_out_of_memory(error):
                     raise
+                if self.world.size > 1:  # the others wait in the pass that failed here
+                    raise ConfigError(
+                        f"process {self.world.rank} of {self.world.size} is out of memory: lower "
+                        f"learner.micro_batch_tokens, {self.micro_batch_tokens} now"
+                    ) from error
                 if self.micro_batch_tokens < 2 * min(padded.lengths):  # each micro-batch was one sequence
                     raise ConfigError(
                         f"a sequence of {max(padded.lengths)} tokens does not fit in the memory by itself: set "
@@ -185,25 +238,40 @@ class Learner:
         live = self._live(batch)  # indices of sequences
         stats: dict[str, float] = {"live_sequences": float(len(live))}
         note_no_gradient(batch, live)
-        parts = []
-        for micro in batch.micro_batches(self.micro_batch_tokens, live):
-            micro = micro.to(self.device)
-            logprobs, inputs = self._loss_inputs(micro, self._slopes(micro, denominators, optimiser.scale))
-            # one NaN in the gradient would be in every weight after the step
-            if not logprobs.isfinite().all():
-                return lambda: stats | optimiser.refuse()
-            try:
-                loss, part = policy_loss(logprobs, inputs, self.preset, denominators)
-            except FloatingPointError:  # an unbounded ratio has overflowed
-                return lambda: stats | optimiser.refuse()
-            if micro.traces:
-                logprobs.retain_grad()
-            optimiser.backward(loss)  # gradients add up: L is the sum of its micro-batches' parts
-            note_update(micro, logprobs, inputs, denominators, optimiser.scale)
-            parts.append(part)
+        found: list[tuple[int, dict[str, Tensor] | None]] = []
+        for index, micro in self.world.share(list(batch.micro_batches(self.micro_batch_tokens, live))):
+            if micro is None:
+                optimiser.backward(self._idle())
+                continue
+            found.append((index, self._micro_step(micro.to(self.device), denominators, optimiser)))
+            if found[-1][1] is None and self.world.size == 1:
+                break
+        parts = self.world.in_order(found)
+        if None in parts:
+            return lambda: stats | optimiser.refuse()
         if not parts:  # no sequence has a gradient: a step on momentum alone would be noise
             return lambda: stats | {"loss": 0.0, "grad_norm": 0.0, "refused": 0.0, "lr": optimiser.lr(optimiser.steps)}
-        return lambda: stats | merge_stats(parts) | optimiser.step()
+        return lambda: stats | merge_stats([part for part in parts if part is not None]) | optimiser.step()
+
+    def _micro_step(
+        self, micro: TrainingBatch, denominators: Denominators, optimiser: Optimiser
+    ) -> dict[str, Tensor] | None:
+        """Add a micro-batch's gradient; its stats, or None where one NaN of it would be in every weight."""
+        logprobs, inputs = self._loss_inputs(micro, self._slopes(micro, denominators, optimiser.scale))
+        try:
+            finite = bool(logprobs.isfinite().all())
+            loss, part = policy_loss(logprobs, inputs, self.preset, denominators) if finite else (None, None)
+        except FloatingPointError:  # an unbounded ratio has overflowed
+            loss, part = None, None
+        if loss is None or part is None:
+            if self.world.size > 1:
+                (logprobs * torch.nan).sum().backward()  # the others wait for this pass; its gradient is thrown away
+            return None
+        if micro.traces:
+            logprobs.retain_grad()
+        optimiser.backward(loss)  # gradients add up: L is the sum of its micro-batches' parts
+        note_update(micro, logprobs, inputs, denominators, optimiser.scale)
+        return {name: value.cpu() for name, value in part.items()} if self.world.size > 1 else part
 
     def count(self, batch: TrainingBatch) -> Denominators:
         """The denominators of a whole batch, counted before it is cut."""
@@ -247,8 +315,7 @@ class Learner:
         self, padded: Padded, temperature: float, *, entropy: bool = False, slopes: Tensor | None = None
     ) -> SequenceScores:
         """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
-        return score_sequences(
-            self.model,
+        scores: SequenceScores = self.scorer(
             padded.ids,
             padded.mask,
             temperature,
@@ -256,6 +323,7 @@ class Learner:
             recompute=self.recompute_layers,
             slopes=slopes,
         )
+        return scores
 
     # imitation
 
@@ -275,15 +343,19 @@ class Learner:
         return {"loss": total, "tokens": float(tokens)} | optimiser.step()
 
     def _imitated(self, padded: Padded, tokens: int, optimiser: Optimiser, traces: Sequence[dict[str, Any]]) -> float:
-        total = 0.0
-        for indices, micro in self.micro_batches(padded):
+        found = []
+        for index, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens))):
+            if item is None:
+                optimiser.backward(self._idle())
+                continue
+            indices, micro = item[0], item[1].to(self.device)
             logprobs = self.scores(micro, 1.0).logprobs  # [b, t]
             # L = -sum_i sum_t log pi(y_it) / N, N tokens of the whole batch   [B, T] -> []  maximum likelihood
             loss = -torch.where(micro.mask, logprobs, 0).sum() / tokens
             optimiser.backward(loss)
             note_imitation([traces[index] for index in indices] if traces else [], micro, logprobs, tokens)
-            total += float(loss.detach())
-        return total
+            found.append((index, float(loss.detach())))
+        return sum(self.world.in_order(found))
 
 
 def merge_steps(steps: Sequence[dict[str, float]]) -> dict[str, float]:

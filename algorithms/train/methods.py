@@ -180,7 +180,7 @@ class Preferences(Stateless):
         stats: dict[str, Any]
         indices = torch.arange(len(members)).reshape(-1, 2)
         loss, stats = PAIR_LOSSES[self.objective.loss](new, entries, indices, n_pairs=total)
-        optimiser.backward(loss)
+        optimiser.backward(loss / learner.world.size)  # each process has the whole of it
         return stats
 
 
@@ -217,7 +217,7 @@ class VeriFree(Stateless):
         new = learner.scores(whole, learner.temperature).logprobs  # [G, T]
         thought, answer = whole.mask & (positions < begin), whole.mask & (positions >= begin)
         loss, stats = verifree_loss(new, thought, answer, [0] * len(members), n_sequences=total)
-        optimiser.backward(loss)
+        optimiser.backward(loss / learner.world.size)  # each process has the whole of it
         return stats
 
     def _thought_and_answer(self, episode: Episode) -> tuple[TokenSequence, int] | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.train.world import like, whole
 
 PATIENCE = 5  # refused steps in a row before giving up
 FIRST_SCALE = 2.0**15  # float16 holds nothing below 6e-8: a loss is multiplied by this before the backward pass
@@ -70,7 +71,7 @@ class Optimiser:
                 if master.grad is not None:
                     master.grad /= self.scale
         # g <- g min(1, c / (||g||_2 + 1e-6)), over all parameters together     1211.5063
-        norm = float(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm))
+        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm)))
         if not math.isfinite(norm):
             return self.refuse() if self.scale == 1.0 else self._overflow()
         self._grow()
@@ -128,7 +129,7 @@ class Optimiser:
         """AdamW's tensors and the master copies, by name, float32."""
         tensors: dict[str, Tensor] = {}
         for index, slots in self.adamw.state_dict()["state"].items():
-            tensors |= {f"{index}.{name}": torch.as_tensor(value) for name, value in slots.items()}
+            tensors |= {f"{index}.{name}": whole(torch.as_tensor(value)) for name, value in slots.items()}
         for index, (parameter, master) in enumerate(zip(self.parameters, self.masters, strict=True)):
             if parameter is not master:
                 tensors[f"{index}.{MASTER}"] = master.detach()
@@ -162,6 +163,8 @@ class Optimiser:
                 raise ValueError("the checkpoint has no float32 master weights: it is of a run in another dtype")
             with torch.no_grad():
                 master.copy_(masters[index])
+        for index, slots in state.items():
+            state[index] = {name: like(self.masters[index], value) for name, value in slots.items()}
         self.adamw.load_state_dict({**self.adamw.state_dict(), "state": state})
         self.steps, self.refused = counters["steps"], counters["refused"]
         self.scale, self.since_overflow = counters.get("scale", 1.0), counters.get("since_overflow", 0)

@@ -14,6 +14,18 @@ from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logit
 from rlvr.algorithms.train.memory import recomputed_layers
 
 
+class Scorer(nn.Module):
+    """A model's body and its output layer in one forward pass: `score_sequences` as a module, which FSDP can wrap."""
+
+    def __init__(self, model: Any) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, *arguments: Any, **options: Any) -> SequenceScores:
+        """`score_sequences` of the model."""
+        return score_sequences(self.model, *arguments, **options)
+
+
 def sequence_logprobs(
     model: Any, ids: torch.Tensor, mask: torch.Tensor | None = None, temperature: float = 1.0
 ) -> torch.Tensor:

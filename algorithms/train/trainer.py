@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -39,7 +37,8 @@ from rlvr.algorithms.runs.checkpoints import (
     save_checkpoint,
     step_name,
 )
-from rlvr.algorithms.runs.run_folder import RunFolder
+from rlvr.algorithms.runs.clocks import Clock, Stopwatch
+from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.protocol import policy_weights
@@ -51,6 +50,7 @@ from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
+from rlvr.algorithms.train.world import SharedRollout, World, assign, run_folder, whole
 from rlvr.envs.core.files import make_folder, require_plain
 
 
@@ -99,7 +99,10 @@ class Trainer:
         torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)  # initial weights of adapters; sampling has streams of its own
         self.config, self.callback = config, callback
-        self.folder = RunFolder(config.out, resume=resume)
+        self.world = World.join()
+        if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
+            raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
+        self.folder = run_folder(config.out, resume, self.world)
         try:
             self._build()
             if not resume:
@@ -119,6 +122,8 @@ class Trainer:
         self.model, self.tokenizer = load_model(config)
         self.sampler = build_sampler(config, self.model, self.tokenizer, self.folder.sampler, self.callback.say)
         self.agent = self._agent(greedy=False, training=True)
+        self.sampling = Stopwatch()
+        vars(self.agent)["act"] = self.sampling.timed(self.agent.act)
         self.renderer = self.agent.renderer
         self.rollout = self._rollout(self.agent, config.env.split, training=True)
         algorithm = ALGORITHMS[config.algorithm]
@@ -133,10 +138,13 @@ class Trainer:
             micro_batch_tokens=config.learner.micro_batch_tokens,
             recompute_layers=config.learner.recompute_layers,
             reference=isinstance(algorithm, Objective) and algorithm.reference,
+            world=self.world,
         )
         if self.renderer.rewrites_history:
             self.callback.say(self.renderer.explanation)
         self._build_method()
+        tracker = config.report_to if self.world.rank == 0 else "none"
+        self.tracker = open_tracker(tracker, self.folder.path, config.model_dump(mode="json"))
 
     def _build_method(self) -> None:
         """Who collects, and who learns from what was collected."""
@@ -180,12 +188,12 @@ class Trainer:
     def _demonstrations(self, requests: list[RolloutRequest]) -> list[TokenSequence]:
         return demonstrations(self._rollout(ExpertAgent(), self.config.env.split), self.renderer, requests)
 
-    def _rollout(self, agent: Any, split: str, *, training: bool = False) -> Rollout:
+    def _rollout(self, agent: Any, split: str, *, training: bool = False) -> Any:
         """A rollout; in training the opponent ``self`` is the policy, and elsewhere fixed opponents stand in for it."""
         env = self.config.env
         kind = SelfPlayRollout if training and plays_itself(env.settings) else Rollout
         settings = env.settings if training else without_self(env.settings)
-        return kind(
+        rollout = kind(
             env.id,
             agent,
             batch_size=env.batch_size,
@@ -194,6 +202,7 @@ class Trainer:
             env_settings={**settings, "split": split, "level": env.level},
             timeout=env.timeout,
         )
+        return SharedRollout(rollout, self.world) if self.world.size > 1 else rollout
 
     # the run
 
@@ -210,14 +219,18 @@ class Trainer:
                 self.schedule.ready(self.step)
                 self.callback.phase("reinforcement learning", self.config.steps - self.step)
                 while self.step < self.config.steps:
-                    if self._stop:
-                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", self._stop)
+                    if stop := self._asked_to_stop():
+                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", stop)
                     self._train_step()
                     self._after_step()
                 self._save_policy(self.folder.policy)
+                if self.config.push_to_hub and self.world.rank == 0:
+                    self.callback.say(push_policy(self.folder.policy, self.config.push_to_hub))
+            self.world.leave()
         finally:
             self.schedule.close()
             self.sampler.close()
+            self.tracker.finish()
             self.folder.close()
         return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
 
@@ -267,10 +280,11 @@ class Trainer:
             record = {"phase": phase, "step": 0, "warm_step": done, **metrics}
             self._log(record, clock)
             if self.needs_teacher and done + 1 == settings.steps:
+                self.learner.sync()
                 self._save_policy(self.folder.teacher)  # the expert's pupil, before mixing makes it forget
-            if self._stop:
+            if stop := self._asked_to_stop():
                 text = "stopped in the warm start, which begins again when the run goes on with --resume"
-                raise RunInterrupted(text, self._stop)
+                raise RunInterrupted(text, stop)
 
         warm_start(
             self.learner,
@@ -280,6 +294,12 @@ class Trainer:
             settings,
             on_step,
         )
+        self.learner.sync()
+
+    def _asked_to_stop(self) -> int | None:
+        """The signal that any process got: all must stop after the same step."""
+        self._stop = max(self.world.gather(self._stop or 0)) or None
+        return self._stop
 
     @property
     def needs_teacher(self) -> bool:
@@ -295,7 +315,7 @@ class Trainer:
             self.method.credit.sources.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
         total = self.config.steps * settings.epochs * settings.minibatches
         self.optimiser = Optimiser(
-            self.model.parameters(),
+            self.learner.model.parameters(),
             schedule(settings.lr, settings.warmup_steps, total, settings.schedule == "linear"),
             betas=settings.betas,
             weight_decay=settings.weight_decay,
@@ -307,11 +327,15 @@ class Trainer:
         require_finite(self.model)
         # traces cost memory and time, so only episodes that are written have them
         kept = (self.step + 1) % self.config.episodes_every == 0
+        self.sampling.restart()
         collected = self.schedule.collect(self.step, traced=kept)
         self.sampler.rest()
         episodes, seconds = collected.played, clock.seconds()
+        sampling = min(self.sampling.seconds, seconds)  # asynchronous sampling goes on meanwhile
         fits = self.learner.micro_batch_tokens
         metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}  # nothing valid: no step
+        updated = clock.seconds()
+        self.learner.sync()
         if self.learner.micro_batch_tokens < fits:
             fits = self.learner.micro_batch_tokens
             self.callback.say(f"out of memory: from now on micro-batches have {fits} tokens; the gradient is the same")
@@ -323,8 +347,21 @@ class Trainer:
         self.schedule.ready(self.step)
         record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
         sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
-        self._log(record, clock, collect_seconds=seconds, tokens_per_second=sampled / max(seconds, 1e-9))
+        self._log(
+            record,
+            clock,
+            collect_seconds=seconds,
+            sample_seconds=sampling,
+            environment_seconds=seconds - sampling,  # with grading, which is a part of a step
+            update_seconds=updated - seconds,
+            sync_seconds=clock.seconds() - updated,
+            tokens_per_second=sampled / max(seconds, 1e-9),
+            episodes_per_second=len(episodes) / max(seconds, 1e-9),
+        )
         if kept:
+            for notes in self.world.gather([episode.training for episode in episodes]):  # of its share of them
+                for episode, noted in zip(episodes, notes, strict=True):
+                    episode.training |= noted
             self.folder.write_episodes(f"train-{self.step:06d}", episodes)
         if self.sampler.versioned:
             self._warn_of_mismatch(record)
@@ -350,7 +387,7 @@ class Trainer:
             self._evaluate("after")
         elif every and self.step % every == 0:
             self._evaluate(f"step {self.step}")
-        if last or self._stop or self.step % config.checkpoint_every == 0:
+        if last or self._asked_to_stop() or self.step % config.checkpoint_every == 0:
             self._save()
 
     # evaluation, checkpoints, log
@@ -378,25 +415,31 @@ class Trainer:
         return {"collector": self.collector, "method": self.method}
 
     def _save(self) -> None:
-        save_checkpoint(
-            self.folder.checkpoints,
-            Checkpoint(
-                step=self.step,
-                model={name: p.detach() for name, p in self.model.named_parameters() if p.requires_grad},
-                optimiser=self.optimiser.tensors(),
-                counters={
-                    "optimiser": self.optimiser.state_dict(),
-                    "evaluations": self.evaluations,
-                    "micro_batch_tokens": self.learner.micro_batch_tokens,  # sums are rounded in their order
-                    "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
-                    **state_dicts(self._parts()),
-                },
-                critic=self.critic.tensors() if self.critic is not None else {},
-            ),
+        trained = {name: p for name, p in self.learner.model.named_parameters() if p.requires_grad}
+        checkpoint = Checkpoint(
+            step=self.step,
+            model={name: whole(p.detach()) for name, p in trained.items()},
+            optimiser=self.optimiser.tensors(),
+            counters={
+                "optimiser": self.optimiser.state_dict(),
+                "evaluations": self.evaluations,
+                "micro_batch_tokens": self.learner.micro_batch_tokens,  # sums are rounded in their order
+                "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
+                **state_dicts(self._parts()),
+            },
+            critic=self.critic.tensors() if self.critic is not None else {},
         )
+        if self.world.rank == 0:
+            save_checkpoint(self.folder.checkpoints, checkpoint)
+        self.world.gather(None)  # nobody goes on before it is there
 
     def _save_policy(self, folder: Path) -> None:
         """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it."""
+        if self.world.rank == 0:
+            self._write_policy(folder)
+        self.world.gather(None)  # nobody reads it before it is there
+
+    def _write_policy(self, folder: Path) -> None:
         model = self.model.merge_and_unload() if self.config.model.lora_rank else self.model
         make_folder(folder)
         require_plain(folder)  # whoever writes next would follow a link
@@ -404,16 +447,18 @@ class Trainer:
         self.tokenizer.save_pretrained(folder)
 
     def _load_weights(self, weights: dict[str, torch.Tensor]) -> None:
-        trained = {name: p for name, p in self.model.named_parameters() if p.requires_grad}
+        trained = {name: p for name, p in self.learner.model.named_parameters() if p.requires_grad}
         if weights.keys() != trained.keys():
             raise ConfigError("the checkpoint is of another model than the config's")
-        with torch.no_grad():
-            for name, parameter in trained.items():
-                parameter.copy_(weights[name])
+        for name, parameter in trained.items():
+            assign(parameter, weights[name])
+        self.learner.sync()
 
     def _log(self, record: dict[str, Any], clock: Clock, **timing: float) -> None:
         where = {name: record[name] for name in ("phase", "step")}
-        self.folder.log(record, {**where, **clock.read(), **timing})
+        timing = {**clock.read(), **timing}
+        self.folder.log(record, {**where, **timing})
+        self.tracker.log(figures(record, timing), record.get("warm_step", record["step"]))
         self.callback.step(record)
 
     @contextmanager
@@ -442,27 +487,6 @@ class Trainer:
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
-
-
-class Clock:
-    """Seconds since it was made or last read."""
-
-    def __init__(self) -> None:
-        self._wall, self._cpu = time.perf_counter(), time.process_time()
-
-    def seconds(self) -> float:
-        return time.perf_counter() - self._wall
-
-    def read(self) -> dict[str, float]:
-        """Wall and CPU seconds, and the peak of the resident memory in MiB."""
-        wall, cpu = time.perf_counter(), time.process_time()
-        reading = {
-            "seconds": wall - self._wall,
-            "cpu_seconds": cpu - self._cpu,
-            "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-        }
-        self._wall, self._cpu = wall, cpu
-        return reading
 
 
 def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:

@@ -1,0 +1,173 @@
+"""The processes of a run: one, or as many as torchrun started. Each holds a shard of the weights and plays its share.
+
+Every process holds all episodes of a step and decides the same from them; what is divided is the work: episodes that
+are played, and micro-batches that go through the model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.rollout import Rollout
+from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class World:
+    """Which process of how many this is.
+
+    rank     from 0; the first writes the run's folder
+    size     processes
+    sharded  whether torchrun started them; one process of its own has its weights whole
+    """
+
+    rank: int = 0
+    size: int = 1
+    sharded: bool = False
+
+    @classmethod
+    def join(cls) -> World:
+        """The world that torchrun describes in the variables of this process; a single process without."""
+        if "TORCHELASTIC_RUN_ID" not in os.environ:
+            return cls()
+        dist = torch.distributed
+        if not dist.is_initialized():
+            if torch.cuda.is_available():
+                torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        return cls(dist.get_rank(), dist.get_world_size(), True)
+
+    def leave(self) -> None:
+        """End the group, so that no process waits for one that is gone."""
+        if self.sharded and torch.distributed.is_initialized():
+            torch.distributed.destroy_process_group()
+
+    def gather(self, item: T) -> list[T]:
+        """What each process gives, by rank."""
+        if self.size == 1:
+            return [item]
+        items: list[Any] = [None] * self.size
+        torch.distributed.all_gather_object(items, item)
+        return items
+
+    def sum(self, tensor: Tensor) -> Tensor:
+        """The sum over processes, in place."""
+        if self.size > 1:
+            torch.distributed.all_reduce(tensor)
+        return tensor
+
+    def share(self, items: Sequence[T]) -> Iterator[tuple[int, T | None]]:
+        """Every so many-th item, with its index, as many for each process: None where there are no more.
+
+        A forward pass gathers weights from all processes, so all must make as many.
+        """
+        for start in range(0, len(items), self.size):
+            index = start + self.rank
+            yield index, items[index] if index < len(items) else None
+
+    def in_order(self, found: list[tuple[int, T]]) -> list[T]:
+        """What all processes found for their share of items, in the order of the items."""
+        if self.size == 1:
+            return [item for _, item in found]
+        pairs = [pair for part in self.gather(found) for pair in part]
+        return [item for _, item in sorted(pairs, key=lambda pair: pair[0])]
+
+
+class SharedRollout:
+    """Plays one run of the requests in each process, and gives all processes all episodes.
+
+    Args:
+        rollout: plays.
+        world: the processes.
+    """
+
+    def __init__(self, rollout: Rollout, world: World) -> None:
+        self.rollout, self.world = rollout, world
+        self.env_id = rollout.env_id
+
+    @property
+    def env(self) -> Any:
+        """One of the environments."""
+        return self.rollout.env
+
+    def __call__(self, requests: Sequence[RolloutRequest | Episode]) -> list[Episode]:
+        """The episodes of the requests, in their order."""
+        world = self.world
+        if world.size == 1:
+            return self.rollout(requests)
+        each = -(-len(requests) // world.size)  # a run of them, so that members of a group share their prompt
+        own = requests[world.rank * each : (world.rank + 1) * each]
+        played = self.rollout(own) if own else []
+        return [episode for part in world.gather(played) for episode in part]
+
+
+def run_folder(path: Path, resume: bool, world: World) -> RunFolder:
+    """The folder of a run; only the first process writes in it, and it comes first.
+
+    Raises:
+        RunFolderError: the folder may not be used; all processes say so.
+    """
+    folder: RunFolder | None = None
+    error: Exception | None = None
+    if world.rank == 0:
+        try:
+            folder = RunFolder(path, resume=resume)
+        except Exception as caught:
+            error = caught
+    error = next((one for one in world.gather(error) if one is not None), None)
+    if error is not None:
+        raise error
+    return folder or SilentFolder(path)
+
+
+def shard(model: Any, scorer: torch.nn.Module, dtype: torch.dtype) -> None:
+    """Shard a model's float32 weights over all processes: each layer by itself, the rest with the scorer.
+
+    Layers are computed in ``dtype``, gradients are summed in float32: FSDP2's `fully_shard`. The sum, not the mean: the
+    loss is divided by the counts of the whole batch already.
+
+    Raises:
+        ValueError: the model has no layers that transformers marks.
+    """
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+    from transformers.modeling_layers import GradientCheckpointingLayer
+
+    policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
+    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
+    if not layers:
+        raise ValueError(f"{type(model).__name__} has no layers that can be sharded: train it in one process")
+    parts: list[Any] = [*layers, scorer]
+    for part in parts:
+        fully_shard(part, mp_policy=policy)
+        part.set_gradient_divide_factor(1.0)
+        part.set_force_sum_reduction_for_comms(True)  # gloo has no other
+
+
+def whole(tensor: Tensor) -> Tensor:
+    """All of a tensor that may be a shard; every process must ask for it."""
+    full: Tensor = tensor.full_tensor() if hasattr(tensor, "full_tensor") else tensor
+    return full
+
+
+def assign(target: Tensor, value: Tensor) -> None:
+    """Copy a whole tensor into one that may be a shard."""
+    with torch.no_grad():
+        target.copy_(like(target, value))
+
+
+def like(target: Tensor, value: Tensor) -> Tensor:
+    """A whole tensor, sharded as ``target`` is."""
+    if not hasattr(target, "full_tensor") or value.shape != target.shape:
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    sharded: Any = target
+    return distribute_tensor(value.to(sharded.device), sharded.device_mesh, sharded.placements)

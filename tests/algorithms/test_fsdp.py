@@ -1,0 +1,114 @@
+"""The same config under torchrun, with gloo on the CPU: sharded by FSDP2, any number of processes gives one run."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from ..children import start
+
+pytestmark = pytest.mark.fsdp
+
+CHANGES = {
+    "steps": 2,
+    "warm_start": {"steps": 3, "mixed_steps": 0, "batch_size": 8, "lr": 1e-2, "warmup_steps": 2},
+    "learner": {"lr": 3e-3, "warmup_steps": 2, "micro_batch_tokens": 256, "minibatches": 2},
+    "evaluation": {"episodes": 2},
+    "checkpoint_every": 1,
+}
+
+
+def launch(processes: int, *arguments: object) -> tuple[int, str]:
+    """``rlvr train`` in so many processes; exit status and output. No network but loopback."""
+    torchrun = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
+    command = [sys.executable, *torchrun, "-m", "rlvr", "train", *map(str, arguments)]
+    process = start(command, stdout=-1, stderr=-2, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        output, _ = process.communicate(timeout=400)
+    finally:
+        process.kill()
+    return process.returncode, output
+
+
+def weights(run: Path) -> dict[str, torch.Tensor]:
+    return load_file(run / "policy" / "model.safetensors")
+
+
+def far(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
+    assert one.keys() == other.keys()
+    return max(float((one[name] - other[name]).abs().max()) for name in one)
+
+
+@pytest.fixture(scope="module")
+def config(write_config) -> Path:
+    return write_config(**CHANGES)
+
+
+@pytest.fixture(scope="module")
+def two(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two processes."""
+    out = tmp_path_factory.mktemp("two") / "run"
+    status, output = launch(2, "--config", config, "--out", out)
+    assert status == 0, output
+    return out
+
+
+def test_two_processes_equal_one(two: Path, config: Path, server, tmp_path: Path):
+    done = server.run(["train", "--config", config, "--out", tmp_path / "one"])
+    assert done.status == 0, done.output
+    assert far(weights(two), weights(tmp_path / "one")) < 1e-5
+    lines = [
+        [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+        for run in (two, tmp_path / "one")
+    ]
+    for one, other in zip(*lines, strict=True):
+        assert one.keys() == other.keys()
+        for name, value in one.items():
+            if isinstance(value, float) and value is not None:
+                assert value == pytest.approx(other[name], rel=1e-3, abs=1e-5), name
+            else:
+                assert value == other[name], name
+    traces = [json.loads(line) for line in next((two / "episodes").glob("train-000001*")).read_text().splitlines()]
+    noted = [trace for trace in traces if "weights" in trace["training"] or "dropped" in trace["training"]]
+    assert traces
+    assert all(trace["training"] for trace in traces), "each process notes its share, and all of it is written"
+    assert len(noted) == len(traces) or not noted
+
+
+@pytest.mark.slow
+def test_two_processes_are_byte_equal_to_themselves_and_one_shard_to_none(two, config, server, tmp_path):
+    assert launch(2, "--config", config, "--out", tmp_path / "again")[0] == 0
+    assert (two / "policy" / "model.safetensors").read_bytes() == (
+        tmp_path / "again" / "policy" / "model.safetensors"
+    ).read_bytes()
+    assert launch(1, "--config", config, "--out", tmp_path / "sharded")[0] == 0
+    assert server.run(["train", "--config", config, "--out", tmp_path / "plain"]).status == 0
+    assert far(weights(tmp_path / "sharded"), weights(tmp_path / "plain")) == 0.0
+
+
+@pytest.mark.slow
+def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, server):
+    import shutil
+
+    for name, processes in (("one", 1), ("two", 2)):
+        run = tmp_path / name
+        shutil.copytree(two, run)
+        shutil.rmtree(run / "policy")
+        shutil.rmtree(run / "checkpoints" / "step-000002")
+        status, output = launch(processes, "--resume", "--out", run)
+        assert status == 0, output
+        assert "going on after step 1" in output
+    assert far(weights(tmp_path / "one"), weights(two)) < 1e-5
+    assert far(weights(tmp_path / "two"), weights(two)) == 0.0
+
+
+def test_a_folder_that_is_used_is_refused_by_all(two: Path, config: Path):
+    status, output = launch(2, "--config", config, "--out", two)
+    assert status != 0
+    assert output.count("go on with --resume") >= 1

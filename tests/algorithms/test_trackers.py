@@ -1,0 +1,63 @@
+"""Trackers get what the files get; without their library the run says what to install before it begins."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlvr.algorithms.runs.trackers import TRACKERS, figures, open_tracker, push_policy
+from rlvr.algorithms.train.trainer import Trainer
+
+from .runs import Callback, small
+
+SHORT = {"steps": 2, "sampling": {"max_new_tokens": 4}, "warm_start": {"steps": 1, "mixed_steps": 0, "batch_size": 2}}
+
+
+def test_figures_are_numbers_under_their_phase():
+    record = {"phase": "train", "step": 3, "reward": 0.5, "denominators": {"tokens": 7, "aggregation": "x"}, "on": True}
+    assert figures(record, {"step": 3, "seconds": 2.0}) == {
+        "train/reward": 0.5,
+        "train/denominators/tokens": 7.0,
+        "time/seconds": 2.0,
+    }
+
+
+@pytest.mark.parametrize("name", [name for name in TRACKERS if name != "none"])
+def test_a_library_that_is_missing_is_named_before_anything_is_trained(name: str, tmp_path: Path, monkeypatch):
+    monkeypatch.setitem(sys.modules, name, None)  # as if it were not installed
+    with pytest.raises(ImportError, match=rf"{name} is not installed: pip install 'rlvr\[track\]'"):
+        open_tracker(name, tmp_path, {})
+    with pytest.raises(ImportError, match="report_to"):
+        Trainer(small(tmp_path / "run", report_to=name, **SHORT), Callback())
+
+
+def test_time_is_split_and_an_upload_that_fails_costs_nothing(tmp_path: Path):
+    callback = Callback()
+    Trainer(small(tmp_path / "run", push_to_hub="me/mine", **SHORT), callback).run()
+    assert any("me/mine" in text and str(tmp_path / "run" / "policy") in text for text in callback.said)
+    assert (tmp_path / "run" / "policy" / "model.safetensors").exists()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "timing.jsonl").read_text().splitlines()]
+    steps = [line for line in lines if line["phase"] == "train"]
+    assert len(steps) == 2
+    for line in steps:
+        parts = [line[f"{part}_seconds"] for part in ("sample", "environment", "update", "sync")]
+        assert all(part >= 0 for part in parts)
+        assert 0 < sum(parts) <= line["seconds"]
+        assert line["sample_seconds"] + line["environment_seconds"] == pytest.approx(line["collect_seconds"])
+        assert line["episodes_per_second"] > 0
+    assert "could not be uploaded" in push_policy(tmp_path / "run" / "policy", "me/mine")
+
+
+def test_tensorboard_gets_what_the_files_get(tmp_path: Path):
+    pytest.importorskip("tensorboard")
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    Trainer(small(tmp_path / "run", report_to="tensorboard", **SHORT), Callback()).run()
+    events = EventAccumulator(str(tmp_path / "run" / "tensorboard")).Reload()
+    lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
+    rewards = [line["reward"] for line in lines if line["phase"] == "train"]
+    assert [event.value for event in events.Scalars("train/reward")] == pytest.approx(rewards)
+    assert [event.step for event in events.Scalars("train/reward")] == [1, 2]
