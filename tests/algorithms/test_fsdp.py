@@ -108,6 +108,7 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
     assert far(weights(tmp_path / "two"), weights(two)) == 0.0
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_used_is_refused_by_all(two: Path, config: Path):
     status, output = launch(2, "--config", config, "--out", two)
     assert status != 0
