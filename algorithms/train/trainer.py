@@ -298,8 +298,10 @@ class Trainer:
 
     def _asked_to_stop(self) -> int | None:
         """The signal that any process got: all must stop after the same step."""
-        self._stop = max(self.world.gather(self._stop or 0)) or None
-        return self._stop
+        agreed = max(self.world.gather(self._stop or 0))
+        if agreed:  # a signal that came meanwhile stays for the next step
+            self._stop = agreed
+        return agreed or None
 
     @property
     def needs_teacher(self) -> bool:
