@@ -453,7 +453,7 @@ def conform(
     """Put an adapter through everything above; what was checked, a line each.
 
     Args:
-        play: plays tasks through the adapter; one `Played` for each spec, in order, fewer only where it drops.
+        play: plays tasks through the adapter; one `PlayedEpisode` for each spec, in order, fewer only where it drops.
         engine: what stands in for the inference engine; the kit makes others like it.
         tokens: whether the surface shows tokens (else texts and rewards alone are compared).
         logprobs: whether it carries log-probabilities.

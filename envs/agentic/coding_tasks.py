@@ -124,13 +124,13 @@ class _CodingTask(Task[CodingState]):
             feedback = f"There is no program in the reply that defines {exercise.entry}."
             return Transition(state._replace(feedback=feedback), unparsable(feedback))
         try:
-            outcomes = _tried(code, exercise)
+            outcomes = _run_visible_tests(code, exercise)
         except SandboxUnavailable:
             raise
         except (SandboxError, OSError) as error:
             return Transition(state, sandbox_fault(error), terminated=True)
         if not any(outcomes):
-            return Transition(state, _decided(code, exercise), terminated=True)
+            return Transition(state, _grade_hidden(code, exercise), terminated=True)
         passed = f"{outcomes.count('')} of {len(outcomes)} visible tests pass"
         lines = [
             f"{_call(exercise, test)}: {fault or 'ok'}" for test, fault in zip(exercise.visible, outcomes, strict=True)
@@ -274,7 +274,7 @@ def _listed(exercise: Exercise) -> str:
     return "\n".join(f"{_call(exercise, test)} == {test.expected!r}" for test in exercise.visible)
 
 
-def _tried(code: str, exercise: Exercise) -> list[str]:
+def _run_visible_tests(code: str, exercise: Exercise) -> list[str]:
     """What became of each visible test: empty if it passed, else what the program gave instead.
 
     Raises:
@@ -324,7 +324,7 @@ def _error(answer: dict[str, Any]) -> str:
     return f"{answer['error']}: {answer.get('message', '')}"[:MAX_SHOWN]
 
 
-def _decided(code: str, exercise: Exercise) -> Verdict:
+def _grade_hidden(code: str, exercise: Exercise) -> Verdict:
     """All tests again, the hidden ones too, in a fresh process."""
     rows = [test.row() for test in (*exercise.visible, *exercise.hidden)]
     reference = json.loads(json.dumps({"entry_point": exercise.entry, "tests": rows}))

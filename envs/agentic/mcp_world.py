@@ -69,7 +69,7 @@ class MCPWorld(WithTools):
             the policy's first, ``[{"name": …, "arguments": {…}}]``, also of tools that it does not get), a
             ``solution`` (calls, and at the end a reply as text: the expert), an ``answer`` and whatever else the
             checker reads.
-        checker: a function of an ``Outcome``, or "module:function". It returns a ``Verdict``, True or False, or a
+        checker: a function of a ``McpOutcome``, or "module:function". It returns a ``Verdict``, True or False, or a
             reward from 0 to 1. What it raises makes the verdict invalid, never a zero.
         system: what the policy is told before the tools.
         options: of ``rlvr.envs.tools.WithTools``: style, tools_in, max_calls, seconds, max_output.

@@ -122,7 +122,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         for _ in range(DRAWS):
             seed = rng.getrandbits(31)
             try:
-                live, text = self._begun(level, seed)
+                live, text = self._begin(level, seed)
             except OverTooSoon:
                 continue
             return BridgedEpisode(level, seed, (), text, record=_recorded("", text), live=self._live.give(live))
@@ -141,10 +141,10 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         turn.
         """
         if state.over:
-            return Transition(state, self._judged(state, False, {}), True)
+            return Transition(state, self._verdict(state, False, {}), True)
         action_text = clean_action(action)
         try:
-            live = self._taken(state)
+            live = self._take_live(state)
             try:
                 with self._own_random(state.seed, len(state.actions) + 1):
                     step = self.play(live, action_text)
@@ -175,14 +175,14 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         self.end(live)
         if step.truncated and not step.terminated and turn >= self.limit:
             return Transition(after, Verdict(0.0, "partial"))  # its limit is ours: `out_of_turns` has the last word
-        return Transition(after, self._judged(after, step.terminated, step.info), True)
+        return Transition(after, self._verdict(after, step.terminated, step.info), True)
 
     def out_of_turns(self, state: BridgedEpisode, turns: int) -> Verdict:
         """Judged as an end that the environment did not reach: an own return that is enough still counts."""
-        verdict = self._judged(state, False, {})
+        verdict = self._verdict(state, False, {})
         return verdict if verdict.success else verdict.replace(reason=f"not done within {turns} turns")
 
-    def _judged(self, state: BridgedEpisode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
+    def _verdict(self, state: BridgedEpisode, terminated: bool, info: Mapping[str, Any]) -> Verdict:
         success = self.success
         if isinstance(success, (int, float)):
             done = state.earned >= success - 1e-9
@@ -202,12 +202,12 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
 
     # the foreign environments
 
-    def _taken(self, state: BridgedEpisode) -> Live:
+    def _take_live(self, state: BridgedEpisode) -> Live:
         """The foreign environment of this state, or one that has lived through the same; nobody else has it then."""
         found = self._live.take(state.live)
         if found is not None:
             return found
-        live, text = self._begun(state.level, state.seed)
+        live, text = self._begin(state.level, state.seed)
         record = _recorded("", text)
         try:
             for index, action in enumerate(state.actions):
@@ -223,7 +223,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             raise
         return live
 
-    def _begun(self, level: int, seed: int) -> tuple[Live, str]:
+    def _begin(self, level: int, seed: int) -> tuple[Live, str]:
         with self._own_random(seed, 0):
             live = self.begin(level)
             return live, self.first(live, seed)

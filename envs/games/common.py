@@ -135,7 +135,7 @@ def chance(seed: int, turn: int) -> random.Random:
 
 
 class Game(Task[S], Generic[S]):
-    """The frame of a game. A state is a NamedTuple with ``turn``, moves made, and ``told``, what the last one led to.
+    """The frame of a game. A state is a NamedTuple with ``turn``, moves made, and ``message``, what the last led to.
 
     A subclass writes ``start``, ``rules`` and ``play``. Unreadable and illegal moves cost a turn and change nothing
     else.
@@ -195,7 +195,7 @@ class Game(Task[S], Generic[S]):
 
 
 def go_on(state: S, message: str, verdict: Verdict = PLAYED, **changes: Any) -> Step[S]:
-    """The game goes on: one more turn is used, ``told`` is what the player sees next."""
+    """The game goes on: one more turn is used, ``message`` is what the player sees next."""
     after: S = state._replace(turn=state.turn + 1, message=message, **changes)  # type: ignore[attr-defined]
     return after, verdict, False, "user"
 

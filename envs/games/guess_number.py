@@ -81,7 +81,7 @@ class GuessNumber(Task[GuessNumberState]):
             answer = "lower"
             if guess <= high:
                 high = guess - 1
-        # What Hunt(…) does, without the Python function in between: half the time of a step.
+        # What GuessNumberState(…) does, without the Python function in between: half the time of a step.
         return tuple.__new__(GuessNumberState, (secret, first, last, low, high, answer)), verdict, False, "user"
 
     def solve(self, state: GuessNumberState) -> str:

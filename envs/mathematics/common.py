@@ -38,7 +38,7 @@ class NumberList(ListAnswerTask):
 
     def check(self, question: Question, answer: str) -> str | None:
         """Compares whole numbers in order; an answer with other text or another count is unparsable."""
-        numbers = whole_numbers(self.spelled(answer), len(question.answer))
+        numbers = whole_numbers(self.split_times(answer), len(question.answer))
         return None if tuple(numbers) == tuple(question.answer) else "wrong numbers"
 
 

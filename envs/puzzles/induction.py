@@ -205,14 +205,14 @@ class Chained(ListAnswerTask):
                     if depth < most:
                         new.setdefault(after, []).extend((*chain, name) for chain in before)
             reached = new
-        return [chain for chain in fitting if all(self.applied(chain, x) == y for x, y in examples[1:])]
+        return [chain for chain in fitting if all(self.apply_chain(chain, x) == y for x, y in examples[1:])]
 
     @staticmethod
     def length(level: int) -> int:
         """How many functions a chain has."""
         return 1 if level == 1 else 2
 
-    def applied(self, chain: Iterable[str], value: Any) -> Any:
+    def apply_chain(self, chain: Iterable[str], value: Any) -> Any:
         """A value after the functions of a chain, one after the other."""
         for name in chain:
             value = self.family[name](value)
@@ -224,11 +224,11 @@ class Chained(ListAnswerTask):
         while True:
             chain = tuple(rng.choice(names) for _ in range(self.length(level)))
             inputs = [self.drawn(rng, level) for _ in range(7 - level // 2)]
-            pairs = [(value, self.applied(chain, value)) for value in inputs]
+            pairs = [(value, self.apply_chain(chain, value)) for value in inputs]
             *examples, (last, result) = pairs
             if any(not y or x == y for x, y in pairs) or len(set(inputs)) < len(inputs):
                 continue
-            if all(self.applied(other, last) == result for other in self.chains(level, examples)):
+            if all(self.apply_chain(other, last) == result for other in self.chains(level, examples)):
                 break
         shown = "\n".join(f"{self.written(x)} -> {self.written(y)}" for x, y in examples)
         kinds = "one of these changes"
@@ -443,7 +443,9 @@ class ObjectTransformation(Board):
         text = "One rule turns each input into its output. Equal symbols other than 0 that share sides are a shape. "
         text += f"{self.stated(level)}\n" + "\n".join(shown) + "\nInput 4:\n" + "\n".join(scenes[3][1])
         return Question(
-            f"{text}\nWhat is output 4? Answer with its rows, one to a line.", gold, f"The rule: {listed(rule)}."
+            f"{text}\nWhat is output 4? Answer with its rows, one to a line.",
+            gold,
+            f"The rule: {listed(rule)}.",
         )
 
     @staticmethod

@@ -58,7 +58,7 @@ def cages(rng: random.Random, size: int, most: int) -> list[list[Cell]]:
     return found
 
 
-def caged(shapes: Sequence[Sequence[Cell]], size: int) -> tuple[str, list[str]]:
+def cage_picture(shapes: Sequence[Sequence[Cell]], size: int) -> tuple[str, list[str]]:
     """A picture of the grid with a letter for each cage, and the letters."""
     names = [chr(index + (65 if index < 26 else 71)) for index in range(len(shapes))]
     rows = [[""] * size for _ in range(size)]
@@ -105,7 +105,7 @@ def some_given(rng: random.Random, grid: Grid, count: int) -> list[str]:
     return ["".join(str(n) if (r, c) in shown else "." for c, n in enumerate(row)) for r, row in enumerate(grid)]
 
 
-def given_fault(given: Sequence[str], grid: Grid) -> str | None:
+def givens_violation(given: Sequence[str], grid: Grid) -> str | None:
     for r, row in enumerate(given):
         for c, symbol in enumerate(row):
             if symbol != "." and int(symbol) != grid[r][c]:
@@ -140,7 +140,7 @@ class Futoshiki(LatinGrid):
         for (a, b), (c, d) in signs:
             if grid[a][b] >= grid[c][d]:
                 return f"({a + 1},{b + 1}) is not less than ({c + 1},{d + 1})"
-        return given_fault(given, grid)
+        return givens_violation(given, grid)
 
 
 def visible(heights: Sequence[int]) -> int:
@@ -188,13 +188,13 @@ class Skyscrapers(LatinGrid):
         for name, found, right in zip(("left", "right", "top", "bottom"), views(grid), seen, strict=True):
             if found != right:
                 return f"from the {name} {found} can be seen, not {right}"
-        return given_fault(given, grid)
+        return givens_violation(given, grid)
 
 
 OPERATIONS = ("+", "-", "*", "/")
 
 
-def worked(operation: str, numbers: Sequence[int]) -> int | None:
+def cage_value(operation: str, numbers: Sequence[int]) -> int | None:
     """The value of a cage; differences and quotients of its two numbers, the larger first; None if none is whole."""
     if operation == "+":
         return sum(numbers)
@@ -217,16 +217,16 @@ class Calcudoku(LatinGrid):
         size, most = (4, 4, 5, 6, 7)[level - 1], (2, 3, 3, 3, 4)[level - 1]
         grid = latin_square(rng, size)
         shapes = cages(rng, size, most)
-        picture, names = caged(shapes, size)
+        picture, names = cage_picture(shapes, size)
         clues, facts = [], []
         for name, cage in zip(names, shapes, strict=True):
             numbers = [grid[r][c] for r, c in cage]
             operation = "+"
             if len(cage) > 1:
-                fitting = "+*" if len(cage) > 2 else "-*+" if worked("/", numbers) is None else "/-*"
+                fitting = "+*" if len(cage) > 2 else "-*+" if cage_value("/", numbers) is None else "/-*"
                 operation = fitting[int(rng.random() * len(fitting))]
-            clues.append((tuple(cage), operation, worked(operation, numbers)))
-            facts.append(f"{name}: {worked(operation, numbers)}" + (f" by {operation}" if len(cage) > 1 else ""))
+            clues.append((tuple(cage), operation, cage_value(operation, numbers)))
+            facts.append(f"{name}: {cage_value(operation, numbers)}" + (f" by {operation}" if len(cage) > 1 else ""))
         text = f"Fill a grid of {size} x {size} cells so that each row and each column holds each of 1 to {size} once. "
         text += f"Cells of one letter are a cage:\n{picture}\nThe numbers of a cage, joined by its operation (for - "
         text += f"and / the larger first), give its value: {'; '.join(facts)}."
@@ -236,7 +236,7 @@ class Calcudoku(LatinGrid):
         """The first cage whose numbers do not give its value; "-" and "/" take the larger first."""
         for cage, operation, value in clues:
             r, c = cage[0]
-            if worked(operation, [grid[y][x] for y, x in cage]) != value:
+            if cage_value(operation, [grid[y][x] for y, x in cage]) != value:
                 return f"the cage at row {r + 1}, column {c + 1} does not give {value}"
         return None
 
@@ -255,7 +255,7 @@ class KillerSudoku(LatinGrid):
         size = height * width
         grid = boxed_square(rng, height, width)
         shapes = cages(rng, size, (2, 3, 2, 3, 3)[level - 1])
-        picture, names = caged(shapes, size)
+        picture, names = cage_picture(shapes, size)
         sums = [sum(grid[r][c] for r, c in cage) for cage in shapes]
         given = some_given(rng, grid, (2, 1, 4, 4, 14)[level - 1])
         text = f"Fill the empty cells (.) so that each row, each column and each box of {height} rows and {width} "
@@ -280,4 +280,4 @@ class KillerSudoku(LatinGrid):
             numbers = [grid[r][c] for r, c in cage]
             if sum(numbers) != total or len(set(numbers)) < len(numbers):
                 return f"the cage at row {cage[0][0] + 1}, column {cage[0][1] + 1} has another sum, or a number twice"
-        return given_fault(given, grid)
+        return givens_violation(given, grid)

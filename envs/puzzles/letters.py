@@ -27,7 +27,7 @@ COMPASS = {
 Cell = tuple[int, int]
 
 
-def spoken(rng: random.Random, length: int) -> str:
+def made_up_word(rng: random.Random, length: int) -> str:
     """A made-up word of so many letters, consonants and vowels in turn."""
     return "".join(rng.choice(CONSONANTS if index % 2 == 0 else VOWELS) for index in range(length))
 
@@ -47,7 +47,7 @@ class WordSearch(CheckedAnswerTask):
         words: list[str] = []
         solution: list[str] = []
         while len(words) < count:
-            word = spoken(rng, rng.randint(4, 6))
+            word = made_up_word(rng, rng.randint(4, 6))
             way = rng.choice(self.WAYS[level - 1])
             dy, dx = COMPASS[way]
             r, c = rng.randrange(size), rng.randrange(size)
@@ -111,7 +111,7 @@ class CrosswordFill(CheckedAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Grows crossing words until there are enough and no two are equal; the pattern is shown without letters."""
-        grid = self.grown(rng, (4, 6, 8, 11, 14)[level - 1], (9, 11, 13, 15, 17)[level - 1])
+        grid = self.grow_grid(rng, (4, 6, 8, 11, 14)[level - 1], (9, 11, 13, 15, 17)[level - 1])
         top, left = min(r for r, _ in grid), min(c for _, c in grid)
         bottom, right = max(r for r, _ in grid), max(c for _, c in grid)
         rows = ["".join(grid.get((r, c), "#") for c in range(left, right + 1)) for r in range(top, bottom + 1)]
@@ -127,10 +127,10 @@ class CrosswordFill(CheckedAnswerTask):
         text += f"\nWords: {listed(sorted(found))}.\nAnswer with the {len(rows)} rows, # for blocks, one row to a line."
         return Question(text, (pattern, tuple(sorted(found))), answer_text="\n".join(rows))
 
-    def grown(self, rng: random.Random, count: int, size: int) -> dict[Cell, str]:
+    def grow_grid(self, rng: random.Random, count: int, size: int) -> dict[Cell, str]:
         """The letters of ``count`` words, fewer where there is no room; each crosses one that was there."""
         start = [(size // 2, 1 + k) for k in range(rng.randint(4, 7))]
-        grid = dict(zip(start, spoken(rng, len(start)), strict=True))
+        grid = dict(zip(start, made_up_word(rng, len(start)), strict=True))
         open_ = dict.fromkeys(start, True)  # the letters that may be crossed: whether their word goes across
         for _ in range(60 * count):
             if count == 1:

@@ -101,7 +101,7 @@ class MazePath(CheckedAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """The goal is the room farthest from the start, both in a maze dug depth first."""
         size = 5 + level
-        grid, path, (row, column) = self.dug(rng, size)
+        grid, path, (row, column) = self.dig_maze(rng, size)
         grid[1][1], grid[row][column] = "S", "G"
         rows = tuple("".join(row) for row in grid)
         text = "Walk through this maze from S to G; # is wall. Answer with one letter for each step to the next "
@@ -109,7 +109,7 @@ class MazePath(CheckedAnswerTask):
         return Question(text + "\n".join(rows), rows, answer_text=path.upper())
 
     @staticmethod
-    def dug(rng: random.Random, size: int) -> tuple[list[list[str]], str, tuple[int, int]]:
+    def dig_maze(rng: random.Random, size: int) -> tuple[list[list[str]], str, tuple[int, int]]:
         """A maze of size x size rooms dug depth first from the corner, the way to its farthest room, and that room."""
         across = size + 2  # rooms in rows, with a border of rooms that are closed
         closed = bytearray(across * across)
@@ -166,13 +166,13 @@ class SlidingTiles(CheckedAnswerTask):
             if then is not None and new != BACK.get(way):
                 tiles[position], tiles[then] = tiles[then], tiles[position]
                 position, way, moves = then, new, moves + new
-        pegs_text = "".join(BACK[move] for move in reversed(moves))
+        solution = "".join(BACK[move] for move in reversed(moves))
         if tiles == goal:
             return self.ask(rng, level)
         text = "In a sliding puzzle the gap (.) moves up, down, left or right and changes places with the tile there.\n"
         text += f"Now:\n{self.shown(tiles, size)}\nGoal:\n{self.shown(goal, size)}\n"
         text += "Answer with the moves of the gap that reach the goal, as letters U, D, L and R, at most 400."
-        return Question(text, (tuple(tiles), tuple(goal), size), answer_text=pegs_text.upper())
+        return Question(text, (tuple(tiles), tuple(goal), size), answer_text=solution.upper())
 
     @staticmethod
     def target(position: int, move: str, size: int) -> int | None:
@@ -232,8 +232,8 @@ class LightsOut(CheckedAnswerTask):
         text += (
             f"\nWhich lamps must be pressed to turn all off? Answer with {size} rows of {size} digits, one row to a "
         )
-        pegs_text = "\n".join(f"{row:0{size}b}" for row in presses)
-        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=pegs_text)
+        solution = "\n".join(f"{row:0{size}b}" for row in presses)
+        return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=solution)
 
     def check(self, question: Question, answer: str) -> str | None:
         """Presses what is marked; any marking that leaves no lamp on is right."""

@@ -275,7 +275,7 @@ class Kakuro(CheckedAnswerTask):
             return self.ask(rng, level)
         found = self.runs(open_, size)
         digits = {(r, c): square[r][c] for r, c in sorted(open_)}
-        facts = self.telling(rng, found, digits, set(rng.sample(sorted(open_), count)))
+        facts = self.clues_for_uniqueness(rng, found, digits, set(rng.sample(sorted(open_), count)))
         sums = [sum(square[r][c] for r, c in run) for run in found]
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(
@@ -296,7 +296,7 @@ class Kakuro(CheckedAnswerTask):
         return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(solution))
 
     @staticmethod
-    def telling(
+    def clues_for_uniqueness(
         rng: random.Random,
         runs: Sequence[Sequence[tuple[int, int]]],
         digits: Mapping[tuple[int, int], int],

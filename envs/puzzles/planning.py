@@ -209,8 +209,8 @@ class TravellingSalesman(CheckedAnswerTask):
         trip = items(answer, len(table))
         if sorted(trip) != list(names):
             return "not every place is there once"
-        preferences = [names.index(name) for name in trip]
-        length = sum(table[a][b] for a, b in zip(preferences, preferences[1:] + preferences[:1], strict=True))
+        indices = [names.index(name) for name in trip]
+        length = sum(table[a][b] for a, b in zip(indices, indices[1:] + indices[:1], strict=True))
         return None if length == best else f"the length is {length}, and there is a shorter trip"
 
 

@@ -156,7 +156,7 @@ class Takuzu(CheckedAnswerTask):
             masks = balanced(rng, size, [])
         rows = [f"{row:0{size}b}" for row in masks]
         given = ["".join(s if rng.random() < share else "." for s in row) for row in rows]
-        while cells := self.telling(given, rows):
+        while cells := self.clues_for_uniqueness(given, rows):
             for r, c in rng.sample(cells, 1 + len(cells) // 8):
                 given[r] = f"{given[r][:c]}{rows[r][c]}{given[r][c + 1 :]}"
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
@@ -165,7 +165,7 @@ class Takuzu(CheckedAnswerTask):
         return Question(text, tuple(given), answer_text="\n".join(rows))
 
     @staticmethod
-    def telling(given: Sequence[str], rows: Sequence[str]) -> list[Cell]:
+    def clues_for_uniqueness(given: Sequence[str], rows: Sequence[str]) -> list[Cell]:
         """Empty cells that tell these rows from another solution: none if there is none, all if that is not known."""
         try:
             other: Sequence[str] | None = other_filling(given, rows)

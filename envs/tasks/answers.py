@@ -37,7 +37,7 @@ _NAMES = (
     ),
 )
 _SHORT = {name: name[:3] for name in _NAMES}
-MOST = 400
+MAX_ITEMS = 400
 
 
 def short(word: str) -> str:
@@ -62,7 +62,7 @@ def items(answer: str, count: int | None = None) -> list[str]:
         ValueError: something else stands there, there are over 400, or there are not ``count``.
     """
     words = _plain(answer).replace(",", " ").replace(";", " ").split()
-    if not words or len(words) > MOST or not all(_ITEM.fullmatch(word) for word in words):
+    if not words or len(words) > MAX_ITEMS or not all(_ITEM.fullmatch(word) for word in words):
         raise ValueError("the answer is not a list of words or numbers")
     if count is not None and len(words) != count:
         raise ValueError(f"the answer has {len(words)} parts, asked for are {count}")
@@ -107,7 +107,7 @@ class ListAnswerTask(CheckedAnswerTask):
         groups.
         """
         gold = [short(str(part).lower()) for part in question.answer]
-        found = [short(part) for part in items(self.spelled(answer))]
+        found = [short(part) for part in items(self.split_times(answer))]
         if self.clock and len(found) == len(gold):
             found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
         if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in found):
@@ -116,7 +116,7 @@ class ListAnswerTask(CheckedAnswerTask):
             return None if found == gold else "wrong list"
         return None if sorted(found) == sorted(gold) else "wrong list"
 
-    def spelled(self, answer: str) -> str:
+    def split_times(self, answer: str) -> str:
         """An answer whose times of day are two parts, where the question asks for hour and minute."""
         return _TIME.sub(r"\1 \2", answer) if self.clock else answer
 

@@ -127,7 +127,7 @@ class TableTask(Task[Problem]):
         self.kind = self._one_of("grader", grader or self.graders[0], self.graders)
         self.prompt_style = prompt_style or self.styles[0]
         self.system = self.system_for(self.prompt_style)
-        self._where_from(config, revision)
+        self._select_source(config, revision)
         self._reading: dict[str, Any] = {"data_files": data_files, "columns": columns, "where": where}
         self.problems = self._read(self.split, limit)
         self.overlaps: list[Overlap] = []
@@ -212,7 +212,7 @@ class TableTask(Task[Problem]):
             raise ValueError(f"{type(self).__name__} has no {what} {given!r}; it has {', '.join(allowed)}")
         return given
 
-    def _where_from(self, config: str | None, revision: str | None) -> None:
+    def _select_source(self, config: str | None, revision: str | None) -> None:
         self.config = config
         changes: dict[str, Any] = {"revision": revision} if revision else {}
         if self.configs:

@@ -67,10 +67,10 @@ def filled(rng: random.Random, height: int, width: int, tinted: bool) -> DrawnTa
     return DrawnTable(tuple(rows), tuple(columns), cells, tints)
 
 
-QuestionTask = tuple[str, int, str]
+TableQuestion = tuple[str, int, str]
 
 
-def two_cells(rng: random.Random, table: DrawnTable) -> QuestionTask:
+def two_cells(rng: random.Random, table: DrawnTable) -> TableQuestion:
     column = rng.randrange(len(table.columns))
     rows = sorted(rng.sample(range(len(table.rows)), 2), key=lambda row: table.rows[row])
     values = [table.cells[row][column] for row in rows]
@@ -78,20 +78,20 @@ def two_cells(rng: random.Random, table: DrawnTable) -> QuestionTask:
     return f"How much did {names} have in {table.columns[column]} together?", sum(values), added(values)
 
 
-def column_total(rng: random.Random, table: DrawnTable) -> QuestionTask:
+def column_total(rng: random.Random, table: DrawnTable) -> TableQuestion:
     column = rng.randrange(len(table.columns))
     values = [row[column] for row in table.cells]
     return f"How much did all of them have in {table.columns[column]} together?", sum(values), added(values)
 
 
-def row_difference(rng: random.Random, table: DrawnTable) -> QuestionTask:
+def row_difference(rng: random.Random, table: DrawnTable) -> TableQuestion:
     one, other = rng.sample(range(len(table.rows)), 2)
     totals = sum(table.cells[one]), sum(table.cells[other])
     text = f"By how much does {table.rows[one]}'s total over all months exceed {table.rows[other]}'s? "
     return text + "Write less with a minus sign.", totals[0] - totals[1], f"{totals[0]} and {totals[1]}."
 
 
-def where_above(rng: random.Random, table: DrawnTable) -> QuestionTask:
+def where_above(rng: random.Random, table: DrawnTable) -> TableQuestion:
     one, other = rng.sample(range(len(table.columns)), 2)
     bound = rng.choice((30, 40, 50, 60))
     values = [row[other] for row in table.cells if row[one] > bound]
@@ -99,7 +99,7 @@ def where_above(rng: random.Random, table: DrawnTable) -> QuestionTask:
     return text + f"How much did they have in {table.columns[other]} together?", sum(values), added(values)
 
 
-def tinted_sum(rng: random.Random, table: DrawnTable) -> QuestionTask:
+def tinted_sum(rng: random.Random, table: DrawnTable) -> TableQuestion:
     tint, columns = rng.choice(tuple(TINTS)), sorted(rng.sample(range(len(table.columns)), 2))
     first, last = columns
     pairs = [
@@ -116,7 +116,7 @@ def added(values: list[int]) -> str:
     return f"{' + '.join(map(str, values)) or 'none'} = {sum(values)}"
 
 
-QUESTIONS: tuple[Callable[[random.Random, DrawnTable], QuestionTask], ...] = (
+QUESTIONS: tuple[Callable[[random.Random, DrawnTable], TableQuestion], ...] = (
     two_cells,
     column_total,
     row_difference,
