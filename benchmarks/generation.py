@@ -24,10 +24,10 @@ import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 
 MORE = {  # what ours does besides, where it makes fewer items
-    "rlvr/RushHour-v0": "ours are searched for, with as many moves as the level says; theirs are lines of a table",
+    "rlvr/RushHour-v0": "ours are driven at random until the jam is tight enough; theirs are lines of a table",
     "rlvr/Cryptarithms-v0": "ours have one solution; theirs are letters for the digits of a sum",
     "rlvr/ListFunctionInduction-v0": "ours are unambiguous among all rules stated; theirs are not compared with others",
-    "rlvr/GridTransformation-v0": "ours hide the rule, unambiguous among all rules stated; theirs name the operation",
+    "rlvr/GridTransformation-v0": "ours hide the rule, unambiguous among all rules stated; theirs name the operations",
     "rlvr/ShortestPath-v0": "ours are weighted graphs of up to 16 nodes, solved by Dijkstra; theirs a grid of 5 to 8",
     "rlvr/Syllogisms-v0": "ours have up to 7 premises about six classes, all conclusions decided; theirs two premises",
     "rlvr/ReverseText-v0": "ours reverse up to 10 words; theirs one word of 3 to 10 letters",
