@@ -18,7 +18,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from itertools import cycle, pairwise
+from itertools import cycle, groupby, pairwise
+from operator import itemgetter
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
@@ -112,6 +113,11 @@ class SortWords(ListAnswerTask):
         order = f"in the order of this alphabet: {alphabet}" if level >= 4 else "in alphabetical order"
         return Question(f"Sort these words {order}.\n{listed(words)}\nAnswer with all words, in order.", tuple(gold))
 
+    def explain(self, state: Question) -> str:
+        """The words by their first letters, in the order of the alphabet, and each group sorted."""
+        groups = groupby(state.answer, key=itemgetter(0))
+        return "\n".join(f"{letter}: {listed(words)}" for letter, words in groups)
+
 
 _SHIFTS = [bytes.maketrans(ALPHABET.encode(), (ALPHABET[by:] + ALPHABET[:by]).encode()) for by in range(26)]
 
@@ -204,15 +210,17 @@ def edit_distance(a: str, b: str) -> int:
 class EditDistance(ExactAnswerTask):
     """Find the edit distance of two strings.
 
-    Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, one of them changed 2 to 10, 11, 12, 13 and 15 times.
+    Levels 1 to 5: words of 7, 9, 11, 13 and 16 letters, one of them changed up to 12, 11, 12, 13 and 15 times.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Changes a word at random and asks for the Levenshtein distance, which may be less than the changes."""
-        length, letters = (7, 9, 11, 13, 16)[level - 1], "".join(rng.sample(ALPHABET, 8))
+        length = (7, 9, 11, 13, 16)[level - 1]
+        fewest, most, kinds = ((1, 12, 12), (2, 11, 8), (2, 12, 8), (2, 13, 8), (2, 15, 8))[level - 1]
+        letters = "".join(rng.sample(ALPHABET, kinds))
         first = "".join(rng.choices(letters, k=length))
         second = list(first)
-        for _ in range(rng.randint(2, (10, 11, 12, 13, 15)[level - 1])):
+        for _ in range(rng.randint(fewest, most)):
             index = rng.randrange(len(second))
             cut = rng.randint(0, 1) if len(second) > 2 else 0
             second[index : index + cut] = rng.choices(letters, k=rng.randint(0, 1))
@@ -373,6 +381,16 @@ class LetterCounts(ListAnswerTask):
         counts = [text.count(letter) for letter in asked]
         what = f"How often does each of the letters {listed(asked)} occur here? Answer with the numbers, in order."
         return Question(f"{what}\n{text}", tuple(counts))
+
+    def explain(self, state: Question) -> str:
+        """For each letter, the words in which it occurs, and how often."""
+        question, text = state.text.split("\n")
+        letters = found[1].split(", ") if (found := re.search(r"letters (.*) occur", question)) else []
+        rows = []
+        for letter, count in zip(letters, state.answer, strict=True):
+            held = [f"{word} {word.count(letter)}" for word in text.split() if letter in word]
+            rows.append(f"{letter}: {', '.join(held) or 'in no word'}; {count} in all")
+        return "\n".join(rows)
 
 
 class PatternMatch(ListAnswerTask):

@@ -20,6 +20,7 @@ from fractions import Fraction
 from rlvr.envs.mathematics.common import NumberList, lines, listed
 from rlvr.envs.tasks.answers import ListAnswerTask
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.wording import in_a_row
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 WEEKDAYS = tuple(day[:3] for day in DAYS)  # as answers name them
@@ -355,7 +356,9 @@ class AgeProblems(NumberList):
                 break
         order = rng.sample(range(people), people)
         text = " ".join(rng.sample(sentences, len(sentences)))
-        text += f" Today they are {sum(ages)} years old together. How old are {listed(names[k] for k in order)} today?"
+        text += (
+            f" Today they are {sum(ages)} years old together. How old are {in_a_row([names[k] for k in order])} today?"
+        )
         text += " Answer with their ages in this order."
         # The chain of ties from the first to the last: names, and the order in which they are told, do not count.
         content = f"{' '.join(ties)} Together {sum(ages)}."

@@ -132,6 +132,18 @@ class Determinants(ExactAnswerTask):
         text += f"{value}?\n" + lines(" ".join(row) for row in shown)
         return Question(text, rows[r][c], f"The cofactor of x is {minor * (-1) ** (r + c)}.")
 
+    def explain(self, state: Question) -> str:
+        """From 3 rows on, the expansion along the first row."""
+        if state.working:
+            return state.working
+        rows = [[int(entry) for entry in row.split()] for row in state.text.split("\n")[1:]]
+        steps, terms = [], []
+        for c, entry in enumerate(rows[0]):
+            cofactor = (-1) ** c * determinant([[*row[:c], *row[c + 1 :]] for row in rows[1:]])
+            steps.append(f"The cofactor of {entry} in column {c + 1} is {cofactor}.")
+            terms.append(f"{bracketed(entry)}*{bracketed(cofactor)}")
+        return "\n".join([*steps, f"Along the first row: {' + '.join(terms)} = {state.answer}"])
+
 
 class MatrixProducts(Matrix):
     """Multiply matrices.
@@ -170,6 +182,25 @@ class MatrixProducts(Matrix):
             shown = f"A =\n{written(base)}"
         text = f"{shown}\nWhat is {asked}? Answer with its rows, one to a line, the numbers apart by blanks."
         return Question(text, tuple(map(tuple, result)))
+
+    def explain(self, state: Question) -> str:
+        """The products on the way, one after another."""
+        shown, _, asked = state.text.partition("\nWhat is ")
+        factors = [
+            [[int(entry) for entry in row.split()] for row in part.split("\n") if row]
+            for part in re.split(r"[ABC] =\n", shown)[1:]
+        ]
+        power = re.match(r"A\^(\d)\?", asked)
+        if len(factors) == 1:  # a power, or a polynomial, which needs the powers up to the third
+            factors *= int(power[1]) if power else 3
+            names = ["A", *(f"A^{number}" for number in range(2, len(factors) + 1))]
+        else:
+            names = ["A", "AB", "ABC"][: len(factors)]
+        steps, result = [], factors[0]
+        for name, factor in zip(names[1:], factors[1:], strict=True):
+            result = product(result, factor)
+            steps.append(f"{name} =\n{written(result)}")
+        return "\n".join(steps)
 
 
 class MatrixInverse(Matrix):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_right
+from itertools import accumulate
 
 from rlvr.envs.tasks.answers import ListAnswerTask, board, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
@@ -52,6 +53,15 @@ class SubsetSum(CheckedAnswerTask):
         return Question(
             f"{text}\nAnswer with the numbers chosen.", (tuple(numbers), sum(chosen)), answer_text=listed(chosen)
         )
+
+    def explain(self, state: Question) -> str:
+        """The sum of the numbers chosen, one after another."""
+        chosen = [int(number) for number in state.answer_text.split(", ")]
+        steps = [
+            f"{total} + {number} = {total + number}"
+            for total, number in zip(accumulate(chosen), chosen[1:], strict=False)
+        ]
+        return "\n".join([f"Take {state.answer_text}.", *steps])
 
     def check(self, question: Question, answer: str) -> str | None:
         """Any choice of the listed numbers, none twice, with the target as its sum."""

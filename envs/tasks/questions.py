@@ -78,10 +78,14 @@ class QuestionTask(Task[Question]):
         """Judges the one action; every episode ends here, also on an action that cannot be read."""
         return Transition(state, self.judge(state, action), terminated=True)
 
+    def explain(self, state: Question) -> str:
+        """The working, line by line. A subclass that works it out here, from the question, keeps ``reset`` fast."""
+        return state.working
+
     def solve(self, state: Question) -> str:
         """The working, line by line, then the answer in a box."""
-        answer = self.direct_answer(state)
-        return f"{state.working}\n{answer}" if state.working else answer
+        answer, working = self.direct_answer(state), self.explain(state)
+        return f"{working}\n{answer}" if working else answer
 
     def direct_answer(self, state: Question) -> str:
         """``answer_text`` in a box, or ``str(answer)`` where the expert has no other spelling."""

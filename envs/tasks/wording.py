@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 
 def counted(number: int, noun: str, plural: str = "") -> str:
     """``1 turn``, ``2 turns``, ``0 turns``; ``plural`` where it is not the noun with an s."""
@@ -11,3 +13,8 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 def times(factor: int | float, name: str, joint: str = "") -> str:
     """A multiple of a name, as it is written: ``3x``, and ``x`` for one."""
     return name if factor == 1 else f"{factor}{joint}{name}"
+
+
+def in_a_row(names: Sequence[str]) -> str:
+    """``Ann``, ``Ann and Ben``, ``Ann, Ben and Cay``."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

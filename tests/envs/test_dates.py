@@ -175,7 +175,7 @@ def timetables(text: str, level: int, answer: Any) -> Any:
 
 
 def age_problems(text: str, level: int, answer: Any) -> Any:
-    order = found(r"How old are (.*) today\?", text).split(", ")
+    order = found(r"How old are (.*) today\?", text).replace(" and ", ", ").split(", ")
     age = {name: sympy.Symbol(name) for name in order}
     equations = [sum(age.values()) - int(found(r"they are (\d+) years old", text))]
     for one, years, other in re.findall(r"(\w+) is (\d+) years older than (\w+)", text):

@@ -10,6 +10,7 @@ import pytest
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.agentic.browser import site_of
 from rlvr.envs.core.images import image_of
+from rlvr.envs.core.tables import DataError
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4, 5])
@@ -108,3 +109,41 @@ def test_an_expert_does_the_same_wherever_a_policy_has_seen_the_same(env_id):
                 assert done.setdefault(seen, action) == action, (level, seed, seen)
                 observation, _, terminated, truncated, _ = env.step(action)
                 seen, ended = (*seen, action, str(observation)), terminated or truncated
+
+
+# Experts of one turn that still say the answer alone on the highest level.
+BARE = (
+    "AgeProblems BinPacking Bipartition Bridges Calcudoku CalendarDays Ciphers ClockAngles CodeInput CodeOutput "
+    "CoinChange Colouring CommonSubsequence CrosswordFill Cryptarithms CubeNets Directions EditDistance Entailment "
+    "FalseBeliefs FamilyTree FunctionInduction Futoshiki GameOfLife GridTransformation HamiltonianPath Hitori "
+    "IntervalScheduling JsonPaths Kakurasu Kakuro KillerSudoku Knapsack KnightsAndKnaves KnightsTour LightsOut "
+    "LindenmayerSystem MagicSquare MaxFlow MazePath MeetingTimes MiniSudoku NeedleCounting Nonograms NullSpace "
+    "NumberLink Numbrix Ordering PatternMatch PocketCube PolymerGrowth QueensCompletion QueueMachine "
+    "RectanglePacking RegexConstruction RegisterMachine ReverseText Satisfiability SetAlgebra SetCover Skyscrapers "
+    "SlidingTiles Slitherlink Spies StableMatching StarBattle Sudoku Survo Syllogisms TableQueries Takuzu Tents "
+    "Timetables TopologicalOrder TowerOfHanoi TruthCount TuringMachine VisualCharts VisualGeometry VisualGraphs "
+    "VisualMazes WordSearch WordTracing Zebra "
+).split()
+
+
+def has_one_turn(env_id: str) -> bool:
+    """Whether it is generated and ends with its first action."""
+    if not gym.spec(env_id).kwargs.get("task", "").startswith("rlvr.") or env_id == "rlvr/Mixture-v0":
+        return False
+    try:
+        env = gym.make(env_id).unwrapped
+    except DataError:
+        return False
+    return isinstance(env, TextEnv) and env.size is None and env.task.turns(env.task.levels) == 1
+
+
+@pytest.mark.parametrize("env_id", [env_id for env_id in list_envs() if "_" not in env_id])
+def test_an_expert_of_one_turn_shows_its_working_or_is_listed(env_id):
+    if not has_one_turn(env_id):
+        pytest.skip("several turns, or a table")
+    env = gym.make(env_id).unwrapped
+    for seed in range(3):
+        env.reset(seed=seed, options={"level": env.task.levels})
+        working = env.solve().partition("\\boxed{")[0].strip()
+        assert bool(working) != (env_id.removeprefix("rlvr/").removesuffix("-v0") in BARE), working
+        assert env.step(env.solve())[1] == 1.0
