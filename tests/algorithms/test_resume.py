@@ -20,7 +20,7 @@ from .runs import Ended, RunServer, content, differences
 LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
 SYNC = "rlvr.algorithms.runs.checkpoints:_sync"
 RENAME = "rlvr.algorithms.runs.checkpoints:Path.rename"
-ACT = "rlvr.algorithms.train.trainer:TransformersAgent.act"
+ACT = "rlvr.agents.models.transformers:TransformersAgent.act"
 STEP = "rlvr.algorithms.train.optimiser:Optimiser.step"
 EPISODES = "rlvr.agents.evaluation:write_episodes"
 SAVE = "rlvr.algorithms.train.trainer:save_checkpoint"
