@@ -7,6 +7,7 @@ import random
 import pytest
 
 from rlvr.envs.players.catalogue import make_game
+from rlvr.envs.players.exploitability import exploitability, uniform
 from rlvr.envs.players.game import CHANCE, COLUMNS
 
 pytestmark = pytest.mark.foreign
@@ -139,3 +140,14 @@ def test_simultaneous_games_have_the_same_returns_as_openspiels(name, theirs):
             assert [len(each) for each in forced] == [1, 1]
             state = game.apply_all(state, {0: forced[0][0], 1: forced[1][0]})
         assert list(game.returns(state)) == there.returns()
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("KuhnPoker", "kuhn_poker"), ("LeducPoker", "leduc_poker")])
+def test_exploitability_is_openspiels(name, theirs):
+    pyspiel = pytest.importorskip("pyspiel")
+    from open_spiel.python import policy
+    from open_spiel.python.algorithms import exploitability as their_exploitability
+
+    other = pyspiel.load_game(theirs)
+    found = their_exploitability.exploitability(other, policy.UniformRandomPolicy(other))
+    assert exploitability(make_game(name), uniform).value == pytest.approx(found, abs=1e-9)
