@@ -21,7 +21,7 @@ from rlvr.algorithms.train.trainer import Trainer
 from .runs import CALCULATOR, GSM8K, GUESS, Callback, RunServer, differences, small
 
 ROOT = Path(__file__).parents[2]
-LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
+LOG = "rlvr.algorithms.runs.run_folder:RunFolder.log"
 LEVELS = {"env": {"id": GUESS, "level": 3, "system": False}}
 
 

@@ -17,7 +17,7 @@ from rlvr.algorithms.runs.run_folder import read_jsonl
 from .conftest import KINDS
 from .runs import Ended, RunServer, content, differences
 
-LOG = "rlvr.algorithms.train.trainer:RunFolder.log"
+LOG = "rlvr.algorithms.runs.run_folder:RunFolder.log"
 SYNC = "rlvr.algorithms.runs.checkpoints:_sync"
 RENAME = "rlvr.algorithms.runs.checkpoints:Path.rename"
 ACT = "rlvr.agents.models.transformers:TransformersAgent.act"
