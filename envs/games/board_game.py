@@ -168,8 +168,8 @@ class SearchedGame(BoardGame[B]):
 
     def solve(self, state: BoardState) -> str:
         """The next move of the solution from the first board, searched once; off it, ``best`` searches again."""
-        road = _road(self, state.first)
-        return boxed(road[state.board] if state.board in road else self.best(state.board))
+        solution_moves = _solution_moves(self, state.first)
+        return boxed(solution_moves[state.board] if state.board in solution_moves else self.best(state.board))
 
     def best(self, board: B) -> str:
         """The first move of a new solution; the first legal move where there is none."""
@@ -177,14 +177,14 @@ class SearchedGame(BoardGame[B]):
 
 
 @lru_cache(maxsize=512)
-def _road(game: SearchedGame[Any], first: Hashable) -> dict[Hashable, str]:
+def _solution_moves(game: SearchedGame[Any], first: Hashable) -> dict[Hashable, str]:
     """What the expert does on each board of its solution from the first one."""
-    road: dict[Hashable, str] = {}
+    solution_moves: dict[Hashable, str] = {}
     board = first
     for move in game.search(first) or ():
-        road[board] = move
+        solution_moves[board] = move
         board = game.after(board, move)
-    return road
+    return solution_moves
 
 
 def directed(move: str) -> str:

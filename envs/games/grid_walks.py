@@ -65,7 +65,7 @@ class FrozenLake(SearchedGame[Lake]):
                 continue
             rows[start[0]][start[1]], rows[goal[0]][goal[1]] = "S", "G"
             lake = tuple("".join(row) for row in rows)
-            way = dry_way(lake, start)
+            way = shortest_safe_path(lake, start)
             if way is not None and len(way) <= 3 * size:
                 return Lake(lake, start, self.slippery, rng.getrandbits(32) if self.slippery else 0)
 
@@ -98,13 +98,13 @@ class FrozenLake(SearchedGame[Lake]):
             luck = chance(board.seed, board.turn).random()
             if luck < 2 * SLIP:
                 move = SIDEWAYS[move][luck < SLIP]
-        return board._replace(at=stepped(board.rows, board.at, move), turn=board.turn + 1 if board.slippery else 0)
+        return board._replace(at=cell_after(board.rows, board.at, move), turn=board.turn + 1 if board.slippery else 0)
 
     def comment(self, before: Lake, move: str, after: Lake) -> str:
         """Says when one has slipped or not moved, which the board alone need not show."""
         if after.at == before.at:
             return "You are where you were."
-        if after.at != stepped(before.rows, before.at, move):
+        if after.at != cell_after(before.rows, before.at, move):
             return "You slipped."
         return ""
 
@@ -117,18 +117,18 @@ class FrozenLake(SearchedGame[Lake]):
 
     def search(self, board: Lake) -> list[str] | None:
         """A shortest way around the holes, as if nobody slipped."""
-        return dry_way(board.rows, board.at)
+        return shortest_safe_path(board.rows, board.at)
 
     def solve(self, state: BoardState) -> str:
         """On slippery ice the way with the best chance to arrive, by value iteration, else the shortest way."""
         if not self.slippery:
             return super().solve(state)
         board = state.board
-        hopes = arrival(board.rows)
-        return boxed(max(WAYS, key=lambda way: slipping(board.rows, hopes, board.at, way)))
+        values = arrival(board.rows)
+        return boxed(max(WAYS, key=lambda way: slipping(board.rows, values, board.at, way)))
 
 
-def stepped(rows: tuple[str, ...], at: Place, way: str) -> Place:
+def cell_after(rows: tuple[str, ...], at: Place, way: str) -> Place:
     y, x = at[0] + WAYS[way][0], at[1] + WAYS[way][1]
     return (y, x) if 0 <= y < len(rows) and 0 <= x < len(rows[0]) else at
 
@@ -139,10 +139,10 @@ def drawn(rows: tuple[str, ...], at: Place) -> str:
     return "\n".join([*rows[:y], f"{rows[y][:x]}@{rows[y][x + 1 :]}", *rows[y + 1 :]])
 
 
-def dry_way(rows: tuple[str, ...], start: Place) -> list[str] | None:
+def shortest_safe_path(rows: tuple[str, ...], start: Place) -> list[str] | None:
     def neighbours(at: Place) -> Iterator[tuple[str, Place]]:
         for way in WAYS:
-            y, x = stepped(rows, at, way)
+            y, x = cell_after(rows, at, way)
             if rows[y][x] != "H":
                 yield way, (y, x)
 
@@ -153,23 +153,23 @@ def dry_way(rows: tuple[str, ...], start: Place) -> list[str] | None:
 def arrival(rows: tuple[str, ...]) -> dict[Place, float]:
     """The chance to arrive from each cell, by value iteration; a turn's small cost settles ties."""
     cells = [(y, x) for y in range(len(rows)) for x in range(len(rows))]
-    hopes = {(y, x): float(rows[y][x] == "G") for y, x in cells}
+    values = {(y, x): float(rows[y][x] == "G") for y, x in cells}
     open_cells = [(y, x) for y, x in cells if rows[y][x] in "S."]
     for _ in range(SWEEPS):
         change = 0.0
         for at in open_cells:
-            hope = 0.99 * max([slipping(rows, hopes, at, way) for way in WAYS])
-            change = max(change, abs(hope - hopes[at]))
-            hopes[at] = hope
+            value = 0.99 * max([slipping(rows, values, at, way) for way in WAYS])
+            change = max(change, abs(value - values[at]))
+            values[at] = value
         if change < 1e-4:
             break
-    return hopes
+    return values
 
 
-def slipping(rows: tuple[str, ...], hopes: dict[Place, float], at: Place, way: str) -> float:
+def slipping(rows: tuple[str, ...], values: dict[Place, float], at: Place, way: str) -> float:
     one, other = SIDEWAYS[way]
-    ahead = (1 - 2 * SLIP) * hopes[stepped(rows, at, way)]
-    return ahead + SLIP * (hopes[stepped(rows, at, one)] + hopes[stepped(rows, at, other)])
+    ahead = (1 - 2 * SLIP) * values[cell_after(rows, at, way)]
+    return ahead + SLIP * (values[cell_after(rows, at, one)] + values[cell_after(rows, at, other)])
 
 
 # mazes
@@ -268,7 +268,7 @@ class KeyDoor(SearchedGame[LockedRooms]):
 
     def after(self, board: LockedRooms, move: str) -> LockedRooms:
         """Walks one cell and takes the key there; keys are kept."""
-        y, x = at = stepped(board.rows, board.at, move)
+        y, x = at = cell_after(board.rows, board.at, move)
         keys = board.keys
         if board.rows[y][x] in "abcd" and board.rows[y][x] not in keys:
             keys = "".join(sorted(keys + board.rows[y][x]))
@@ -285,13 +285,13 @@ class KeyDoor(SearchedGame[LockedRooms]):
 def walked(rows: tuple[str, ...], start: Place, goal: Place, shut: str = "#") -> list[Place]:
     """The cells of a shortest way, both ends included; empty when there is none."""
     moves = shortest(
-        start, lambda at: [(way, stepped(rows, at, way)) for way in ways_on(rows, at, shut)], lambda at: at == goal
+        start, lambda at: [(way, cell_after(rows, at, way)) for way in ways_on(rows, at, shut)], lambda at: at == goal
     )
     if moves is None:
         return []
     cells = [start]
     for move in moves:
-        cells.append(stepped(rows, cells[-1], move))
+        cells.append(cell_after(rows, cells[-1], move))
     return cells
 
 
@@ -385,7 +385,7 @@ class FogMaze(BoardGame[Fog]):
 
     def after(self, board: Fog, move: str) -> Fog:
         """Walks one cell and notes it for the expert."""
-        at = stepped(board.rows, board.at, move)
+        at = cell_after(board.rows, board.at, move)
         return board._replace(at=at, seen=board.seen | {at})
 
     def reached(self, board: Fog) -> bool:
@@ -393,14 +393,14 @@ class FogMaze(BoardGame[Fog]):
 
     def best(self, board: Fog) -> str:
         """Uses what was seen: the cells around the player, and those it has been on."""
-        new = [way for way in self.legal(board) if stepped(board.rows, board.at, way) not in board.seen]
+        new = [way for way in self.legal(board) if cell_after(board.rows, board.at, way) not in board.seen]
         if new:
             goal = [way for way in new if self.reached(self.after(board, way))]
             return (goal or new)[0]
         back = shortest(
             board.at,
             lambda at: [
-                (way, stepped(board.rows, at, way)) for way in WAYS if stepped(board.rows, at, way) in board.seen
+                (way, cell_after(board.rows, at, way)) for way in WAYS if cell_after(board.rows, at, way) in board.seen
             ],
             lambda at: at == board.origin,
         )

@@ -60,7 +60,7 @@ class RushHour(SearchedGame[Jam]):
         """Drives cars about from a solved jam until enough of them block the exit and cannot leave at once."""
         count, blocking, stuck = LEVELS[level - 1]
         while True:
-            for jam in driven(rng, parked(rng, count)):
+            for jam in random_drive(rng, arrange_cars(rng, count)):
                 if jam.at[0] < 3 and len(found := blockers(jam)) >= blocking:
                     full = filled(jam)
                     if sum(not leaves(jam, full, car) for car in found) >= stuck:
@@ -167,7 +167,7 @@ def stands() -> list[tuple[Car, int]]:
     return found
 
 
-def parked(rng: random.Random, count: int) -> Jam:
+def arrange_cars(rng: random.Random, count: int) -> Jam:
     """Your car at the exit, and others wherever there is room, none of them across in its row."""
     cars, at = [Car(True, EXIT_ROW, 2)], [SIZE - 2]
     full = spot(cars[0], at[0])
@@ -182,7 +182,7 @@ def parked(rng: random.Random, count: int) -> Jam:
                     return Jam(tuple(cars), tuple(at))
 
 
-def driven(rng: random.Random, jam: Jam) -> Iterator[Jam]:
+def random_drive(rng: random.Random, jam: Jam) -> Iterator[Jam]:
     """Jams on a random drive of single steps, in which your car only backs away from the exit."""
     cars, at = jam.cars, list(jam.at)
     full = filled(jam)

@@ -55,7 +55,7 @@ class Sokoban(SearchedGame[Store]):
             near, _ = spread(width, walls, 1 << max(corners, key=lambda cell: eccentricity(height, width, cell)))
             cells.sort(key=lambda cell: near[cell] + rng.random())
             goals = sum([1 << cell for cell in cells[:count]])
-            level_made = pulled(rng, width, walls, goals, slides, least + rng.randrange(3))
+            level_made = pull_boxes(rng, width, walls, goals, slides, least + rng.randrange(3))
             if level_made:
                 return Store(width, walls, goals, *level_made)
 
@@ -184,7 +184,9 @@ def eccentricity(height: int, width: int, cell: int) -> int:
     return abs(2 * row + 1 - height) + abs(2 * column + 1 - width)
 
 
-def pulled(rng: random.Random, width: int, walls: int, goals: int, slides: int, least: int) -> tuple[int, int] | None:
+def pull_boxes(
+    rng: random.Random, width: int, walls: int, goals: int, slides: int, least: int
+) -> tuple[int, int] | None:
     """Boxes and player after random slides, as soon as the boxes are off the goals and ``least`` away in all.
 
     A slide pulls one box one way, once or more. From a position without a pull the walk goes back to the last one.

@@ -22,7 +22,7 @@ POOL: Final = 60  # guesses that the expert compares, and words of each secret t
 CLOSE: Final = 30  # with fewer words left it looks among all words for the guess that tells them apart
 
 
-class Squares(NamedTuple):
+class WordleState(NamedTuple):
     """``listed`` are the words that may be the secret where they are told, else nothing."""
 
     secrets: tuple[str, ...]
@@ -60,7 +60,7 @@ def _left(allowed: tuple[str, ...], tries: tuple[tuple[str, str], ...]) -> tuple
     return tuple(word for word in _left(allowed, tries[:-1]) if marks(guess, word) == answer)
 
 
-class Wordle(Game[Squares]):
+class Wordle(Game[WordleState]):
     """Find a five-letter word from marks for its letters.
 
     Levels 1 to 5: one of 40 words that are told, in 5 turns; any word, in 8 and in 6; two at once; four at once.
@@ -71,17 +71,17 @@ class Wordle(Game[Squares]):
     # For each level: how many secrets, the turns, and how many words are told.
     sizes: ClassVar = ((1, 5, 40), (1, 8, 0), (1, 6, 0), (2, 8, 0), (4, 10, 0))
 
-    def start(self, rng: random.Random, level: int) -> Squares:
+    def start(self, rng: random.Random, level: int) -> WordleState:
         """Draws the secrets; on level 1 from 40 words that the rules list."""
         count, _, shown = self.sizes[level - 1]
         listed = tuple(sorted(rng.sample(words(5), shown)))
-        return Squares(tuple(rng.sample(listed or words(5), count)), listed, level)
+        return WordleState(tuple(rng.sample(listed or words(5), count)), listed, level)
 
     def turns(self, level: int) -> int:
         """5, 8, 6, 8 and 10 guesses."""
         return int(self.sizes[level - 1][1])
 
-    def content(self, state: Squares) -> str:
+    def content(self, state: WordleState) -> str:
         """The secrets in their order, and the listed words where there are any."""
         return " ".join((*state.secrets, *(("of", *state.listed) if state.listed else ())))
 
@@ -89,10 +89,10 @@ class Wordle(Game[Squares]):
         """The words of five letters on levels 2 and 3, where one secret is the whole task."""
         return words(5) if level in (2, 3) else None
 
-    def reminder(self, state: Squares) -> str:
+    def reminder(self, state: WordleState) -> str:
         return "A guess is five letters from a to z."
 
-    def rules(self, state: Squares) -> str:
+    def rules(self, state: WordleState) -> str:
         """What the marks mean; a guess need not be a word."""
         count = len(state.secrets)
         choices = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
@@ -104,7 +104,7 @@ class Wordle(Game[Squares]):
             f"not; a letter is marked as often as the secret has it.{many} You have {self.turns(state.level)} turns."
         )
 
-    def play(self, state: Squares, move: str) -> Step[Squares]:
+    def play(self, state: WordleState, move: str) -> Step[WordleState]:
         """Compares one guess with every secret; won when each of them has been guessed."""
         guess = move.replace(" ", "") if len(move) == 9 else move
         if len(guess) != 5 or not guess.isalpha():
@@ -120,7 +120,7 @@ class Wordle(Game[Squares]):
         )
         return go_on(state, f"{guess}: {', '.join(parts)}", guesses=guesses)
 
-    def solve(self, state: Squares) -> str:
+    def solve(self, state: WordleState) -> str:
         """The word if only one is left of a secret, else the guess that tells the most of the words left apart."""
         if not state.guesses and not state.listed:
             return boxed(OPENING)
@@ -145,16 +145,16 @@ class Wordle(Game[Squares]):
             best = max((best, *words(5)[::2]), key=distinguished)
         return boxed(best, thought)
 
-    def direct_answer(self, state: Squares) -> str | None:
+    def direct_answer(self, state: WordleState) -> str | None:
         """The secret, where there is only one; several take several guesses."""
         return boxed(state.secrets[0]) if len(state.secrets) == 1 else None
 
-    def sample_action(self, state: Squares, rng: random.Random) -> str:
+    def sample_action(self, state: WordleState, rng: random.Random) -> str:
         """One of the words that may be the secret at first, whatever was answered since."""
         return boxed(rng.choice(state.listed or words(5)))
 
 
-class Gallows(NamedTuple):
+class HangmanState(NamedTuple):
     word: str
     level: int
     letters: str = ""
@@ -164,7 +164,7 @@ class Gallows(NamedTuple):
     message: str = ""
 
 
-class Hangman(Game[Gallows]):
+class Hangman(Game[HangmanState]):
     """Find a word letter by letter.
 
     Levels 1 to 5: words of 9 letters down to 5, lost with 6, 6, 6, 7 and 11 misses. Short words are harder.
@@ -175,25 +175,25 @@ class Hangman(Game[Gallows]):
     # For each level: the letters of the word, and the misses that end the game.
     sizes: ClassVar = ((9, 6), (8, 6), (7, 6), (6, 7), (5, 11))
 
-    def start(self, rng: random.Random, level: int) -> Gallows:
+    def start(self, rng: random.Random, level: int) -> HangmanState:
         """A word of the level's length, each with the same chance."""
-        return Gallows(rng.choice(words(self.sizes[level - 1][0])), level)
+        return HangmanState(rng.choice(words(self.sizes[level - 1][0])), level)
 
     def turns(self, level: int) -> int:
         """Letters and misses together: each turn shows a letter or is a miss."""
         return int(sum(self.sizes[level - 1]))  # each turn is a miss or shows a letter
 
-    def content(self, state: Gallows) -> str:
+    def content(self, state: HangmanState) -> str:
         return state.word
 
     def enumerate_contents(self, level: int) -> tuple[str, ...]:
         """Every word of the level's length."""
         return words(self.sizes[level - 1][0])
 
-    def reminder(self, state: Gallows) -> str:
+    def reminder(self, state: HangmanState) -> str:
         return f"Guess one letter from a to z that you have not guessed yet, or the word of {len(state.word)} letters."
 
-    def rules(self, state: Gallows) -> str:
+    def rules(self, state: HangmanState) -> str:
         """What counts as a miss, and the blanks of the word."""
         return (
             f"Find my secret word, a common English word of {len(state.word)} letters. {self.reminder(state)} "
@@ -203,18 +203,18 @@ class Hangman(Game[Gallows]):
         )
 
     @staticmethod
-    def pattern(state: Gallows) -> str:
+    def pattern(state: HangmanState) -> str:
         """The word with a blank for each letter that was not guessed."""
         return " ".join(letter if letter in state.letters else "_" for letter in state.word)
 
-    def shown(self, state: Gallows, turn: int) -> str:
+    def shown(self, state: HangmanState, turn: int) -> str:
         """The word as far as it is known, what was tried, and how many misses and turns are left after ``turn``."""
         tried = ", ".join((*state.letters, *state.wrong_words)) or "nothing yet"
         misses = f"Misses: {state.misses}; with {self.sizes[state.level - 1][1]} you lose"
         left = counted(self.turns(state.level) - turn, "turn")
         return f"{self.pattern(state)}\nTried: {tried}. {misses}. You have {left} left."
 
-    def play(self, state: Gallows, move: str) -> Step[Gallows]:
+    def play(self, state: HangmanState, move: str) -> Step[HangmanState]:
         """A new letter or a whole word; a repeated one is refused, a wrong word is a miss."""
         known = move in state.letters or move in state.wrong_words
         if known or not move.isalpha() or len(move) not in (1, len(state.word)):
@@ -232,7 +232,7 @@ class Hangman(Game[Gallows]):
             return lost(after, f"too many misses: it was {state.word}", move)
         return go_on(after, self.shown(after, state.turn + 1))
 
-    def solve(self, state: Gallows) -> str:
+    def solve(self, state: HangmanState) -> str:
         """The letter that most of the words left have; among equals the one that tells the most of them apart."""
         left = _fitting(self.pattern(state), state.letters, len(state.word))
         left = tuple(word for word in left if word not in state.wrong_words)
@@ -246,11 +246,11 @@ class Hangman(Game[Gallows]):
 
         return boxed(max((c for c in string.ascii_lowercase if c not in state.letters), key=worth), thought)
 
-    def direct_answer(self, state: Gallows) -> str:
+    def direct_answer(self, state: HangmanState) -> str:
         """The whole word as the guess."""
         return boxed(state.word)
 
-    def sample_action(self, state: Gallows, rng: random.Random) -> str:
+    def sample_action(self, state: HangmanState, rng: random.Random) -> str:
         """A letter that was not guessed before."""
         return boxed(rng.choice([c for c in string.ascii_lowercase if c not in state.letters]))
 

@@ -323,7 +323,7 @@ def test_the_expert_at_hangman_survives_some_words_and_the_hardest(level):
     listed = lexicon.words(task.sizes[level - 1][0])
     hardest = ["bunny", "funny", "fuzzy", "foggy"] if level == 5 else []
     for word in [*listed[:: len(listed) // 10], *hardest]:
-        assert finish(task, word_games.Gallows(word, level)) <= task.turns(level)
+        assert finish(task, word_games.HangmanState(word, level)) <= task.turns(level)
 
 
 def test_every_small_black_box_is_solved_in_the_turns_there_are():
