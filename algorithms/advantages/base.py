@@ -16,7 +16,7 @@ from rlvr.algorithms.losses.inputs import as_mask
 from rlvr.algorithms.losses.kl import reward_kl
 
 
-class Scorer(Protocol):
+class SequenceScorer(Protocol):
     """Log-probabilities of whole sequences; the learner is one."""
 
     def logprobs(self, sequences: Sequence[TokenSequence], model: Any = None) -> Tensor:
@@ -43,7 +43,7 @@ class Sources:
     max_new_tokens, batch_size               of sampling
     """
 
-    scorer: Scorer
+    scorer: SequenceScorer
     player: Agent
     env: Any
     decode: Callable[[Sequence[int]], str]

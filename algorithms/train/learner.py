@@ -22,7 +22,7 @@ from rlvr.algorithms.train.head import SequenceScores
 from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
 from rlvr.algorithms.train.scoring import Scorer, has_plain_head
-from rlvr.algorithms.train.world import World, shard, whole
+from rlvr.algorithms.train.world import ProcessWorld, shard, whole
 
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ class Learner:
         micro_batch_tokens: int = 8192,
         recompute_layers: bool = False,
         reference: bool = False,
-        world: World | None = None,
+        world: ProcessWorld | None = None,
     ) -> None:
-        self.world = world or World()
+        self.world = world or ProcessWorld()
         self.sampler = self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
         if self.world.sharded:
             self.model = deepcopy(model).float()

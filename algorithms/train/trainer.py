@@ -50,7 +50,7 @@ from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
-from rlvr.algorithms.train.world import SharedRollout, World, assign, run_folder, whole
+from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder, whole
 from rlvr.envs.core.files import make_folder, require_plain
 
 
@@ -99,7 +99,7 @@ class Trainer:
         torch.set_num_threads(config.threads)
         torch.manual_seed(config.seed)  # initial weights of adapters; sampling has streams of its own
         self.config, self.callback = config, callback
-        self.world = World.join()
+        self.world = ProcessWorld.join()
         if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
             raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
         self.folder = run_folder(config.out, resume, self.world)

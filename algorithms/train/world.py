@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class World:
+class ProcessWorld:
     """Which process of how many this is.
 
     rank     from 0; the first writes the run's folder
@@ -34,7 +34,7 @@ class World:
     sharded: bool = False
 
     @classmethod
-    def join(cls) -> World:
+    def join(cls) -> ProcessWorld:
         """The world that torchrun describes in the variables of this process; a single process without."""
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return cls()
@@ -89,7 +89,7 @@ class SharedRollout:
         world: the processes.
     """
 
-    def __init__(self, rollout: Rollout, world: World) -> None:
+    def __init__(self, rollout: Rollout, world: ProcessWorld) -> None:
         self.rollout, self.world = rollout, world
         self.env_id = rollout.env_id
 
@@ -109,7 +109,7 @@ class SharedRollout:
         return [episode for part in world.gather(played) for episode in part]
 
 
-def run_folder(path: Path, resume: bool, world: World) -> RunFolder:
+def run_folder(path: Path, resume: bool, world: ProcessWorld) -> RunFolder:
     """The folder of a run; only the first process writes in it, and it comes first.
 
     Raises:
