@@ -1,6 +1,7 @@
 """Difficulty: for each environment a stated measure of how hard a task is, which rises with the levels.
 
-A measure looks at a task, at what its expert says, or at both, never at the number of the level.
+A measure looks at a task, at what its expert says, or at both, never at the number of the level. An environment that is
+not in the table below is measured by its turns, or by its text where it has one turn.
 """
 
 from __future__ import annotations
@@ -120,6 +121,11 @@ MEASURES: dict[str, Measure] = {
 }
 
 
+def measure_of(env: TextEnv, env_id: str) -> Measure:
+    """The measure of an environment's difficulty."""
+    return MEASURES.get(env_id, TURNS if env.task.turns(env.task.levels) > 1 else BOTH)
+
+
 def play(env: TextEnv, level: int, seed: int) -> SolvedTask:
     """A task of a level, and what its expert says, to the end.
 
@@ -138,10 +144,6 @@ def play(env: TextEnv, level: int, seed: int) -> SolvedTask:
 
 
 def difficulty(env: TextEnv, env_id: str, level: int, seeds: range) -> float:
-    """The mean of an environment's measure over some tasks of a level.
-
-    Raises:
-        KeyError: no measure is known for this id.
-    """
-    measure = MEASURES[env_id]
+    """The mean of an environment's measure over some tasks of a level."""
+    measure = measure_of(env, env_id)
     return sum(measure.of(play(env, level, seed)) for seed in seeds) / len(seeds)

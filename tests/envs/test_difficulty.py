@@ -7,7 +7,7 @@ import pytest
 
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.tables import DataError
-from rlvr.envs.difficulty import MEASURES, difficulty
+from rlvr.envs.difficulty import MEASURES, difficulty, measure_of
 from rlvr.envs.sandbox import SandboxUnavailable
 
 SEEDS = range(20)
@@ -24,26 +24,30 @@ WITHOUT = (
 ).split()
 
 
-def test_every_generated_environment_with_levels_has_a_measure_or_is_listed():
-    missing = []
-    for env_id in sorted({*list_envs()} - {*MEASURES}):
-        if env_id.startswith(("rlvr/rg.", "rlvr/textarena.")) or ".players." in gym.spec(env_id).kwargs["task"]:
-            continue  # others' generators, and games whose other seats decide how hard they are
-        try:
-            env = gym.make(env_id).unwrapped
-        except (DataError, SandboxUnavailable):
-            continue
-        if isinstance(env, TextEnv) and env.size is None and env.task.levels > 1:
-            missing.append(env_id.removeprefix("rlvr/").removesuffix("-v0"))
-    assert set(missing) <= {*WITHOUT}
-    assert not {f"rlvr/{name}-v0" for name in WITHOUT} & {*MEASURES}
+def measured() -> list[str]:
+    """The environments that the law holds for. Left out are tables, whose tasks nobody generates, others' generators,
+    and games whose other seats decide how hard they are."""
+    found = []
+    for env_id in sorted(list_envs()):
+        name = env_id.removeprefix("rlvr/").removesuffix("-v0")
+        if name not in WITHOUT and "." not in name and ".players." not in gym.spec(env_id).kwargs["task"]:
+            found.append(env_id)
+    return found
 
 
-@pytest.mark.parametrize("env_id", sorted(MEASURES))
+def test_what_has_no_measure_is_registered():
+    assert {f"rlvr/{name}-v0" for name in WITHOUT} <= {*list_envs()} - {*MEASURES}
+
+
+@pytest.mark.parametrize("env_id", measured())
 def test_the_measure_rises_with_the_levels(env_id):
-    env = gym.make(env_id).unwrapped
-    assert isinstance(env, TextEnv)
+    try:
+        env = gym.make(env_id).unwrapped
+    except (DataError, SandboxUnavailable) as error:
+        pytest.skip(str(error))
+    if not isinstance(env, TextEnv) or env.size is not None or env.task.levels == 1:
+        pytest.skip("a table, or an environment of one level")
     seeds = SEEDS if env.task.turns(env.task.levels) == 1 else FEW
     means = [difficulty(env, env_id, level, seeds) for level in range(1, env.task.levels + 1)]
-    assert means == sorted(means), (MEASURES[env_id].words, means)
+    assert means == sorted(means), (measure_of(env, env_id).words, means)
     assert means[-1] > means[0]
