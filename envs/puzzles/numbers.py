@@ -227,7 +227,7 @@ def other_digits(
         put(cell, digits[cell], 1)
     empty = {cell for cell in digits if cell not in given}
     filled: dict[tuple[int, int], int] = {}
-    budget = SearchBudget(250)
+    budget = SearchBudget(160)
 
     def may(cell: tuple[int, int]) -> int:
         allowed = 0b1111111110
@@ -307,7 +307,8 @@ class Kakuro(CheckedAnswerTask):
             try:
                 other = other_digits(runs, digits, given)
             except TooLong:
-                given = given | {rng.choice(sorted(digits.keys() - given))}
+                hidden = sorted(digits.keys() - given)
+                given = given | set(rng.sample(hidden, min(3, len(hidden))))
                 continue
             if other is None:
                 return given
