@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(known: argparse.Namespace, rest: list[str], traceback: bool) -> int:
     try:
-        if hasattr(known, "env"):
+        if getattr(known, "env", None) is not None:
             known.env = full_id(known.env) if isinstance(known.env, str) else [full_id(name) for name in known.env]
         return int(known.command(known, rest))
     except BrokenPipeError:  # whoever read our output has seen enough, as `head` does

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from rlvr.cli_options import add_settings, key_of, settings_of, value_of
+from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
 from rlvr.envs.core.code_rule import require_code, require_registered
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import load_json
@@ -21,10 +21,11 @@ from rlvr.envs.core.registry import size_of
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
+    from rlvr.agents.evaluation.suites import EvaluationSuite
 
 # Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
 _NOT_MEASURED = (
-    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env"
+    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env",
 )  # fmt: skip
 
 
@@ -34,21 +35,27 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
         raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
     if options.agent is None and options.model is None and options.vllm is None:
         raise ValueError("say who plays: --agent expert, --model NAME or --vllm MODEL")
-    _check_samples(options)
-    if len(set(options.env)) < len(options.env):
-        raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
     given = settings_of(options)
-    settings = {env_id: _with_split(env_id, given) for env_id in options.env}
-    for env_id in options.env:
-        require_registered(env_id, settings[env_id])
+    suite = _suite(options, given)
+    _check_samples(options)
+    if suite is not None:
+        entries = {full_id(entry.env): (dict(entry.settings), entry.tasks) for entry in suite.entries}
+    elif len(set(options.env)) < len(options.env):
+        raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
+    else:
+        entries = dict.fromkeys(options.env, (given, options.episodes))
+    entries = {env_id: (_with_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
+    for env_id, (settings, _) in entries.items():
+        require_registered(env_id, settings)
     agent = _agent(options, given)
     try:
-        played = [_plan(env_id, settings[env_id], agent, options) for env_id in options.env]
+        played = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
         if options.dry_run:
             return _dry_run(played, options)
         if options.out is not None:
-            _same_evaluation(options.out, {**vars(options), "command": "eval", **given})
-        return _play(played, options)
+            kept = {**vars(options), "command": "eval", **given, "suite": suite and suite.digest}
+            _same_evaluation(options.out, kept)
+        return _play(played, options, suite)
     finally:
         if close := getattr(agent, "close", None):
             close()
@@ -111,6 +118,14 @@ def _recorded(path: Path) -> list[Episode]:
 # --- what is played ---
 
 
+def _suite(options: argparse.Namespace, settings: dict[str, Any]) -> EvaluationSuite | None:
+    if options.suite is None:
+        return None
+    from rlvr.cli_suites import pinned_suite
+
+    return pinned_suite(options, settings)
+
+
 def _check_samples(options: argparse.Namespace) -> None:
     if options.samples < 1:
         raise ValueError(f"--samples must be at least 1, got {options.samples}")
@@ -138,13 +153,13 @@ def _with_split(env_id: str, settings: dict[str, Any]) -> dict[str, Any]:
 Plan = tuple["Rollout", "list[RolloutRequest]"]
 
 
-def _plan(env_id: str, settings: dict[str, Any], agent: Agent, options: argparse.Namespace) -> Plan:
+def _plan(env_id: str, settings: dict[str, Any], count: int | None, agent: Agent, options: argparse.Namespace) -> Plan:
     from rlvr.agents import Rollout, task_requests
 
     rollout = Rollout(
         env_id, agent, batch_size=options.batch_size, use_system=not options.no_system, env_settings=settings
     )
-    return rollout, task_requests(size_of(rollout.env), options.episodes, seed=options.seed, samples=options.samples)
+    return rollout, task_requests(size_of(rollout.env), count, seed=options.seed, samples=options.samples)
 
 
 def _dry_run(plans: list[Plan], options: argparse.Namespace) -> int:
@@ -154,10 +169,11 @@ def _dry_run(plans: list[Plan], options: argparse.Namespace) -> int:
     return 0
 
 
-def _play(plans: list[Plan], options: argparse.Namespace) -> int:
+def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite | None) -> int:
     from rlvr.agents import evaluation, summarise
 
     results: list[dict[str, Any]] = []
+    summaries: list[Evaluation] = []
     status = 0
     for rollout, requests in plans:
         progress = _Progress(rollout.env_id, len(requests))
@@ -170,8 +186,16 @@ def _play(plans: list[Plan], options: argparse.Namespace) -> int:
             print(f"{_name(rollout, options)}: stopped after {done.episodes} new episodes; {kept}\n{done}")
             raise
         progress.clear()
+        summaries.append(result)
         status = status or int(not result.valid and result.episodes > 0)
         _show(result, rollout, progress, options, results)
+    if suite is not None and any(result.valid for result in summaries):
+        from rlvr.agents.evaluation.suites import score_suite
+
+        score = score_suite(summaries)
+        results.append({"suite": suite.name, "digest": suite.digest, "agent": options.agent, **asdict(score)})
+        if not options.json:
+            print(f"suite {suite.name} {suite.digest}  agent {options.agent}\n{score}")
     if options.json:
         print(json.dumps(results))
     return status
@@ -326,9 +350,9 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
 def add_parsers(commands: Any) -> None:
     """Add the commands of this file to the sub-commands of `rlvr`."""
     evaluating = commands.add_parser("eval", help="measure an agent")
-    evaluating.add_argument(
-        "--env", required=True, action="append", help="id of an environment; give it again for one more"
-    )
+    what = evaluating.add_mutually_exclusive_group(required=True)
+    what.add_argument("--env", action="append", help="id of an environment; give it again for one more")
+    what.add_argument("--suite", metavar="NAME", help="core, quick, or a YAML or JSON file: what is played is pinned")
     who = evaluating.add_mutually_exclusive_group()
     who.add_argument("--agent", choices=("expert", "random", "empty"), help="an agent without a model")
     who.add_argument("--model", help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint")
