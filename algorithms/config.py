@@ -62,6 +62,7 @@ class ModelSection(Section):
     """rlvr/tiny only: depth."""
     words: tuple[str, ...] = ()
     """rlvr/tiny only: pieces of text that are one token each, beside its own."""
+    # W = W0 + (alpha / r) B A, B A of rank r: 2106.09685
     lora_rank: int = Field(0, ge=0)
     """Rank of the LoRA adapters to train instead of all weights; 0 trains all weights."""
     template_options: dict[str, Any] = Field(default_factory=dict)
@@ -75,14 +76,17 @@ class SamplingSection(Section):
     """Tokens a turn may take."""
     max_length: int = Field(512, ge=2)
     """Tokens an episode may take, prompts and tool output included."""
+    # pi(a) ~ exp(logit_a / temperature)
     temperature: float = Field(1.0, gt=0)
     """Sampling temperature; the learner's log-probabilities use it too."""
+    # ScaleRL, 2510.13786: a thought is ended by words that are not trained on
     thinking_budget: int = Field(0, ge=0)
     """Sampled tokens after which a reply is interrupted and has the rest of max_new_tokens to answer; 0 never does."""
     thinking_spread: int = Field(0, ge=0)
     """The budget of a reply is drawn from this many tokens fewer up to thinking_budget."""
     thinking_phrase: str = "scalerl"
     """What ends a thought at its budget: scalerl, qwen3, or the words themselves. Its tokens are not trained on."""
+    # Kimi k1.5, 2501.12599: a long reply is not waited for
     segment: int = Field(0, ge=0)
     """partial_rollouts: sampled tokens of a reply that a step waits for; it goes on in the next. 0 waits for all."""
 
@@ -96,6 +100,7 @@ class WarmStartSection(Section):
     """Steps on the expert's own demonstrations."""
     mixed_steps: int = Field(0, ge=0)
     """Steps after those in which some demonstrations jump to the answer without the work that leads to it."""
+    # The policy must try both ways before rewards can tell them apart.
     direct_answer_share: float = Field(0.7, ge=0, le=1)
     """How many of the mixed demonstrations do."""
     batch_size: int = Field(64, ge=1)
@@ -111,22 +116,27 @@ class WarmStartSection(Section):
 class LearnerSection(Section):
     lr: float = Field(3e-4, gt=0)
     """Learning rate of AdamW."""
+    # m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2: 1711.05101
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay rates."""
+    # w <- w - lr weight_decay w
     weight_decay: float = Field(0.0, ge=0)
     """AdamW's decoupled weight decay."""
     warmup_steps: int = Field(5, ge=0)
     """Steps over which the learning rate rises."""
     schedule: Literal["constant", "linear"] = "constant"
     """What the learning rate does after warming up; linear falls to a tenth at the last step."""
+    # g <- g min(1, max_grad_norm / |g|)
     max_grad_norm: float = Field(1.0, gt=0)
     """Gradients are clipped to this norm."""
     epochs: int = Field(1, ge=1)
     """Passes over each batch of episodes."""
     minibatches: int = Field(1, ge=1)
     """Optimiser steps each pass is cut into, whole groups together."""
+    # Rows times the longest of them: what a padded batch costs, and bounds memory.
     micro_batch_tokens: int = Field(8192, ge=1)
     """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
+    # Activations of L layers become their L inputs and those of one layer: 1604.06174
     recompute_layers: bool = False
     """Keep the inputs of the layers alone and compute the layers again in the backward pass: less memory, more time."""
 
@@ -138,6 +148,7 @@ class CurriculumSection(Section):
     """target holds a success rate by the level, easy_to_hard rises with the steps, by_rate asks what fails more."""
     target: float = Field(0.5, gt=0, lt=1)
     """target: success rate to hold."""
+    # level <- level + gain (success rate - target)
     gain: float = Field(0.1, gt=0)
     """target: levels to move when all episodes of a group fail that should succeed, or the other way round."""
     start: int = Field(1, ge=1)
@@ -146,8 +157,10 @@ class CurriculumSection(Section):
     """easy_to_hard: tasks at each level; 0 divides those of the run evenly."""
     rehearsal: float = Field(0.1, ge=0, le=1)
     """target and easy_to_hard: share of tasks from any level up to the present one."""
+    # weight ~ max(1 - success rate, floor): 2501.12599
     floor: float = Field(0.05, gt=0, le=1)
     """by_rate: a level or row counts as failing at least so often."""
+    # seen <- decay seen + n, solved <- decay solved + sum of rewards
     decay: float = Field(1.0, gt=0, le=1)
     """by_rate: what a level's or row's earlier outcomes are multiplied by when it is asked again."""
 
@@ -159,12 +172,14 @@ class SelectionSection(Section):
     """Filters instead of the algorithm's own; [] for none."""
     max_rounds: int = Field(4, ge=1)
     """Rounds of sampling in which dynamic or active sampling has to fill a batch."""
+    # groups drawn = max(missing, round(over_sampling missing)); DAPO, 2503.14476
     over_sampling: float = Field(1.0, ge=1)
     """How many groups a round draws for each one that is missing; what is left over is thrown away."""
     retire_at: float = Field(0.9, gt=0, le=1)
     """Pass rate from which no_positive_resampling no longer asks a task."""
     retire_after: int = Field(1, ge=1)
     """Episodes that a task must have had before it is retired."""
+    # DAPO, 2503.14476: 4,096 of 20,480 tokens
     overlong_buffer: int = Field(0, ge=0)
     """Last tokens of max_new_tokens in which soft_overlong punishes; 0 takes a fifth."""
     length_weight: float = Field(0.5, ge=0)
@@ -174,6 +189,7 @@ class SelectionSection(Section):
 class CreditSection(Section):
     """What some advantages are computed from, see rlvr.algorithms.advantages."""
 
+    # BRPO, 2505.13438: the reward is the mean over budgets at which the thought is cut
     budgets: tuple[int, ...] = ()
     """brpo: increasing thinking budgets in sampled tokens; [] takes the quarters of max_new_tokens."""
     budget_prior: Literal["uniform", "linear", "base"] = "uniform"
@@ -227,12 +243,15 @@ class TrainConfig(Section):
     """Choices of the preset to change, such as kl_coef."""
     steps: int = Field(30, ge=0)
     """Reinforcement learning steps."""
+    # B = prompts x group_size episodes a step
     prompts: int = Field(32, ge=1)
     """Tasks a step."""
+    # GRPO's baseline is a mean over these: 2402.03300
     group_size: int = Field(8, ge=1)
     """Episodes on each task."""
     seed: int = Field(0, ge=0)
     """Decides the weights of rlvr/tiny, the tasks and the sampling."""
+    # A sum over threads depends on their number: more than one gives other last bits.
     threads: int = Field(1, ge=1)
     """CPU threads of torch; more than one is slower when the cores are shared."""
     checkpoint_every: int = Field(10, ge=1)
@@ -273,6 +292,7 @@ class TrainConfig(Section):
             raise ValueError("sampling.thinking_spread must be below sampling.thinking_budget")
         if self.sampling.thinking_budget >= self.sampling.max_new_tokens:
             raise ValueError("sampling.thinking_budget must leave room for an answer within sampling.max_new_tokens")
+        # A group is never cut: its members share a baseline.
         if self.learner.minibatches > self.prompts:
             raise ValueError(f"{self.learner.minibatches} minibatches cannot be cut from {self.prompts} groups")
         if self.sampling.max_length <= self.sampling.max_new_tokens:
@@ -293,6 +313,7 @@ class TrainConfig(Section):
         ahead = self.schedule.kind == "async"
         if ahead and "partial_rollouts" in self.filters() and self.sampling.segment:
             raise ValueError("sampling.segment is for schedule: sync; schedule: async waits for no reply anyway")
+        # Its gradient is that of the policy that sampled, and biased for one that has moved on.
         if ahead and not samples_off_policy(self.preset()) and self._learns_by_ratio():
             raise ValueError(
                 f"schedule: async samples with weights of up to {self.schedule.depth} updates ago, and "

@@ -72,6 +72,7 @@ class RunFolder:
         if not resume and self._is_used() and not self._lock_file.exists():
             raise RunFolderError(f"{path} is not empty: choose another folder")  # and nothing was written in it
         path.mkdir(parents=True, exist_ok=True)
+        # Before anything is looked at again: two runs may be started in the same moment.
         self._lock = self._take()
         try:
             if not resume and self._is_used():
@@ -110,6 +111,7 @@ class RunFolder:
         except LinkRefused as error:
             raise RunFolderError(str(error)) from None
         try:
+            # The kernel lets go of it when the process ends, however it ends.
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             lock.seek(0)  # whoever holds it wrote its process id

@@ -51,6 +51,7 @@ class CopiedSampler(SharedSampler):
     versioned = True
 
     def __init__(self, model: Any, tokenizer: Any) -> None:
+        # The learner writes to its own weights in place, in the middle of a reply otherwise.
         copied = copy.deepcopy(model).eval()
         for parameter in copied.parameters():
             parameter.requires_grad_(False)
@@ -64,6 +65,7 @@ class CopiedSampler(SharedSampler):
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
         """Copy the learner's parameters, adapters as adapters; see `Sampler`."""
+        # The lock is held for a whole turn of sampling: no reply begins with one version and ends with another.
         with self.lock, torch.no_grad():
             for mine, theirs in zip(self.model.parameters(), self._learner.parameters(), strict=True):
                 mine.copy_(theirs)

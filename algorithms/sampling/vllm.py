@@ -39,16 +39,19 @@ class VLLMSampler:
     engine: LiveEngine | TrainingServer
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, folder: Path) -> None:
+        # A config may come from a stranger; some of vLLM's options name classes and files, which it would load.
         for name in sorted(config.sampler.options.keys() - PLAIN_OPTIONS):
             require_code(f"sampler.options.{name}, which vLLM may take for a class or a file to load,")
         self.config, self.model, self.tokenizer, self.folder = config, model, tokenizer, folder
         self.version = 0
         self._end_ids = end_tokens(model)
+        # Which log-probabilities an engine records is a setting of its own: the first agent looks once.
         self._probed = False
         make_folder(folder)
         require_plain(folder)
 
     def _confirm(self, dtype: str) -> None:
+        # A server may take shorter sequences than the config allows.
         most = min(self.engine.limit or self.config.sampling.max_length, self.config.sampling.max_length)
         self.confirmation = Confirmation(self.model, dtype, most, self.config.sampler.tolerance)
 
@@ -59,6 +62,7 @@ class VLLMSampler:
             "dtype": settings.model.dtype,
             "max_model_len": settings.sampling.max_length,
             "max_num_seqs": settings.sampler.concurrency,
+            # The members of a group share a prompt, and each turn begins with all turns before it.
             "enable_prefix_caching": True,
             **settings.sampler.options,
         }
@@ -69,6 +73,7 @@ class VLLMSampler:
         make_folder(target)
         require_plain(target)
         base = getattr(self.model, "base_model", None)
+        # vLLM is given the plain model: adapters are added to the weights that they adapt, so each sync is of one kind.
         inner = base.model if hasattr(self.model, "peft_config") and base is not None else self.model
         inner.save_pretrained(target, state_dict={name: t.contiguous() for name, t in policy_weights(self.model)})
         self.tokenizer.save_pretrained(target)
@@ -104,6 +109,7 @@ class LocalSampler(VLLMSampler):
 
     def __init__(self, config: TrainConfig, model: Any, tokenizer: Any, folder: Path) -> None:
         super().__init__(config, model, tokenizer, folder)
+        # Asleep, the engine gives its weights and its KV cache back to the learner, on the same GPU.
         options = self._options() | ({"enable_sleep_mode": True} if config.sampler.sleep else {})
         if config.sampler.sleep and not next(model.parameters()).is_cuda:
             raise ConfigError("sampler.sleep gives back memory of a GPU, and model.device is a CPU: leave it out")
@@ -114,10 +120,12 @@ class LocalSampler(VLLMSampler):
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
         """Load the tensors between two steps of the engine; see `Sampler`."""
+        # An engine that sleeps has no weights to write to.
         if self.engine.asleep:
             self.engine.wake()
         self.engine.update_weights(weights(), version)
         self.version = version
+        # Scored by the engine itself after the update: what it says of its version is no proof.
         return {"sync_difference": self.confirmation.check(version, self.engine.prompt_logprobs)}
 
     def rest(self) -> None:
@@ -143,10 +151,12 @@ class ServerSampler(VLLMSampler):
             raise ConfigError("sampler.sleep is for sampler: vllm, whose GPU is the learner's too: leave it out")
         self.say = say
         self.process: ServerProcess | None = None
+        # The last weights sent: a server that comes back without them is sent them again.
         self._weights: Weights | None = None
         self._recovered = 0
         try:
             self._connect()
+        # A server that was started must not outlive a run that could not begin.
         except BaseException:
             self.close()
             raise
@@ -160,11 +170,13 @@ class ServerSampler(VLLMSampler):
         except ValueError as error:
             raise SamplerError(f"sampler.url: {error}") from error
         facts, size = self.engine.facts, int(self.model.config.get_text_config().vocab_size)
+        # The engine would map ids to other words, and its log-probabilities would be of those.
         if facts["vocabulary"] != size:
             raise SamplerError(
                 f"sampler.url: {self.engine.endpoint.address()} serves a model with a vocabulary of "
                 f"{facts['vocabulary']} tokens, and model.name has {size}: serve the same model"
             )
+        # The ratio pi / mu needs mu as it was sampled from: after temperature, top-k and top-p.
         if "processed" not in facts["logprobs_mode"]:
             raise SamplerError(
                 f"sampler.url: {self.engine.endpoint.address()} reports {facts['logprobs_mode']}, which are not those "
@@ -201,6 +213,7 @@ class ServerSampler(VLLMSampler):
         self._weights = weights
         try:
             self._send(weights, version)
+            # Another client may have sent weights of its own meanwhile.
             self.engine.require_version()
             gap = self.confirmation.check(version, self.engine.prompt_logprobs)
         except (EndpointError, ServesOthers) as error:
@@ -211,6 +224,7 @@ class ServerSampler(VLLMSampler):
     def _send(self, weights: Weights, version: int) -> None:
         from safetensors.torch import save_file
 
+        # safetensors takes contiguous tensors of the CPU, each once: tied ones are one parameter.
         tensors = {name: tensor.contiguous().cpu() for name, tensor in weights()}
         path = self.folder / "weights.safetensors"
         draft = self.folder / "weights.draft"
@@ -233,12 +247,14 @@ class ServerSampler(VLLMSampler):
         except (EndpointError, ServesOthers) as error:
             why = str(error)
         self._recovered += 1
+        # A server that dies of what it is asked would be started for ever.
         if self._recovered > RECOVERIES or self._weights is None:
             raise SamplerError(f"the sampler was lost {self._recovered} times, the last time because {why}")
         self.say(f"the sampler was lost: {why}; its weights are sent again, and what had failed is played again")
         if self.process is None:
             self._await_server()
         elif ended:
+            # Agents hold the old engine: it goes on under the new address.
             old = self.engine
             self.process.close()
             self._connect()

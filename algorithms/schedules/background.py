@@ -25,6 +25,7 @@ class RequestQueue:
         with self._lock:
             self._waiting.extend(requests)
             more, self._more = self._more, None
+        # Outside of the lock: whoever wakes asks at once.
         if more is not None:
             more.set_result(None)
 
@@ -46,6 +47,7 @@ class RequestQueue:
                 return self._waiting.popleft()
             if self._closed:
                 raise StopIteration
+            # One future for all who ask too early.
             if self._more is None:
                 self._more = Future()
             return self._more
@@ -69,12 +71,14 @@ class BackgroundRollout:
 
     def submit(self, requests: Sequence[RolloutRequest]) -> None:
         """Have these played."""
+        # Not in the constructor: a run that fails before its first step leaves no thread.
         if self._thread is None:
             self._thread = threading.Thread(target=self._play, daemon=True, name="rlvr-rollout")
             self._thread.start()
         with self._lock:
             if self._failure is not None:
                 raise self._failure
+            # A step is submitted ahead, and once more by whoever waits for it.
             new = [request for request in requests if request not in self._episodes]
             for request in new:
                 self._episodes[request] = Future()
@@ -94,6 +98,7 @@ class BackgroundRollout:
             asked.append(request)
         self.submit(asked)
         episodes = [self._episodes[request].result() for request in asked]
+        # Handed over: the same request may be played again in a later epoch.
         with self._lock:
             for request in asked:
                 del self._episodes[request]

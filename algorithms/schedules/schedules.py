@@ -75,6 +75,7 @@ class AsyncSchedule:
 
     def ready(self, step: int) -> None:
         """Begin the steps that may be sampled with these weights and have not been begun."""
+        # age of a token = updates at its use - updates when sampled <= ahead - step <= depth
         for ahead in range(step, min(step + self.depth + 1, self.steps)):
             self.rollout.submit(self.collector.draw_ahead(ahead))
 
@@ -93,6 +94,7 @@ def build_schedule(config: TrainConfig, rollout: Rollout, order: TaskOrder, samp
     Raises:
         ConfigError: a game against oneself cannot be sampled ahead.
     """
+    # Its opponents are the weights of now, which another thread is updating.
     if config.schedule.kind == "async" and isinstance(rollout, SelfPlayRollout):
         raise ConfigError("schedule: async does not play a game whose opponents are 'self': use schedule: sync")
     background = BackgroundRollout(rollout) if config.schedule.kind == "async" else None
@@ -111,6 +113,7 @@ def recovering(play: Play, sampler: Sampler) -> Play:
 
     def played(requests: Sequence[RolloutRequest | Episode]) -> list[Episode]:
         episodes, seen = play(requests), 0
+        # Once more for each recovery: what was lost with a server that died again is played again.
         while failed := [index for index, episode in enumerate(episodes) if lost(episode)]:
             recoveries = sampler.recover()
             if recoveries == seen:  # they have failed for another reason

@@ -36,9 +36,11 @@ class ProcessWorld:
     @classmethod
     def join(cls) -> ProcessWorld:
         """The world that torchrun describes in the variables of this process; a single process without."""
+        # RANK alone may be set by a cluster that starts one process on each machine.
         if "TORCHELASTIC_RUN_ID" not in os.environ:
             return cls()
         dist = torch.distributed
+        # A caller's own script may have made the group.
         if not dist.is_initialized():
             if torch.cuda.is_available():
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -54,6 +56,7 @@ class ProcessWorld:
         """What each process gives, by rank."""
         if self.size == 1:
             return [item]
+        # Pickled, so for small things and for what this program made itself.
         items: list[Any] = [None] * self.size
         torch.distributed.all_gather_object(items, item)
         return items
@@ -77,6 +80,7 @@ class ProcessWorld:
         """What all processes found for their share of items, in the order of the items."""
         if self.size == 1:
             return [item for _, item in found]
+        # Sums over micro-batches are then made in one order, whatever the number of processes.
         pairs = [pair for part in self.gather(found) for pair in part]
         return [item for _, item in sorted(pairs, key=lambda pair: pair[0])]
 
@@ -104,6 +108,7 @@ class SharedRollout:
         if world.size == 1:
             return self.rollout(requests)
         each = -(-len(requests) // world.size)  # a run of them, so that members of a group share their prompt
+        # Noise is keyed by the request, so who plays an episode does not change it.
         own = requests[world.rank * each : (world.rank + 1) * each]
         played = self.rollout(own) if own else []
         return [episode for part in world.gather(played) for episode in part]
@@ -122,6 +127,7 @@ def run_folder(path: Path, resume: bool, world: ProcessWorld) -> RunFolder:
             folder = RunFolder(path, resume=resume)
         except Exception as caught:
             error = caught
+    # All must raise, or the others wait in their next collective call for one that is gone.
     error = next((one for one in world.gather(error) if one is not None), None)
     if error is not None:
         raise error
@@ -140,13 +146,16 @@ def shard(model: Any, scorer: torch.nn.Module, dtype: torch.dtype) -> None:
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
     from transformers.modeling_layers import GradientCheckpointingLayer
 
+    # w in float32, y = cast(w) x in `dtype`, dL/dw summed in float32: an update of 1e-6 is not lost.
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
     layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
     if not layers:
         raise ValueError(f"{type(model).__name__} has no layers that can be sharded: train it in one process")
+    # Inner parts first: each gathers its own weights in turn, so at most one layer is whole at a time.
     parts: list[Any] = [*layers, scorer]
     for part in parts:
         fully_shard(part, mp_policy=policy)
+        # g = sum_p g_p: each g_p is divided by the counts of all processes already.
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)  # gloo has no other
 
