@@ -24,7 +24,7 @@ from rlvr.adapters.rows import AGENT, read_spec
 from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
 from rlvr.agents import Message
-from rlvr.agents.rendering import NoChatTemplate, Renderer
+from rlvr.agents.rendering import NoChatTemplate, Renderer, require_tools_shown
 
 TESTED = ("verl", "0.9.1", "0.10")
 require(*TESTED)
@@ -99,10 +99,10 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
 
         Raises:
             InvalidEpisode: the environment failed.
-            ValueError: the row names no task, or its prompt is too long.
+            ValueError: the row names no task, its prompt is too long, or the chat template leaves out the tools.
         """
         spec = read_spec({"extra_info": row.get("extra_info")})
-        session = await asyncio.to_thread(EpisodeSession, spec, use_system=self.use_system)
+        session = await asyncio.to_thread(EpisodeSession, spec, use_system=self.use_system, tools=True)
         try:
             output = await self._play(session, row["raw_prompt"], sampling_params, int(priority))
         finally:
@@ -166,6 +166,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         """The first prompt. verl's wrapper would cut off its beginning, and the policy would guess at the rest."""
         build = self.continuous_token_builder.build_initial_tokens
         ids: list[int] = await asyncio.to_thread(build, messages, tools=tools)
+        require_tools_shown(tools or (), self.tokenizer.decode(ids))
         if len(ids) > (limit := self.rollout_config.prompt_length):
             raise ValueError(
                 f"a first prompt has {len(ids)} tokens, more than data.max_prompt_length={limit}: "

@@ -152,6 +152,8 @@ def say():
     from rlvr.adapters.suites.gem import register
 
     names = {register(f"{kit.MODULE}:{kit.SAY}")}
+    names.add(register(f"{kit.MODULE}:{kit.DRAW}"))
+    names.add(register(f"{kit.MODULE}:{kit.SAY}", "say-has_tool", has_tool=True))
     for fault in kit.FAULTS:
         names.add(register(f"{kit.MODULE}:{kit.SAY}", f"say-{fault}", fault=fault))
     yield gem
@@ -160,7 +162,9 @@ def say():
 
 
 def gem_name(spec):
-    return f"say-{spec.kwargs['fault']}" if spec.kwargs else "rlvr-testing:Say-v0"
+    if spec.kwargs:
+        return f"say-{spec.kwargs.get('fault', 'has_tool')}"
+    return spec.env_id.replace("/", ":")
 
 
 @foreign

@@ -22,6 +22,7 @@ import pytest
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
 from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.spec import require_tools_in_prompt
 from rlvr.adapters.suites import nemo_gym as adapter
 from rlvr.envs import Verdict
 
@@ -184,6 +185,7 @@ def row_of(spec):
         _, observation, info = session.start()
     except OSError:
         observation, info = "?", {}
+    require_tools_in_prompt(session.env_id, info)  # as `rows` does
     messages = [{"role": "system", "content": info.get("system", "?")}, {"role": "user", "content": observation}]
     return {"responses_create_params": {"input": messages}, "spec": session.to_json()}
 

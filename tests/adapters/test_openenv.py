@@ -90,7 +90,8 @@ def play_one(url, spec, engine) -> kit.PlayedEpisode:
         except RuntimeError as error:
             said = str(error)
             return kit.PlayedEpisode(spec, None) if "on purpose" in said else pytest.fail(said)
-        said, rewards, actions = told.observation["text"], [], []
+        begins = [told.observation[name] for name in ("system", "tools", "text") if told.observation[name]]
+        said, rewards, actions = "\n".join(map(str, begins)), [], []
         while not told.done:
             actions.append(engine.reply(said))
             told = client.step(say(actions[-1]))

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from functools import partial
 from pathlib import Path
 
 import gymnasium as gym
@@ -108,11 +107,12 @@ class TestActors:
 
     def test_the_adapter_conforms(self, ray):
         def play(specs, engine):
-            makers = [partial(TextEnv, kit.SayTask(spec.kwargs.get("fault")), split=None) for spec in specs]
+            makers = [spec.make for spec in specs]
             episodes = [kit.PlayedEpisode(spec, 0.0) for spec in specs]
             with VectorEnv(makers, backend=actors(num_cpus=0), workers=2, autoreset_mode="Disabled") as vector:
                 observations, infos = vector.reset(seed=[spec.seed for spec in specs])
-                texts, live = dict(enumerate(observations)), []
+                told = [(info.get("system", ""), info.get("tools", "")) for info in infos.rows]
+                texts, live = {place: f"{told[place]} {text}" for place, text in enumerate(observations)}, []
                 for place, info in enumerate(infos.rows):
                     if "verdict" in info:
                         episodes[place].verdict = info["verdict"]

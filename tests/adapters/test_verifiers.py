@@ -18,6 +18,7 @@ import pytest
 from rlvr.adapters import TaskSpec, versions
 from rlvr.adapters import testing as kit
 from rlvr.adapters.serving.loopback import LoopbackServer
+from rlvr.adapters.spec import require_tools_in_prompt
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
 
@@ -120,6 +121,7 @@ def task_of(spec):
         _, prompt, info = spec.start()
     except OSError:
         prompt, info = "Say: anchor", {}
+    require_tools_in_prompt(spec.env_id, info)
     return RlvrTask(RlvrTaskData(prompt=prompt, system_prompt=info.get("system"), spec=spec.to_json()))
 
 
