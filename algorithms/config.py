@@ -332,7 +332,7 @@ class TrainConfig(Section):
     def _learns_by_ratio(self) -> bool:
         """Whether the gradient is the behaviour policy's own, so that it is biased where that one is older."""
         algorithm = ALGORITHMS[self.algorithm]
-        return isinstance(algorithm, Preset) or algorithm.method == "verifree"
+        return isinstance(algorithm, Preset) or algorithm.on_policy
 
     def preset(self) -> Preset:
         """The algorithm with its overrides; of an objective that is none, what its log-probabilities need."""

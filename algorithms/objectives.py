@@ -24,6 +24,7 @@ class Objective:
     reference  whether the loss compares with the policy that training began with
     filters    what the trainer does to the data, as in a preset
     note       what one has to know of it
+    on_policy  whether its gradient is biased where an older policy sampled
     """
 
     name: str
@@ -35,6 +36,7 @@ class Objective:
     filters: tuple[str, ...] = ()
     arxiv: str = ""
     note: str = ""
+    on_policy: bool = False
 
     def as_preset(self, base: Preset) -> Preset:
         """What the learner needs for log-probabilities: a preset of this name, which has no say in the loss."""
@@ -64,7 +66,8 @@ _OBJECTIVES = (
     Objective("verifree", "-A log pi(z) - R log pi(y*), R = pi(y* | x, z)",
               "the policy's own probability of the right answer after its thought; no verifier", "verifree", "verifree",
               arxiv="2505.21493",
-              note="sequences without a \\boxed{ are left out: nothing parts thought and answer in them"),
+              note="sequences without a \\boxed{ are left out: nothing parts thought and answer in them",
+              on_policy=True),
 )  # fmt: skip
 
 OBJECTIVES: Mapping[str, Objective] = MappingProxyType({one.name: one for one in _OBJECTIVES})
