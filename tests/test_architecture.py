@@ -249,6 +249,7 @@ for name in ("torch", "pandas", "pytest"):
     assert run_light(code).split() == ["torch", "pandas", "pytest"]
 
 
+@pytest.mark.slow
 def test_every_environment_and_its_expert_run_on_the_light_core_alone():
     code = """
 import gymnasium as gym, rlvr
@@ -280,6 +281,7 @@ assert main("eval --env rlvr/Countdown-v0 --agent expert --episodes 5".split()) 
     assert "success 5/5" in run_light(code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "code",
     [

@@ -171,6 +171,7 @@ def test_the_gallery_shows_exactly_the_ids_that_are_registered():
     assert len(shown) == len(set(shown))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not any(probes.probe_tier(tier).holds for tier in probes.NATIVE), reason="the page of the tools needs a sandbox"
 )

@@ -113,6 +113,7 @@ os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("typed", "status"), [(b"\\boxed{0}\n", 0), (b"\x03", 130)])
 def test_a_game_on_a_terminal(child, typed: bytes, status: int):
     """A person reads and types; Ctrl-C leaves."""

@@ -217,6 +217,7 @@ def test_rows_that_are_nested_deep_are_one_sentence():
 # the working folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["gymnasium", "numpy", "yaml", "evil_plug"])
 def test_python_m_does_not_look_into_the_working_folder(tmp_path: Path, name: str):
     """As the script does not; a plug-in that lies there is none either. The control is ``python -c``."""

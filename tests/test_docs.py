@@ -28,6 +28,7 @@ def blocks(language: str) -> list[tuple[str, str]]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("page", "code"), blocks("python"))
 def test_python_blocks_run(page: str, code: str, tmp_path: Path) -> None:
     script = tmp_path / "block.py"

@@ -154,6 +154,7 @@ def test_the_made_environment_plays_an_episode_under_the_passive_checker_without
         env.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.parametrize("env_id", ENVS)
 def test_runs_vectorised_with_default_arguments(env_id, mode):
@@ -248,6 +249,7 @@ def test_the_identity_in_info_names_the_task(env_id):
             assert {key: named[key] for key in options} == options
 
 
+@pytest.mark.slow
 def test_episodes_are_the_same_in_another_process_with_other_string_hashes():
     """Sets and dicts of strings change their order with PYTHONHASHSEED; nothing may depend on it."""
     here = {env_id: fingerprint(env_id) for env_id in ENVS}
@@ -272,6 +274,7 @@ def test_episodes_are_the_same_in_another_process_with_other_string_hashes():
 # who may win
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env_id", "level"), EVERY_LEVEL)
 def test_the_expert_scores_one(env_id, level):
     env = gym.make(env_id, level=level).unwrapped
@@ -290,6 +293,7 @@ def test_the_expert_scores_one(env_id, level):
     assert min(scores) >= 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("env_id", ENVS)
 @pytest.mark.timeout(20)  # nothing here takes a second; a quadratic scan of 100 kB takes minutes
@@ -311,6 +315,7 @@ def test_hostile_text_never_raises_and_scores_zero(env_id, name):
     pickle.dumps(info)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", ENVS)
 def test_random_play_ends_with_rewards_between_zero_and_one(env_id):
     env = shared(env_id)
@@ -510,6 +515,7 @@ def test_members_of_a_group_that_act_in_turns_observe_what_each_observes_alone(e
 # splits
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env_id", "level"), EVERY_LEVEL)
 def test_splits_share_no_task_and_none_is_empty(env_id, level):
     contents = {split: _contents_of_split(env_id, level, split) for split in shared(env_id).task.splits}
@@ -533,6 +539,7 @@ def _contents_of_split(env_id: str, level: int, split: str) -> set[str]:
     return contents
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env_id", "level"), EVERY_LEVEL)
 def test_a_small_space_lists_every_task_once_and_is_divided_whole(env_id, level):
     task = shared(env_id).task

@@ -101,6 +101,7 @@ def test_without_plugins_the_metadata_of_packages_is_not_read(tmp_path):
 # rlvr new
 
 
+@pytest.mark.slow
 def test_new_writes_a_package_that_installs_passes_its_tests_and_its_audit(tmp_path):
     assert main(["new", "spelling_bee", "--folder", str(tmp_path)]) == 0
     project, site = tmp_path / "spelling_bee", tmp_path / "site"

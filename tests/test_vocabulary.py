@@ -56,6 +56,7 @@ def uses(word: str, allowed: frozenset[str]) -> list[str]:
     return [use for use in found if not use.startswith(tuple(allowed))]
 
 
+@pytest.mark.slow
 def test_the_table_of_retired_words_is_read():
     words = dict(retired())
     assert len(words) >= 10
@@ -71,6 +72,7 @@ def test_a_retired_word_names_nothing(word: str, allowed: frozenset[str]):
     assert not found, f"{word!r} is retired, see CONTRIBUTING.md for the word to use: {found[:10]}"
 
 
+@pytest.mark.slow
 def test_a_public_class_name_occurs_once():
     defined = defaultdict(list)
     for path in sources():

@@ -292,6 +292,7 @@ gym.register("stuck/Stuck-v0", entry_point=Stuck, disable_env_checker=True)
 """
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stuck_in_c_is_killed(tmp_path, monkeypatch):
     (tmp_path / "stuck_in_c.py").write_text(STUCK)
     monkeypatch.syspath_prepend(tmp_path)
@@ -591,6 +592,7 @@ def test_a_client_with_too_many_requests_under_way_is_told(stage: EnvServer):
         assert ask(link, {"id": "over", "op": "ping"}) == {"id": "over", "results": []}
 
 
+@pytest.mark.slow
 def test_a_client_that_reads_nothing_is_dropped_and_others_do_not_notice(stage: EnvServer, monkeypatch):
     monkeypatch.setattr("rlvr.adapters.serving.serve.PATIENCE", 0.3)
     lazy = opened(stage)

@@ -72,6 +72,7 @@ def test_a_connection_that_breaks_anywhere_is_made_again(guess: EnvServer, direc
             assert (told[:3], told[4]) == (whole[:3], whole[4])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("reset", [False, True])
 @pytest.mark.parametrize("where", ["before", "middle", "after"])
 @pytest.mark.parametrize(("direction", "number"), MESSAGES)
@@ -438,6 +439,7 @@ BYTES: dict[str, Callable[[socket.socket], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BYTES)
 def test_bytes_that_are_no_server_are_a_connection_error(name: str, monkeypatch):
     monkeypatch.setattr("rlvr.adapters.serving.connection.OPEN_SECONDS", 1.0)

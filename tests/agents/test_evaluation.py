@@ -139,6 +139,7 @@ def test_a_table_is_played_whole_and_a_stream_in_part():
 # going on
 
 
+@pytest.mark.slow
 def test_a_record_broken_at_any_byte_of_its_last_line_is_gone_on_with(tmp_path):
     requests = task_requests(None, 2)
     whole = tmp_path / "whole.jsonl"
@@ -258,6 +259,7 @@ def test_independent_samples_make_it_surer():
     assert result.high - result.low == pytest.approx(wilson(560, 800)[1] - wilson(560, 800)[0], rel=0.2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(0.5, 0.5), (2.0, 2.0), (8.0, 2.0), (1.0, 9.0), (0.2, 0.05), (20.0, 20.0)])
 @pytest.mark.parametrize("tasks", [20, 60, 150])
 def test_the_interval_of_four_samples_a_task_holds_the_truth_as_often_as_it_says(shape, tasks):

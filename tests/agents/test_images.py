@@ -131,6 +131,7 @@ def test_policies_that_sample_tokens_refuse_with_one_sentence(capsys):
     assert "Traceback" not in said
 
 
+@pytest.mark.slow
 def test_training_and_warm_starts_refuse_with_the_same_sentence(tmp_path, capsys):
     pytest.importorskip("torch")
     config = ["train", "--env.id", CLOCKS, "--model.name", "rlvr/tiny", "--steps", "1"]

@@ -346,6 +346,7 @@ def test_an_awaited_call_can_be_cancelled(server: Server) -> None:
     assert server.calls["hang"] == 1  # the one that waited for a slot was never made
 
 
+@pytest.mark.slow
 def test_sixty_four_calls_at_once_with_every_fault(server: Server) -> None:
     modes = ["good", *FAULTS, "drip", "hang", "good"] * 4
     agents = {mode: agent(server, mode, deadline=3.0, retries=0) for mode in modes}

@@ -436,6 +436,7 @@ def test_several_environments_that_hang_at_once_leave_the_rest_to_new_threads(le
         assert [episode.verdict.status for episode in episodes] == ["timeout"] * 4 + ["correct"] * 6
 
 
+@pytest.mark.slow
 def test_making_an_environment_has_a_limit_of_its_own(let_go, monkeypatch):
     monkeypatch.setattr("rlvr.agents.driver.env_calls.START_SECONDS", 3.0)
     made = []

@@ -59,6 +59,7 @@ def two(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(two: Path, config: Path, server, tmp_path: Path):
     done = server.run(["train", "--config", config, "--out", tmp_path / "one"])
     assert done.status == 0, done.output

@@ -46,6 +46,7 @@ def rewards_of(batch: dict, advantage: str) -> torch.Tensor:
     return (share == 1).double() if advantage == "passk" else share
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_it_learns(name: str):
     preset = PRESETS[name].replace(k=4)

@@ -40,6 +40,7 @@ NO_WARM_START = {"warm_start": {"steps": 0, "mixed_steps": 0}}
 # the default
 
 
+@pytest.mark.slow
 def test_the_default_sampler_and_schedule_are_the_plain_loop(tmp_path: Path):
     """Rollout with a TransformersAgent on the learner's model, then an update: nothing stands between, bit for bit."""
     config = small(tmp_path / "run", steps=2, prompts=2, **NO_WARM_START)
@@ -173,6 +174,7 @@ def test_a_sync_that_arrived_is_confirmed(pair: tuple[Any, Any], size: float):
             change(each, size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1e-4, 1e-2, 1.0])
 @pytest.mark.parametrize("arrived", ["nothing", "layers.0", "layers.1", "embed_tokens", "mlp"])
 def test_stale_and_half_syncs_are_refused(pair: tuple[Any, Any], size: float, arrived: str):
@@ -217,6 +219,7 @@ def with_server(out: Path, server: StandIn, policy: Path, **changes: Any) -> Tra
     return small(out, model={"name": str(policy)}, sampler=sampler, steps=2, **NO_WARM_START, **{**FEW, **changes})
 
 
+@pytest.mark.slow
 def test_a_run_on_a_server_syncs_and_versions_every_token(stand_in: StandIn, served: Path, tmp_path: Path):
     callback = Callback()
     Trainer(with_server(tmp_path / "run", stand_in, served), callback).run()
@@ -302,6 +305,7 @@ def test_a_server_that_begins_anew_costs_nothing(stand_in: StandIn, served: Path
     assert one["policy/model.safetensors"] == other["policy/model.safetensors"]
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_and_stays_away_is_one_sentence(stand_in: StandIn, served: Path, tmp_path: Path):
     class Dies(Callback):
         def phase(self, name: str, steps: int) -> None:

@@ -50,6 +50,7 @@ def in_turn(tmp_path_factory: pytest.TempPathFactory) -> list[list[str]]:
     return trained_keys(out)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("depth", [1, 2, 4])
 def test_no_token_is_older_than_the_depth_and_nothing_is_thrown_away(tmp_path: Path, in_turn: Any, depth: int):
     callback = Callback()

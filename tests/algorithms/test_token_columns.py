@@ -30,6 +30,7 @@ def records(run: Path) -> list[dict]:
     return [json.loads(line) for line in (run / "episodes" / "train-000001.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["grpo", "gspo", "tis", "reinforce"])
 def test_ratio_clip_and_correction_are_those_that_explain_prints(runs: dict[str, Path], name: str):
     run = runs[name]

@@ -139,6 +139,7 @@ def test_how_many_episodes_are_under_way_does_not_show(
             assert one == other
 
 
+@pytest.mark.slow
 def test_threads_that_step_environments_do_not_show(trained: tuple[Path, Callback], guesser: Path, tmp_path: Path):
     run(tmp_path / "run", model={"name": str(guesser)}, env={"workers": 3}, steps=1)
     name = "episodes/train-000001.jsonl"

@@ -33,6 +33,7 @@ def edges_in(text: str, sign: str = "-") -> list[tuple[int, int]]:
     return [(int(a), int(b)) for a, b in re.findall(rf"(\d+){sign}(\d+)", text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("made", TASKS, ids=lambda made: made.__name__)
 def test_a_thousand_seeds_share_no_task_and_no_answer_is_right_half_of_the_time(made):
     task = made()

@@ -39,6 +39,7 @@ def test_what_has_no_measure_is_registered():
     assert {f"rlvr/{name}-v0" for name in WITHOUT} <= {*list_envs()} - {*MEASURES}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", measured())
 def test_the_measure_rises_with_the_levels(env_id):
     try:

@@ -93,6 +93,7 @@ def plays_on(env_id: str) -> bool:
     return max(map(task.turns, range(1, task.levels + 1))) > 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", [env_id for env_id in list_envs() if plays_on(env_id)])
 def test_an_expert_does_the_same_wherever_a_policy_has_seen_the_same(env_id):
     """Of tasks that differ in what is hidden: an expert that looks at the state would tell them apart."""

@@ -113,6 +113,7 @@ ORACLES: dict[type, Callable[[str, int, Any], Any]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", range(1, 6))
 @pytest.mark.parametrize("task", ORACLES, ids=lambda task: task.__name__)
 @given(seed=st.integers(0, 2**64))

@@ -175,6 +175,7 @@ def test_a_chore_is_not_done_before_it_begins(level, kind):
         assert chores.judged(chore, untouched).reward == 0.0 or chore.script or chore.modes
 
 
+@pytest.mark.slow
 @held
 @pytest.mark.parametrize(("level", "kind"), KINDS)
 def test_the_experts_keys_do_it_and_one_thing_more_undoes_it(level, kind):
@@ -222,6 +223,7 @@ def test_cheats_and_vandals_earn_nothing(actions):
     assert (verdict.reward, verdict.valid, over) == (0.0, True, True)
 
 
+@pytest.mark.slow
 @held
 @pytest.mark.parametrize(
     ("name", "actions"),

@@ -62,6 +62,7 @@ def faults(env_id: str, text: str) -> list[str]:
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("env_id", generated())
 def test_every_id_writes_english(env_id):
     try:

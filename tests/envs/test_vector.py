@@ -617,6 +617,7 @@ def test_one_that_computes_without_end_is_killed_and_its_neighbours_are_brought_
         os.kill(pids[0], 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", WAITING)
 def test_a_reset_has_a_time_limit_too(build, hang, backend):
     vector = build(Puppet, 2, backend=backend, timeout=PATIENCE)

@@ -148,6 +148,7 @@ def test_a_fork_that_comes_back_does_not_go_on_as_we(build, tmp_path, backend, e
     assert vector.step(["b"] * 3)[0][1] == "seed 1 episode 1 turn 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
 def test_one_that_holds_the_gil_ends_alone(build, mode):
     vector = build(Wicked, backend="process", timeout=PATIENCE, autoreset_mode=mode)
@@ -159,6 +160,7 @@ def test_one_that_holds_the_gil_ends_alone(build, mode):
     assert vector.step(["b"] * 3)[0][::2] == ("seed 0 episode 1 turn 2", "seed 2 episode 1 turn 2")
 
 
+@pytest.mark.slow
 def test_a_process_that_is_stopped_is_killed(build):
     vector = build(Wicked, backend="process", timeout=PATIENCE)
     vector.reset(seed=0)
@@ -170,6 +172,7 @@ def test_a_process_that_is_stopped_is_killed(build):
     assert vector.step(["b"] * 3)[0][2] == "seed 2 episode 1 turn 2"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", list(AutoresetMode)[:2])
 def test_a_coroutine_that_blocks_does_not_stop_the_others_for_ever(build, gate, mode):
     vector = build(WickedAwaited, backend="asyncio", timeout=PATIENCE, autoreset_mode=mode)
@@ -192,6 +195,7 @@ def test_there_is_a_deadline_unless_none_is_wanted(build, backend):
         build(Puppet, backend=backend, timeout="long")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("backend", ["thread", "asyncio", "process"])
 def test_closing_ends_though_an_environment_does_not_close(build, gate, backend):
     vector = build(vector_envs.Unclosable, backend=backend)
@@ -234,6 +238,7 @@ sys.stdin.read()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["idle", "stuck", "group", "fork server first"])
 def test_nothing_outlives_the_kill_of_the_users_process(tmp_path, how):
     paths = [tmp_path / "one", tmp_path / "two"]

@@ -81,6 +81,7 @@ def near(pixel: Any, colour: tuple[int, int, int], most: int = 60) -> bool:
 # the image is needed, and it is enough
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("env_id", QUESTIONS)
 def test_the_same_words_are_asked_of_scenes_with_different_answers(env_id, level):
@@ -433,6 +434,7 @@ def test_the_grid_world_keeps_its_rules():
     assert env.content == content, "whatever is played, it is the same task"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("env_id", "count"), [("rlvr/VisualMatrices-v0", 3), (WORLD, 1)])
 def test_the_audit_finds_nothing(env_id, count):
     found = audit(made(env_id, side=112), tasks=count)

@@ -19,6 +19,7 @@ SPIN = ("math:factorial", [10**9])
 GOOD = ("math:factorial", [5])
 
 
+@pytest.mark.slow
 def test_a_bomb_is_wrong_and_its_reference_is_still_good() -> None:
     verdict = grade("math", BOMB, FOREIGN, timeout=2.0)
     assert (verdict.status, verdict.reward) == ("wrong", 0.0)

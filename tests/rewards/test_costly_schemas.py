@@ -96,6 +96,7 @@ def test_which_types_are_checked_in_a_child() -> None:
         assert not _checker(harmless).explodes, harmless
 
 
+@pytest.mark.slow
 def test_a_schema_that_cannot_check_its_own_reference_is_our_fault() -> None:
     bad = {"text": "a" * 60 + "!"}
     verdict = grade("json", json.dumps(bad), bad, schema=Backtracking)

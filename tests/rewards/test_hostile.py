@@ -84,6 +84,7 @@ PAYLOADS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload", PAYLOADS)
 @pytest.mark.parametrize(
     ("kind", "reference", "options"),

@@ -174,6 +174,7 @@ def test_retries(base: str) -> None:
     assert Handler.calls["refused"] == before + 1
 
 
+@pytest.mark.slow
 def test_sixty_four_calls_at_once_with_every_fault(base: str) -> None:
     modes = ["good", "broken", "html", "cut", "drip", "null", "reset", "good"] * 8
     with ThreadPoolExecutor(64) as threads:

@@ -189,6 +189,7 @@ def test_any_text_has_readings_and_the_first_is_itself(text: str) -> None:
     assert len(found) <= 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "unit", ["$", "**", "`", "[", "(1),(", "\\text{", "\\frac{1}{", "a and ", "x = ", "->", "\\\\", ". ", "'"]
 )

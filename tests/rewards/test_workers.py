@@ -89,6 +89,7 @@ def test_thirty_two_threads_with_hostile_and_good_jobs(pool: WorkerPool) -> None
     assert [status for status, _ in results] == ["timeout" if job is HANG else "done" for job in jobs]
 
 
+@pytest.mark.slow
 def test_a_hanging_grade_from_thirty_two_threads_leaves_a_hundred_right() -> None:
     stuck = threading.Thread(target=shared_pool().attempt, args=(*HANG, 1.0, 1.0))
     stuck.start()
@@ -99,6 +100,7 @@ def test_a_hanging_grade_from_thirty_two_threads_leaves_a_hundred_right() -> Non
     assert [verdict.reward for verdict in verdicts] == [1.0] * 102
 
 
+@pytest.mark.slow
 def test_asyncio_stays_free_while_a_job_hangs() -> None:
     async def scene() -> tuple[list[float], int]:
         ticks = 0
@@ -206,6 +208,7 @@ SCRIPT = textwrap.dedent(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 9)", "raise SystemExit('no')"])
 def test_no_worker_outlives_the_process_however_it_ends(ending: str) -> None:
     done = subprocess.run(
@@ -216,6 +219,7 @@ def test_no_worker_outlives_the_process_however_it_ends(ending: str) -> None:
     assert gone(pids)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_has_a_pool_of_its_own() -> None:
     script = textwrap.dedent(

@@ -263,6 +263,7 @@ def test_options_are_checked(option: dict[str, Any], sandbox: Sandbox) -> None:
 # --- many at once ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_hanging_grade_does_not_touch_a_hundred_others(sandbox: Sandbox) -> None:
     stuck = threading.Thread(
         target=grade_code, args=("while True: pass", ADD), kwargs={"sandbox": sandbox, "seconds": 3.0}

@@ -66,6 +66,7 @@ def test_there_are_enough_programs() -> None:
     assert len(PROGRAMS) >= 60
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_hostile_program_gets_nothing_and_leaves_nothing(
     name: str, sandbox: Sandbox, host: tuple[Path, Path], at_rest: int

@@ -111,6 +111,7 @@ def test_session_raises_when_the_supervisor_is_killed(part: str, box: Sandbox) -
         assert session.run("2").stdout == "2\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", SUPERVISOR)
 def test_supervisor_that_is_killed_at_rest_is_replaced(part: str, box: Sandbox) -> None:
     for _ in range(3):
@@ -169,6 +170,7 @@ def test_the_half_of_a_supervisor_that_is_left_ends_many_sandboxes_at_once() -> 
     assert float(done.stdout) < 8, "each costs as much as the first"
 
 
+@pytest.mark.slow
 def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
     """At rest, and under a program: that one is started again."""
     for _ in range(3):
@@ -185,6 +187,7 @@ def test_zygote_that_is_killed_costs_no_verdict(box: Sandbox) -> None:
     assert verdict.reward == 1.0, verdict
 
 
+@pytest.mark.slow
 def test_program_that_is_killed_from_outside_is_started_again(box: Sandbox) -> None:
     at_rest = processes_under(supervisor_of(box))
     code = "import time; time.sleep(4); print('done')"
@@ -192,6 +195,7 @@ def test_program_that_is_killed_from_outside_is_started_again(box: Sandbox) -> N
     assert getattr(result, "stdout", result) == "done\n"
 
 
+@pytest.mark.slow
 def test_program_that_is_killed_while_its_zygote_gets_no_processor(box: Sandbox) -> None:
     """Its channel is closed at once, its end is told late: it has not hung up."""
     at_rest = processes_under(supervisor_of(box))
@@ -225,6 +229,7 @@ def test_program_cannot_let_the_kernel_kill_it_before_its_time(box: Sandbox) -> 
     assert box.run_python(direct).stdout == "[-1, -1]\n"
 
 
+@pytest.mark.slow
 def test_program_that_kills_itself_is_held_to_account(box: Sandbox) -> None:
     """On T3 it cannot: it is process 1 of its namespace, and such signals are lost."""
     verdict = grade_code("import os\ndef f(x): os.kill(os.getpid(), 9)", ROW, seconds=10.0, sandbox=box)

@@ -45,12 +45,14 @@ def kinds(canaries: list[str], new: Canaries) -> Counter[str]:
 # --- the controls: the scanner finds what is there ---------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_scanner_finds_its_own_canary(single: Sandbox) -> None:
     packed = "__import__('binascii').b2a_base64(({} + 'ab' * 8).encode())"
     for kept in ("{} + 'ab' * 8", "({} + 'ab' * 8).encode()", "'é😀'[:1] + {} + 'ab' * 8", packed):
         assert found_by(single, f"kept = {kept.format(repr(PREFIX))}\n{REPORT}") == [PREFIX + "ab" * 8]
 
 
+@pytest.mark.slow
 def test_scanner_finds_what_a_process_had_read_before_it_forked(single: Sandbox) -> None:
     """What a zygote would leak if it read requests itself: text that was parsed, used and dropped before the fork."""
     code = f"""
@@ -79,6 +81,7 @@ def test_scanner_finds_earlier_calls_of_its_own_session(single: Sandbox) -> None
 # --- nothing of others is there --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_program_finds_what_an_earlier_one_was_about(single: Sandbox) -> None:
     new = Canaries()
     for _ in range(2):

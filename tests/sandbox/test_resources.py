@@ -99,6 +99,7 @@ def settles(box: Sandbox) -> bool:
 # --- between calls ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BURNERS)
 def test_nothing_burns_between_calls(name: str, tier: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box, box.session(Limits(memory_mb=1024)) as session:
@@ -116,6 +117,7 @@ def without_groups(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"rlvr.envs.sandbox.plans.{name}", list)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["child", "children in sessions of their own", "shell"])
 def test_nothing_burns_between_calls_without_a_control_group(name: str, tier: str, without_groups: None) -> None:
     with Sandbox(tier=tier, parallel=1) as box, box.session(Limits(memory_mb=1024)) as session:
@@ -133,6 +135,7 @@ def test_control_a_burner_burns_where_nothing_halts_it(tier: str, monkeypatch: p
         assert any(rate(box, 0.5) > 0.05 for _ in range(20))
 
 
+@pytest.mark.slow
 def test_what_stood_still_goes_on_with_the_next_call(tier: str) -> None:
     count = (
         "import threading, time\nn = 0\ndef tick():\n    global n\n    while True:\n        n += 1\n"
@@ -147,6 +150,7 @@ def test_what_stood_still_goes_on_with_the_next_call(tier: str) -> None:
         assert session.run("m = n\nwhile n < m + 20: time.sleep(0.001)").ok
 
 
+@pytest.mark.slow
 def test_a_halted_session_is_ended_like_any_other(tier: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box:
         rest = None
@@ -212,6 +216,7 @@ def test_jobs_of_a_terminal_stand_still_between_keys_and_do_not_notice(
     assert "done" in typed("kill -9 $!; wait $!; echo do''ne")
 
 
+@pytest.mark.slow
 def test_a_command_in_the_foreground_goes_on_after_a_halt(type_line: tuple[Sandbox, Callable[..., str]]) -> None:
     box, typed = type_line
     output = typed("python3 -c 'import time\nwhile time.process_time() < 1.5: pass\nprint(6 * 7)'", 0.1)
@@ -225,6 +230,7 @@ def test_a_command_in_the_foreground_goes_on_after_a_halt(type_line: tuple[Sandb
     assert "Stopped" not in output
 
 
+@pytest.mark.slow
 def test_a_job_that_its_user_has_stopped_stays_so(type_line: tuple[Sandbox, Callable[..., str]], tier: str) -> None:
     if tier == "T2":
         pytest.skip("a terminal of T2 has no job control")
@@ -236,6 +242,7 @@ def test_a_job_that_its_user_has_stopped_stays_so(type_line: tuple[Sandbox, Call
     assert "Stopped" in typed("jobs", 2.0)
 
 
+@pytest.mark.slow
 def test_control_a_job_burns_where_nothing_halts_it(
     monkeypatch: pytest.MonkeyPatch, type_line: tuple[Sandbox, Callable[..., str]]
 ) -> None:
@@ -261,6 +268,7 @@ def seen(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return request.param
 
 
+@pytest.mark.slow
 def test_a_busy_machine_does_not_use_up_a_programs_time(tier: str, seen: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box, spinning(8 * CORES):
         result = box.run_python(WORK, limits=Limits(seconds=0.6))
@@ -289,6 +297,7 @@ WRONG: dict[str, Callable[[], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
 def test_no_program_excuses_itself(name: str, tier: str, seen: str) -> None:
     row = {"entry_point": "f", "tests": [{"args": [1], "expected": 1}]}
@@ -298,6 +307,7 @@ def test_no_program_excuses_itself(name: str, tier: str, seen: str) -> None:
     assert (verdict.status, verdict.reward) == ("wrong", 0.0), verdict
 
 
+@pytest.mark.slow
 def test_sleeping_is_as_short_on_a_busy_machine(tier: str, seen: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box, spinning(4 * CORES):
         result = box.run_python("import time\ntime.sleep(600)", limits=Limits(seconds=1.0))
@@ -305,6 +315,7 @@ def test_sleeping_is_as_short_on_a_busy_machine(tier: str, seen: str) -> None:
         assert result.held_seconds < 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("each", "status"), [(1.0, "time_limit"), (0.3, "ok")])
 def test_all_processes_of_a_program_share_its_processor_time(each: float, status: str, tier: str, seen: str) -> None:
     code = f"""
@@ -328,6 +339,7 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(running, "patience", lambda: 2.0)
 
 
+@pytest.mark.slow
 def test_a_machine_too_busy_is_our_fault(tier: str, seen: str, impatient: None) -> None:
     row = {"entry_point": "f", "tests": [{"args": [1], "expected": 1}]}
     code = "```python\ndef f(x):\n    while True: pass\n```"
@@ -344,6 +356,7 @@ def test_a_machine_too_busy_is_our_fault(tier: str, seen: str, impatient: None) 
         assert grade_code(SOLUTION, ROW, sandbox=box).reward == 1.0
 
 
+@pytest.mark.slow
 def test_a_tool_on_a_machine_too_busy_is_our_fault(impatient: None) -> None:
     kit = Workspace("python", limits=Limits(seconds=1.0))
     session = kit.open()
@@ -355,6 +368,7 @@ def test_a_tool_on_a_machine_too_busy_is_our_fault(impatient: None) -> None:
         kit.close(session)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("burners", [0, 1, 4])
 def test_correct_replies_stay_right_beside_burners(burners: int, tier: str) -> None:
     row = {"entry_point": "f", "tests": [{"args": [4], "expected": 16}]}
@@ -401,6 +415,7 @@ def hoard(): return fill(bytearray(30 << 20))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HOARDERS)
 def test_memory_of_all_processes_together_is_bounded_without_a_control_group(
     name: str, tier: str, without_groups: None
@@ -423,6 +438,7 @@ def test_memory_of_all_processes_together_is_bounded_without_a_control_group(
             )
 
 
+@pytest.mark.slow
 def test_control_where_a_control_group_can_be_made_the_kernel_bounds_the_memory(tier: str) -> None:
     if not plans.cgroup_parents():
         pytest.skip("no control group can be made here")
@@ -442,6 +458,7 @@ def test_code_that_is_over_its_memory_is_wrong_and_says_why(tier: str, without_g
     assert "memory limit" in verdict.reason, verdict
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["removed", "never named"])
 def test_files_without_a_name_count(name: str, tier: str) -> None:
     how = {
@@ -470,6 +487,7 @@ time.sleep(600)
         assert result.status == "disk_limit" or result.exit_code == 3, result
 
 
+@pytest.mark.slow
 def test_what_holds_files_open_and_ends_is_not_taken_for_full(tier: str) -> None:
     with Sandbox(tier=tier, parallel=1) as box:
         for _ in range(10):

@@ -89,6 +89,7 @@ PROGRAMS_THAT_DO_NOT_END = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PROGRAMS_THAT_DO_NOT_END)
 def test_deadline_holds(name: str, sandbox: Sandbox) -> None:
     result = sandbox.run_python(
@@ -161,6 +162,7 @@ def test_session_keeps_its_names(sandbox: Sandbox) -> None:
         assert session.alive
 
 
+@pytest.mark.slow
 def test_session_deadline_is_for_each_call(sandbox: Sandbox) -> None:
     with sandbox.session(Limits(seconds=0.6)) as session:
         for _ in range(3):

@@ -55,6 +55,7 @@ def until(holds: Callable[[], bool], seconds: float = 60.0) -> bool:
     return holds()
 
 
+@pytest.mark.slow
 def test_a_command_that_says_nothing_for_long_is_waited_for(shell: PseudoTerminal) -> None:
     typed = shell.type([(b"sleep 3.5; echo la''te\r", 0.0)], SECONDS)
     assert typed.rests
@@ -62,11 +63,13 @@ def test_a_command_that_says_nothing_for_long_is_waited_for(shell: PseudoTermina
     assert "late" in lines_of(typed)
 
 
+@pytest.mark.slow
 def test_a_command_that_goes_on_is_said_to_go_on(shell: PseudoTerminal) -> None:
     typed = shell.type([(b"sleep 60\r", 0.0), (b"echo later\r", 0.0)], 3.5)
     assert (typed.rests, typed.untyped) == (False, 1)
 
 
+@pytest.mark.slow
 def test_keys_that_a_shell_that_stands_still_has_not_read_are_waited_for(shell: PseudoTerminal) -> None:
     """As one that gets no processor. It is stopped by a job that begins before the keys are typed."""
     job = b"(sleep 0.3; kill -STOP $$; sleep 1.5; kill -CONT $$) > /dev/null 2>&1 &\r"
@@ -74,6 +77,7 @@ def test_keys_that_a_shell_that_stands_still_has_not_read_are_waited_for(shell: 
     assert "late" in lines_of(typed)
 
 
+@pytest.mark.slow
 def test_what_the_machine_keeps_from_a_terminal_is_not_counted(shell: PseudoTerminal) -> None:
     """All that is at the terminal stands still for longer than an action may take, in the middle of a command."""
     watched = shell._running._handle.watched()

@@ -65,6 +65,7 @@ print("na" + "ps", flush=True)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command",
     [
