@@ -92,7 +92,7 @@ def test_supervisor_that_is_killed_under_programs(part: str, box: Sandbox) -> No
 
 @pytest.mark.parametrize("part", SUPERVISOR)
 def test_run_raises_when_the_supervisor_is_killed(part: str, box: Sandbox) -> None:
-    error, old = kill_while(box, SUPERVISOR[part], lambda: box.run_python("import time; time.sleep(5)", limits=AMPLE))
+    error, old = kill_while(box, SUPERVISOR[part], lambda: box.run_python("import time; time.sleep(60)", limits=AMPLE))
     assert isinstance(error, SandboxError)
     assert "supervisor" in str(error)
     assert box.run_python("print(1)").stdout == "1\n"
