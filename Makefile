@@ -3,9 +3,10 @@
 #   make test    every check, and the tests: a sample of the sweeps and of the slow ones, another one each day
 # And: make check (linters, types, arrows), make quick (tests that are not slow), make clean,
 #   make test-all        every check and every test, as continuous integration runs them
-#   make docs            the generated pages anew: the gallery, the README's counts, the algorithms
+#   make docs            the generated pages anew: the gallery, the README's counts, the algorithms, the reference
 #   make test-adapters   each foreign framework in its own environment; ADAPTERS="trl gem" takes some
 #   make test-vllm       the vLLM agent against a real vLLM on the CPU, in its own environment
+#   make site            the documentation as a site in build/site, its links and anchors checked
 #   make test-browser    the viewer in a real Chromium, which has to be installed
 # Another interpreter: make test PYTHON=python3.12
 
@@ -23,11 +24,11 @@ export PYTHONSAFEPATH := 1
 # Hundreds of tests start an interpreter: where no bytecode is kept, each compiles the package anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help demo test test-all check quick clean docs test-adapters test-vllm test-browser
+.PHONY: help demo test test-all check quick clean docs site test-adapters test-vllm test-browser
 .DELETE_ON_ERROR:
 
 help:
-	@sed -n 's/^# \{0,1\}//p' Makefile | head -10
+	@sed -n 's/^# \{0,1\}//p' Makefile | head -11
 
 demo: $(VENV)/demo.stamp
 	@out=runs/demo; n=1; while [ -e "$$out" ]; do n=$$((n + 1)); out=runs/demo-$$n; done; \
@@ -59,12 +60,19 @@ test-browser: $(VENV)/test.stamp
 	$(INSTALL) playwright
 	$(BIN)/pytest --quiet tests/adapters/test_viewer_browser.py
 
-# What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, and the
-# table of frameworks from what their tests last found.
+# What the docs say of the registries: the gallery, the README's counts, the algorithms' pages and examples, the
+# reference of commands, fields and names, and the table of frameworks from what their tests last found.
 docs: $(VENV)/test.stamp
 	$(BIN)/python benchmarks/gallery.py
 	$(BIN)/python benchmarks/algorithm_pages.py
+	$(BIN)/python benchmarks/reference_pages.py
 	$(BIN)/python tests/adapters/run.py --table
+
+# The test builds it; `.venv/bin/mkdocs serve` shows it while it is written.
+site: $(VENV)/test.stamp
+	$(INSTALL) --editable ".[docs]"
+	$(BIN)/pytest --quiet tests/test_site.py
+	@echo "build/site/index.html"
 
 clean:
 	rm -rf $(VENV) .venvs build dist .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/*.egg-info

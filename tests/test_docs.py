@@ -102,6 +102,23 @@ def test_the_readme_counts_the_environments_right() -> None:
     assert {family: int(count) for family, count in counts.items()} == families, "run: make docs"
 
 
+@pytest.mark.slow
+def test_the_reference_is_up_to_date() -> None:
+    """The pages of commands, fields and names say what the parsers, the config and the docstrings do."""
+    command = [sys.executable, ROOT / "benchmarks" / "reference_pages.py", "--check"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+
+
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    """A build would stop at a page that is left out; here that is found without the site's packages."""
+    entry = re.compile(r"^ +- (?:[\w ]+: )?([\w/]+(?:\.md|/\*))$", re.MULTILINE)
+    entries = set(entry.findall((ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    for page in (ROOT / "docs").rglob("*.md"):
+        path = page.relative_to(ROOT / "docs")
+        assert {str(path), f"{path.parent}/*"} & entries, f"mkdocs.yml does not name {path}"
+
+
 @pytest.mark.parametrize("folder", ["examples", "benchmarks"])
 def test_programs_import_names_that_there_are(folder: str) -> None:
     """Read and not imported: some of these programs need a foreign framework. An old name that warns is none."""

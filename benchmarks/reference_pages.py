@@ -1,0 +1,180 @@
+"""Writes docs/reference/ from the parsers, the config's fields and the docstrings; `make docs` calls it.
+
+    python benchmarks/reference_pages.py [--check]
+
+The pages of the rooms list the public names with a sentence each. On the site mkdocstrings puts the signatures and the
+whole docstrings there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel
+
+ROOT = Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "docs" / "reference"
+MADE = "Made by `python benchmarks/reference_pages.py`.\n"
+ROOMS = {
+    "rlvr": "The package",
+    "rlvr.envs": "Environments",
+    "rlvr.agents": "Agents",
+    "rlvr.algorithms": "Algorithms",
+    "rlvr.adapters": "Adapters",
+}
+BESIDE = {
+    "rlvr.envs": (
+        *("rlvr.envs.core.task.Task", "rlvr.envs.core.task.Transition"),
+        *("rlvr.envs.rewards.grade", "rlvr.envs.rewards.grade_batch", "rlvr.envs.rewards.agrade"),
+    ),
+    "rlvr.agents": (
+        "rlvr.agents.models.transformers.TransformersAgent",
+        "rlvr.agents.models.vllm.VLLMAgent",
+        "rlvr.agents.models.openai.OpenAIAgent",
+    ),
+    "rlvr.algorithms": ("rlvr.algorithms.config.load_config", "rlvr.algorithms.train.trainer.Trainer"),
+    "rlvr.adapters": ("rlvr.adapters.testing.conform", "rlvr.adapters.serving.policy_endpoint.HarnessEnv"),
+}
+VALUES = {  # what has no docstring of its own
+    "FAMILIES": "The families of environments, each a module.",
+    "TASKS_VERSION": "The version of all tasks: it rises when the seeds of every environment give other tasks.",
+    "PRESETS": "The policy losses by name, each a `Preset`.",
+    "ALGORITHMS": "All algorithms by name: `PRESETS` and the objectives.",
+    "ADVANTAGES": "The estimators of advantages by name.",
+    "CLIP_RULES": "The clip rules by name.",
+}
+
+
+def cell(text: str) -> str:
+    """Text in a cell of a table, in one line."""
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def sentence(item: Any) -> str:
+    """The first sentence of a docstring."""
+    return re.split(r"(?<=\.)\s", " ".join((inspect.getdoc(item) or "").split()), maxsplit=1)[0].replace("``", "`")
+
+
+def found(path: str) -> tuple[str, Any]:
+    """Where a public name is defined, and what it is."""
+    module, _, name = path.rpartition(".")
+    item = getattr(importlib.import_module(module), name)
+    if inspect.isclass(item) or inspect.isfunction(item):
+        return f"{item.__module__}.{item.__qualname__}", item
+    return path, item
+
+
+def room_page(room: str) -> str:
+    """The page of one room: a table of its names, then each of them."""
+    module = importlib.import_module(room)
+    paths = [f"{room}.{name}" for name in module.__all__]
+    beside = list(BESIDE.get(room, ()))
+    head = f"# {ROOMS[room]}: `{room}`\n\n{MADE}\n{(inspect.getdoc(module) or '').partition('>>>')[0].rstrip()}\n"
+    table, blocks = "", ""
+    for path in paths + beside:
+        home, item = found(path)
+        name = path if path in beside else path.rpartition(".")[2]
+        is_value = not (inspect.isclass(item) or inspect.isfunction(item))
+        what = VALUES[name] if is_value else sentence(item)
+        assert what, f"{path} has no docstring"
+        table += f"| `{name}` | {cell(what)} |\n"
+        blocks += "" if is_value else f"\n::: {home}\n"
+    return f"{head}\n| name | what |\n|---|---|\n{table}{blocks}"
+
+
+def options_of(parser: argparse.ArgumentParser) -> Iterator[tuple[str, str, str]]:
+    """(how it is written, what it means, its default) of what a command takes."""
+    for action in parser._actions:
+        if isinstance(action, argparse._HelpAction) or action.help == argparse.SUPPRESS:
+            continue
+        choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices is not None else ""
+        value = action.metavar or choices or action.dest.upper()
+        value = "" if action.nargs == 0 else f" {' '.join(value) if isinstance(value, tuple) else value}"
+        written = ", ".join(action.option_strings) + value if action.option_strings else value.strip()
+        default = "" if action.default in (None, False, "", []) else str(action.default)
+        default = "" if action.default == argparse.SUPPRESS or action.nargs == 0 else default
+        yield written, (action.help or "").replace("%%", "%"), default
+
+
+def command_page() -> str:
+    """The page of the command line."""
+    from rlvr.cli import _parser
+
+    (commands,) = (each for each in _parser()._actions if isinstance(each, argparse._SubParsersAction))
+    helps = {each.dest: each.help or "" for each in commands._choices_actions}
+    page = f"# Command line\n\n{MADE}\n`rlvr COMMAND --help` says the same. Each command takes `--traceback`.\n"
+    for name, parser in commands.choices.items():
+        words = helps[name].replace("%%", "%")
+        page += f"\n## rlvr {name}\n\n{words[:1].upper()}{words[1:]}.\n"
+        rows = list(options_of(parser))
+        if name == "train":
+            page += "\nIts fields, as flags or in a YAML file, have [a page of their own](config.md).\n"
+        if rows:
+            page += "\n| argument | meaning | default |\n|---|---|---|\n"
+            page += "".join(f"| `{cell(w)}` | {cell(m)} | {f'`{d}`' if d else ''} |\n" for w, m, d in rows)
+    return page
+
+
+def config_page() -> str:
+    """The page of the fields of a training config."""
+    from rlvr.algorithms.config import TrainConfig
+
+    page = f"# Fields of a training config\n\n{MADE}\n"
+    page += "A field is a line of the YAML file (`learner: {lr: 1.0e-4}`) or a flag (`--learner.lr 1e-4`); flags win.\n"
+    own = {name: field for name, field in TrainConfig.model_fields.items() if section_of(field) is None}
+    sections = {name: section_of(field) for name, field in TrainConfig.model_fields.items()}
+    page += fields_table("", own)
+    for name, section in sections.items():
+        if section is not None:
+            page += f"\n## {name}\n\n{' '.join((vars(section)['__doc__'] or '').split())}\n"
+            page += fields_table(f"{name}.", section.model_fields)
+    return page
+
+
+def section_of(field: Any) -> type[BaseModel] | None:
+    """The class of a field that is a section of the config."""
+    kinds = getattr(field.annotation, "__args__", ()) or (field.annotation,)
+    return next((kind for kind in kinds if inspect.isclass(kind) and issubclass(kind, BaseModel)), None)
+
+
+def fields_table(prefix: str, fields: dict[str, Any]) -> str:
+    table = "\n| field | meaning | type | default |\n|---|---|---|---|\n"
+    for name, field in fields.items():
+        kind = field.annotation.__name__ if inspect.isclass(field.annotation) else str(field.annotation)
+        kind = re.sub(r"\b(typing|pathlib|collections\.abc|rlvr(\.\w+)+)\.", "", kind)
+        value = field.get_default(call_default_factory=True)
+        shown = "" if field.is_required() or str(value) == "" else f"`{value}`"
+        table += f"| `{prefix}{name}` | {cell(field.description or '')} | `{cell(kind)}` | {cell(shown)} |\n"
+    return table
+
+
+def pages() -> dict[Path, str]:
+    made = {f"{room.rpartition('.')[2]}.md": room_page(room) for room in ROOMS}
+    made |= {"cli.md": command_page(), "config.md": config_page()}
+    return {FOLDER / name: text for name, text in made.items()}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--check", action="store_true", help="write nothing; name the pages that are not up to date")
+    check = parser.parse_args().check
+    made = pages()
+    stale = [path for path, text in made.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
+    for path in stale:
+        if check:
+            print(f"{path.relative_to(ROOT)} is not up to date; run: make docs", file=sys.stderr)
+        else:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(made[path], encoding="utf-8")
+    return int(check and bool(stale))
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
