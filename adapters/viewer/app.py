@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
 STATIC = {"view.css": "text/css"} | {
-    f"{name}.js": "text/javascript" for name in ("base", "charts", "episodes", "conversation", "tokens", "main")
+    f"{name}.js": "text/javascript"
+    for name in ("base", "charts", "episodes", "conversation", "tokens", "signs", "main")
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
@@ -149,6 +150,7 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None) -> Viewe
         Route("/api/curves", answered(lambda request: pages.curves())),
         Route("/api/choices", answered(lambda request: pages.choices())),
         Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
+        Route("/api/signs", answered(lambda request: pages.signs(dict(request.query_params)))),
         Route("/api/episode/{number:int}", answered(lambda request: pages.episode(request.path_params["number"]))),
         Route("/api/tokens/{number:int}", answered(lambda request: pages.tokens(request.path_params["number"]))),
         Route("/api/group/{number:int}", answered(lambda request: pages.group(request.path_params["number"]))),

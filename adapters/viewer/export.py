@@ -38,7 +38,7 @@ def exported(pages: Pages, limit: int) -> dict[str, Any]:
     """All that the pages ask for, of the first ``limit`` episodes."""
     reader = pages.index.reader
     (total,) = reader.execute("SELECT COUNT(*) FROM episodes").fetchone()
-    rows = [dict(row) for row in reader.execute("SELECT * FROM episodes ORDER BY id LIMIT ?", (limit,))]
+    rows = [dict(row) for row in reader.execute(f"SELECT {queries.SHOWN} FROM episodes ORDER BY id LIMIT ?", (limit,))]
     kept = {row["id"] for row in rows}
     data: dict[str, Any] = {"rows": rows, "total": total, "episode": {}, "tokens": {}, "group": {}, "words": {}}
     for row in rows:
@@ -58,7 +58,7 @@ def exported(pages: Pages, limit: int) -> dict[str, Any]:
     data["state"] = pages.state() | {"regrade": False, "complete": True}
     if total > len(rows):
         data["state"]["problems"].append(f"this file holds {len(rows)} of {total} episodes")
-    data["curves"], data["choices"] = pages.curves(), queries.choices(reader)
+    data["curves"], data["choices"], data["signs"] = pages.curves(), queries.choices(reader), pages.signs({})
     return data
 
 

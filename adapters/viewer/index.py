@@ -23,9 +23,10 @@ from typing import IO, Any
 from rlvr.adapters.viewer.foreign import READERS, trace_of
 from rlvr.adapters.viewer.sources import TraceSource, step_of
 from rlvr.adapters.viewer.traces import Trace
+from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 1
+VERSION = 2
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -41,7 +42,7 @@ CREATE TABLE files(id INTEGER PRIMARY KEY, path TEXT UNIQUE, source TEXT, size I
 CREATE TABLE episodes(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER, number INTEGER, start INTEGER,
     length INTEGER, source TEXT, phase TEXT, step INTEGER, env TEXT, split TEXT, level INTEGER, status TEXT,
     reward REAL, success INTEGER, turns INTEGER, tokens INTEGER, characters INTEGER, stop TEXT, tools TEXT, error TEXT,
-    task TEXT, grp TEXT, sample INTEGER, preview TEXT);
+    task TEXT, grp TEXT, sample INTEGER, preview TEXT, answer TEXT, reply TEXT);
 CREATE INDEX by_source ON episodes(source, id);
 CREATE INDEX by_group ON episodes(grp);
 CREATE INDEX by_task ON episodes(task);
@@ -52,7 +53,7 @@ CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
 COLUMNS = (
     "file number start length source phase step env split level status reward success turns tokens characters stop "
-    "tools error task grp sample preview"
+    "tools error task grp sample preview answer reply"
 ).split()
 INSERT = f"INSERT INTO episodes({','.join(COLUMNS)}) VALUES({','.join('?' * len(COLUMNS))})"
 
@@ -255,10 +256,45 @@ class EpisodeIndex:
             raise ValueError("a foreign log holds no episode of ours")
         return load_json(self._line(row))
 
+    def replies(self, numbers: Sequence[int]) -> dict[int, str]:
+        """What the policy wrote in some episodes, without its thinking; those that cannot be read are left out."""
+        found: dict[int, str] = {}
+        rows: dict[str, list[sqlite3.Row]] = {}
+        for start in range(0, len(numbers), 500):
+            part = numbers[start : start + 500]
+            query = (
+                "SELECT episodes.id, number, start, length, path FROM episodes JOIN files ON files.id = file "
+                f"WHERE episodes.id IN ({','.join('?' * len(part))}) ORDER BY file, number"
+            )
+            for row in self.reader.execute(query, part):
+                rows.setdefault(row["path"], []).append(row)
+        for name, of_file in rows.items():
+            for row, trace in _traces(Path(name), of_file):
+                found[row["id"]] = trace.reply()
+        return found
+
     def _line(self, row: dict[str, Any]) -> bytes:
         with Path(row["path"]).open("rb") as file:
             file.seek(row["start"])
             return file.read(row["length"])
+
+
+def _traces(path: Path, rows: Sequence[sqlite3.Row]) -> Iterator[tuple[sqlite3.Row, Trace]]:
+    """The traces of some rows of one file, in their order; a file that has changed gives those that it still holds."""
+    try:
+        if path.suffix in READERS:
+            wanted = {row["number"]: row for row in rows}
+            last = max(wanted)
+            for number, trace in enumerate(islice(READERS[path.suffix](path), last + 1)):
+                if number in wanted:
+                    yield wanted[number], trace
+            return
+        with path.open("rb") as file:
+            for row in rows:
+                file.seek(row["start"])
+                yield row, trace_of(load_json(file.read(row["length"])))
+    except (OSError, ValueError):
+        return
 
 
 def _head(path: Path, taken: int) -> str:
@@ -348,6 +384,7 @@ class _FileReading:
             len(assistant), trace.sampled, len(actions),
             next((stop for stop in stops if stop != "stop"), stops[-1] if stops else ""),
             " ".join(called)[:500], trace.error[:500], trace.task, self._group(trace), trace.sample, _preview(actions),
+            reply_key(trace.answer), reply_key(trace.reply()),
         )  # fmt: skip
         cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
         self._writer.execute("INSERT INTO words(rowid, body) VALUES(?, ?)", (cursor.lastrowid, _words(trace)))

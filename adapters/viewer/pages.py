@@ -12,6 +12,7 @@ from rlvr.adapters.viewer import queries
 from rlvr.adapters.viewer.index import EpisodeIndex
 from rlvr.adapters.viewer.sources import TraceSource, curves, flattened
 from rlvr.adapters.viewer.traces import ChatMessage, Trace
+from rlvr.agents.evaluation.reward_hacking import find_signs, to_read
 from rlvr.envs.core.json_text import load_json
 
 Decoder = Callable[[Sequence[int]], list[str]]
@@ -44,6 +45,7 @@ class Pages:
         self.index, self._readers = index, readers or RunReaders()
         self._decoders: dict[str, Decoder | None] = {}
         self._curves: dict[str, tuple[Any, Any]] = {}
+        self._signs: dict[Any, dict[str, Any]] = {}  # the last ones that were asked for
 
     def state(self) -> dict[str, Any]:
         """The sources, how far the index is, and what could not be read."""
@@ -90,6 +92,18 @@ class Pages:
     def choices(self) -> dict[str, Any]:
         """What the filters offer."""
         return queries.choices(self.index.reader)
+
+    def signs(self, asked: Mapping[str, str]) -> dict[str, Any]:
+        """The signs of reward hacking among the episodes that are asked for.
+
+        Phrases are looked for in at most `MAX_TEXTS` replies of each outcome.
+        """
+        (state,) = self.index.reader.execute("SELECT COUNT(*) || ' ' || COALESCE(MAX(id), 0) FROM episodes")
+        key = (state[0], *sorted(asked.items()))
+        if self._signs.get(key) is None:
+            replies = queries.graded_replies(self.index.reader, asked)
+            self._signs = {key: find_signs(replies, self.index.replies(to_read(replies))).to_dict()}
+        return self._signs[key]
 
     def episode(self, number: int) -> dict[str, Any]:
         """One episode with all that is known of it.

@@ -8,6 +8,9 @@ import sqlite3
 from collections.abc import Mapping
 from typing import Any
 
+from rlvr.adapters.viewer.traces import INVALID
+from rlvr.agents.evaluation.reward_hacking import GradedReply
+
 # What may be asked for, by the name in an address, and its condition; a list is given with commas.
 CHOICES = ("source", "phase", "env", "split", "level", "status", "stop")
 RANGES = {"reward": "reward", "step": "step", "characters": "characters", "tokens": "tokens", "turns": "turns"}
@@ -15,6 +18,13 @@ ORDERS = ("id", "reward", "step", "characters", "tokens", "turns", "status", "en
 MAX_LIMIT = 500
 MAX_CHOICES = 200  # values that are named of a column
 _WORD = re.compile(r'"([^"]*)"|(\S+)')
+
+
+# What a page is sent of an episode; the keys of replies are for `graded_replies` alone.
+SHOWN = (
+    "id, file, number, source, phase, step, env, split, level, status, reward, success, turns, tokens, characters, "
+    "stop, tools, error, task, grp, sample, preview"
+)
 
 
 class QueryError(ValueError):
@@ -96,11 +106,12 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
     if order == "id" and (found := _only_words(reader, asked)) is not None:
         numbers = found[offset : offset + limit]
         marks = ",".join("?" * len(numbers))
-        rows = reader.execute(f"SELECT * FROM episodes WHERE id IN ({marks}) ORDER BY id", numbers).fetchall()
+        rows = reader.execute(f"SELECT {SHOWN} FROM episodes WHERE id IN ({marks}) ORDER BY id", numbers).fetchall()
         return {"rows": [dict(row) for row in rows], "total": len(found), "offset": offset}
     direction = "DESC" if descending else "ASC"
     rows = reader.execute(
-        f"SELECT * FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?", [*values, limit, offset]
+        f"SELECT {SHOWN} FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?",
+        [*values, limit, offset],
     ).fetchall()
     (total,) = reader.execute(f"SELECT COUNT(*) FROM episodes{where}", values).fetchone()
     return {"rows": [dict(row) for row in rows], "total": total, "offset": offset}
@@ -146,6 +157,23 @@ def choices(reader: sqlite3.Connection) -> dict[str, list[list[Any]]]:
     return found
 
 
+def graded_replies(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[GradedReply]:
+    """The episodes that are asked for, as `rlvr.agents.evaluation.reward_hacking.find_signs` takes them.
+
+    Raises:
+        QueryError: a filter cannot be understood.
+    """
+    where, values = conditions(asked)
+    rows = reader.execute(
+        "SELECT id, env, CASE task WHEN '' THEN grp ELSE task END, answer, reply, "
+        "CASE WHEN tokens > 0 THEN tokens ELSE characters END, "
+        f"CASE WHEN status IN ({','.join('?' * len(INVALID))}) THEN NULL ELSE reward END, status, error "
+        f"FROM episodes{where} ORDER BY id",
+        [*INVALID, *values],
+    )
+    return [GradedReply(*row) for row in rows]
+
+
 def status(reader: sqlite3.Connection) -> dict[str, Any]:
     """How many episodes each source has, and what could not be read."""
     counts = {
@@ -166,12 +194,12 @@ def status(reader: sqlite3.Connection) -> dict[str, Any]:
 def neighbours(reader: sqlite3.Connection, row: Mapping[str, Any]) -> dict[str, Any]:
     """The samples of an episode's group, and the same task elsewhere: other steps, other runs."""
     group = reader.execute(
-        "SELECT * FROM episodes WHERE grp = ? ORDER BY sample, id LIMIT 256", (row["grp"],)
+        f"SELECT {SHOWN} FROM episodes WHERE grp = ? ORDER BY sample, id LIMIT 256", (row["grp"],)
     ).fetchall()
     elsewhere = []
     if row["task"]:
         elsewhere = reader.execute(
-            "SELECT * FROM episodes WHERE task = ? AND grp != ? ORDER BY source, step, id LIMIT 256",
+            f"SELECT {SHOWN} FROM episodes WHERE task = ? AND grp != ? ORDER BY source, step, id LIMIT 256",
             (row["task"], row["grp"]),
         ).fetchall()
     return {"group": [dict(each) for each in group], "elsewhere": [dict(each) for each in elsewhere]}

@@ -81,6 +81,14 @@ class Trace:
             return f"{self.env}/{self.key}"
         return "/".join(map(str, (self.env, self.split, self.level, self.seed, self.index)))
 
+    def reply(self) -> str:
+        """All that the policy wrote, calls of tools among it, without its thinking."""
+        parts = []
+        for message in self.messages:
+            if message.role == "assistant":
+                parts += [message.text, *(f"{call['name']}({call['arguments']})" for call in message.calls)]
+        return "\n".join(filter(None, parts))
+
     def actions(self) -> str:
         """All that the policy wrote, one message after another."""
         return "\n".join(m.reasoning + m.text for m in self.messages if m.role == "assistant")

@@ -18,6 +18,7 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
+from rlvr.algorithms.runs.hacking import signs_section
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.terminal import printable
@@ -29,6 +30,7 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #222 }
 img { max-width: 100% }
 table { border-collapse: collapse } td, th { padding: .2rem .8rem; text-align: left; border-bottom: 1px solid #ddd }
+td { overflow-wrap: anywhere }
 pre { background: #f6f6f4; padding: .6rem; white-space: pre-wrap; overflow-wrap: anywhere; margin: .3rem 0 }
 .columns { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem }
 .correct { border-left: 4px solid #2a8a4a } .other { border-left: 4px solid #b8502f }
@@ -52,7 +54,7 @@ def write_report(folder: Path) -> Path:
     content = (
         f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
         f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
-        f"<h2>Episodes by file</h2>{_analysis(folder)}"
+        f"<h2>Episodes by file</h2>{_analysis(folder)}{signs_section(folder)}"
         f"<h2>Config</h2><pre>{_shown(config)}</pre>"
     )
     inner = _document(folder.name, STYLE, content)

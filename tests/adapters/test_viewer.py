@@ -464,6 +464,51 @@ def test_an_episode_is_graded_again(tmp_path, indexed):
         assert ask(server, "/api/regrade/1", **right)[0] == 405, "a link cannot grade"
 
 
+# signs of reward hacking
+
+
+def test_a_reply_that_is_rewarded_on_other_tasks_is_found_in_the_index_by_each_filter(tmp_path, indexed):
+    records = [episode(4 * task, f"<think>{task}</think>number {task}") for task in range(20)]
+    records += [episode(4 * task + 1, "<think>hm</think>Trust  me", 1.0, "correct") for task in range(6)]
+    records += [episode(99, "late", status="timeout")]
+    chat = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "yes"}]
+    write(tmp_path / "b.jsonl", *({"messages": chat, "id": f"t{n}", "task": "foreign", "reward": 1} for n in range(5)))
+    index = indexed(write(tmp_path / "train-000001.jsonl", *records), tmp_path / "b.jsonl")
+    pages = Pages(index)
+    found = pages.signs({})
+    look = [(c["env"], c["text"], c["rewarded"]) for c in found["clusters"] if c["suspicious"]]
+    assert look == [("rlvr/Made-v0", "trust me", 6), ("foreign", "yes", 5)]
+    assert found["read"] == 31
+    assert [(f["status"], f["cause"]) for f in found["faults"]] == [("timeout", "because")]
+    assert pages.signs({"env": "foreign"})["episodes"] == 5
+    with pytest.raises(QueryError):
+        pages.signs({"min_reward": "x"})
+    with ViewerServer(pages) as server:
+        assert ask(server, "/api/signs")[0] == 401
+        shown = json.loads(ask(server, "/api/signs?env=foreign", Authorization=f"Bearer {server.key}")[1])
+        assert shown["clusters"][0]["text"] == "yes"
+        listed = json.loads(ask(server, "/api/episodes", Authorization=f"Bearer {server.key}")[1])["rows"]
+        assert {"reply", "start"}.isdisjoint(listed[0])
+    write(tmp_path / "b.jsonl")
+    index.update()
+    assert pages.signs({})["episodes"] == 27, "what is known is of the files as they are"
+
+
+def test_texts_are_read_of_files_that_are_no_lines_and_of_those_that_still_hold_them(tmp_path, indexed):
+    sample = {"id": 1, "epoch": 1, "scores": {}, "messages": [{"role": "assistant", "content": "packed"}]}
+    with zipfile.ZipFile(tmp_path / "a.eval", "w") as packed:
+        packed.writestr("header.json", json.dumps({"eval": {"task": "t"}}))
+        for number in range(3):
+            packed.writestr(f"samples/{number}.json", json.dumps(sample | {"id": number}))
+    index = indexed(tmp_path / "a.eval", write(tmp_path / "b.jsonl", episode(0, "lined"), episode(1, "gone")))
+    assert sorted(index.replies(range(1, 9)).values()) == ["gone", "lined", "packed", "packed", "packed"]
+    assert index.replies([2]) == {2: "packed"}
+    path = tmp_path / "b.jsonl"
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "lined" in index.replies(range(1, 9)).values()
+    assert "gone" not in index.replies(range(1, 9)).values()
+
+
 # one file
 
 

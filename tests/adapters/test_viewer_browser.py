@@ -166,7 +166,7 @@ def test_of_40_texts_none_runs_loads_or_leads_anywhere(browser, tmp_path, export
         watched = Watched(browser, base if exported else server.origin)
         page = watched.page
         numbers = range(1, len(PAYLOADS) + 1)
-        visits = ["runs?all=1&config=all", "episodes", "difference/1/2", "group/1", "group/39"]
+        visits = ["runs?all=1&config=all", "episodes", "signs", "difference/1/2", "group/1", "group/39"]
         visits += [f"episode/{n}" for n in numbers] + [
             f"episode/{n}?show={show}" for n in (1, 25, 40) for show in ("tokens", "record")
         ]
@@ -403,7 +403,19 @@ def test_dark_and_light_and_a_narrow_screen(viewer):
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") != before
     page.get_by_label("dark or light").click()
     page.set_viewport_size({"width": 360, "height": 640})
-    for view in ("runs", "episodes", "episode/1", "episode/1?show=tokens", "group/1", "difference/1/2"):
+    for view in ("runs", "episodes", "signs", "episode/1", "episode/1?show=tokens", "group/1", "difference/1/2"):
         viewer(view)
         wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert wide <= 0, view
+
+
+def test_signs_of_reward_hacking_lead_to_their_episodes(viewer):
+    page = viewer("signs")
+    assert "The shortest rewarded replies" in page.inner_text("main")
+    assert page.locator("main meter").count() > 0
+    page.locator("#signs-shortest + p + .scroll a").first.click()
+    page.wait_for_function("() => document.title.startsWith('episode ')")
+    page.keyboard.press("3")
+    page.wait_for_function("() => document.title.startsWith('signs')")
+    page.get_by_label("source").select_option("one")
+    page.wait_for_function("() => location.hash.includes('source=one')")

@@ -7,6 +7,7 @@ import pytest
 from rlvr.agents.episode import Episode, Turn
 from rlvr.agents.evaluation import write_episodes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
+from rlvr.algorithms.runs.hacking import run_signs, signs_section
 from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.cli import main
 from rlvr.envs.core.verdict import Verdict
@@ -62,3 +63,23 @@ def test_a_report_is_written_again_by_the_command(tmp_path, capsys):
     assert main(["report", str(running.path)]) == 2
     assert "is being written" in capsys.readouterr().err
     running.close()
+
+
+def test_a_report_names_an_answer_that_is_rewarded_on_every_task_and_the_faults(tmp_path):
+    (tmp_path / "episodes").mkdir()
+    played = [episode(task, f"{task} is it", "wrong", 9) for task in range(20)]
+    played += [episode(task, "<think>hm</think><b>trust me</b>", "correct", 3) for task in range(6)]
+    played += [episode(0, "", "timeout", 0)]
+    for number, each in enumerate(played):
+        each.index, each.sample = each.group, number
+    write_episodes(tmp_path / "episodes" / "train-000007.jsonl", played)
+    write_episodes(tmp_path / "episodes" / "evaluation-after-greedy.jsonl", played[:1])
+    signs, names = run_signs(tmp_path)
+    assert [(c.text, c.rewarded, c.suspicious) for c in signs.clusters] == [("<b>trust me</b>", 6, True)]
+    assert names[signs.clusters[0].examples[0]] == "train-000007:20"
+    page = signs_section(tmp_path)
+    assert "<b>" not in page
+    for words in ("<td>look</td>", "&lt;b&gt;trust me&lt;/b&gt;", "train-000007:20", "<td>timeout</td>"):
+        assert words in page
+    (tmp_path / "episodes" / "train-000007.jsonl").unlink()
+    assert run_signs(tmp_path)[1] == ["evaluation-after-greedy:0"]

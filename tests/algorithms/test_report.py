@@ -93,14 +93,35 @@ CURVE = [
     *({"phase": "train", "step": step, "reward": step / 4} for step in range(1, 5)),
     evaluation("after <b>bold</b>", 4),
 ]
-TAGS = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "img", "table", "tr", "th", "td", "div", "pre"}
+TAGS = {
+    "html",
+    "head",
+    "meta",
+    "title",
+    "style",
+    "body",
+    "h1",
+    "h2",
+    "h3",
+    "p",
+    "code",
+    "img",
+    "table",
+    "tr",
+    "th",
+    "td",
+    "div",
+    "pre",
+}
 
 
 @pytest.mark.parametrize("start", range(0, len(HOSTILE), 8))
 def test_what_a_policy_writes_is_text(tmp_path: Path, start: int):
-    """Eight at a time, as many as a page shows; the same page with plain words has the same markup."""
+    """Eight at a time, as many as a page shows; the same page with letters has the same markup."""
     pages = []
-    for name, texts in (("<run>", HOSTILE[start : start + 8]), ("plain", ["x"] * len(HOSTILE[start : start + 8]))):
+    hostile = HOSTILE[start : start + 8]
+    harmless = [letter * len(text) for letter, text in zip("abcdefgh", hostile, strict=False)]
+    for name, texts in (("<run>", hostile), ("plain", harmless)):
         episodes = [episode(text, verdict=Verdict(0.0, "wrong", reason=text)) for text in texts]
         pages.append(write_report(run_with(tmp_path / name, episodes, CURVE)))
     page, plain = pages

@@ -1,7 +1,7 @@
 "use strict";
 // The frame of all pages: navigation, keys, what could not be read, and what is new.
 
-const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2", "runs, episodes"], ["?", "this help"]];
+const HELP = [["/", "search"], ["j k ↓ ↑", "next, previous row"], ["Enter", "open the episode"], ["n p", "next, previous episode"], ["t", "tokens"], ["← →", "walk over tokens"], ["g", "the episode's group; first row of a list"], ["m d", "mark an episode, difference to the marked one"], ["o", "unfold everything"], ["u Esc", "back"], ["1 2 3", "runs, episodes, signs of reward hacking"], ["?", "this help"]];
 
 V.bar = (route) => {
   const link = (view, label) => V.el("a", { class: route.view === view ? "here" : "", href: V.href(view) }, label);
@@ -10,7 +10,7 @@ V.bar = (route) => {
     document.documentElement.dataset.theme = dark ? "light" : "dark";
     try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* a file may have no storage */ }
   };
-  document.getElementById("bar").replaceChildren(V.el("b", {}, "rlvr view"), link("runs", "Runs"), link("episodes", "Episodes"), V.el("span", { class: "grow" }), V.el("span", { class: "faint", id: "progress" }), V.el("button", { onclick: turn, "aria-label": "dark or light" }, "◐"), V.el("button", { onclick: V.help, "aria-label": "keys" }, "?"));
+  document.getElementById("bar").replaceChildren(V.el("b", {}, "rlvr view"), link("runs", "Runs"), link("episodes", "Episodes"), link("signs", "Signs"), V.el("span", { class: "grow" }), V.el("span", { class: "faint", id: "progress" }), V.el("button", { onclick: turn, "aria-label": "dark or light" }, "◐"), V.el("button", { onclick: V.help, "aria-label": "keys" }, "?"));
   V.tell();
 };
 
@@ -72,7 +72,7 @@ document.addEventListener("keydown", (event) => {
   const typing = ["INPUT", "SELECT", "TEXTAREA"].includes(event.target.tagName);
   if (event.key === "Escape") { if (typing) event.target.blur(); else V.keys?.u?.(); return; }
   if (typing || (event.key === "Enter" && ["A", "BUTTON", "SUMMARY"].includes(event.target.tagName))) return;
-  const common = { "/": () => document.getElementById("search")?.focus(), "?": V.help, 1: () => V.go("runs", {}), 2: () => V.go("episodes", {}) };
+  const common = { "/": () => document.getElementById("search")?.focus(), "?": V.help, 1: () => V.go("runs", {}), 2: () => V.go("episodes", {}), 3: () => V.go("signs", {}) };
   const action = V.keys?.[event.key] || common[event.key];
   if (action) { event.preventDefault(); action(); }
 });
