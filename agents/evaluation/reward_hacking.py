@@ -381,9 +381,9 @@ def _phrases(rewarded: Sequence[GradedReply], others: Sequence[GradedReply], tex
 def _joined(runs: Sequence[tuple[str, ...]]) -> list[str]:
     """Runs that overlap, made into one."""
     follows = {run[:-1]: run for run in runs}
-    begun = {run[1:] for run in runs}
+    following_parts = {run[1:] for run in runs}
     found = []
-    for run in [each for each in runs if each[:-1] not in begun] or list(runs[:1]):
+    for run in [each for each in runs if each[:-1] not in following_parts] or list(runs[:1]):
         words, last, seen = list(run), run, {run}
         while (following := follows.get(last[1:])) is not None and following not in seen:
             words.append(following[-1])

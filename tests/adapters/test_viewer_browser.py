@@ -417,5 +417,4 @@ def test_signs_of_reward_hacking_lead_to_their_episodes(viewer):
     page.wait_for_function("() => document.title.startsWith('episode ')")
     page.keyboard.press("3")
     page.wait_for_function("() => document.title.startsWith('signs')")
-    page.get_by_label("source").select_option("one")
-    page.wait_for_function("() => location.hash.includes('source=one')")
+    assert "334 judged" in viewer("signs?status=correct").inner_text("main")
