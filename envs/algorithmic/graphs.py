@@ -24,7 +24,7 @@ from typing import ClassVar
 
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.draws import permuted, picked
+from rlvr.envs.tasks.draws import distinct, permuted, picked
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Edge = tuple[int, int]
@@ -52,20 +52,21 @@ def pairs(size: int) -> tuple[Edge, ...]:
     return tuple(combinations(range(1, size + 1), 2))
 
 
-_WIDTH = 32
+@cache
+def written_edges() -> list[list[str]]:
+    """For two nodes below 32 the edge between them as it is written, its smaller end first."""
+    return [[f"{min(a, b)}-{max(a, b)}" for b in range(32)] for a in range(32)]
 
 
 @cache
-def edge_tables() -> tuple[list[Edge], list[str]]:
-    """At 32 a + b the edge of two nodes below 32, its smaller end first, and as it is written."""
-    edges = [(min(divmod(code, _WIDTH)), max(divmod(code, _WIDTH))) for code in range(_WIDTH**2)]
-    return edges, [f"{a}-{b}" for a, b in edges]
+def unlike_pairs(size: int, colours: int) -> tuple[int, bytes, bytes]:
+    """The pairs of indices below ``size`` with unlike remainders on division by the number of colours.
 
-
-@cache
-def unlike_pairs(size: int, colours: int) -> tuple[Edge, ...]:
-    """The pairs of indices below ``size`` with unlike remainders on division by the number of colours."""
-    return tuple((i, j) for i, j in combinations(range(size), 2) if i % colours != j % colours)
+    How many there are, and the first and the second index of each, as tables for ``bytes.translate``.
+    """
+    found = [(i, j) for i, j in combinations(range(size), 2) if i % colours != j % colours]
+    first, second = (bytes(ends).ljust(256, b"\0") for ends in zip(*found, strict=True))
+    return len(found), first, second
 
 
 def connected(rng: random.Random, size: int, extra: int) -> list[Edge]:
@@ -349,37 +350,39 @@ class Colouring(CheckedAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws edges only between differently coloured nodes of a hidden colouring."""
         size, colours = (7, 9, 12, 15, 18)[level - 1], 3 + (level == 5)
-        may_be_joined = unlike_pairs(size, colours)
+        among, first, second = unlike_pairs(size, colours)
         nodes = permuted(rng, bytes(range(1, size + 1)))  # the nodes k, k + colours, k + 2 colours, ... have one colour
-        colour = [0] * size
-        for index, node in enumerate(nodes):
-            colour[node - 1] = index % colours + 1
-        count = min(len(may_be_joined), 2 * size if level < 5 else 3 * size)
-        known, written = edge_tables()
-        rows = [_WIDTH * node for node in nodes]
-        codes = [rows[i] + nodes[j] for i, j in picked(rng, may_be_joined, count)]
+        drawn = distinct(rng, among, 2 * size if level < 5 else 3 * size)
+        written, table = written_edges(), nodes.ljust(256, b"\0")
+        ends = zip(drawn.translate(first.translate(table)), drawn.translate(second.translate(table)), strict=True)
         text = f"Give each of the nodes 1 to {size} one of the colours 1 to {colours} so that these pairs differ: "
-        text += ", ".join([written[code] for code in codes])
+        text += ", ".join([written[a][b] for a, b in ends])
         text += ".\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
-        edges = tuple([known[code] for code in codes])
-        return Question(text, (size, colours, edges), answer_text=", ".join(map(str, colour)))
+        return Question(text, (colours, nodes))
+
+    @staticmethod
+    def hidden(state: Question) -> str:
+        """The colouring that the edges were drawn for."""
+        colours, nodes = state.answer
+        return listed(nodes.index(node) % colours + 1 for node in range(1, len(nodes) + 1))
 
     def explain(self, state: Question) -> str:
         """The nodes with the fewest colours left first; a check of each pair where that leads to no colouring."""
-        return workings.colouring(state.text, state.answer_text)
+        return workings.colouring(state.text, self.hidden(state))
 
     def direct_answer(self, state: Question) -> str:
         """The colouring that ``explain`` finds."""
         found = workings.coloured(state.text)
-        colours = state.answer_text if found is None else listed(found[1][node] for node in sorted(found[1]))
+        colours = self.hidden(state) if found is None else listed(found[1][node] for node in sorted(found[1]))
         return f"\\boxed{{{colours}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
         """Any proper colouring with the colours allowed is right."""
-        size, colours, edges = question.answer
-        numbers = whole_numbers(answer, size)
+        colours, nodes = question.answer
+        numbers = whole_numbers(answer, len(nodes))
         if not all(1 <= number <= colours for number in numbers):
             return f"the colours are 1 to {colours}"
+        edges = workings.edges_in(question.text.partition("differ: ")[2])
         return next((f"{a} and {b} have one colour" for a, b in edges if numbers[a - 1] == numbers[b - 1]), None)
 
 

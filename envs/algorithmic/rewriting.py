@@ -10,7 +10,8 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from itertools import pairwise, product
+from functools import cache
+from itertools import pairwise, permutations, product
 from typing import ClassVar, NamedTuple
 
 from rlvr.envs.algorithmic import data_workings
@@ -20,7 +21,14 @@ from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 _PAIRS, _TRIPLES = (["".join(letters) for letters in product("abc", repeat=size)] for size in (2, 3))
 # One, two or three letters, each number of them equally often.
 _RIGHTS = [triple[:size] for triple in _TRIPLES for size in (1, 2, 3)]
+_SIXES = [a + b for a in _TRIPLES for b in _TRIPLES]
 _RULE, _START = re.compile("([abc]+) -> ([abc]+)"), re.compile("text ([abc]+) and make ([0-9]+) steps")
+
+
+@cache
+def lefts(count: int) -> list[tuple[str, ...]]:
+    """What so many rules may replace, in order."""
+    return list(permutations(_PAIRS, count))
 
 
 class StringRewriting(ListAnswerTask):
@@ -32,22 +40,19 @@ class StringRewriting(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws rules until they run for more than half of the steps, repeat no text and stay below 40 letters."""
         count, most = (2, 2, 3, 3, 4)[level - 1], (4, 7, 10, 14, 20)[level - 1]
+        every, shortest, spread = lefts(count), 4 + level, (3, 4, 5, 5, 4)[level - 1]
         while True:
-            code = rng.getrandbits(128)  # far more than the choices need, so that all are equally likely
-            pool = list(_PAIRS)
+            code = rng.getrandbits(80)  # far more than the choices need, so that all are equally likely
+            code, index = divmod(code, len(every))
             rules = []
-            for left in range(9, 9 - count, -1):
-                code, pair = divmod(code, left)
+            for left in every[index]:
                 code, right = divmod(code, len(_RIGHTS))
-                rules.append((pool.pop(pair), _RIGHTS[right]))
-            code, length = divmod(code, 2 + level)
-            text = ""
-            for _ in range(4):
-                code, triple = divmod(code, 27)
-                text += _TRIPLES[triple]
-            text = text[: 5 + length]
+                rules.append((left, _RIGHTS[right]))
+            code, length = divmod(code, spread)
+            code, head = divmod(code, len(_SIXES))
+            text = (_SIXES[head] + _SIXES[code % len(_SIXES)])[: shortest + length]
             steps = self.rewritten(text, rules, most)
-            if len(steps) > most // 2 and steps[-1] != text and len(steps[-1]) < 40 and len(set(steps)) == len(steps):
+            if len(steps) > most // 2 and len(steps[-1]) < 40 and len(set(steps)) == len(steps):
                 break
         shown = "; ".join([f"{left} -> {right}" for left, right in rules])
         question = (

@@ -6,12 +6,14 @@ FamilyTree: the relatives of somebody. Directions: where one place lies from ano
 from __future__ import annotations
 
 import random
+from bisect import bisect_right
 from collections.abc import Callable
+from itertools import accumulate
 from typing import ClassVar
 
 from rlvr.envs.logic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.draws import picked
+from rlvr.envs.tasks.draws import distinct
 from rlvr.envs.tasks.questions import Question
 
 PEOPLE = (
@@ -20,6 +22,11 @@ PEOPLE = (
     "Una Val Vic Viv Wes Zoe"
 ).split()
 PLACES = "Alden Birch Corin Delve Elmer Farrow Gorse Heath Inver Jorby Kelso Lorne Marsh Norby Orton".split()
+
+
+# For each level how many generations up and down its relatives are.
+_WAYS = {1: (0, 2), 2: (1, 2), 3: (2, 2), 4: (0, 3), 5: (3, 3)}
+_CHILDREN = [bytes(fewest + (byte * (4 - fewest) >> 8) for byte in range(256)) for fewest in (0, 1)]
 
 
 class FamilyTree(ListAnswerTask):
@@ -35,114 +42,125 @@ class FamilyTree(ListAnswerTask):
 
         Operations are links between parent and child to be followed.
         """
-        kinds = ("grandchildren", "nieces and nephews", "first cousins", "great-grandchildren", "second cousins")
-        while True:
-            parent = self.grown(rng, fewest=0 if level < 5 else 1)
-            if asked := self.with_relatives(parent, level):
-                break
-        children: dict[int, list[int]] = {}
-        for person, above in parent.items():
-            children.setdefault(above, []).append(person)
-        names = picked(rng, PEOPLE, len(parent) + 1)
-        # Names are drawn, so that the order of the children's names says nothing about the tree.
-        order = sorted(parent, key=names.__getitem__)
-        facts = [f"{names[parent[person]]} is a parent of {names[person]}." for person in order]
-        person = rng.choice(asked)
-        gold = tuple(sorted([names[other] for other in self.found(children, parent, person, level)]))
-        text = f"In a family of which one parent of each couple is named:\n{' '.join(facts)}\nWho are the "
-        text += f"{kinds[level - 1]} of {names[person]}, among the people named? Answer with all their names."
-        links = self.links(children, parent, person, level)
-        content = f"{kinds[level - 1]}: {self.canonical(children, 0, person)}"
-        return Question(text, gold, content=content, operations=links)
+        return self.start_where(rng, level, lambda _: True)
 
-    def links(self, children: dict[int, list[int]], parent: dict[int, int], person: int, level: int) -> int:
-        """How many links between parent and child are followed to find all relatives of a level."""
-        up, down = {1: (0, 2), 2: (1, 2), 3: (2, 2), 4: (0, 3), 5: (3, 3)}[level]
-        for _ in range(up):
-            person = parent[person]
-        return up + sum(len(self.below(children, person, depth)) for depth in range(1, down + 1))
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it writes: the tree alone decides it."""
+        kind = ("grandchildren", "nieces and nephews", "first cousins", "great-grandchildren", "second cousins")[
+            level - 1
+        ]
+        while True:
+            drawn = rng.randbytes(14)
+            first = self.grown(drawn, fewest=0 if level < 5 else 1)
+            asked = self.with_relatives(first, level)
+            if not asked:
+                continue
+            person = asked[drawn[13] * len(asked) >> 8]
+            chosen = distinct(rng, len(PEOPLE), len(first) - 1)
+            if accepts(content := f"{kind}: {self.canonical(first, person)}"):
+                break
+        names = [PEOPLE[number] for number in chosen]
+        parents = [names[above] for above in range(first[first[1]]) for _ in range(first[above], first[above + 1])]
+        # Names are drawn, so that the order of the children's names says nothing about the tree.
+        facts = [f"{above} is a parent of {name}." for name, above in sorted(zip(names[1:], parents, strict=True))]
+        gold = tuple(sorted([names[other] for other in self.found(first, person, level)]))
+        text = f"In a family of which one parent of each couple is named:\n{' '.join(facts)}\nWho are the "
+        text += f"{kind} of {names[person]}, among the people named? Answer with all their names."
+        return Question(text, gold, content=content, operations=self.links(first, person, level))
 
     def explain(self, state: Question) -> str:
         """The generations up to a common ancestor, and down again."""
         return workings.relatives(state.text)
 
-    @staticmethod
-    def canonical(children: dict[int, list[int]], oldest: int, asked: int) -> str:
-        """The tree below somebody, whatever the names and the order of children; the one who is asked for is marked.
-
-        Nobody stands in ``children`` before a parent.
-        """
-        code = {asked: "(*)"}
-        for person in reversed(children):
-            below = [code.get(child, "()") for child in children[person]]
-            below.sort()
-            code[person] = f"({'*' if person == asked else ''}{''.join(below)})"
-        return code[oldest]
+    # A family is a list ``first``: person p has the children first[p] to first[p + 1] - 1. People are numbered from the
+    # oldest, 0, generation by generation, so that those of one generation who descend from somebody are a range too.
+    # The last entry is the number of people.
 
     @staticmethod
-    def with_relatives(parent: dict[int, int], level: int) -> list[int]:
-        """Who has two or more of the relatives that are asked for at a level, found by counting descendants alone."""
-        size, grand, great = ([0] * (len(parent) + 1) for _ in range(3))
-        for above in parent.values():
-            size[above] += 1
-        for person, above in parent.items():
-            grand[above] += size[person]
-        if level == 1:
-            return [person for person, number in enumerate(grand) if number >= 2]
-        if level == 2:
-            return [person for person, above in parent.items() if grand[above] - size[person] >= 2]
-        if level == 3:
-            return [p for p, above in parent.items() if above and grand[parent[above]] - size[above] >= 2]
-        for person, above in parent.items():
-            great[above] += grand[person]
-        if level == 4:
-            return [person for person, number in enumerate(great) if number >= 2]
-        via = [parent.get(parent.get(person, 0), 0) for person in range(len(size))]
-        return [person for person, up in enumerate(via) if up and great[parent[up]] - grand[up] >= 2]
-
-    def found(self, children: dict[int, list[int]], parent: dict[int, int], person: int, level: int) -> list[int]:
-        """The relatives of somebody that are asked for at a level."""
-        if level in (1, 4):
-            return self.below(children, person, 2 if level == 1 else 3)
-        up, down = {2: (1, 2), 3: (2, 2), 5: (3, 3)}[level]
-        return self.aside(children, parent, person, up, down)
-
-    @staticmethod
-    def grown(rng: random.Random, fewest: int) -> dict[int, int]:
-        """Person -> parent, over four generations; person 0 is the oldest and has two or three children.
+    def grown(drawn: bytes, fewest: int) -> list[int]:
+        """A family of four generations, from 13 bytes; the oldest has two or three children.
 
         The others of the first three generations have ``fewest`` to three.
         """
-        drawn = rng.randbytes(13)
-        last, person = 2 + (drawn[0] & 1), 1
-        parent, span = dict.fromkeys(range(1, last + 1), 0), 4 - fewest
-        for _ in range(2):
-            youngest = last
-            while person <= youngest:
-                for _ in range(fewest + (drawn[person] * span >> 8)):
-                    last += 1
-                    parent[last] = person
-                person += 1
-        return parent
+        counts = drawn.translate(_CHILDREN[fewest])
+        oldest = 2 + (drawn[0] & 1)
+        sizes = counts[1 : 1 + oldest]
+        sizes += counts[4 : 4 + sum(sizes)]
+        first = list(accumulate(sizes, initial=1 + oldest))
+        people = first[-1]
+        return [1, *first, *[people] * (people - len(first))]
 
     @staticmethod
-    def below(children: dict[int, list[int]], person: int, depth: int) -> list[int]:
-        """A person's descendants, exactly ``depth`` generations down."""
-        row = [person]
-        for _ in range(depth):
-            row = [child for above in row for child in children.get(above, ())]
-        return row
+    def with_relatives(first: list[int], level: int) -> list[int]:
+        """Who has two or more of the relatives that are asked for at a level, found by counting descendants alone."""
+        second = first[1]  # the first of the third generation
+        third, people = first[second], first[-1]
+        if level == 4:
+            return [0] if people - third >= 2 else []
+        grand = [first[first[person + 1]] - first[first[person]] for person in range(second)]
+        if level == 1:
+            return [person for person, number in enumerate(grand) if number >= 2]
+        found: list[int] = []
+        if level == 5:
+            for above in range(1, second):
+                if people - third - grand[above] >= 2:
+                    found += range(first[first[above]], first[first[above + 1]])
+            return found
+        for above in range(second):  # whose children have nieces and nephews, and whose grandchildren have cousins
+            for person in range(first[above], first[above + 1]):
+                if grand[above] - first[person + 1] + first[person] >= 2:
+                    found += (person,) if level == 2 else range(first[person], first[person + 1])
+        return found
 
-    def aside(
-        self, children: dict[int, list[int]], parent: dict[int, int], person: int, up: int, down: int
-    ) -> list[int]:
-        """Those ``down`` generations below the ancestor ``up`` above, but through another of that one's children."""
-        via = person
+    def found(self, first: list[int], person: int, level: int) -> list[int]:
+        """The relatives of somebody that are asked for at a level: not through the ancestor that is nearest below."""
+        up, down = _WAYS[level]
+        if not up:
+            return [*self.below(first, person, down)]
         for _ in range(up - 1):
-            via = parent.get(via, -1)
-        if via not in parent:
-            return []
-        return [p for branch in children[parent[via]] if branch != via for p in self.below(children, branch, down - 1)]
+            person = self.parent(first, person)
+        near = self.below(first, person, down - 1)
+        every = self.below(first, self.parent(first, person), down)
+        return [*range(every.start, near.start), *range(near.stop, every.stop)]
+
+    def links(self, first: list[int], person: int, level: int) -> int:
+        """How many links between parent and child are followed to find all relatives of a level."""
+        up, down = _WAYS[level]
+        for _ in range(up):
+            person = self.parent(first, person)
+        return up + sum([len(self.below(first, person, depth)) for depth in range(1, down + 1)])
+
+    @staticmethod
+    def parent(first: list[int], person: int) -> int:
+        """The one among whose children somebody is."""
+        return bisect_right(first, person) - 1
+
+    @staticmethod
+    def below(first: list[int], person: int, depth: int) -> range:
+        """A person's descendants, exactly ``depth`` generations down."""
+        start, end = person, person + 1
+        for _ in range(depth):
+            start, end = first[start], first[end]
+        return range(start, end)
+
+    def canonical(self, first: list[int], asked: int) -> str:
+        """The tree, whatever the order of children; the one who is asked for is marked.
+
+        The third generation is written as how many children each has, its parents apart by bars.
+        """
+        second = first[1]
+        third = first[second]
+        codes = [str(first[person + 1] - first[person]) for person in range(second, third)]
+        if asked >= third:
+            codes[self.parent(first, asked) - second] += "+"
+        elif asked >= second:
+            codes[asked - second] += "*"
+        families = []
+        for person in range(1, second):
+            below = sorted(codes[first[person] - second : first[person + 1] - second])
+            families.append(f"{'*' if person == asked else ''}{' '.join(below)}")
+        families.sort()
+        return f"{'oldest: ' if asked == 0 else ''}{' | '.join(families)}"
 
 
 class Directions(ListAnswerTask):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from functools import cache
+from math import ceil, sqrt
 from struct import pack, unpack
 from typing import TypeVar
 
@@ -40,3 +42,31 @@ def permuted(rng: random.Random, items: bytes) -> bytes:
     keyed[::4], keyed[1::4], keyed[2::4], keyed[3::4] = items, drawn[::3], drawn[1::3], drawn[2::3]
     layout = f"<{count}I"
     return pack(layout, *sorted(unpack(layout, keyed)))[::4]
+
+
+def distinct(rng: random.Random, size: int, count: int) -> bytes:
+    """``count`` of the numbers from 0 to ``size`` - 1, at most 256, none twice, in random order: all equally likely.
+
+    Bytes are drawn until so many remainders were met; the first of each counts. Fastest where ``count`` is no more than
+    half of ``size``.
+    """
+    remainder, excess, needed = _remainders(size, count)
+    found = dict.fromkeys(rng.randbytes(needed).translate(remainder, excess))
+    while len(found) < count:
+        found.update(dict.fromkeys(rng.randbytes(needed).translate(remainder, excess)))
+    return bytes(found)[:count]
+
+
+@cache
+def _remainders(size: int, count: int) -> tuple[bytes, bytes, int]:
+    """What each byte stands for, the bytes that would favour some numbers, and how many bytes are nearly always enough.
+
+    Raises:
+        ValueError: a byte cannot choose among so many numbers, or there are not ``count``.
+    """
+    if not 0 <= count <= size <= 256 or not size:
+        raise ValueError(f"{count} of {size} numbers cannot be drawn by bytes: at most all of 1 to 256")
+    whole = 256 - 256 % size
+    chances = [(size - met) / size * whole / 256 for met in range(count)]  # that a byte is a new number
+    mean, variance = sum(1 / p for p in chances), sum((1 - p) / p**2 for p in chances)
+    return bytes(byte % size for byte in range(256)), bytes(range(whole, 256)), ceil(mean + 2 * sqrt(variance))

@@ -186,7 +186,11 @@ def test_constructions_on_graphs_refuse_what_breaks_one_condition(seed, level):
         assert task.check(question, str(order[:-1])) is not None
     task = graphs.Colouring()
     question = task.ask(rng, level)
-    size, colours, edges = question.answer
+    size, colours = map(int, re.search(r"1 to (\d+) one of the colours 1 to (\d+)", question.text).groups())
+    edges = [tuple(map(int, edge.split("-"))) for edge in re.findall(r"\d+-\d+", question.text)]
+    assert len(set(edges)) == len(edges) == size * (2 if level < 5 else 3)
+    hidden = task.hidden(question)
+    assert task.check(question, hidden) is None
     other = [rng.randint(1, colours) for _ in range(size)]
     assert (task.check(question, str(other)) is None) == all(other[a - 1] != other[b - 1] for a, b in edges)
 

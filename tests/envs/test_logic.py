@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 
 import pytest
 from hypothesis import given, settings
@@ -181,31 +181,76 @@ def test_the_order_of_people_and_sentences_does_not_make_another_task(seed, leve
     assert islanders.canonical(changed, count) != islanders.canonical(claims, count), "the control"
 
 
+def family_of(rng: random.Random, fewest: int) -> tuple[list[int], dict[int, list[int]]]:
+    """A family as the task keeps it, and the children of each person."""
+    first = relations.FamilyTree.grown(rng.randbytes(13), fewest)
+    return first, {person: list(range(*first[person : person + 2])) for person in range(len(first) - 1)}
+
+
+@given(SEEDS)
+def test_families_have_four_generations_and_up_to_three_children(seed):
+    fewest = seed % 2
+    first, children = family_of(random.Random(seed), fewest)
+    rows = [[0]]
+    while rows[-1]:
+        rows.append([child for person in rows[-1] for child in children[person]])
+    assert sum(rows, []) == list(range(len(first) - 1)), "everyone has one parent, and an older generation comes first"
+    assert len(rows) <= 5, "the fifth has no people"
+    assert 2 <= len(rows[1]) <= 3
+    assert all(fewest <= len(children[person]) <= 3 for row in rows[1:3] for person in row)
+
+
 @given(SEEDS)
 def test_the_order_of_children_does_not_make_another_family(seed):
     rng, task = random.Random(seed), relations.FamilyTree()
-    parent = task.grown(rng, fewest=0)
-    order = [0, *rng.sample(range(1, len(parent) + 1), len(parent))]
-    families = []
-    for name in (lambda person: person, order.__getitem__):
-        children: dict[int, list[int]] = {}
-        for person, above in parent.items():
-            children.setdefault(name(above), []).append(name(person))
-        families.append(children)
-    person = rng.randrange(len(parent) + 1)
-    assert task.canonical(families[0], 0, person) == task.canonical(families[1], 0, order[person])
+    first, children = family_of(rng, fewest=0)
+    rows, order = [[0]], []
+    while rows[-1]:  # everyone's children in another order, and with them all who descend from them
+        order += rows[-1]
+        rows.append([child for person in rows[-1] for child in rng.sample(children[person], len(children[person]))])
+    other = [1]
+    for person in order:
+        other.append(other[-1] + len(children[person]))
+    for person in range(len(order)):
+        assert task.canonical(first, order[person]) == task.canonical(other, person)
+    codes = {person: task.canonical(first, person) for person in order}
+    shape = {person: nested(children, 0, person) for person in order}
+    for one, another in combinations(order, 2):
+        assert (codes[one] == codes[another]) == (shape[one] == shape[another])
+
+
+def nested(children: dict[int, list[int]], person: int, asked: int) -> str:
+    """The tree below somebody in brackets, whatever the order of children."""
+    below = sorted(nested(children, child, asked) for child in children[person])
+    return f"({'*' * (person == asked)}{''.join(below)})"
 
 
 @given(SEEDS, LEVELS)
 def test_counting_descendants_finds_whoever_has_two_relatives_or_more(seed, level):
+    """Relatives are found link by link; siblings and their descendants are not among them."""
     task = relations.FamilyTree()
-    parent = task.grown(random.Random(seed), fewest=seed % 2)
-    children: dict[int, list[int]] = {}
-    for person, above in parent.items():
-        children.setdefault(above, []).append(person)
-    everyone = range(len(parent) + 1)
-    many = [person for person in everyone if len(task.found(children, parent, person, level)) >= 2]
-    assert sorted(task.with_relatives(parent, level)) == many
+    first, children = family_of(random.Random(seed), fewest=seed % 2)
+    parent = {child: person for person, below in children.items() for child in below}
+    up, down = {1: (0, 2), 2: (1, 2), 3: (2, 2), 4: (0, 3), 5: (3, 3)}[level]
+    relatives = {}
+    for person in children:
+        via, above = None, person
+        for _ in range(up):
+            via, above = above, parent.get(above)
+        row, links = [above] if above is not None else [], up
+        for depth in range(down):
+            row = [child for one in row for child in children[one]]
+            links += len(row)
+            if depth == 0:
+                left_out = [via]
+            else:
+                left_out = [child for one in left_out if one is not None for child in children[one]]
+        relatives[person] = [other for other in row if other not in left_out], links
+    many = [person for person, (found, _) in relatives.items() if len(found) >= 2]
+    assert sorted(task.with_relatives(first, level)) == many
+    for person in many:
+        assert task.found(first, person, level) == relatives[person][0]
+        assert task.links(first, person, level) == relatives[person][1]
 
 
 @pytest.mark.parametrize("count", [4, 5, 6])
