@@ -28,12 +28,19 @@ from rlvr.envs.vector.arguments import checked_mask
 from rlvr.envs.vector.env_slot import OF_THE_STEP
 
 Array = np.ndarray[Any, Any]
+# Codes after which a session is of no use; only a new one helps.
+GONE = ("unknown_session", "closing", "draining", "quota")
 MAX_BATCH_BYTES = 1 << 30  # of the images of a batch
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
 
 def connect(
-    url: str, *, token: str | None = None, timeout: float | None = None, reward_range: Range | None = None
+    url: str,
+    *,
+    token: str | None = None,
+    timeout: float | None = None,
+    reward_range: Range | None = None,
+    env: str | None = None,
 ) -> RemoteEnv:
     """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
 
@@ -42,8 +49,9 @@ def connect(
         token: what the server asks for, where the address does not say it.
         timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
+        env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
     """
-    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range)
+    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range, env=env)
 
 
 def connect_vector(
@@ -54,10 +62,11 @@ def connect_vector(
     timeout: float | None = None,
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     reward_range: Range | None = None,
+    env: str | None = None,
 ) -> RemoteVectorEnv:
     """``num_envs`` sessions over one connection, a batch for each step; arguments as in `connect`."""
     return RemoteVectorEnv(
-        url, num_envs, token=token, timeout=timeout, autoreset_mode=autoreset_mode, reward_range=reward_range
+        url, num_envs, token=token, timeout=timeout, autoreset_mode=autoreset_mode, reward_range=reward_range, env=env
     )
 
 
@@ -68,7 +77,7 @@ class RemoteEnv(gym.Env[Any, str]):
     ``set_state`` need ``rlvr serve --expert``.
 
     Args:
-        url, token, timeout, reward_range: as in `connect`.
+        url, token, timeout, reward_range, env: as in `connect`.
 
     Raises:
         ConnectionError: there is no server, it was restarted, or it sent what the wire does not allow, such as a reward
@@ -88,10 +97,11 @@ class RemoteEnv(gym.Env[Any, str]):
         token: str | None = None,
         timeout: float | None = None,
         reward_range: Range | None = None,
+        env: str | None = None,
     ) -> None:
         self._session: str | None = None
-        self._again = partial(RemoteEnv, url, token=token, timeout=timeout, reward_range=reward_range)
-        self._connection = WireConnection(url, token, timeout, reward_range)
+        self._again = partial(RemoteEnv, url, token=token, timeout=timeout, reward_range=reward_range, env=env)
+        self._connection = WireConnection(url, token, timeout, reward_range, env)
         greeting = self._connection.greeting
         self.name: str = greeting.env_id
         self.size: int | None = greeting.size
@@ -156,7 +166,7 @@ class RemoteEnv(gym.Env[Any, str]):
             raise
         if "error" not in result:
             return result
-        if result["error"]["code"] in ("unknown_session", "closing"):
+        if result["error"]["code"] in GONE:
             self._session = None
         raise error_of(result["error"])
 
@@ -179,7 +189,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     as in `rlvr.envs.vector`, and the others go on.
 
     Args:
-        url, token, timeout, reward_range: as in `connect`.
+        url, token, timeout, reward_range, env: as in `connect`.
         num_envs: how many sessions.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``.
 
@@ -198,12 +208,13 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         timeout: float | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         reward_range: Range | None = None,
+        env: str | None = None,
     ) -> None:
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.num_envs = operator.index(num_envs)
         if self.num_envs < 1:
             raise ValueError(f"num_envs must be a whole number from 1, got {num_envs!r}")
-        self._connection = WireConnection(url, token, timeout, reward_range)
+        self._connection = WireConnection(url, token, timeout, reward_range, env)
         greeting = self._connection.greeting
         image = greeting.image
         most = greeting.items if image is None else min(greeting.items, MAX_BATCH_BYTES // (image[0] * image[1] * 3))
@@ -325,7 +336,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             self._sessions = []  # what became of them is not known: the next reset begins others
             raise
         for result in results:
-            if "error" in result and result["error"]["code"] in ("unknown_session", "closing"):
+            if "error" in result and result["error"]["code"] in GONE:
                 self._sessions = []
                 raise error_of(result["error"])
         return results

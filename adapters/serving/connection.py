@@ -10,7 +10,7 @@ import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import gymnasium as gym
 
@@ -63,18 +63,19 @@ def error_of(error: Mapping[str, str]) -> Exception:
             return TimeoutError(message)
         case "unauthorised" | "forbidden":
             return PermissionError(message)
-        case "closing":
+        case "closing" | "draining":
             return ConnectionError(message)
     return RemoteError(message, code)
 
 
-def _without_token(url: str) -> tuple[str, str | None]:
-    """An address as `rlvr serve` prints it, ``http://127.0.0.1:8765/?token=…``, without its token, and the token."""
+def _parts_of(url: str) -> tuple[str, str | None, str | None]:
+    """An address as `rlvr serve` prints it, ``http://127.0.0.1:8765/?token=…``, without what follows the question mark,
+    the token, and the id after ``env=``."""
     address, _, query = url.partition("?")
     fields = dict(parse_qsl(query, keep_blank_values=True))
-    if fields.keys() - {"token"}:
-        raise ValueError(f"an address may say ?token=… and nothing else, got ?{'&'.join(sorted(fields))}")
-    return (address.rstrip("/") if query else url), fields.get("token")
+    if fields.keys() - {"token", "env"}:
+        raise ValueError(f"an address may say ?token=… and env=…, and nothing else; got ?{'&'.join(sorted(fields))}")
+    return (address.rstrip("/") if query else url), fields.get("token"), fields.get("env")
 
 
 class WireConnection:
@@ -85,7 +86,7 @@ class WireConnection:
     (`rlvr.adapters.serving.answers`).
 
     Args:
-        url, token, timeout, reward_range: as in `rlvr.adapters.connect`.
+        url, token, timeout, reward_range, env: as in `rlvr.adapters.connect`.
 
     Raises:
         ValueError: one of them is none.
@@ -98,6 +99,7 @@ class WireConnection:
         token: str | None,
         timeout: float | None,
         reward_range: tuple[float, float] | None = None,
+        env: str | None = None,
     ) -> None:
         self._link: ClientConnection | None = None
         parts = urlsplit(url)
@@ -105,7 +107,10 @@ class WireConnection:
             raise ValueError(f"url must be an http, https, ws or wss address, got {url!r}")
         if not 0 <= (parts.port or 0) < 1 << 16 or not url.isascii() or not url.isprintable() or " " in url:
             raise ValueError(f"url must be an address of printable ASCII, got {url!r}")
-        url, shown = _without_token(url)
+        url, shown, named = _parts_of(url)
+        if env and named and env != named:
+            raise ValueError(f"the address names {named!r:.100}, and env= another: give one of them")
+        env = env or named
         if token and shown and token != shown:
             raise ValueError("the address has one token, and token= is another: give one of them")
         token = token or shown
@@ -113,6 +118,7 @@ class WireConnection:
             raise ValueError("a token has printable ASCII characters alone, without spaces")
         self.url = url
         self._address = f"{SCHEMES[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}{SOCKET_PATH}"
+        self._address += f"?env={quote(env, safe='/:')}" if env else ""
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
         self._lock = threading.Lock()

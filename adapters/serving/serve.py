@@ -10,18 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import socket
+import signal
 import threading
-from collections.abc import AsyncIterator, Collection
+import time
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Dict
 
+from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
+from rlvr.adapters.serving.listening import listening, web_server
+from rlvr.adapters.serving.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
@@ -43,19 +46,20 @@ from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_space
 
 if TYPE_CHECKING:
-    import uvicorn
+    from types import FrameType
+
     from starlette.applications import Starlette
     from starlette.requests import HTTPConnection
     from starlette.requests import Request as HTTPRequest
     from starlette.responses import Response
     from starlette.websockets import WebSocket
 
-HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
 MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
-SHUTDOWN_SECONDS = 3
+DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
+WATCHED = "/health, /ready and /metrics"
 MISSING = 'serving needs {}: pip install "rlvr[serve]"'
 log = logging.getLogger("rlvr.serve")
 
@@ -64,14 +68,28 @@ class ServerApp:
     """What the network sees: who may come in, and how messages arrive and leave.
 
     Args:
-        sessions: what is served.
+        sessions: what is served: one table, or several by the ids of their environments.
         token: what every request must bear, or "" for none.
         max_connections: WebSockets at once.
         hosts: names that the server goes by, beside those of the loopback.
+
+    Attributes:
+        tables: what is served, by the ids of the environments.
+        sessions: the first of them.
+        draining: whether no session and no episode begins any more.
     """
 
-    def __init__(self, sessions: SessionTable, token: str, max_connections: int, hosts: Collection[str] = ()) -> None:
-        self.sessions = sessions
+    def __init__(
+        self,
+        sessions: SessionTable | Mapping[str, SessionTable],
+        token: str,
+        max_connections: int,
+        hosts: Collection[str] = (),
+    ) -> None:
+        self.tables = dict(sessions) if isinstance(sessions, Mapping) else {sessions.env_id: sessions}
+        self.sessions = next(iter(self.tables.values()))
+        self.draining = False
+        self.loop: asyncio.AbstractEventLoop | None = None  # while it serves
         self._hosts = frozenset(hosts)
         self._held = 0
         self._readers = ThreadPoolExecutor(2, "rlvr-serve-read")  # large messages, away from the event loop
@@ -81,9 +99,24 @@ class ServerApp:
         self._connections = 0
         self._posts = 0
 
-    def hello(self) -> dict[str, Any]:
+    def table_of(self, connection: HTTPConnection) -> SessionTable:
+        """What a connection asks for: ``?env=`` its id, or the only one.
+
+        Raises:
+            ProtocolError: it is not served here, or several are and none is named.
+        """
+        name = connection.query_params.get("env", "")
+        if not name and len(self.tables) == 1:
+            return self.sessions
+        if name not in self.tables:
+            said = f"{name!r:.100} is not served here" if name else "several environments are served here"
+            raise ProtocolError(
+                "not_found", f"{said}: the address may end in ?env= and {' or '.join(self.tables)}"[:500]
+            )
+        return self.tables[name]
+
+    def hello(self, sessions: SessionTable) -> dict[str, Any]:
         """What a client receives first."""
-        sessions = self.sessions
         first = sessions.first.unwrapped
         space = sessions.first.observation_space
         env = {
@@ -111,8 +144,8 @@ class ServerApp:
         }
         return {"hello": {**greeting, "env": env}}
 
-    async def answer(self, data: str | bytes, owner: object | None) -> dict[str, Any]:
-        """The answer to a message, whatever it is."""
+    async def answer(self, data: str | bytes, owner: object | None, sessions: SessionTable) -> dict[str, Any]:
+        """The answer to a message about the sessions of a table, whatever it is."""
         weight = len(data) if len(data) > SMALL else 0
         if self._held + weight > MAX_HELD:
             return {"id": None, **self._too_much().to_dict()}
@@ -124,8 +157,8 @@ class ServerApp:
             else:
                 request = _read(data, name)
             if request.op == "open":
-                return {"id": request.id, "sessions": await self.sessions.open(request, owner)}
-            return {"id": request.id, "results": await self.sessions.play(request, owner)}
+                return {"id": request.id, "sessions": await sessions.open(request, owner)}
+            return {"id": request.id, "results": await sessions.play(request, owner)}
         except ProtocolError as refusal:
             return {"id": name[0], **refusal.to_dict()}
         except Exception:
@@ -142,8 +175,27 @@ class ServerApp:
 
     def shutdown(self) -> None:
         """End the sessions, and the threads."""
-        self.sessions.shutdown()
+        for table in self.tables.values():
+            table.shutdown()
         self._readers.shutdown(wait=False, cancel_futures=True)
+
+    async def drain(self, seconds: float) -> None:
+        """Begin nothing new, and wait until no episode is under way, for so many seconds at most."""
+        self.draining = True
+        for table in self.tables.values():
+            table.draining = True
+        until = time.monotonic() + seconds
+        log.warning("draining: %d episodes may go on for %g s", self.playing, seconds)
+        while self.playing and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        for table in self.tables.values():
+            table.measures.cut += table.playing
+        log.warning("drained: %d episodes were under way", self.playing)
+
+    @property
+    def playing(self) -> int:
+        """How many episodes are under way whose clients are there."""
+        return sum(table.playing for table in self.tables.values())
 
     # who may come in
 
@@ -166,9 +218,14 @@ class ServerApp:
         if refusal is not None:
             await socket.send_denial_response(_response({"id": None, **refusal.to_dict()}))
             return
+        try:
+            sessions = self.table_of(socket)
+        except ProtocolError as unknown:
+            await socket.send_denial_response(_response({"id": None, **unknown.to_dict()}))
+            return
         self._connections += 1
         owner = object()
-        reading = asyncio.create_task(self._read(socket, owner))
+        reading = asyncio.create_task(self._read(socket, owner, sessions))
         try:
             await asyncio.wait([reading])
             if not reading.cancelled() and (error := reading.exception()) is not None:
@@ -176,9 +233,9 @@ class ServerApp:
         finally:
             reading.cancel()
             self._connections -= 1
-            self.sessions.disconnected(owner)
+            sessions.disconnected(owner)
 
-    async def _read(self, socket: WebSocket, owner: object) -> None:
+    async def _read(self, socket: WebSocket, owner: object, sessions: SessionTable) -> None:
         """Take requests as they come; each is answered by a task of its own."""
         answering: set[asyncio.Task[None]] = set()
         reading = asyncio.current_task()
@@ -190,21 +247,21 @@ class ServerApp:
 
         try:
             await socket.accept()
-            await self._send(socket, self.hello())
+            await self._send(socket, self.hello(sessions))
             while (event := await socket.receive())["type"] == "websocket.receive":
                 data = event.get("text") or event.get("bytes") or ""
                 if len(answering) >= MAX_UNDER_WAY:
                     await self._send(socket, _overloaded(data))
                     continue
-                task = asyncio.create_task(self._serve(socket, data, owner))
+                task = asyncio.create_task(self._serve(socket, data, owner, sessions))
                 answering.add(task)
                 task.add_done_callback(finish)
         finally:
             for task in list(answering):
                 task.cancel()
 
-    async def _serve(self, socket: WebSocket, data: str | bytes, owner: object) -> None:
-        await self._send(socket, await self.answer(data, owner))
+    async def _serve(self, socket: WebSocket, data: str | bytes, owner: object, sessions: SessionTable) -> None:
+        await self._send(socket, await self.answer(data, owner, sessions))
 
     async def _send(self, socket: WebSocket, message: dict[str, Any]) -> None:
         async with asyncio.timeout(PATIENCE):
@@ -221,7 +278,8 @@ class ServerApp:
             return _response({"id": None, **refusal.to_dict()})
         self._posts += 1
         try:
-            return _response(await self.answer(await self.body(request), None))
+            sessions = self.table_of(request)
+            return _response(await self.answer(await self.body(request), None, sessions))
         except ProtocolError as late:
             return _response({"id": None, **late.to_dict()})
         finally:
@@ -248,14 +306,31 @@ class ServerApp:
     async def get(self, request: HTTPRequest) -> Response:
         """The greeting, for who wants to know what is served."""
         refusal = self.refused(request)
-        return _response(self.hello() if refusal is None else {"id": None, **refusal.to_dict()})
+        try:
+            return _response(self.hello(self.table_of(request)) if refusal is None else _refusal(refusal))
+        except ProtocolError as unknown:
+            return _response(_refusal(unknown))
 
     async def health(self, request: HTTPRequest) -> Response:
-        """For whoever watches over processes: no token, and nothing to learn."""
+        """For whoever watches over processes: no token, and nothing to learn. ``/ready`` is 503 while it drains."""
         arrived = request.scope.get("server") or ("", None)
         if wrong := wrong_origin(request.headers) or wrong_host(request.headers, arrived[0], self._hosts):
-            return _response({"id": None, **ProtocolError("forbidden", wrong).to_dict()})
-        return _response({"status": "ok"})
+            return _response(_refusal(ProtocolError("forbidden", wrong)))
+        status = "draining" if self.draining else "ok"
+        answer = _response({"status": status, "ready": not self.draining, "draining": self.draining})
+        answer.status_code = 503 if self.draining and request.url.path == "/ready" else 200
+        return answer
+
+    async def metrics(self, request: HTTPRequest) -> Response:
+        """The counts of the sessions, for Prometheus."""
+        from starlette.responses import Response
+
+        if refusal := self.refused(request):
+            return _response(_refusal(refusal))
+        try:
+            return Response(exposition(self.tables), media_type=CONTENT_TYPE)
+        except ImportError as error:
+            return _response(_refusal(ProtocolError("not_found", str(error))))
 
 
 def _read(data: str | bytes, name: list[str | None]) -> WireRequest:
@@ -263,6 +338,10 @@ def _read(data: str | bytes, name: list[str | None]) -> WireRequest:
     record = read_json(data)
     name[0] = id_of(record)
     return parse_request(record)
+
+
+def _refusal(refusal: ProtocolError) -> dict[str, Any]:
+    return {"id": None, **refusal.to_dict()}
 
 
 def _overloaded(data: str | bytes) -> dict[str, Any]:
@@ -312,26 +391,33 @@ def application(face: ServerApp) -> Starlette:
     except ImportError as error:
         raise ImportError(MISSING.format("starlette")) from error
 
-    sessions = face.sessions
+    tables = face.tables.values()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        sessions.start()
-        sweeping = asyncio.create_task(sweep(sessions))
+        face.loop = asyncio.get_running_loop()
+        for table in tables:
+            table.start()
+        sweeping = [asyncio.create_task(sweep(table)) for table in tables]
         try:
             yield
         finally:
-            sweeping.cancel()
+            for task in sweeping:
+                task.cancel()
             face.shutdown()
 
     async def unknown(request: HTTPRequest, error: Exception) -> Response:
-        refusal = ProtocolError("not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET /health")
+        refusal = ProtocolError(
+            "not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET {WATCHED}"
+        )
         return _response({"id": None, **refusal.to_dict()})
 
     routes = [
         Route(PATH, face.post, methods=["POST"]),
         Route(PATH, face.get, methods=["GET"]),
         Route("/health", face.health, methods=["GET"]),
+        Route("/ready", face.health, methods=["GET"]),
+        Route("/metrics", face.metrics, methods=["GET"]),
         WebSocketRoute(SOCKET_PATH, face.socket),
     ]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: unknown})
@@ -346,16 +432,19 @@ async def sweep(sessions: SessionTable) -> None:
 
 
 class EnvServer:
-    """An environment served at an address; as a context manager it runs in a thread beside.
+    """Environments served at an address; as a context manager it runs in a thread beside.
 
     Args:
-        env_id: what is served.
-        settings: given to ``gym.make``.
+        env_id: what is served: an id, or several. With several, clients name one: ``?env=…`` in the address.
+        settings: given to ``gym.make`` of each.
         host, port: where; port 0 takes any that is free.
         token: what clients must show; by default a new secret one. None asks for none, at the loopback alone.
         hosts: names that clients may call the server by in ``Host``. Where a connection arrives at the loopback, names
             of the loopback are allowed as well; elsewhere any name is, unless some are given.
-        others: as for `rlvr.adapters.serving.sessions.Sessions`.
+        drain: seconds that episodes may go on after SIGTERM, while none begins; what is under way then is lost, and its
+            clients are told. 0 ends the server at once.
+        processes: which of the ids are played in processes, whatever ``backend`` is.
+        others: as for `rlvr.adapters.serving.sessions.SessionTable`; ``limit`` is for each id.
 
     Attributes:
         url: for `connect`: the address, and ``?token=…`` where the token is a new one.
@@ -370,13 +459,15 @@ class EnvServer:
 
     def __init__(
         self,
-        env_id: str,
+        env_id: str | Sequence[str],
         settings: dict[str, Any] | None = None,
         *,
         host: str = "127.0.0.1",
         port: int = 0,
         token: str | None = "",
         hosts: Collection[str] = (),
+        drain: float = DRAIN_SECONDS,
+        processes: Collection[str] = (),
         **others: Any,
     ) -> None:
         if token is None and not is_loopback(host):
@@ -384,44 +475,71 @@ class EnvServer:
         self.token = secrets.token_urlsafe(24) if token == "" else token or ""
         if token and (len(token) < MIN_TOKEN or not (token.isascii() and token.isprintable()) or " " in token):
             raise ValueError(f"a token has {MIN_TOKEN} characters at least, printable ASCII without spaces")
+        ids = [env_id] if isinstance(env_id, str) else list(env_id)
+        if not ids or len(set(ids)) < len(ids):
+            raise ValueError(f"ids of environments must be different, one at least; got {', '.join(ids) or 'none'}")
+        if strange := set(processes) - set(ids):
+            raise ValueError(f"{min(strange)} is to be played in processes, and is not served")
+        if not 0 <= drain <= MAX_SECONDS:
+            raise ValueError(f"drain must be seconds from 0 to {MAX_SECONDS:g}, got {drain}")
         try:
-            import uvicorn
+            import uvicorn  # noqa: F401
             import websockets  # noqa: F401
         except ImportError as error:
             raise ImportError(MISSING.format(error.name)) from error
-        self._socket = _listening(host, port)
+        self._socket = listening(host, port)
+        self.tables: dict[str, SessionTable] = {}
+        self._drain = drain
+        self._face: ServerApp | None = None
         try:
-            self.sessions = self._table(env_id, settings, **others)
+            for each in ids:
+                backend = {"backend": "process"} if each in processes else {}
+                self.tables[each] = self._table(each, settings, **others | backend)
+            self.sessions = self.tables[ids[0]]
             served = self._application(hosts)
         except BaseException:
             self._socket.close()
+            for table in self.tables.values():
+                table.shutdown()
             raise
         self.port: int = self._socket.getsockname()[1]
         self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/?token={self.token}" if token == "" else self.origin
-        self._uvicorn: uvicorn.Server = uvicorn.Server(
-            uvicorn.Config(
-                served,
-                log_level="warning",
-                access_log=False,
-                http="h11",
-                ws="websockets-sansio",
-                ws_max_size=MAX_FRAME,
-                ws_ping_interval=HEARTBEAT,
-                ws_ping_timeout=HEARTBEAT,
-                ws_per_message_deflate=False,
-                timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-                server_header=False,
-            )
-        )
-        logging.getLogger("uvicorn.error").addFilter(_is_news)
+        self._uvicorn = web_server(served)
+        self._uvicorn.handle_exit = self._signalled  # type: ignore
         self._thread: threading.Thread | None = None
 
     def _table(self, env_id: str, settings: dict[str, Any] | None, **others: Any) -> SessionTable:
         return SessionTable(env_id, settings, **others)
 
     def _application(self, hosts: Collection[str]) -> Starlette:
-        return application(ServerApp(self.sessions, self.token, 2 * self.sessions.limit + 16, hosts))
+        most = 2 * sum(table.limit for table in self.tables.values()) + 16
+        self._face = ServerApp(self.tables, self.token, most, hosts)
+        return application(self._face)
+
+    def drain(self) -> None:
+        """Begin nothing new, and end when no episode is under way, or the time for that is up; returns at once."""
+        loop = None if self._face is None else self._face.loop
+        if loop is None:
+            self._uvicorn.should_exit = True
+            return
+        with contextlib.suppress(RuntimeError):  # the loop is closed: it has ended already
+            loop.call_soon_threadsafe(lambda: loop.create_task(self._drained()))
+
+    async def _drained(self) -> None:
+        assert self._face is not None, "drain() looks"
+        try:
+            await self._face.drain(self._drain)
+        finally:
+            self._uvicorn.should_exit = True
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        """The first SIGTERM drains; another one, and Ctrl-C, end the server at once."""
+        if number == signal.SIGTERM and self._drain and self._face is not None and not self._face.draining:
+            self._face.draining = True
+            self.drain()
+        else:
+            type(self._uvicorn).handle_exit(self._uvicorn, number, frame)
 
     def run(self) -> None:
         """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is shut down."""
@@ -443,27 +561,6 @@ class EnvServer:
         self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join()
-
-
-def _is_news(record: logging.LogRecord) -> bool:
-    """Uvicorn takes a WebSocket that was refused for an application that failed."""
-    return "without completing handshake" not in record.getMessage()
-
-
-def _listening(host: str, port: int) -> socket.socket:
-    # The protocol is named because asyncio sends small messages at once (TCP_NODELAY) only where it is; without,
-    # an HTTP answer, which is two small messages, waits 40 ms for the other side's acknowledgement.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name == "posix":
-            listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-        listening.listen(256)
-    except BaseException:
-        listening.close()
-        raise
-    return listening
 
 
 __getattr__ = renamed_in_module(__name__, {"Face": "ServerApp", "Server": "EnvServer"}, globals())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import secrets
 import threading
 import time
@@ -24,19 +25,10 @@ from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.serving.answers import MAX_SECONDS, Range
 from rlvr.adapters.serving.guard import without_paths
-from rlvr.adapters.serving.wire import (
-    EXPERT_CALLS,
-    MAX_FRAME,
-    MAX_IMAGE_PIXELS,
-    MAX_REWARD,
-    ProtocolError,
-    WireRequest,
-    is_number,
-    pack,
-    unpack,
-)
+from rlvr.adapters.serving.measures import Measures
+from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
+from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
 from rlvr.envs.core.deprecation import renamed_in_module
-from rlvr.envs.core.images import image_of, text_of, text_space
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
 from rlvr.envs.vector.env_slot import CallResult, EnvSlot
@@ -44,114 +36,11 @@ from rlvr.envs.vector.inline import Backend, Done
 from rlvr.envs.vector.processes import Processes
 from rlvr.envs.vector.threads import Threads
 
-MAX_STATES = 64  # snapshots of one session
 REMEMBERED = 1024  # requests of a session, of a client that does not number them
 GONE_SECONDS = 5.0  # after which a vanished client's sessions yield to another's, who asks for them
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,23}")  # of a server
 YIELD_SECONDS = 15.0  # that `open` waits at most for them
-Result = dict[str, Any]
 log = logging.getLogger("rlvr.serve")
-
-
-class SessionEnv(gym.Env[Any, Any]):
-    """Where one session's environment lives: made when the session first asks, closed when it ends.
-
-    What it answers is ready for the wire. Snapshots stay here, under a name: a snapshot holds the task's solution, and
-    one that came from a client could hold anything.
-    """
-
-    def __init__(self, make: Callable[[], gym.Env[Any, Any]], rewards: Range = (-MAX_REWARD, MAX_REWARD)) -> None:
-        self.observation_space = self.action_space = Text()
-        self._make = make
-        self._rewards = rewards
-        self._env: gym.Env[Any, Any] | None = None
-        self._started = False
-        self._states: dict[str, Any] = {}
-
-    def play(self, op: str, item: dict[str, Any]) -> Result:
-        """Carry out one item; what the environment raises is part of the answer."""
-        try:
-            match op:
-                case "reset":
-                    return self._reset(item.get("seed"), item.get("options"))
-                case "step":
-                    return self._step(item["action"])
-                case "call":
-                    return {"value": self._call(item["name"], item.get("state", ""))}
-            return self._leave()
-        except ProtocolError as refusal:
-            return ProtocolError(refusal.code, without_paths(refusal.message)).to_dict()
-        except gym.error.ResetNeeded as error:
-            return ProtocolError("reset_needed", without_paths(str(error))).to_dict()
-        except Exception as error:
-            log.warning("%s: %s", op, _described(error))
-            return ProtocolError("env_error", without_paths(f"{op}: {_described(error)}")).to_dict()
-
-    def _reset(self, seed: int | None, options: dict[str, Any] | None) -> Result:
-        if self._env is None:
-            self._env = self._make()
-        try:
-            observation, info = self._env.reset(seed=seed, options=None if options is None else unpack(options))
-        except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
-            raise ProtocolError("invalid", str(error)) from error
-        self._started = True
-        return {"observation": _sent(observation, self._env.observation_space), "info": pack(info)}
-
-    def _step(self, action: str) -> Result:
-        env = self._playing()
-        observation, reward, terminated, truncated, info = env.step(action)
-        return {
-            "observation": _sent(observation, env.observation_space),
-            "reward": self._checked(reward),
-            "terminated": bool(terminated),
-            "truncated": bool(truncated),
-            "info": pack(info),
-        }
-
-    def _checked(self, reward: Any) -> Any:
-        reward = float(reward) if isinstance(reward, bool | np.bool_) else reward
-        low, high = self._rewards
-        if not is_number(reward) or not low <= reward <= high:
-            raise ValueError(f"a reward must be a number from {low:g} to {high:g}, got {reward!r:.60}")
-        return pack(reward)
-
-    def _call(self, name: str, state: str) -> Any:
-        env = self._playing()
-        try:
-            method = env.get_wrapper_attr(name)
-        except AttributeError:
-            raise ProtocolError("invalid", f"the environment has no {name}") from None
-        if name == "get_state":
-            if len(self._states) >= MAX_STATES:
-                raise ProtocolError(
-                    "invalid", f"a session keeps {MAX_STATES} states at most: close it and open another"
-                )
-            self._states[handle := secrets.token_hex(8)] = method()
-            return handle
-        if name == "set_state":
-            if state not in self._states:
-                raise ProtocolError("invalid", "no get_state of this session gave this state")
-            method(self._states[state])
-            return None
-        try:
-            return pack(method())
-        except NotImplementedError as error:
-            raise ProtocolError("invalid", f"{name}: {error}") from error
-
-    def _leave(self) -> Result:
-        env, self._env, self._started = self._env, None, False
-        self._states.clear()
-        if env is not None:
-            env.close()
-        return {}
-
-    def _playing(self) -> gym.Env[Any, Any]:
-        if self._env is None or not self._started:
-            raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
-        return self._env
-
-    def close(self) -> None:
-        """Close the session's environment, and forget its snapshots."""
-        self._leave()
 
 
 @dataclass(slots=True, eq=False)
@@ -169,6 +58,10 @@ class _Session:
             then on the earlier one is refused, however late it comes, and is not carried out twice.
         number: of the last request that bore one.
         earlier: ids of the last requests that bore none.
+        born: when it was opened.
+        op: the last request's.
+        steps: how many it was asked for.
+        playing: whether an episode of it is under way.
     """
 
     index: int
@@ -180,6 +73,10 @@ class _Session:
     answer: asyncio.Future[Result] | None = None
     number: int = -1
     earlier: dict[int, None] = field(default_factory=dict)
+    born: float = 0.0
+    op: str = ""
+    steps: int = 0
+    playing: bool = False
 
     def is_again(self, request: WireRequest) -> bool:
         """Whether this is the last request once more.
@@ -197,7 +94,8 @@ class _Session:
 
     def begin(self, request: WireRequest, answer: asyncio.Future[Result]) -> None:
         """Go on to the next request."""
-        self.request, self.answer = request.id, answer
+        self.request, self.answer, self.op = request.id, answer, request.op
+        self.steps += request.op == "step"
         if request.number is not None:
             self.number = request.number
             return
@@ -223,6 +121,13 @@ class SessionTable:
         reward_range: the least and the greatest reward; by default what the environment declares as ``reward_range``,
             within 10^6 on both sides of 0. A reward outside of it is a fault of the environment.
         clock: what tells the seconds for ``ttl``.
+        name: of the server, 1 to 24 letters, digits, dots and hyphens. Its sessions' names begin with it; "" for none.
+        session_steps, session_seconds: how many steps a session may ask for, and how long it may live, however often
+            it is used; None for no limit.
+
+    Attributes:
+        draining: whether no session and no episode begins any more; those under way go on.
+        measures: what was counted.
 
     Raises:
         ValueError: a setting that is not allowed, or an environment that does not speak text.
@@ -241,6 +146,9 @@ class SessionTable:
         expert: bool = False,
         reward_range: Range | None = None,
         clock: Callable[[], float] = time.monotonic,
+        name: str = "",
+        session_steps: int | None = None,
+        session_seconds: float | None = None,
     ) -> None:
         if limit < 1 or not 0 < ttl <= MAX_SECONDS:
             raise ValueError(f"limit must be 1 or more, ttl above 0 and at most {MAX_SECONDS:g}; got {limit}, {ttl}")
@@ -248,7 +156,15 @@ class SessionTable:
             raise ValueError(f"timeout must be at most {MAX_SECONDS:g} seconds, or none; got {timeout}")
         if backend not in ("thread", "process"):
             raise ValueError(f"backend must be thread or process; got {backend!r}")
+        if name and not NAME.fullmatch(name):
+            raise ValueError(f"a server's name is 1 to 24 letters, digits, dots and hyphens; got {name!r:.60}")
+        if any(quota is not None and not quota > 0 for quota in (session_steps, session_seconds)):
+            raise ValueError(
+                f"session_steps and session_seconds must be above 0; got {session_steps}, {session_seconds}"
+            )
         self.env_id, self.limit, self.ttl, self.timeout, self.expert = env_id, limit, ttl, timeout, expert
+        self.name, self.session_steps, self.session_seconds = name, session_steps, session_seconds
+        self.draining, self.measures = False, Measures()
         makers = makers_of(env_id, limit, settings)
         self.first = makers[0]()
         for space in (self.first.observation_space, self.first.action_space):
@@ -269,6 +185,7 @@ class SessionTable:
         self._clock = clock
         self._free = deque(range(limit))
         self._sessions: dict[str, _Session] = {}
+        self._by_index: dict[int, _Session] = {}
         self._under_way: dict[int, asyncio.Future[Result]] = {}  # by index
         self._leaving: set[int] = set()  # indices whose session has ended in the middle of something
         self._submitted = threading.Event()
@@ -284,6 +201,11 @@ class SessionTable:
     def __contains__(self, key: object) -> bool:
         return key in self._sessions
 
+    @property
+    def playing(self) -> int:
+        """How many episodes are under way whose clients are there."""
+        return sum(session.playing and not session.vanished for session in self._sessions.values())
+
     def start(self) -> None:
         """Begin to collect answers; called in the event loop."""
         self._loop = asyncio.get_running_loop()
@@ -297,6 +219,7 @@ class SessionTable:
             if not answer.done():
                 answer.set_result(ProtocolError("closing", "the server is being shut down").to_dict())
         self._sessions.clear()
+        self._by_index.clear()
         self._backend.close()
         self.first.close()
 
@@ -317,11 +240,15 @@ class SessionTable:
             for key in again:
                 self._use(self._sessions[key], owner)
             return again
+        self._go_on()
         await self._room(request.count)
-        keys = [secrets.token_hex(16) for _ in range(request.count)]
+        begin = f"{self.name}-" if self.name else ""
+        keys = [begin + secrets.token_hex(16) for _ in range(request.count)]
         for key in keys:
-            self._sessions[key] = session = _Session(self._free.popleft(), set(), 0.0, opened=opened)
+            session = _Session(self._free.popleft(), set(), 0.0, opened=opened, born=self._clock())
+            self._sessions[key] = self._by_index[session.index] = session
             self._use(session, owner)
+        self.measures.opened += len(keys)
         return keys
 
     async def _room(self, count: int) -> None:
@@ -376,7 +303,8 @@ class SessionTable:
         over = [
             key
             for key, session in self._sessions.items()
-            if not session.owners and now - session.used > self.ttl and session.index not in self._under_way
+            if ((not session.owners and now - session.used > self.ttl) or self._outlived(session, now))
+            and session.index not in self._under_way
         ]
         for key in over:
             self._end(key)
@@ -388,9 +316,7 @@ class SessionTable:
         key = item["session"]
         session = self._sessions.get(key)
         if session is None:
-            raise ProtocolError(
-                "unknown_session", f"there is no such session: it was closed, or unused for {self.ttl:g} s"
-            )
+            raise self._unknown(key)
         self._use(session, owner)
         if request.op == "ping":
             return {}
@@ -403,10 +329,31 @@ class SessionTable:
             raise ProtocolError("busy", f"the session is still at request {session.request}: wait for its answer")
         if request.op == "call" and item["name"] in EXPERT_CALLS and not self.expert:
             raise ProtocolError("forbidden", f"{item['name']} is not served here: it takes `rlvr serve --expert`")
+        if request.op == "reset":
+            self._go_on()
+        if self._outlived(session, session.used):
+            raise ProtocolError("quota", f"a session lives for {self.session_seconds:g} s here: open another")
+        if request.op == "step" and self.session_steps is not None and session.steps >= self.session_steps:
+            raise ProtocolError("quota", f"a session has {self.session_steps} steps here: open another")
         answer = self._future(session.index)
         session.begin(request, answer)
         jobs.append((session.index, item))
         return answer
+
+    def _unknown(self, key: str) -> ProtocolError:
+        home, dash, _ = key.rpartition("-")
+        if dash and home != self.name and NAME.fullmatch(home):
+            return ProtocolError("unknown_session", f"the session lives on the server {home}, and this is another")
+        return ProtocolError(
+            "unknown_session", f"there is no such session: it was closed, or unused for {self.ttl:g} s"
+        )
+
+    def _go_on(self) -> None:
+        if self.draining:
+            raise ProtocolError("draining", "the server is about to end, and begins nothing new: go to another")
+
+    def _outlived(self, session: _Session, now: float) -> bool:
+        return self.session_seconds is not None and now - session.born > self.session_seconds
 
     def _future(self, index: int) -> asyncio.Future[Result]:
         assert self._loop is not None, "start() comes first"
@@ -425,6 +372,7 @@ class SessionTable:
 
     def _end(self, key: str) -> None:
         index = self._sessions.pop(key).index
+        self._by_index.pop(index, None)
         if index in self._under_way:
             self._leaving.add(index)  # its environment is closed when it is done with what it is at
         else:
@@ -458,10 +406,23 @@ class SessionTable:
             index, outcome = self._done.popleft()
             answer = self._under_way.pop(index, None)
             if answer is not None and not answer.done():
-                answer.set_result(_result(outcome[4]))
+                result = _result(outcome[4])
+                if (session := self._by_index.get(index)) is not None and session.answer is answer:
+                    self._count(session, result)
+                answer.set_result(result)
             if index in self._leaving:
                 self._leaving.discard(index)
                 self._leave(index)
+
+    def _count(self, session: _Session, result: Result) -> None:
+        op = session.op
+        self.measures.add(op, result, self._clock() - session.used)
+        if "error" in result:
+            session.playing = session.playing and op == "call"
+        elif op == "step":
+            session.playing = not (result["terminated"] or result["truncated"])
+        elif op == "reset":
+            session.playing = True
 
 
 def _result(answer: dict[str, Any]) -> Result:
@@ -472,33 +433,8 @@ def _result(answer: dict[str, Any]) -> Result:
     if isinstance(error, TimeoutError):
         reason = f"{error}; the environment was given up, and reset() begins another"
         return ProtocolError("timeout", reason).to_dict()
-    log.error("an environment failed: %s", _described(error))
-    return ProtocolError("env_error", without_paths(_described(error))).to_dict()
-
-
-def _described(error: Any) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:
-        return f"{type(error).__name__}, which cannot be shown"
-
-
-def _sent(observation: Any, space: gym.Space[Any]) -> Any:
-    """An observation as it crosses: a text, or a text and an image."""
-    text = text_of(observation)
-    if not isinstance(text, str):
-        raise TypeError(f"an observation is text, got {type(text).__name__}")
-    longest = min(getattr(text_space(space), "max_length", MAX_FRAME), MAX_FRAME // 6)  # what one character takes
-    if len(text) > longest:
-        raise ValueError(f"an observation of {len(text)} characters is too long for the wire: {longest} at most")
-    text = str.__str__(text)
-    image = image_of(observation)
-    if image is None:
-        return text
-    expected = space["image"].shape if isinstance(space, gym.spaces.Dict) else None
-    if image.shape != expected:
-        raise ValueError(f"an image is {list(image.shape)}, and the environment declares {expected}")
-    return {"text": text, "image": pack(image)}
+    log.error("an environment failed: %s", described(error))
+    return ProtocolError("env_error", without_paths(described(error))).to_dict()
 
 
 def _rewards(env: gym.Env[Any, Any], given: Range | None) -> Range:
@@ -523,4 +459,5 @@ def _speaks(space: gym.Space[Any]) -> bool:
     return isinstance(space, Text | gym.spaces.Text)
 
 
+__all__ = ["MAX_STATES", "Result", "SessionEnv", "SessionTable"]
 __getattr__ = renamed_in_module(__name__, {"Sessions": "SessionTable", "Slot": "SessionEnv"}, globals())

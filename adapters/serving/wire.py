@@ -54,11 +54,13 @@ CODES: dict[str, int] = {
     "reset_needed": 409,
     "stale": 409,
     "too_large": 413,
+    "quota": 429,
     "env_error": 500,
     "internal": 500,
     "full": 503,
     "overloaded": 503,
     "closing": 503,
+    "draining": 503,
     "timeout": 504,
 }
 FIELDS: dict[str, frozenset[str]] = {

@@ -11,8 +11,19 @@ from pathlib import Path
 
 import gymnasium as gym
 
-from rlvr import cli_arena, cli_completion, cli_eval, cli_export, cli_launch, cli_ors, cli_plan, cli_report, cli_view
-from rlvr.cli_options import CommandParser, add_allow_code, add_server, add_settings, full_id, server_of, settings_of
+from rlvr import (
+    cli_arena,
+    cli_completion,
+    cli_eval,
+    cli_export,
+    cli_launch,
+    cli_ors,
+    cli_plan,
+    cli_report,
+    cli_serve,
+    cli_view,
+)
+from rlvr.cli_options import CommandParser, add_allow_code, add_settings, full_id, settings_of
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.code_rule import command_line, make_env, require_registered
 from rlvr.envs.core.terminal import plain_output, show_traceback
@@ -134,23 +145,6 @@ def audit(options: argparse.Namespace, rest: list[str]) -> int:
     return 0 if clean else 1
 
 
-def serve(options: argparse.Namespace, rest: list[str]) -> int:
-    """Serve an environment over WebSocket and HTTP until Ctrl-C."""
-    from rlvr.adapters.serving.serve import EnvServer
-
-    settings = settings_of(options)
-    require_registered(options.env, settings)
-    server = EnvServer(
-        options.env,
-        settings,
-        **server_of(options),
-        expert=options.expert,
-    )
-    print(f"{options.env} at {server.url} ({options.sessions} sessions; Ctrl-C ends it)", flush=True)
-    server.run()
-    return 0
-
-
 def new(options: argparse.Namespace, rest: list[str]) -> int:
     """Write a package with an environment in it."""
     from rlvr.envs.template import env_id, new_package
@@ -251,14 +245,14 @@ def _parser() -> argparse.ArgumentParser:
     cli_launch.add_parser(commands)
     cli_plan.add_parser(commands)
     cli_ors.add_parser(commands)
+    cli_serve.add_parser(commands)
 
     auditing = commands.add_parser("audit", help="attack the verifiers of environments")
     auditing.add_argument("env", nargs="*", help="ids; all registered ones if left out")
     auditing.add_argument("--tasks", type=int, default=20, help="tasks of each level")
     auditing.add_argument("--seed", type=int, default=0, help="which tasks")
     auditing.set_defaults(command=audit)
-    _add_serve(serving := commands.add_parser("serve", help="serve an environment over WebSocket and HTTP"))
-    for command in (playing, auditing, serving):
+    for command in (playing, auditing):
         add_settings(command)
 
     commands.add_parser("doctor", help="say which sandbox holds on this machine").set_defaults(command=doctor)
@@ -277,10 +271,3 @@ def _parser() -> argparse.ArgumentParser:
     add_allow_code(training)
     training.set_defaults(command=train)
     return parser
-
-
-def _add_serve(serving: argparse.ArgumentParser) -> None:
-    serving.add_argument("env", help="id of the environment")
-    add_server(serving, port=8765)
-    serving.add_argument("--expert", action="store_true", help="clients may ask for the expert's action, and snapshots")
-    serving.set_defaults(command=serve)

@@ -1,0 +1,149 @@
+"""Where one session's environment lives, and what it answers. No network in here."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+
+from rlvr.adapters.serving.answers import Range
+from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.wire import MAX_FRAME, MAX_REWARD, ProtocolError, is_number, pack, unpack
+from rlvr.envs.core.images import image_of, text_of, text_space
+from rlvr.envs.core.spaces import Text
+
+MAX_STATES = 64  # snapshots of one session
+Result = dict[str, Any]
+log = logging.getLogger("rlvr.serve")
+
+
+class SessionEnv(gym.Env[Any, Any]):
+    """Where one session's environment lives: made when the session first asks, closed when it ends.
+
+    What it answers is ready for the wire. Snapshots stay here, under a name: a snapshot holds the task's solution, and
+    one that came from a client could hold anything.
+    """
+
+    def __init__(self, make: Callable[[], gym.Env[Any, Any]], rewards: Range = (-MAX_REWARD, MAX_REWARD)) -> None:
+        self.observation_space = self.action_space = Text()
+        self._make = make
+        self._rewards = rewards
+        self._env: gym.Env[Any, Any] | None = None
+        self._started = False
+        self._states: dict[str, Any] = {}
+
+    def play(self, op: str, item: dict[str, Any]) -> Result:
+        """Carry out one item; what the environment raises is part of the answer."""
+        try:
+            match op:
+                case "reset":
+                    return self._reset(item.get("seed"), item.get("options"))
+                case "step":
+                    return self._step(item["action"])
+                case "call":
+                    return {"value": self._call(item["name"], item.get("state", ""))}
+            return self._leave()
+        except ProtocolError as refusal:
+            return ProtocolError(refusal.code, without_paths(refusal.message)).to_dict()
+        except gym.error.ResetNeeded as error:
+            return ProtocolError("reset_needed", without_paths(str(error))).to_dict()
+        except Exception as error:
+            log.warning("%s: %s", op, described(error))
+            return ProtocolError("env_error", without_paths(f"{op}: {described(error)}")).to_dict()
+
+    def _reset(self, seed: int | None, options: dict[str, Any] | None) -> Result:
+        if self._env is None:
+            self._env = self._make()
+        try:
+            observation, info = self._env.reset(seed=seed, options=None if options is None else unpack(options))
+        except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
+            raise ProtocolError("invalid", str(error)) from error
+        self._started = True
+        return {"observation": _sent(observation, self._env.observation_space), "info": pack(info)}
+
+    def _step(self, action: str) -> Result:
+        env = self._playing()
+        observation, reward, terminated, truncated, info = env.step(action)
+        return {
+            "observation": _sent(observation, env.observation_space),
+            "reward": self._checked(reward),
+            "terminated": bool(terminated),
+            "truncated": bool(truncated),
+            "info": pack(info),
+        }
+
+    def _checked(self, reward: Any) -> Any:
+        reward = float(reward) if isinstance(reward, bool | np.bool_) else reward
+        low, high = self._rewards
+        if not is_number(reward) or not low <= reward <= high:
+            raise ValueError(f"a reward must be a number from {low:g} to {high:g}, got {reward!r:.60}")
+        return pack(reward)
+
+    def _call(self, name: str, state: str) -> Any:
+        env = self._playing()
+        try:
+            method = env.get_wrapper_attr(name)
+        except AttributeError:
+            raise ProtocolError("invalid", f"the environment has no {name}") from None
+        if name == "get_state":
+            if len(self._states) >= MAX_STATES:
+                raise ProtocolError(
+                    "invalid", f"a session keeps {MAX_STATES} states at most: close it and open another"
+                )
+            self._states[handle := secrets.token_hex(8)] = method()
+            return handle
+        if name == "set_state":
+            if state not in self._states:
+                raise ProtocolError("invalid", "no get_state of this session gave this state")
+            method(self._states[state])
+            return None
+        try:
+            return pack(method())
+        except NotImplementedError as error:
+            raise ProtocolError("invalid", f"{name}: {error}") from error
+
+    def _leave(self) -> Result:
+        env, self._env, self._started = self._env, None, False
+        self._states.clear()
+        if env is not None:
+            env.close()
+        return {}
+
+    def _playing(self) -> gym.Env[Any, Any]:
+        if self._env is None or not self._started:
+            raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
+        return self._env
+
+    def close(self) -> None:
+        """Close the session's environment, and forget its snapshots."""
+        self._leave()
+
+
+def described(error: Any) -> str:
+    """An exception's type and words."""
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:
+        return f"{type(error).__name__}, which cannot be shown"
+
+
+def _sent(observation: Any, space: gym.Space[Any]) -> Any:
+    """An observation as it crosses: a text, or a text and an image."""
+    text = text_of(observation)
+    if not isinstance(text, str):
+        raise TypeError(f"an observation is text, got {type(text).__name__}")
+    longest = min(getattr(text_space(space), "max_length", MAX_FRAME), MAX_FRAME // 6)  # what one character takes
+    if len(text) > longest:
+        raise ValueError(f"an observation of {len(text)} characters is too long for the wire: {longest} at most")
+    text = str.__str__(text)
+    image = image_of(observation)
+    if image is None:
+        return text
+    expected = space["image"].shape if isinstance(space, gym.spaces.Dict) else None
+    if image.shape != expected:
+        raise ValueError(f"an image is {list(image.shape)}, and the environment declares {expected}")
+    return {"text": text, "image": pack(image)}
