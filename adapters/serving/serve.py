@@ -20,11 +20,11 @@ from typing import TYPE_CHECKING, Any, Self
 
 from gymnasium.spaces import Dict
 
+from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
 from rlvr.adapters.serving.listening import listening, web_server
-from rlvr.adapters.serving.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,

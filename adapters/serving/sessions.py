@@ -23,9 +23,9 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from rlvr.adapters.fleet.measures import Measures
 from rlvr.adapters.serving.answers import MAX_SECONDS, Range
 from rlvr.adapters.serving.guard import without_paths
-from rlvr.adapters.serving.measures import Measures
 from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
 from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
 from rlvr.envs.core.deprecation import renamed_in_module

@@ -5,10 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from rlvr.adapters.serving.sessions import SessionTable
+from typing import Any, Protocol
 
 # Upper bounds of the seconds that an item took, from its request to its answer.
 BOUNDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
@@ -50,16 +47,30 @@ class Measures:
         return sum(count for (_, code), count in self.items.items() if code in FAULTS)
 
 
+class Measured(Protocol):
+    """What is read of a `SessionTable`; its length is how many sessions are open."""
+
+    limit: int
+    draining: bool
+    measures: Measures
+
+    @property
+    def playing(self) -> int:
+        """How many episodes are under way."""
+
+    def __len__(self) -> int: ...
+
+
 class _Collector:
     """The tables' counts as families of Prometheus."""
 
-    def __init__(self, tables: Mapping[str, SessionTable]) -> None:
+    def __init__(self, tables: Mapping[str, Measured]) -> None:
         self._tables = tables
 
     def collect(self) -> Iterator[Any]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
-        gauges: dict[str, tuple[str, Callable[[SessionTable], int]]] = {
+        gauges: dict[str, tuple[str, Callable[[Measured], int]]] = {
             "rlvr_sessions": ("sessions that are open", len),
             "rlvr_sessions_limit": ("sessions that there may be at once", lambda table: table.limit),
             "rlvr_episodes_under_way": ("episodes that began and have not ended", lambda table: table.playing),
@@ -98,7 +109,7 @@ def _cumulated(buckets: list[int]) -> list[tuple[str, float]]:
     return rows
 
 
-def exposition(tables: Mapping[str, SessionTable]) -> bytes:
+def exposition(tables: Mapping[str, Measured]) -> bytes:
     """The counts of some tables, by the ids of their environments, in Prometheus' text format.
 
     Raises:
