@@ -14,7 +14,7 @@ SERVICES = ("auth", "cart", "mail", "search", "users")
 def sort_names(rng: random.Random) -> Chore:
     rows = rng.choices(PEOPLE, k=rng.randint(12, 40))
     name, out = file_names(rng, 2)
-    text = f"Write the different lines of {name}.txt to {out}.txt, in the order of the alphabet, each once."
+    text = f"Write the different lines of {name}.txt to {out}.txt, in alphabetical order, each once."
     return Chore(
         text, {f"{name}.txt": lines(rows)}, (f"sort -u {name}.txt > {out}.txt",),
         {f"{out}.txt": lines(sorted(set(rows)))},
@@ -49,7 +49,7 @@ def select_column(rng: random.Random) -> Chore:
     column = rng.choice((1, 3))
     text = (
         f"table.csv has a heading. Write the {'name' if column == 1 else 'team'} of each row with more than {bound} "
-        "points to chosen.txt, one a line, in the order of the table and without the heading."
+        "points to chosen.txt, one per line, in the order of the table and without the heading."
     )
     command = f"awk -F, 'NR > 1 && $2 > {bound} {{print ${column}}}' table.csv > chosen.txt"
     chosen = [row[column - 1] for row in rows if row[1] > bound]
@@ -83,8 +83,8 @@ def list_large(rng: random.Random) -> Chore:
     bound = rng.randint(80, 250)
     large = sorted(path for path, content in files.items() if len(content) > bound)
     text = (
-        f"Write to large.txt the paths of all files below data with more than {bound} bytes, as data/..., one a line, "
-        "sorted by their bytes (as LC_ALL=C sorts)."
+        f"Write to large.txt the paths of all files below data with more than {bound} bytes, as data/..., one per "
+        "line, sorted by their bytes (as LC_ALL=C sorts)."
     )
     command = f"find data -type f -size +{bound}c | LC_ALL=C sort > large.txt"
     return Chore(text, files, (command, "cat large.txt"), {"large.txt": lines(large)})
@@ -226,8 +226,8 @@ def sum_logs(rng: random.Random) -> Chore:
     rows = [f"{name},{count}" for name, count in sorted(counts.items(), key=lambda pair: (-pair[1], pair[0])) if count]
     text = (
         "The compressed logs in logs have lines such as 'ERROR mail took 12 ms'. Write to errors.csv one line "
-        "'service,count' for each service with errors over all logs, the most errors first and equal ones in the order "
-        "of the alphabet."
+        "'service,count' for each service with errors over all logs, the most errors first and services with equally "
+        "many errors in alphabetical order."
     )
     command = (
         'zcat logs/*.gz | awk \'$1 == "ERROR" {n[$2]++} END {for (s in n) print s "," n[s]}\' | '

@@ -15,7 +15,7 @@ from rlvr.envs.agentic.chores_live import WORKER, log_line, workers
 def list_folder(rng: random.Random) -> Chore:
     folder, out = file_names(rng, 2)
     names = sorted(f"{name}.{rng.choice(('txt', 'md', 'csv'))}" for name in file_names(rng, 8))
-    text = f"Write the names of all files in the folder {folder} to {out}.txt, one a line and sorted."
+    text = f"Write the names of all files in the folder {folder} to {out}.txt, one per line and sorted."
     files = {f"{folder}/{name}": lines([rng.choice(WORDS)]) for name in names}
     return Chore(text, files, (f"ls {folder} > {out}.txt", f"cat {out}.txt"), {f"{out}.txt": lines(names)})
 
@@ -170,7 +170,7 @@ def rotate_logs(rng: random.Random) -> Chore:
     wanted: dict[str, bytes | None] = {new: files[old] for old, new in itertools.pairwise(paths)}
     wanted[paths[0]] = b""
     text = (
-        f"Rotate the logs in logs: the highest number is {keep}, and that file is given up; every other {name}.log.N "
+        f"Rotate the logs in logs: the highest number is {keep}, and that file is deleted; every other {name}.log.N "
         f"becomes {name}.log.N+1, {name}.log becomes {name}.log.1, and a new, empty {name}.log is made."
     )
     steps = [f"mv {name}.log.{number} {name}.log.{number + 1}" for number in range(keep - 1, 0, -1)]

@@ -25,8 +25,8 @@ def active_members(rng: random.Random) -> Chore:
     members = [{"name": person, key: rng.random() < 0.5, "age": rng.randint(18, 90)} for person in people]
     members[rng.randrange(9)][key] = True
     text = (
-        f"members.json is a list of objects. Write the names of those where {key} is true to names.txt, one a line, in "
-        "the order of the list."
+        f"members.json is a list of objects. Write the names of those where {key} is true to names.txt, one per line, "
+        "in the order of the list."
     )
     script = f"import json; [print(m['name']) for m in json.load(open('members.json')) if m['{key}']]"
     wanted = [str(member["name"]) for member in members if member[key]]
@@ -43,7 +43,7 @@ def quoted_titles(rng: random.Random) -> Chore:
     csv.writer(plain, lineterminator="\n").writerows([("title", "author", "year"), *books])
     text = (
         "books.csv has a heading and titles with commas in them, which stand in quotation marks. Write only the "
-        "titles, without quotation marks, to titles.txt, one a line, in their order."
+        "titles, without quotation marks, to titles.txt, one per line, in their order."
     )
     script = "import csv; [print(r['title']) for r in csv.DictReader(open('books.csv'))]"
     return Chore(

@@ -44,7 +44,7 @@ def middle_lines(rng: random.Random) -> Chore:
 
 def reverse_lines(rng: random.Random) -> Chore:
     rows, (name, out) = _phrases(rng, 10, 40), file_names(rng, 2)
-    text = f"Turn the order of the lines round: {out}.txt must hold those of {name}.txt from the last to the first."
+    text = f"Reverse the order of the lines: {out}.txt must hold those of {name}.txt from the last to the first."
     return Chore(
         text, {f"{name}.txt": lines(rows)}, (f"tac {name}.txt > {out}.txt",), {f"{out}.txt": lines(rows[::-1])}
     )
@@ -106,7 +106,7 @@ def append_line(rng: random.Random) -> Chore:
 def without_comments(rng: random.Random) -> Chore:
     rows, name = [f"{word} = {rng.randint(1, 99)}" for word in rng.sample(WORDS, 9)], file_names(rng, 1)[0]
     noted = [line for row in rows for line in (*[f"# {rng.choice(WORDS)}"] * rng.choice((0, 1)), row)]
-    text = f"In {name}.conf a line that begins with # is a comment. Store the lines that are none in plain.conf."
+    text = f"In {name}.conf a line that begins with # is a comment. Store the other lines in plain.conf."
     command = f"grep -v '^#' {name}.conf > plain.conf"
     return Chore(text, {f"{name}.conf": lines(noted)}, (command,), {"plain.conf": lines(rows)})
 
@@ -116,7 +116,7 @@ def tally_lines(rng: random.Random) -> Chore:
     name = file_names(rng, 1)[0]
     text = (
         f"Each line of {name}.txt is one vote. Write to votes.txt a line 'WORD NUMBER' for each word that got any, in "
-        "the order of the alphabet."
+        "alphabetical order."
     )
     wanted = [f"{word} {count}" for word, count in sorted(Counter(rows).items())]
     command = f"sort {name}.txt | uniq -c | awk '{{print $2, $1}}' > votes.txt"
@@ -141,7 +141,7 @@ def list_accounts(rng: random.Random) -> Chore:
     shell = rows[rng.randrange(10)].rpartition(":")[2]
     text = (
         "The fields of accounts.txt are separated by colons: name, password, number, shell. Write the names of those "
-        f"whose shell is {shell} to logins.txt, one a line, in the order of the file."
+        f"whose shell is {shell} to logins.txt, one per line, in the order of the file."
     )
     command = f"grep ':{shell}$' accounts.txt | cut -d: -f1 > logins.txt"
     wanted = [row.partition(":")[0] for row in rows if row.endswith(f":{shell}")]
@@ -162,8 +162,8 @@ def squeeze_blanks(rng: random.Random) -> Chore:
     rows, name = _phrases(rng, 8, 30), file_names(rng, 1)[0]
     wide = ["".join(c if c != " " else " " * rng.randint(1, 5) for c in row) for row in rows]
     text = (
-        f"The words of {name}.txt are divided by one or more spaces. Change the file itself so that there is just one "
-        "space each time."
+        f"The words of {name}.txt are separated by one or more spaces. Change the file itself so that there is just "
+        "one space each time."
     )
     command = f"sed -i 's/  */ /g' {name}.txt"
     return Chore(text, {f"{name}.txt": lines(wide)}, (command,), {f"{name}.txt": lines(rows)})
@@ -189,7 +189,7 @@ def missing_guests(rng: random.Random) -> Chore:
     invited = rng.sample(PEOPLE, 10)
     came = rng.sample(invited, rng.randint(4, 7))
     text = (
-        "invited.txt and came.txt are lists of guests, one a line. Write those who were invited and did not come to "
+        "invited.txt and came.txt are lists of guests, one per line. Write those who were invited and did not come to "
         "absent.txt, in the order in which they were invited."
     )
     command = "grep -vxFf came.txt invited.txt > absent.txt"
@@ -264,7 +264,7 @@ def find_addresses(rng: random.Random) -> Chore:
         rows.append(" ".join(rng.choices(WORDS, k=5)))
     text = (
         "Mail addresses such as ada@maple.example are scattered over letter.txt. Collect the different ones in "
-        "addresses.txt, sorted, one a line."
+        "addresses.txt, sorted, one per line."
     )
     command = "grep -oE '[a-z]+@[a-z]+\\.example' letter.txt | LC_ALL=C sort -u > addresses.txt"
     return Chore(

@@ -91,9 +91,13 @@ _GATHERED = (
 )  # fmt: skip
 
 
+def _counting(text: str) -> str:
+    return " (positions count from 0)" if "position" in text else ""
+
+
 def _list_program(select: Part, change: Part, gather: Part) -> Family:
     name = f"{gather.name}_of_{select.name}_{change.name}"
-    text = f"Take a list of integers. Select the elements {select.text} (positions count from 0). Each of them is "
+    text = f"Take a list of integers. Select the elements {select.text}{_counting(select.text)}. Each of them is "
     text += f"{change.text}. {gather.text}"
     source = f"\ndef {name}(numbers):\n{_indented(gather.before, 1)}    for place in range(len(numbers)):\n"
     source += f"        number = numbers[place]\n        if {select.code}:\n            value = {change.code}\n"

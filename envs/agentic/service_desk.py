@@ -89,8 +89,8 @@ class ServiceDesk(ToolTask[Desk]):
 
     levels = len(LEVELS)
     task = (
-        "You are the service desk of a shop. Work with the tools; what is no call is said to the customer, in plain "
-        f"text.\n\n{shop.RULES}"
+        "You are the service desk of a shop. Work with the tools; whatever is not a call is said to the customer, in "
+        f"plain text.\n\n{shop.RULES}"
     )
     toolset: ClassVar[Sequence[Tool]] = tuple(tool(function, given=1) for function in shop.FUNCTIONS)
 
@@ -349,7 +349,8 @@ def _exchange(draft: RequestDraft) -> CustomerRequest | None:
     look = _call("search_products", text=other[1])
     take = _call("exchange_item", order=row[0], product=row[4], new_product=other[0])
     _, answers = draft.named(row)
-    answers += ((("product",), f"Instead of it I want the {other[1]}."), (("instead",), f"I want the {other[1]}."))
+    answer = f"I want the {other[1]} instead."
+    answers += ((("product",), answer), (("instead",), answer))
     order = f" of order {row[0]}" if draft.says_order else ""
     words = f"I want to exchange the {row[5]}{order} for something else."
     return CustomerRequest(words, answers, (look,) if draft.refuse else (look, take), 4 * draft.refuse, row[0])

@@ -175,7 +175,7 @@ def page(site: Site, server: SiteServer, url: str) -> Page:
     words = KINDS[site.kind]
     groups = sorted({entry.group for entry in site.entries})
     parts = [Link(words.groups[group], f"/list/{group}/0") for group in groups]
-    return Page(f"Welcome to {site.title}", (*parts, Link("Get our letter, and a gift with it!", "/letter")))
+    return Page(f"Welcome to {site.title}", (*parts, Link("Get our newsletter, and a gift with it!", "/letter")))
 
 
 def _list(site: Site, group: int, start: int) -> Page:
@@ -194,7 +194,8 @@ def _list(site: Site, group: int, start: int) -> Page:
 
 def _entry(site: Site, number: int) -> Page:
     entry, words = site.entries[number], KINDS[site.kind]
-    parts: list[str | Link] = [f"{words.town} {entry.town}; {words.price} {entry.price}; {'; '.join(entry.traits)}"]
+    traits = "; ".join(trait.removeprefix("who ").removeprefix("that is ") for trait in entry.traits)
+    parts: list[str | Link] = [f"{words.town} {entry.town}; {words.price} {entry.price}; {traits}"]
     if entry.taken:
         parts.append(f"Taken: {', '.join(entry.taken)}")
     parts += [Link(f"More {words.groups[entry.group]}", f"/list/{entry.group}/0"), *entry.reviews]

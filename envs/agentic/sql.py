@@ -309,7 +309,7 @@ def _filter(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     word, sign = rng.choice((("above", ">"), ("below", "<")))
     return (
-        f"Which {part.table} have the {part.kind} {kind} and a value of {part.number} {word} {number}? Give their "
+        f"Which {part.table} have the {part.kind} '{kind}' and a value of {part.number} {word} {number}? Give their "
         "names.",
         f"SELECT name FROM {part.table} WHERE {part.kind} = '{kind}' AND {part.number} {sign} {number}",
         False,
@@ -321,7 +321,7 @@ def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"How many {part.table} have a {part.kind} other than {kind} and a value of {part.number} of at least "
+        f"How many {part.table} have a {part.kind} other than '{kind}' and a value of {part.number} of at least "
         f"{number}?{only}",
         f"SELECT count(*) FROM {rows} WHERE {part.kind} <> '{kind}' AND {part.number} >= {number}",
         False,
@@ -358,8 +358,8 @@ def _years(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"Take the {part.table} with the {part.kind} {kind} or a value of {part.number} above {number}. For each year "
-        "that has "
+        f"Take the {part.table} with the {part.kind} '{kind}' or a value of {part.number} above {number}. For each "
+        "year that has "
         f"any, give the year and the sum and the maximum of their {part.number}, the latest year first.{only}",
         f"SELECT year, sum({part.number}), max({part.number}) FROM {rows} WHERE {part.kind} = '{kind}' "
         f"OR {part.number} > {number} GROUP BY year ORDER BY year DESC",
@@ -371,7 +371,7 @@ def _owners(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     owner, item, _ = parts
     kind, number = _some(rng, item)
     return (
-        f"Which {owner.table} have a {item.one} with the {item.kind} {kind} and a value of {item.number} above "
+        f"Which {owner.table} have a {item.one} with the {item.kind} '{kind}' and a value of {item.number} above "
         f"{number}? "
         "Give each name once.",
         f"SELECT DISTINCT o.name FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
@@ -385,7 +385,7 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
     return (
-        f"For each {owner.one} whose {item.table} have {event.table} with a {event.kind} other than {kind}, give the "
+        f"For each {owner.one} whose {item.table} have {event.table} with a {event.kind} other than '{kind}', give the "
         "name "
         f"of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
         f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
@@ -399,7 +399,7 @@ def _counted_with_none(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draf
     kind, _ = _some(rng, item)
     rows, only = _limited(rng, item, event)
     return (
-        f"For each {owner.one}, give the name and how many of its {item.table} have the {item.kind} {kind}, or 0 if "
+        f"For each {owner.one}, give the name and how many of its {item.table} have the {item.kind} '{kind}', or 0 if "
         "none "
         f"has it.{only}",
         f"SELECT o.name, count(i.id) FROM {owner.table} o LEFT JOIN {rows} i ON i.{owner.one}_id = o.id "
@@ -425,7 +425,7 @@ def _without(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     _, item, event = parts
     kind, number = _some(rng, event)
     return (
-        f"Which {item.table} have no {event.one} with the {event.kind} {kind} and a value of {event.number} above "
+        f"Which {item.table} have no {event.one} with the {event.kind} '{kind}' and a value of {event.number} above "
         f"{number}? "
         "Give their names.",
         f"SELECT name FROM {item.table} i WHERE NOT EXISTS (SELECT 1 FROM {event.table} e WHERE e.{item.one}_id = i.id "

@@ -56,7 +56,7 @@ BEFORE = {"employer": "once worked for {x}", "mayor": "was once governed by {x}"
 # Each fact: of what kind, its grader, how a document says it, how a question asks for it.
 FACTS = {
     "born": ("person", "number", "was born in the year {x}", "What is the year of birth of {x}?"),
-    "profession": ("person", "exact", "works as {x}", "What is the profession of {x}?"),
+    "profession": ("person", "exact", "follows the profession of {x}", "What is the profession of {x}?"),
     "river": ("town", "exact", "lies on the river {x}", "Which river flows through {x}?"),
     "settled": ("town", "number", "was settled in the year {x}", "In which year did people first settle in {x}?"),
     "product": ("firm", "exact", "makes {x}", "What is made by {x}?"),

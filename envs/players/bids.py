@@ -44,8 +44,8 @@ class Goofspiel(SeatGame[GoofspielState]):
         return (
             f"Goofspiel. Each seat has the cards 1 to {self.cards}, and the prizes 1 to {self.cards} are shown one by "
             "one in random order. For each prize both seats bid one card of their hand at the same time; the higher "
-            "bid takes the prize, equal bids lose it for both. Bids are shown afterwards and are used up. The higher "
-            "sum of prizes wins. A move is the number of a card."
+            "bid takes the prize; if the bids are equal, nobody gets it. Bids are shown afterwards and are used up. "
+            "The higher sum of prizes wins. A move is the number of a card."
         )
 
     def start(self) -> GoofspielState:
@@ -139,7 +139,8 @@ class Blotto(SeatGame[BlottoState]):
     def rules(self) -> str:
         return (
             f"Colonel Blotto. Both seats divide {self.soldiers} soldiers over {self.fields} fields at the same time. "
-            "More soldiers win a field, and equal numbers win it for nobody. Whoever wins more fields wins the game. "
+            "Whoever sends more soldiers to a field wins it; equal numbers win it for nobody. Whoever wins more "
+            "fields wins the game. "
             f"A move is {self.fields} whole numbers with blanks between them, which add up to {self.soldiers}."
         )
 
@@ -298,8 +299,10 @@ class MatrixGame(SeatGame[RoundsState]):
         if self.par is not None:
             goal = f"Each seat wants a large sum for itself; {self.par * self.rounds:g} or more is a full success."
         return (
-            f"{self.title}. Both seats move at the same time, {self.rounds} rounds long; a move is "
-            f"{' or '.join(self.moves)}. The points of a round, seat 0's move first:\n" + "\n".join(rows) + f"\n{goal}"
+            f"{self.title}. For {self.rounds} rounds both seats move at the same time; a move is "
+            f"{', '.join(self.moves[:-1])} or {self.moves[-1]}. The points of a round, seat 0's move first:\n"
+            + "\n".join(rows)
+            + f"\n{goal}"
         )
 
     def start(self) -> RoundsState:
@@ -381,12 +384,13 @@ class SealedAuction(SeatGame[AuctionState]):
 
     def rules(self) -> str:
         """The range of values, the price, and that the first of equal bids wins."""
-        pays = "the second highest bid" if self.second_price else "the own bid"
+        pays = "the second highest bid" if self.second_price else "its own bid"
         return (
             f"An auction with sealed bids among {self.seats} seats. The thing is worth a number from 1 to {self.most} "
             "to each seat, drawn for each alone and known to it alone. All bid at the same time, a whole number from 0 "
-            f"to {self.most}. The highest bid wins (of equal ones, the first seat's) and pays {pays}; the winner's "
-            "gain is the value less the price, everybody else's is 0. To gain more than every other seat is to win."
+            f"to {self.most}. The highest bid wins (of equal bids, that of the seat with the lowest number), and its "
+            f"seat pays {pays}. The winner's gain is the value less the price; everybody else's is 0. The game is won "
+            "by gaining more than every other seat."
         )
 
     def start(self) -> AuctionState:

@@ -121,7 +121,7 @@ class LiarsDice(SeatGame[LiarsState]):
 
     def show(self, view: LiarsState, seat: int) -> str:
         """The own dice and all bids with their seats; after a call the dice of all."""
-        bids = ", ".join(f"seat {at % self.seats} {count}-{face}" for at, (count, face) in enumerate(view.bids))
+        bids = ", ".join(f"seat {at % self.seats} bids {count}-{face}" for at, (count, face) in enumerate(view.bids))
         text = ""
         if view.called:
             text = " All dice: " + "; ".join(f"seat {at}: {' '.join(map(str, d))}" for at, d in enumerate(view.dice))

@@ -235,8 +235,8 @@ class Referee:
             if game.is_legal(match.state, seat, move):
                 return move
         legal = game.legal(match.state, seat)
-        listed = ", ".join(legal[:MOST_LISTED]) + (", ..." if len(legal) > MOST_LISTED else "")
-        raise IllegalText(f"That is not a legal move. Legal now: {listed}.")
+        listed = f"Some of the {len(legal)} that are: " if len(legal) > MOST_LISTED else "Legal moves: "
+        raise IllegalText(f"That is not a legal move. {listed}{', '.join(legal[:MOST_LISTED])}.")
 
     def act(self, match: Match, seat: int, text: str) -> Match:
         """The match after what a seat wrote; an illegal text counts against the seat and changes nothing else.
@@ -289,34 +289,47 @@ class Referee:
 
     # what a seat reads
 
-    def observe(self, match: Match, seat: int, since: int = 0) -> str:
+    def observe(self, match: Match, seat: int, since: int = 0, *, own: bool = False) -> str:
         """What a seat reads: what others did since event ``since``, its view, and its legal moves when it moves.
 
-        It is a function of the seat's own information: of its view, the events it witnessed and its own faults.
+        It is a function of the seat's own information: of its view, the events it witnessed and its own faults. With
+        ``own`` the seat's own moves are among those events.
         """
         game = self.game
         if not 0 <= seat < game.seats:
             raise NotThisSeat(f"there is no seat {seat}: seats are 0 to {game.seats - 1}")
         view = game.view(match.state, seat)
+        hidden = (CHANCE,) if own else (CHANCE, seat)
         lines = [
-            f"Seat {event.actor}: {event.move}."
+            f"Seat {event.actor}{' (you)' if event.actor == seat else ''}: {event.move}."
             for event in match.log[since:]
-            if event.actor not in (seat, CHANCE) and event.seen_by >> seat & 1
+            if event.actor not in hidden and event.seen_by >> seat & 1
         ]
         lines.append(game.show(view, seat))
         if match.loser >= 0:
             lines.append(f"Seat {match.loser} forfeits the game after {self.tries} illegal moves.")
         elif seat in self.to_move(match):
             legal = game.legal(match.state, seat)
-            if len(legal) <= MOST_LISTED:
-                lines.append(f"Your moves: {', '.join(legal)}.")
+            few = len(legal) <= MOST_LISTED
+            listed = ", ".join(legal if few else legal[:3])
+            lines.append(f"Your legal moves: {listed}." if few else f"{len(legal)} moves are legal, such as {listed}.")
+            if match.faults[seat]:
+                lines.append(f"Illegal moves so far: {match.faults[seat]}; {self.tries} forfeit the game.")
         return "\n".join(lines)
 
     def first_observation(self, match: Match, seat: int, brief: bool = False) -> str:
         """What a seat reads at its first turn: the rules, unless they are left out, and what it observes."""
         if brief:
             return f"Seat {seat}. {self.observe(match, seat)}"
-        return f"{self.game.rules()}\nYou are seat {seat} of {self.game.seats}.\n\n{self.observe(match, seat)}"
+        last = self.game.seats - 1
+        seats = f"seats {'0 and 1' if last == 1 else f'0 to {last}'}"
+        faults = (
+            "An illegal move forfeits the game."
+            if self.tries == 1
+            else f"After an illegal move you move again, but {self.tries} illegal moves forfeit the game."
+        )
+        head = f"{self.game.rules()}\n{faults}\nYou are seat {seat}; there are {seats}."
+        return f"{head}\n\n{self.observe(match, seat, own=True)}"
 
     def record(self, match: Match) -> dict[str, Any]:
         """All seats' moves in plain JSON; ``replay`` makes the same match of it."""

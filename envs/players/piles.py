@@ -135,7 +135,8 @@ class DotsAndBoxes(SeatGame[DotsState]):
             f"Dots and boxes on {self.size + 1} x {self.size + 1} dots. A move draws a line between two neighbouring "
             "dots: h, row and column for a line across (h12 begins at the second dot of the first row), v, row and "
             "column for an upright one (v12 goes down from the second dot of the first row). Whoever draws the fourth "
-            "side of a box owns it and moves again. Seat 0 moves first; most boxes win."
+            "side of a box owns it and moves again; a box shows the number of its owner's seat. Seat 0 moves first; "
+            "whoever owns more boxes wins."
         )
 
     def start(self) -> DotsState:
@@ -218,10 +219,12 @@ class Mancala(SeatGame[MancalaState]):
         return (
             "Mancala (kalah). Each seat has six pits, 1 to 6 from its left to its right, and a store to the right of "
             "pit 6. A move is the number of one of your pits with beans in it: they are sown one by one into the pits "
-            "to the right, your store, and on through the other seat's pits, but not into its store. If the last bean "
-            "falls into your store, you move again. If it falls into an empty pit of yours and the pit opposite has "
+            "to the right, your store, on through the other seat's pits, but not into its store, and back to your pit "
+            "1. If the last bean falls into your store, you move again. Opposite your pit 1 lies the other seat's pit "
+            "6, "
+            "opposite 2 its 5, and so on. If the last bean falls into an empty pit of yours and the pit opposite has "
             "beans, you take both into your store. When a seat's pits are all empty the game ends, and the other "
-            "seat's beans go into its own store. More beans win. Seat 0 moves first."
+            "seat's beans go into its own store. Whoever has more beans wins. Seat 0 moves first."
         )
 
     def start(self) -> MancalaState:

@@ -120,7 +120,7 @@ class BattleshipDuel(SeatGame[FleetState]):
         return (
             "Your shots (~ water, x hit, # the shot that sank a ship):\n"
             + drawn([there[at : at + self.size] for at in rows])
-            + "\nYour sea (S ship):\n"
+            + "\nYour sea and the shots at it (S ship):\n"
             + drawn([here[at : at + self.size] for at in rows])
         )
 

@@ -17,6 +17,7 @@ OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
 SELF: Final = "self"
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
+ILLEGAL: Final = "That is not a legal move."
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
 
@@ -176,9 +177,9 @@ class AsSingleAgent(Task[SeatEpisode]):
         referee, seat, match = self.referee, state.seat, state.match
         try:
             move = referee.read(match, seat, action)
-        except IllegalText as error:
+        except IllegalText:
             match = referee.act(match, seat, action)
-            after = state._replace(match=match, turn=state.turn + 1, since=len(match.log), message=str(error))
+            after = state._replace(match=match, turn=state.turn + 1, since=len(match.log), message=ILLEGAL)
             if match.loser < 0:
                 return Transition(after, UNREAD)
             return Transition(after, wrong(reason=f"the game is forfeited after {referee.tries} illegal moves"), True)
@@ -196,9 +197,10 @@ class AsSingleAgent(Task[SeatEpisode]):
         returns, game = self.referee.returns(state.match), self.game
         share, won = game.outcome(returns, state.seat), returns[state.seat]
         reward = share if self.reward == "outcome" else (won - game.lowest) / (game.highest - game.lowest)
-        text = ", ".join(f"seat {at} {value:g}" for at, value in enumerate(returns))
+        mine = state.seat
+        text = ", ".join(f"seat {at}{' (you)' * (at == mine)} {value + 0.0:g}" for at, value in enumerate(returns))
         end = game.show(game.view(state.match.state, state.seat), state.seat)
-        reason = f"The game is over. Returns: {text}; you are seat {state.seat}.\n{end}"[:900]
+        reason = f"The game is over. Returns: {text}.\n{end}"[:900]
         parts = {"return": won, "outcome": share}
         status = "correct" if share >= 1 else "partial" if reward > 0 else "wrong"
         return Verdict(float(reward), status, reason=reason, parts=parts)  # type: ignore[arg-type]

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, get_type_hints
+from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
@@ -101,13 +101,27 @@ class Tool:
             raise ToolError(f"{self.name}: {_complaint(error)}; it takes {self.signature()}") from None
         return {name: getattr(checked, name) for name in self.arguments.model_fields}
 
+    def example(self, name: str) -> Any:
+        """A value that an argument may have, as examples of calls show it."""
+        annotation = self.arguments.model_fields[name].annotation
+        if get_origin(annotation) is Literal:
+            return get_args(annotation)[0]
+        return {int: 1, float: 1.5, bool: True}.get(annotation, "…") if isinstance(annotation, type) else "…"
+
     def signature(self) -> str:
         """``search(query: str, limit: int = 5)``."""
         parts = []
         for name, field in self.arguments.model_fields.items():
-            kind = getattr(field.annotation, "__name__", None) or str(field.annotation).replace("typing.", "")
+            kind = _kind(field.annotation)
             parts.append(f"{name}: {kind}" + ("" if field.is_required() else f" = {field.default!r}"))
         return f"{self.name}({', '.join(parts)})"
+
+
+def _kind(annotation: Any) -> str:
+    """A type as a signature shows it; the values of a choice are written out."""
+    if get_origin(annotation) is Literal:
+        return " | ".join(map(repr, get_args(annotation)))
+    return getattr(annotation, "__name__", None) or str(annotation).replace("typing.", "")
 
 
 def tool(function: Callable[..., Any], *, name: str | None = None, given: int = 0) -> Tool:
@@ -152,8 +166,8 @@ def instructions(tools: Sequence[Tool], style: str) -> str:
         lines.append(f"- {_kept(each.signature())}: {_kept(each.description)}")
         lines += [f"    {_kept(name)}: {_kept(text)}" for name, text in each.described.items()]
     first = tools[0]
-    example = write_call(Call(first.name, dict.fromkeys(map(_kept, first.names), "…")), style)
-    lines.append(f"To call one, write for example\n{example}\nand nothing behind it; its output comes back to you.")
+    example = write_call(Call(first.name, {_kept(name): first.example(name) for name in first.names}), style)
+    lines.append(f"To call one, write for example\n{example}\nand nothing after it; its output comes back to you.")
     return "\n".join(lines)
 
 

@@ -115,7 +115,7 @@ class Grammar:
         for phrase, form in self._starts.get(words[0], ()) if words else ():
             if words[: len(phrase)] == phrase:
                 return _nouns(form, words[len(phrase) :])
-        return f"That is no command here. Commands: {self.shapes}."
+        return f"That is not a command here. Commands: {self.shapes}."
 
 
 def _nouns(form: Form, rest: list[str]) -> Command | str:

@@ -32,7 +32,7 @@ from rlvr.envs.worlds.world import (
     possible,
 )
 
-ROOMS = tuple("pantry cellar garden greenhouse larder courtyard hall orchard scullery balcony attic barn".split())
+ROOMS = tuple("pantry cellar garden greenhouse larder courtyard hall orchard scullery conservatory attic barn".split())
 BOXES = tuple("cupboard drawer crate barrel hamper cabinet basket".split())
 FOODS = tuple(
     "carrot potato onion leek turnip parsnip beetroot pumpkin tomato apple pear mushroom cucumber aubergine celery "
@@ -120,13 +120,13 @@ class Cooking(WorldGame[Meal]):
         recipe = tuple((food, _preparations(rng, shape.steps)) for food in foods[: shape.ingredients])
         order = rng.sample([f"the {a} before the {b}" for (a, _), (b, _) in pairwise(recipe)], len(recipe) - 1)
         dish = f"{recipe[0][0]} {rng.choice(DISHES)}"
-        order_text = listing(order) if level >= 3 else f"in the order {listing(food for food, _ in recipe)}"
-        bowl = f"into the bowl, {order_text}"
+        in_order = ", then ".join(f"the {food}" for food, _ in recipe)
+        bowl = f"all of them, {listing(order)}" if level >= 3 else in_order
         lines = [f"{food}: {', then '.join(steps)}" for food, steps in rng.sample(recipe, len(recipe))]
-        text = f"The recipe of the {dish}: {'; '.join(lines)}; last, {bowl}; then serve."
+        text = f"The recipe for the {dish}: {'; '.join(lines)}; add to the bowl: {bowl}; then serve."
         boxes = {name: rng.choice(rooms) for name in rng.sample(BOXES, min(len(BOXES), 1 + level))}
         things = [(Thing(name, "box"), room) for name, room in boxes.items()]
-        things += [(Thing("bowl", "fixture", "All that is added goes in here."), "kitchen")]
+        things += [(Thing("bowl", "fixture", "The ingredients go in here, once they are prepared."), "kitchen")]
         things += [(Thing(name, "fixture"), "kitchen") for name in HEATS.values()]
         things += [(Thing("cookbook", "fixture", text), "kitchen" if level < 4 else rng.choice(rooms))]
         spots = [*rooms, *boxes]
@@ -139,10 +139,12 @@ class Cooking(WorldGame[Meal]):
         """Names the dish and which tool does what; the recipe itself stands in the cookbook, to be examined."""
         tools = ", ".join(f"{verb} with the {tool}" for verb, tool in NEEDS.items())
         return (
-            f"Goal: cook the {now.dish} by its recipe and serve it. The recipe stands in the cookbook: read it.\n"
+            f"Goal: cook the {now.dish} by its recipe and serve it. The recipe is in the cookbook: examine it.\n"
             "Rules: prepare each ingredient exactly as the recipe says, in that order and with the right tool: "
-            f"{tools}. Carry the ingredient and the tool; stove, oven and grill are in the kitchen. There is one of "
-            "each food, and what was done to it cannot be undone. In the kitchen, add the ingredients to the bowl in "
+            f"{tools}. Carry the ingredient and the tool; the stove, the oven and the grill stay in the kitchen. "
+            "There is "
+            "one of each food, and what was done to it cannot be undone. In the kitchen, add the ingredients to the "
+            "bowl in "
             "the order of the recipe, then serve. You serve once: if anything is missing, too much or out of order, "
             "the game is lost. Things may lie in closed boxes. You can carry 3 things."
         )

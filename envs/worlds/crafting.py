@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from typing import NamedTuple
 
+from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import go_to, known, search
@@ -18,18 +19,24 @@ from rlvr.envs.worlds.game import CommandOutcome, WorldGame
 from rlvr.envs.worlds.world import EXAMINE, GO, LOOK, Thing, World, perform, possible
 
 PLACES = tuple(
-    "forest quarry meadow riverbank marsh beach mine hillside orchard pasture cave village heath lagoon canyon "
-    "clearing farm dune glacier harbour moor".split()
+    "forest quarry meadow gorge marsh desert mine valley orchard pasture cave village thicket grove canyon "
+    "clearing vineyard swamp ravine harbour jungle".split()
 )
 MATERIALS = tuple(
     "wood stone clay reed wool ore coal sand flax hide bamboo resin wheat bone shell feather honey moss chalk salt "
     "sulphur amber slate willow".split()
 )
-TOOLS = tuple("axe pickaxe shovel shears sickle chisel".split())
+TOOLS = tuple("axe pickaxe shovel hammer sickle chisel".split())
 STATIONS = tuple("workbench forge kiln loom anvil mill".split())
 PRODUCTS = tuple(
     "plank brick rope cloth glass ingot nail charcoal barrel wheel lantern basket sail bell kite boat bow drum flute "
     "ladder mirror net oar paint pot quilt raft shield soap torch vase wagon whistle".split()
+)
+
+# What is not counted in pieces: "2 wool", but "2 planks".
+UNCOUNTED = frozenset(
+    "wood clay wool ore coal sand flax bamboo resin wheat honey moss chalk salt sulphur amber slate willow cloth glass "
+    "charcoal paint soap".split()
 )
 
 
@@ -237,8 +244,21 @@ def _towards(now: Yard, target: str) -> str:
     return (go_to(world, world.place(station)) if known(world, station) else search(world)) or "look"
 
 
+def _several(name: str) -> str:
+    return name if name in UNCOUNTED else f"{name}es" if name.endswith("ch") else f"{name}s"
+
+
+def _amount(count: int, name: str) -> str:
+    return counted(count, name, _several(name))
+
+
+def _singular(noun: str, names: list[str]) -> str:
+    """The name that a noun is the plural of, else the noun."""
+    return next((name for name in names if _several(name) == noun), noun)
+
+
 def _parts(recipe: Recipe) -> str:
-    return listing(f"{count} {part}" for part, count in recipe.parts)
+    return listing(_amount(count, part) for part, count in recipe.parts)
 
 
 def _at_station(recipe: Recipe) -> str:
@@ -260,7 +280,7 @@ def _ready(now: Yard) -> list[str]:
 
 
 def _bag(now: Yard) -> str:
-    return f"In the bag: {listing(f'{count} {name}' for name, count in now.bag)}."
+    return f"In the bag: {listing(_amount(count, name) for name, count in now.bag)}."
 
 
 def _view(now: Yard) -> str:
@@ -274,7 +294,9 @@ def _with(now: Yard, name: str, count: int) -> Yard:
 
 
 def _gather(now: Yard, command: Command) -> CommandOutcome:
-    name, problem = choose(command.first, _here(now), "You cannot gather that here. Here can be gathered:")
+    name, problem = choose(
+        _singular(command.first, _here(now)), _here(now), "You cannot gather that here. Here can be gathered:"
+    )
     if problem:
         return CommandOutcome(now, problem)
     tool = dict(now.tools).get(name)
@@ -286,7 +308,7 @@ def _gather(now: Yard, command: Command) -> CommandOutcome:
 
 def _craft(now: Yard, command: Command) -> CommandOutcome:
     names = [recipe.name for recipe in now.recipes]
-    name, problem = choose(command.first, names, "There is no recipe for that. Recipes:")
+    name, problem = choose(_singular(command.first, names), names, "There is no recipe for that. Recipes:")
     recipe = now.recipe(name)
     if problem or recipe is None:
         return CommandOutcome(now, problem)

@@ -84,7 +84,9 @@ class Detective(WorldGame[CrimeCase]):
         kinds = rng.sample([f"{width} {metal}" for width in WIDTHS for metal in METALS], tools)
         chosen = tuple(zip(rng.sample(TOOLS, tools), kinds, strict=True))
         treasure = rng.choice(TREASURES)
-        text = f"The {treasure} is gone. A clock stopped at {HOURS[hour]}. The marks on the lock are {kinds[0]}."
+        text = (
+            f"The {treasure} is gone. A clock stopped at {HOURS[hour]}. A {kinds[0]} tool left its marks on the lock."
+        )
         things = [(Thing(CASE, "fixture", text), scene)]
         things += [
             (Thing(name, "fixture", f"The {name} is a {kind} one."), rng.choice(rooms))
@@ -100,10 +102,10 @@ class Detective(WorldGame[CrimeCase]):
             f"Goal: the {now.treasure} was stolen from the {CASE}, somewhere in this house, at {hours}. Find out who "
             "took it and with which tool, then accuse that person with that tool. You accuse once.\n"
             f"Rules: the suspects are {listing(now.people)}; one of them is the thief and acted alone, in the room of "
-            f"the {CASE}. Ask each where they were at an hour: all tell the truth, with one exception: the thief lies "
-            "about the hour of the theft. Who tells the truth names everybody who was in the room, and nobody changed "
-            f"rooms within an hour. The {CASE} shows the hour of the theft and the marks of the tool; the tool is the "
-            "one of that kind, which a closer look at the tools shows."
+            f"the {CASE}. Ask each of them where they were at an hour. All tell the truth, except that the thief lies "
+            "about the hour of the theft. Whoever tells the truth names everybody else who was in the same room, and "
+            f"nobody changed rooms during an hour. The {CASE} shows the hour of the theft and what kind of tool left "
+            "its marks; examine a tool to see of what kind it is."
         )
 
     def view(self, now: CrimeCase) -> str:
@@ -206,7 +208,7 @@ def _ask(now: CrimeCase, command: Command) -> CommandOutcome:
 
 
 def _accuse(now: CrimeCase, command: Command) -> CommandOutcome:
-    name, problem = choose(command.first, now.people, "There is no such suspect. The suspects are")
+    name, problem = choose(command.first, now.people, "There is no such suspect. The suspects are:")
     if problem:
         return CommandOutcome(now, problem)
     tools = [tool for tool, _ in now.tools if tool in now.world.examined]

@@ -93,10 +93,11 @@ class Errands(WorldGame[Day]):
             for position, streets in zip(town.places, town.streets, strict=True)
         )
         return (
-            "Goal: deliver every parcel to its place within its hours.\n"
+            "Goal: deliver every parcel to its destination within its hours.\n"
             "Rules: a parcel can be picked up at any time where it lies, and delivered from the first to the last "
-            f"minute of its hours. You can carry {CAPACITY} parcels. Streets take the minutes written below, waiting "
-            "as long as you say. Picking up and delivering take no time. As soon as a parcel is late, all is lost.\n"
+            f"minute of its hours. You can carry {CAPACITY} parcels. A street takes the minutes written below, and "
+            "waiting as long as you say. Picking up and delivering take no time. As soon as a parcel is late, the game "
+            "is lost.\n"
             f"Parcels:\n{jobs}\nStreets, in minutes:\n{roads}"
         )
 
@@ -242,7 +243,7 @@ def _here(now: Day) -> list[str]:
 def _status(now: Day) -> str:
     return (
         f"It is {_clock(now.minute)}. You are at the {now.town.places[now.here]}. Parcels to pick up here: "
-        f"{listing(_here(now))}. You carry {listing(_carried(now))}. Still to deliver: "
+        f"{listing(_here(now))}. You carry: {listing(_carried(now))}. Still to deliver: "
         f"{listing(_names(now, WAITING) + _carried(now))}."
     )
 

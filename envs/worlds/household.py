@@ -56,6 +56,8 @@ KINDS = {
     **dict.fromkeys("book pencil pen newspaper watch phone remote candle pillow box keyring notebook".split(), ()),
 }
 
+PLURALS = {"glass": "glasses", "potato": "potatoes", "tomato": "tomatoes"}
+
 
 class HouseholdLevel(NamedTuple):
     """A level: rooms, goals, how many of them ask for a treatment, the most alike asked for at once, other things."""
@@ -140,8 +142,9 @@ class Household(WorldGame[Home]):
     def rules(self, now: Home) -> str:
         """The goals in one sentence, which appliance treats a thing, and that heat and cold cancel."""
         goals = "; ".join(_goal_text(now.world, goal) for goal in now.goals)
+        all_ = "this is so" if len(now.goals) == 1 else "all of this is so"
         return (
-            f"Goal: in this home, {goals}. The task is done as soon as all of it is so.\n"
+            f"Goal: in this home, {goals}. You have won as soon as {all_}.\n"
             "Rules: things are on furniture or in it; open what is closed. To clean a thing, carry it to the sink; to "
             "heat it, to the microwave; to cool it, to the fridge. What was heated is no longer cold, and "
             "the other way round. You can carry 3 things."
@@ -213,9 +216,13 @@ def _goals(rng: random.Random, shape: HouseholdLevel, holders: list[str]) -> tup
 
 
 def _goal_text(world: World, goal: Goal) -> str:
-    what = f"the {goal.noun}" if goal.number == 1 else f"both things of the kind {goal.noun}"
-    treated = {"": "", "clean": ", cleaned,", "hot": ", heated,", "cold": ", cooled,"}[goal.mark]
-    return f"put {what}{treated} {_where(world, goal.place)} the {goal.place}"
+    one = goal.number == 1
+    what = f"the {goal.noun}" if one else f"both {PLURALS.get(goal.noun, goal.noun + 's')}"
+    where = f"{_where(world, goal.place)} the {goal.place}"
+    if not goal.mark:
+        return f"put {what} {where}"
+    verb = next(verb for verb, mark in VERBS.items() if mark == goal.mark)
+    return f"{verb} {what} and put {'it' if one else 'them'} {where}"
 
 
 def _where(world: World, place: str) -> str:
@@ -236,7 +243,7 @@ def _done(world: World, goal: Goal) -> int:
 
 def _treat(world: World, command: Command) -> tuple[World, str]:
     mark = VERBS[command.verb]
-    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You carry")
+    name, problem = choose(command.first, world.inside(YOU), "You do not carry that. You carry:")
     if problem:
         return world, problem
     allowed = KINDS[name.split()[-1]]
@@ -245,7 +252,7 @@ def _treat(world: World, command: Command) -> tuple[World, str]:
         return world, f"You cannot {command.verb} the {name}. What can be done to it: {can}."
     here = [thing.name for thing in world.around()]
     place, problem = choose(
-        command.second, here, f"It is not here. To {command.verb}, use the {APPLIANCES[mark]}. Here are"
+        command.second, here, f"It is not here. To {command.verb}, use the {APPLIANCES[mark]}. Here are:"
     )
     if problem:
         return world, problem

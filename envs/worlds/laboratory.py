@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import fetch, search
@@ -45,16 +46,16 @@ SUBSTANCES = tuple(
     "arvenite belorin cordelium drassite elvanite fermolin galdrite hastorium irvolite jessamine korvane lumerite "
     "mordanite nelvium orsolite pelagrin quillite rosmerium silvane torbanite".split()
 )
-# Instruments that use up a portion: what is tested, and what can come out.
+# Instruments that use up a portion, and what can come out.
 TESTS = {
-    "litmus paper": ("in litmus", ("red", "blue", "unchanged")),
-    "burner": ("flame", ("orange", "green", "violet", "crimson")),
-    "magnet": ("near a magnet", ("attracted", "repelled", "indifferent")),
-    "water flask": ("in water", ("dissolves", "sinks", "floats")),
-    "acid flask": ("in acid", ("fizzes", "darkens", "unchanged")),
-    "ultraviolet lamp": ("under ultraviolet", ("green glow", "blue glow", "dark")),
-    "battery": ("with current", ("conducts", "insulates")),
-    "thermometer": ("melts at", ("40 degrees", "75 degrees", "110 degrees", "160 degrees")),
+    "litmus paper": ("turns litmus red", "turns litmus blue", "leaves litmus unchanged"),
+    "burner": tuple(f"burns {colour}" for colour in ("orange", "green", "violet", "crimson")),
+    "magnet": ("is attracted by a magnet", "is repelled by a magnet", "ignores a magnet"),
+    "water flask": ("dissolves in water", "sinks in water", "floats on water"),
+    "acid flask": ("fizzes in acid", "darkens in acid", "is unchanged in acid"),
+    "ultraviolet lamp": tuple(f"{how} under ultraviolet light" for how in ("glows green", "glows blue", "stays dark")),
+    "battery": ("conducts current", "does not conduct current"),
+    "thermometer": tuple(f"melts at {degrees} degrees" for degrees in (40, 75, 110, 160)),
 }
 SCALES, CYLINDER = "scales", "measuring cylinder"
 DENSITY = "density"
@@ -128,22 +129,23 @@ class Laboratory(WorldGame[LabSample]):
 
     def rules(self, now: LabSample) -> str:
         """The whole table of substances and the number of portions; where the instruments are is not told."""
-        tests = [f"{TESTS[column][0]} (with the {column})" for column in now.columns if column != DENSITY]
+        tests = [f"the {column}" for column in now.columns if column != DENSITY]
         density = (
             f" The density, in grams per millilitre, is the mass (with the {SCALES}) divided by the volume (with the "
             f"{CYLINDER}); these two use up nothing."
             if DENSITY in now.columns
             else ""
         )
-        heads = [TESTS[column][0] if column in TESTS else column for column in now.columns]
+        heads = ["" if column in TESTS else f"has {column} " for column in now.columns]
         lines = "\n".join(
-            f"- {name}: {', '.join(f'{head} {value}' for head, value in zip(heads, row, strict=True))}"
+            f"- {name}: {', '.join(f'{head}{value}' for head, value in zip(heads, row, strict=True))}"
             for name, row in now.table
         )
         return (
             f"Goal: find out which substance your sample is, and report it. You report once.\n"
-            f"Rules: the tests are {listing(tests)}. Each uses up a portion of the sample, which you have with "
-            f"you; there are portions for {now.portions} of them.{density} Carry an instrument to use it; the "
+            f"Rules: you can test the sample, which you have with you, with {listing(tests, 'or')}. Each such test "
+            f"uses up a portion of it, and there {'is' if now.portions == 1 else 'are'} "
+            f"{counted(now.portions, 'portion')}.{density} Carry an instrument to use it; the "
             "instruments are in these rooms, perhaps in closed boxes. You can carry 3 things. The table of all "
             f"substances:\n{lines}"
         )
@@ -184,7 +186,7 @@ class Laboratory(WorldGame[LabSample]):
 
 
 def _values(column: str) -> tuple[str, ...]:
-    return TESTS[column][1] if column in TESTS else tuple(str(tenths / 10) for tenths in DENSITIES)
+    return TESTS[column] if column in TESTS else tuple(str(tenths / 10) for tenths in DENSITIES)
 
 
 def _groups(rows: list[Row], column: int) -> list[list[Row]]:
@@ -226,25 +228,24 @@ def _left(now: LabSample) -> list[int]:
 def _test(now: LabSample, command: Command) -> CommandOutcome:
     if command.first != "sample":
         return CommandOutcome(now, "You can test the sample only: test sample with INSTRUMENT.")
-    name, problem = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry")
+    name, problem = choose(command.second, now.world.inside(YOU), "You do not carry that. You carry:")
     if problem:
         return CommandOutcome(now, problem)
     row = now.table[now.substance][1]
     if name in (SCALES, CYLINDER):
         measured = tuple(sorted({*now.measured, name}))
         tenths = round(10 * float(row[now.columns.index(DENSITY)]))
-        message = f"{tenths * now.volume // 10} grams" if name == SCALES else f"{now.volume} millilitres"
+        grams = tenths * now.volume // 10
+        message = f"weighs {grams} grams" if name == SCALES else f"fills {now.volume} millilitres"
         results = now.results
         if len(measured) == 2:
             results = tuple(sorted({*results, (DENSITY, row[now.columns.index(DENSITY)])}))
-        return CommandOutcome(
-            now._replace(measured=measured, results=results), f"The {name}: the sample has {message}."
-        )
+        return CommandOutcome(now._replace(measured=measured, results=results), f"The {name}: the sample {message}.")
     if not now.portions:
         return CommandOutcome(now, "No portion of the sample is left for tests. You can still report a substance.")
     result = row[now.columns.index(name)]
     now = now._replace(portions=now.portions - 1, results=tuple(sorted({*now.results, (name, result)})))
-    return CommandOutcome(now, f"The {name}: {TESTS[name][0]} {result}. Portions left: {now.portions}.")
+    return CommandOutcome(now, f"The sample {result}. Portions left: {now.portions}.")
 
 
 def _report(now: LabSample, command: Command) -> CommandOutcome:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 ROOMS = tuple(
     "kitchen pantry library cellar attic study hall parlour nursery laundry workshop greenhouse chapel armoury gallery "
-    "vault dungeon observatory stable courtyard balcony ballroom bathroom bedroom wardrobe smithy bakery aviary "
+    "vault dungeon observatory stable courtyard solarium ballroom bathroom bedroom wardrobe smithy bakery aviary "
     "brewery crypt garage scullery theatre washhouse".split()
 )
 

@@ -11,6 +11,7 @@ import random
 from collections import deque
 from typing import NamedTuple
 
+from rlvr.envs.tasks.wording import counted
 from rlvr.envs.worlds.building import Exits, grow, world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, listing
 from rlvr.envs.worlds.explorer import fetch, go_to
@@ -95,7 +96,8 @@ class SpaceStation(WorldGame[Station]):
         world = now.world
         faults = "\n".join(
             f"- {system.name} (in the {world.place(system.name)}): needs the {system.part}, the {system.tool} and "
-            f"{system.energy} energy{f', after the {listing(system.after)}' if system.after else ''}"
+            f"{counted(system.energy, 'unit')} of energy"
+            f"{f', and works only after the {listing(system.after)}' if system.after else ''}"
             for system in sorted(now.systems)
         )
         stock = "\n".join(
@@ -109,10 +111,11 @@ class SpaceStation(WorldGame[Station]):
         )
         return (
             "Goal: repair all broken systems before the oxygen is used up.\n"
-            "Rules: every command that is understood uses 1 oxygen, and recharging 2; at 0 all is lost. To repair a "
-            "system, be where it is and carry its part and its tool; the part is used up, the tool is not, and the "
+            "Rules: every command that is understood uses 1 unit of oxygen, and recharging uses 2; at 0 the game is "
+            "lost. To repair a system, be where it is and carry its part and its tool; the part is used up, the tool "
+            "is not, and the "
             f"energy is taken from your battery, which holds {now.full}. Recharge it at the {CHARGER}. A system that "
-            f"comes after others can be repaired when those work. You can carry {CAPACITY} things.\n"
+            f"works only after others can be repaired once those work. You can carry {CAPACITY} things.\n"
             f"Broken systems:\n{faults}\nWhere things are:\n{stock}\nModules:\n{ways}"
         )
 
@@ -208,7 +211,7 @@ def _fault(now: Station, system: System) -> str | None:
     if missing:
         return f"You do not carry what it needs: {listing(missing)}."
     if now.battery < system.energy:
-        return f"It needs {system.energy} energy, and the battery holds {now.battery}."
+        return f"It needs {counted(system.energy, 'unit')} of energy, and the battery holds {now.battery}."
     return None
 
 

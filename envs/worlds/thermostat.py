@@ -77,11 +77,11 @@ class Thermostat(WorldGame[HeatedHouse]):
             else ""
         )
         return (
-            f"Goal: keep the house within its limits for {len(now.hours)} hours, on {now.coins} coins.\n"
+            f"Goal: keep the house within its limits for {len(now.hours)} hours, with {counted(now.coins, 'coin')}.\n"
             f"Rules: in each hour you heat by a whole number of degrees, from 0 to {now.power}, and pay for each "
             "degree. The temperature at the end of the hour is that at its beginning, plus the heating, plus the "
-            f"weather{loss}. If it is then outside of the hour's limits, all is lost. You cannot pay what you do not "
-            f"have. The forecast is exact:\n{lines}"
+            f"weather{loss}. If it is then outside of the hour's limits, the game is lost. You cannot pay what you do "
+            f"not have. The forecast is exact:\n{lines}"
         )
 
     def view(self, now: HeatedHouse) -> str:
@@ -102,7 +102,7 @@ class Thermostat(WorldGame[HeatedHouse]):
         now = now._replace(hour=now.hour + 1, inside=inside, coins=now.coins - heat * hour.price)
         if not hour.low <= inside <= hour.high:
             return CommandOutcome(
-                now, f"It is {inside} degrees, outside of {hour.low} to {hour.high}: all is lost.", False
+                now, f"It is {inside} degrees, outside of {hour.low} to {hour.high}: the game is lost.", False
             )
         if now.hour == len(now.hours):
             return CommandOutcome(

@@ -98,8 +98,8 @@ class Trading(WorldGame[Market]):
         ]
         return (
             f"Goal: have at least {land.target} coins in your purse within {land.days} days.\n"
-            "Rules: buy and sell at the prices of the town you are in; they never change. Buying and selling takes no "
-            f"time, a road takes its days and its toll. Your cart holds {land.room} pieces in all. When you have the "
+            "Rules: buy and sell at the prices of the town you are in; they never change. Buying and selling take no "
+            f"time; a road takes its days and its toll. Your cart holds {land.room} pieces in all. When you have the "
             f"coins, you have won; when a road would take longer than the days left, you cannot take it. "
             f'Instead of a number you may write "all". Prices and roads:\n' + "\n".join(lines)
         )
@@ -207,7 +207,7 @@ def _status(now: Market) -> str:
     land, left = now.land, now.land.days - now.day
     cart = listing(f"{pieces} {good}" for pieces, good in zip(now.cart, land.goods, strict=True) if pieces)
     return (
-        f"You are in {land.towns[now.town]}, {counted(left, 'day')} {'is' if left == 1 else 'are'} left. "
+        f"You are in {land.towns[now.town]}; {counted(left, 'day')} {'is' if left == 1 else 'are'} left. "
         f"Purse: {counted(now.coins, 'coin')}, target {land.target}. "
         f"Cart: {cart} ({sum(now.cart)} of {land.room} pieces)."
     )
@@ -226,7 +226,7 @@ def _travel(now: Market, noun: str) -> tuple[Market, str]:
 def _deal(now: Market, command: Command) -> tuple[Market, str]:
     land = now.land
     number, _, noun = command.first.partition(" ")
-    good, problem = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are")
+    good, problem = choose(noun, land.goods, f"Write it as: {command.verb} NUMBER GOOD. The goods are:")
     if problem:
         return now, problem
     place = land.goods.index(good)

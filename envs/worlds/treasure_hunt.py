@@ -156,11 +156,12 @@ class TreasureHunt(WorldGame[TreasureHuntState]):
     def rules(self, now: TreasureHuntState) -> str:
         """How many clues and searches there are, and where a described way begins."""
         return (
-            f"Goal: find the {now.treasure}. It lies hidden at the end of a row of {len(now.clues)} clues.\n"
-            "Rules: each clue means one thing in one room. Go there and search that thing: you find the next clue, at "
-            f"the end the treasure. There are {now.searches} searches in all, so only {now.searches - len(now.clues)} "
-            "may be in vain; when none is left, the hunt is lost. A way that a clue describes begins where the clue "
-            "was found, the first one's where you stand."
+            f"Goal: find the {now.treasure}. It lies hidden at the end of a chain of {len(now.clues)} clues.\n"
+            "Rules: each clue points to one thing in one room. Go there and search that thing to find the next clue, "
+            f"and at the end the treasure. There are {now.searches} searches in all, so only "
+            f"{now.searches - len(now.clues)} "
+            "may be in vain; when none is left, the hunt is lost. A route in a clue starts where the "
+            "clue was found; that of the first clue starts where you stand."
         )
 
     def view(self, now: TreasureHuntState) -> str:

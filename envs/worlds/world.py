@@ -200,7 +200,7 @@ class World(NamedTuple):
     def carrying(self) -> str:
         """A sentence that lists what the player carries."""
         held = listing(map(self.called, self.inside(YOU)))
-        return f"You carry {held} (at most {self.plan.capacity} things)."
+        return f"You carry (at most {self.plan.capacity} things): {held}."
 
 
 def _lock_note(world: World, name: str, sign: str) -> str:
@@ -260,7 +260,7 @@ def examine(world: World, command: Command) -> Step:
             "It is closed." if name in world.shut else f"It holds {listing(map(world.called, world.inside(name)))}."
         )
         return world, f"{thing.text or world.called(name).capitalize() + '.'} {inside}"
-    return world, thing.text or f"Nothing more is to be seen: {world.called(name)}."
+    return world, thing.text or f"There is nothing special about the {world.called(name)}."
 
 
 def take(world: World, command: Command) -> Step:
@@ -330,8 +330,8 @@ def unlock(world: World, command: Command) -> Step:
     if name not in world.locked:
         return world, f"The {name} is not locked."
     if not command.second:
-        return world, f"Write what with: unlock {name} with KEY. You carry {listing(world.inside(YOU))}."
-    key, problem = choose(command.second, world.inside(YOU), "You do not carry that. You carry")
+        return world, f"Write what with: unlock {name} with KEY. You carry: {listing(world.inside(YOU))}."
+    key, problem = choose(command.second, world.inside(YOU), "You do not carry that. You carry:")
     if problem:
         return world, problem
     if key != found[name][0]:

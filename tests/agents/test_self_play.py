@@ -27,7 +27,7 @@ class Listed:
             text = each.messages[-1]["content"]
             assert each.messages[-1]["role"] == "user"
             self.seen.setdefault(each.key, []).append(text)
-            moves = re.search(r"Your moves: (.*)\.", text)[1].split(", ")
+            moves = re.search(r"Your legal moves: (.*)\.", text)[1].split(", ")
             move = self.choose(each, moves)
             context = TokenSequence()
             context.append_sampled([7], [-0.5])

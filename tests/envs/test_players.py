@@ -312,11 +312,11 @@ def test_seat_and_opponents_are_drawn_from_the_seed_and_can_be_chosen():
     seats = set()
     for seed in range(20):
         text, _ = env.reset(seed=seed)
-        seats.add(re.search(r"You are seat (\d) of 2", text)[1])
+        seats.add(re.search(r"You are seat (\d); there are seats 0 and 1", text)[1])
     assert seats == {"0", "1"}
     env = gym.make("rlvr/KuhnPoker-v0", seat=1, opponents=["expert"], reward="payoff").unwrapped
     text, _ = env.reset(seed=1)
-    assert "You are seat 1 of 2" in text
+    assert "You are seat 1; there are seats 0 and 1" in text
     over = False
     while not over:
         _, reward, over, _, info = env.step(env.solve())

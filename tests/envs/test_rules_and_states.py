@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
-from rlvr.envs.puzzles import cubes, induction
+from rlvr.envs.puzzles import cubes, induction, objects
 from rlvr.envs.tasks.questions import QuestionTask
 
 from .reading import found, ints
@@ -26,7 +26,7 @@ SEEDS = st.integers(0, 2**64)
 LEVELS = st.integers(1, 5)
 MADE = [
     made
-    for module in (queries, rewriting, tracking, cubes, induction)
+    for module in (queries, rewriting, tracking, cubes, induction, objects)
     for made in vars(module).values()
     if isinstance(made, type)
     and issubclass(made, QuestionTask)
@@ -410,16 +410,16 @@ def test_the_chains_that_fit_are_those_that_trying_all_of_them_finds(seed, level
 @given(SEEDS, LEVELS)
 @settings(max_examples=15, deadline=None)
 def test_every_rule_about_shapes_that_fits_gives_the_answer(seed, level):
-    question = induction.ObjectTransformation().ask(random.Random(seed), level)
+    question = objects.ObjectTransformation().ask(random.Random(seed), level)
     grids = re.findall(r"(?:Input|Output) \d:\n((?:[0-4]+\n)+)", question.text)
     *examples, last = [tuple(grid.strip().split("\n")) for grid in grids]
 
-    def result(rule: induction.Rule, scene: tuple[str, ...]) -> Any:
-        return induction.changed(rule, induction.shapes_of(scene), len(scene))
+    def result(rule: objects.Rule, scene: tuple[str, ...]) -> Any:
+        return objects.changed(rule, objects.shapes_of(scene), len(scene))
 
     fitting = [
         rule
-        for rule in induction.object_rules(level)
+        for rule in objects.object_rules(level)
         if all(result(rule, x) == y for x, y in zip(examples[::2], examples[1::2], strict=True))
     ]
     assert {result(rule, last) for rule in fitting} == {question.answer}
@@ -427,19 +427,19 @@ def test_every_rule_about_shapes_that_fits_gives_the_answer(seed, level):
 
 def test_shapes_are_changed_as_the_words_say():
     scene = ("00000", "01100", "01000", "00020", "00000")
-    shapes = induction.shapes_of(scene)
+    shapes = objects.shapes_of(scene)
     assert [(symbol, sorted(cells)) for symbol, cells in shapes] == [("1", [(1, 1), (1, 2), (2, 1)]), ("2", [(3, 3)])]
     for rule, rows in {
-        ("the largest", "mirrored in place", "same"): ("00000", "01100", "00100", "00020", "00000"),
-        ("the largest", "turned upside down in place", "3"): ("00000", "03000", "03300", "00020", "00000"),
-        ("the largest", "filled to a rectangle", "same"): ("00000", "01100", "01100", "00020", "00000"),
+        ("the largest", "mirrored left to right in place", "same"): ("00000", "01100", "00100", "00020", "00000"),
+        ("the largest", "mirrored top to bottom in place", "3"): ("00000", "03000", "03300", "00020", "00000"),
+        ("the largest", "filled to the smallest rectangle around it", "same"): ("00000", "01100", "01100", "00020", "00000"),
         ("the smallest", "moved one up", "same"): ("00000", "01100", "01020", "00000", "00000"),
         ("the highest", "kept", "alone"): ("00000", "01100", "01000", "00000", "00000"),
         ("the leftmost", "kept", "0"): ("00000", "00000", "00000", "00020", "00000"),
         ("all", "moved one left", "same"): ("00000", "11000", "10000", "00200", "00000"),
     }.items():
-        assert induction.changed(rule, shapes, 5) == rows
-    assert induction.changed(("the tallest", "kept", "4"), shapes[:1] * 2, 5) is None
+        assert objects.changed(rule, shapes, 5) == rows
+    assert objects.changed(("the tallest", "kept", "4"), shapes[:1] * 2, 5) is None
 
 
 # cubes

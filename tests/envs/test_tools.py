@@ -218,7 +218,7 @@ def test_tools_pickle():
 def test_the_instructions_show_a_call_that_is_read(style: str):
     text = instructions([tool(search)], style)
     assert "search(query: str, limit:" in text
-    example = text.split("write for example\n")[1].rpartition("\nand nothing behind it")[0]
+    example = text.split("write for example\n")[1].rpartition("\nand nothing after it")[0]
     assert read_calls(example, style, NAMES).calls
 
 

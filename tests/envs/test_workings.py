@@ -97,8 +97,6 @@ def test_every_equation_of_a_working_is_true(env_id: str, level: int) -> None:
             assert max(values) - min(values) <= rounded * abs(values[0]), chain
 
 
-# Experts that say intermediate results, and not what of the question these come from: the rule is named, not derived.
-RESULTS_ALONE = ["ObjectTransformation"]
 # Those whose facts are no words: cells by row and column, or brackets.
 WITHOUT_WORDS = ["MazePath", "NumberLink", "BracketCompletion"]
 
@@ -112,7 +110,7 @@ def test_a_working_names_facts_of_its_own_task(env_id: str) -> None:
         dressing = set.intersection(*(words(question) for question, _ in found)) if found else set()
         named = [not working or words(working) & (words(question) - dressing) for question, working in found]
         name = env_id.removeprefix("rlvr/").removesuffix("-v0")
-        assert all(named) or name in (*RESULTS_ALONE, *WITHOUT_WORDS), found
+        assert all(named) or name in WITHOUT_WORDS, found
 
 
 def words(text: str) -> set[str]:
