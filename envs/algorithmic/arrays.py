@@ -322,7 +322,7 @@ class GameOfLife(Board):
             "\n".join(first)
             + f"\nWhat is the board after {count} generation{'s' * (count > 1)}? Answer with its rows, "
         )
-        return Question(f"{text}one to a line.", tuple(rows))
+        return Question(f"{text}one per line.", tuple(rows))
 
     def explain(self, state: Question) -> str:
         """The live neighbours of every cell, and each generation."""

@@ -193,10 +193,10 @@ class Game2048(BoardGame[Merging]):
         return TARGETS[level - 1][1]
 
     def deal(self, rng: random.Random, level: int) -> Merging:
-        """Two tiles on an empty board and a seed for all that follow."""
+        """A third of the board's cells with tiles, and a seed for all that follow: of two tiles alone there are few."""
         size, target = TARGETS[level - 1]
         board = Merging(((0,) * size,) * size, target, rng.getrandbits(32))
-        for _ in range(2):
+        for _ in range(size * size // 3):
             board = with_new_tile(board, rng)
         return board
 

@@ -18,7 +18,7 @@ from rlvr.envs.tasks.questions import Question
 from rlvr.envs.tasks.wording import in_a_row
 
 KINDS = (
-    ("Ann", "Ben", "Cas", "Dan", "Eva", "Fay", "Gil", "Hal", "Ida"),
+    ("Ann", "Ben", "Cas", "Dan", "Eva", "Fay", "Gil", "Hal", "Ida", "Joy"),
     ("cat", "dog", "fox", "hen", "owl", "pig", "rat"),
     ("tea", "milk", "juice", "water", "cider", "cocoa", "broth"),
     ("red", "blue", "green", "white", "black", "brown", "grey"),
@@ -138,18 +138,19 @@ class Zebra(ListAnswerTask):
 class Ordering(ListAnswerTask):
     """Put people in a row from clues.
 
-    Levels 1 to 5: 5, 6, 7, 8 and 9 people; one to four clues without a side.
+    Levels 1 to 5: 6, 7, 8, 9 and 10 people; one to four clues without a side.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """As ``Zebra`` with one group: offsets between people, some without a side."""
-        people = rng.sample(KINDS[0], 4 + level)
+        people = rng.sample(KINDS[0], 5 + level)
         clues, positions = puzzle(rng, [people], (1, 2, 3, 3, 4)[level - 1])
         rng.shuffle(clues)
         lines = "\n".join(clue.sentence() for clue in clues)
         text = f"{in_a_row(sorted(people))} stand in a row, one to a place. It is known:\n{lines}\n"
         text += "In which order do they stand, from left to right?"
-        return Question(text, tuple(sorted(people, key=positions.__getitem__)))
+        gold = tuple(sorted(people, key=positions.__getitem__))
+        return Question(text, gold, content=canonical([people], clues))
 
     def explain(self, state: Question) -> str:
         """What the clues tie together, and which sides fail."""

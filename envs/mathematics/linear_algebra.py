@@ -87,7 +87,7 @@ class Matrix(CheckedAnswerTask):
     """Questions whose answer is a tuple of rows of whole numbers or fractions."""
 
     def direct_answer(self, state: Question) -> str:
-        """One row to a line, entries apart by blanks, in one box."""
+        """One row to a line, entries separated by blanks, in one box."""
         return f"\\boxed{{{written(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
@@ -178,7 +178,7 @@ class MatrixProducts(Matrix):
                 sign = "-" if c < 0 else "+"
                 asked = f"{polynomial((1, a, b, 0), 'A')} {sign} {abs(c)}I, where I is the identity matrix"
             shown = f"A =\n{written(base)}"
-        text = f"{shown}\nWhat is {asked}? Answer with its rows, one to a line, the numbers apart by blanks."
+        text = f"{shown}\nWhat is {asked}? Answer with its rows, one per line, the numbers separated by blanks."
         return Question(text, tuple(map(tuple, result)))
 
     def explain(self, state: Question) -> str:
@@ -205,8 +205,8 @@ class MatrixInverse(Matrix):
             if not determinant(rows):
                 return self.ask(rng, level)
             inverse = solved(rows, [[int(r == c) for c in range(size)] for r in range(size)])
-        text = f"What is the inverse of this matrix?\n{written(rows)}\nAnswer with its rows, one to a line, whole "
-        text += "numbers and fractions such as -3/4 apart by blanks."
+        text = f"What is the inverse of this matrix?\n{written(rows)}\nAnswer with its rows, one per line, whole "
+        text += "numbers and fractions such as -3/4 separated by blanks."
         return Question(text, tuple(map(tuple, inverse)))
 
     def explain(self, state: Question) -> str:
@@ -234,7 +234,7 @@ class NullSpace(CheckedAnswerTask):
         if not determinant([row[:-1] for row in rows]):
             return self.ask(rng, level)
         text = f"A =\n{written(rows)}\nGive a column v of {height + 1} whole numbers of at most 6 digits, not all 0, "
-        text += "for which A v is 0. Answer with its numbers from the top, apart by commas."
+        text += "for which A v is 0. Answer with its numbers from the top, separated by commas."
         return Question(text, tuple(map(tuple, rows)), answer_text=listed(kernel))
 
     def explain(self, state: Question) -> str:
@@ -347,7 +347,7 @@ class LeastSquares(Matrix):
         curve, names = ("line y = ax + b", "a and b") if degree == 1 else ("parabola y = ax^2 + bx + c", "a, b and c")
         text = f"Of all choices, {names} make the sum of the squared differences in y between the {curve} and the "
         text += f"points {listed(points)} as small as possible. Answer with {names} in one line, whole numbers or "
-        text += "fractions such as -3/4 apart by blanks."
+        text += "fractions such as -3/4 separated by blanks."
         return Question(text, (gold,))
 
     def explain(self, state: Question) -> str:

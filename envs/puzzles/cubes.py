@@ -15,7 +15,6 @@ from rlvr.envs.puzzles import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.draws import picked
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
-from rlvr.envs.tasks.wording import counted
 
 Vector = tuple[int, int, int]
 Frames = dict[tuple[int, int], tuple[Vector, Vector, Vector]]
@@ -242,7 +241,8 @@ class CubeNets(ListAnswerTask):
                     up, front = net.opposite[front], up
                 else:
                     up, front = front, net.opposite[up]
-            text += f" It is rolled over an edge {counted(len(rolls), 'time')}: {', '.join(rolls)}."
+            often = "once" if len(rolls) == 1 else f"{len(rolls)} times"
+            text += f" It is rolled over an edge {often}: {', '.join(rolls)}."
         text += " Which faces are then on top, in front, on the right, below, at the back and on the left? Answer with "
         text += "the letters."
         ways = (up, front, right, net.opposite[up], net.opposite[front], net.opposite[right])

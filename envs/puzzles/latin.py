@@ -79,7 +79,7 @@ class LatinGrid(CheckedAnswerTask):
     def asked(self, text: str, clues: tuple[Any, ...], grid: Grid) -> Question:
         """The question for these clues, whose one solution is ``grid``."""
         size = len(grid)
-        text += f"\nAnswer with the {size} rows of digits, one row to a line."
+        text += f"\nAnswer with the {size} rows of digits, one row per line."
         return Question(text, (size, clues), answer_text=grid_text(grid))
 
     def check(self, question: Question, answer: str) -> str | None:

@@ -65,8 +65,8 @@ class WordSearch(CheckedAnswerTask):
         rows = tuple("".join(grid.get((r, c)) or rng.choice(letters) for c in range(size)) for r in range(size))
         text = "Find these words in the grid; each stands in one straight line, in one of the directions "
         text += f"{listed(way.upper() for way in self.WAYS[level - 1])} (N is up, E is right).\n" + "\n".join(rows)
-        text += f"\nFor {listed(words)}, in this order, answer with the row and the column of the first letter, from 1 "
-        text += "on, and the direction, such as: 3 4 E, 1 7 S, ..."
+        text += f"\nFor {listed(words)}, in this order, answer with the row and the column of the first letter, "
+        text += "counted from 1, and the direction, such as: 3 4 E, 1 7 S, ..."
         return Question(text, (rows, tuple(words), self.WAYS[level - 1]), answer_text=listed(solution))
 
     def explain(self, state: Question) -> str:
@@ -126,10 +126,10 @@ class CrosswordFill(CheckedAnswerTask):
             return self.ask(rng, level)
         text = "Fill the dots of this pattern with letters so that every group of two or more dots in a row, read to "
         text += "the "
-        text += "right, and in a column, read down, is one of the words, and each word stands once:\n" + "\n".join(
+        text += "right, and in a column, read down, is one of the words, and each word is used once:\n" + "\n".join(
             pattern
         )
-        text += f"\nWords: {listed(sorted(found))}.\nAnswer with the {len(rows)} rows, # for blocks, one row to a line."
+        text += f"\nWords: {listed(sorted(found))}.\nAnswer with the {len(rows)} rows, # for blocks, one row per line."
         return Question(text, (pattern, tuple(sorted(found))), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:

@@ -71,7 +71,7 @@ class Slitherlink(CheckedAnswerTask):
         text = "A single closed loop runs along sides of the cells of this grid; it never crosses or touches itself. "
         text += "The "
         text += "number in a cell is how many of its four sides belong to the loop (.: not given).\n" + "\n".join(shown)
-        text += f"\nAnswer with {size} rows of {size} digits, one row to a line: 1 for a cell inside the loop, 0 for "
+        text += f"\nAnswer with {size} rows of {size} digits, one row per line: 1 for a cell inside the loop, 0 for "
         text += "one "
         rows_text = "\n".join("".join("01"[(r, c) in inside] for c in range(size)) for r in range(size))
         return Question(text + "outside.", shown, answer_text=rows_text)
@@ -196,10 +196,10 @@ class Trail(CheckedAnswerTask):
         shown = {path[0], path[-1], *rng.sample(path, given)}
         cells = [[(r, c) for c in range(size)] for r in range(size)]
         rows = tuple(tuple(number[cell] if cell in shown else 0 for cell in row) for row in cells)
-        text = f"Fill the empty cells (.) with numbers so that each of 1 to {size * size} stands once, and "
+        text = f"Fill the empty cells (.) with numbers so that each of 1 to {size * size} appears once, and "
         text += f"{self.rules}:\n"
         text += "\n".join(" ".join(str(n or ".") for n in row) for row in rows)
-        text += f"\nAnswer with all {size} rows, one to a line, the numbers apart by blanks."
+        text += f"\nAnswer with all {size} rows, one per line, the numbers separated by blanks."
         return Question(text, rows, answer_text="\n".join(" ".join(str(number[cell]) for cell in row) for row in cells))
 
     def explain(self, state: Question) -> str:
@@ -313,7 +313,8 @@ class Bridges(CheckedAnswerTask):
         text = "The letters on this map are islands. Bridges run straight, across or down, between two islands with no "
         text += f"island between; there are at most two between the same two, and none cross.\n{picture}\n"
         text += f"Every island can be reached from every other. The bridges that end at each island: {facts}.\n"
-        text += "Answer with a part for each two islands that are tied: their letters and 1 or 2, such as AB1, BD2, ..."
+        text += "Answer with a part for each pair of islands with bridges between them: their letters and the number "
+        text += "of bridges, such as AB1, BD2, ..."
         solution = [names[one] + names[other] + str(count) for (one, other), count in sorted(spans.items())]
         return Question(text, tuple((cell, names[cell], need[cell]) for cell in order), answer_text=listed(solution))
 

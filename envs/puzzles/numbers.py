@@ -287,7 +287,7 @@ class Kakuro(CheckedAnswerTask):
         text += "block "
         text += "between them, two or more, are a run; a run holds no digit twice.\n" + "\n".join(rows)
         text += f"\nSums of the runs: {clues}.\n"
-        text += f"There is one solution. Answer with the {size} rows, # for blocks, one row to a line."
+        text += f"There is one solution. Answer with the {size} rows, # for blocks, one row per line."
         return Question(text, (rows, tuple(zip(map(tuple, found), sums, strict=True))), answer_text="\n".join(solution))
 
     def explain(self, state: Question) -> str:
@@ -377,7 +377,7 @@ class Survo(CheckedAnswerTask):
         text = f"Put the numbers {listed(sorted(set(numbers) - given))}, each once, for the dots of this table, so "
         text += "that the sums of the rows (right) and of the columns (below) are as "
         text += f"given:\n{picture}\n{'-' * 2 * width}\n{' '.join(map(str, down))}\nAnswer with the whole table, "
-        text += f"{height} rows, one to a line."
+        text += f"{height} rows, one per line."
         rows_text = "\n".join(" ".join(map(str, row)) for row in table)
         return Question(text, (rows, tuple(sorted(numbers)), across, down), answer_text=rows_text)
 

@@ -204,7 +204,7 @@ class Kakurasu(CheckedAnswerTask):
         text += "in the sum of its row, and its row's number in the sum of its column.\n"
         text += f"Numbers of the columns: {listed(weights[:size])}; of the rows: {listed(weights[size:])}.\n"
         text += f"Sums of the rows: {listed(across)}; of the columns: {listed(down)}.\n"
-        text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a chosen cell, 0 for another."
+        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a chosen cell, 0 for another."
         return Question(text, (tuple(weights), across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:

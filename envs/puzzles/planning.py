@@ -87,7 +87,7 @@ class RectanglePacking(CheckedAnswerTask):
         facts = "; ".join(f"{h} x {w}" for _, _, h, w in pieces)
         text = f"Rectangular pieces of these heights and widths are to fill a rectangle of {height} rows and {width} "
         text += f"columns without a gap or overlap, none of them turned: {facts}.\nAnswer with the row and the column, "
-        text += "from 1 on, of the upper left cell of each piece, in this order, such as: 1 1, 1 4, ..."
+        text += "counted from 1, of the upper left cell of each piece, in this order, such as: 1 1, 1 4, ..."
         sizes = tuple((h, w) for _, _, h, w in pieces)
         return Question(text, (height, width, sizes), answer_text=listed(f"{r + 1} {c + 1}" for r, c, _, _ in pieces))
 
@@ -135,7 +135,7 @@ class SetCover(CheckedAnswerTask):
             "\n".join(lines)
             + f"\nChoose as few of these sets as possible so that each of 1 to {most} is in one or more "
         )
-        text += "of them. Answer with the letters of the sets chosen, apart by commas."
+        text += "of them. Answer with the letters of the sets chosen, separated by commas."
         return Question(text, (tuple(sets), every, best), answer_text=listed(names[k] for k in chosen))
 
     def explain(self, state: Question) -> str:
@@ -209,9 +209,9 @@ class TravellingSalesman(CheckedAnswerTask):
         best, trip = round_trip(table)
         names = "PQRSTUVW"[:size]
         rows = "\n".join(f"{name}: {' '.join(map(str, row))}" for name, row in zip(names, table, strict=True))
-        text = f"How far it is from the place of a row to {listed(names)}, in this order:\n{rows}\nGive a round trip "
-        text += "of least length that comes to every place once. Answer with the places in the order of the trip, "
-        text += "each once."
+        text = f"The distances from the place of each row to {listed(names)}, in this order:\n{rows}\n"
+        text += "Give a round trip of least length that visits every place once. Answer with the places in the order "
+        text += "of the trip, each once."
         answer_text = listed(names[k] for k in trip)
         return Question(text, (tuple(map(tuple, table)), best), f"The least length is {best}.", answer_text)
 
@@ -362,9 +362,9 @@ class StableMatching(CheckedAnswerTask):
         preferences = "\n".join(
             f"{name}: {listed(self.LEFT[k] for k in row)}" for name, row in zip(self.RIGHT, liked, strict=False)
         )
-        text = f"Doctors and the hospitals they like, from the best:\n{people}\nHospitals and the doctors they like, "
-        text += f"from the best:\n{preferences}\nEach hospital takes one doctor. Match them so that no doctor and "
-        text += "hospital, not matched with each other, both like each other better than whom they have. For "
+        text = f"Doctors and the hospitals they like, the best first:\n{people}\nHospitals and the doctors they like, "
+        text += f"the best first:\n{preferences}\nEach hospital takes one doctor. Match them so that no doctor and "
+        text += "hospital that are not matched with each other would both rather have each other. For "
         text += f"{listed(self.LEFT[:size])}, in this order, answer with the hospital."
         answer = (tuple(map(tuple, likes)), tuple(map(tuple, liked)))
         return Question(text, answer, answer_text=listed(self.RIGHT[k] for k in match))

@@ -60,7 +60,7 @@ class Nonograms(CheckedAnswerTask):
         text = f"Some cells of a grid of {size} x {size} are filled. For each row, and for each column, the lengths of "
         text += "its groups of filled cells without a gap are given, in order (0: none is filled).\n"
         text += f"Rows from the top: {facts[0]}\nColumns from the left: {facts[1]}\n"
-        text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a filled cell, 0 for another."
+        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a filled cell, 0 for another."
         return Question(text, (across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
@@ -166,7 +166,7 @@ class Takuzu(CheckedAnswerTask):
                 given[r] = f"{given[r][:c]}{rows[r][c]}{given[r][c + 1 :]}"
         text = "Fill the empty cells (.) with 0 and 1 so that each row and each column holds as many 0 as 1, and three "
         text += "equal symbols never stand next to each other in a row or column:\n" + "\n".join(given)
-        text += f"\nThere is one solution. Answer with the {size} rows, one to a line."
+        text += f"\nThere is one solution. Answer with the {size} rows, one per line."
         return Question(text, tuple(given), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
@@ -218,7 +218,7 @@ class Hitori(CheckedAnswerTask):
         )
         text += "crossed-out cells share a side, and the cells left are connected by common sides:\n" + "\n".join(shown)
         text += (
-            f"\nAnswer with {size} rows of {size} digits, one row to a line: 1 for a crossed-out cell, 0 for another."
+            f"\nAnswer with {size} rows of {size} digits, one row per line: 1 for a crossed-out cell, 0 for another."
         )
         return Question(text, shown, answer_text="\n".join(marked))
 
@@ -292,7 +292,7 @@ class Tents(CheckedAnswerTask):
         text = "Put a tent beside each tree (T), in one of the free cells that share a side with it, so that each tree "
         text += "has a tent of its own; no two tents may touch, not even at a corner.\n" + "\n".join(picture)
         text += f"\nTents in the rows from the top: {listed(across)}; in the columns from the left: {listed(down)}.\n"
-        text += f"Answer with {size} rows of {size} digits, one row to a line: 1 for a tent, 0 for none."
+        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a tent, 0 for none."
         rows = ["".join("01"[(r, c) in tents] for c in range(size)) for r in range(size)]
         return Question(text, (tuple(sorted(trees)), across, down), answer_text="\n".join(rows))
 

@@ -56,7 +56,7 @@ class Sudoku(Board):
         text += f"and {width} columns) holds each of 1 to {size} once.\n"
         text += (
             "\n".join([shown[position : position + size] for position in cut])
-            + f"\nAnswer with the {size} rows, one to a line."
+            + f"\nAnswer with the {size} rows, one per line."
         )
         return Question(text, tuple(full[position : position + size] for position in cut))
 

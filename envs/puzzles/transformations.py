@@ -229,7 +229,7 @@ class GridTransformation(Board):
         ]
         text = f"One rule turns each input into its output. {RULES[level - 1]}\n"
         text += "\n".join(shown) + "\nInput 4:\n" + "\n".join(grids[3])
-        return Question(f"{text}\nWhat is output 4? Answer with its rows, one to a line.", results[3])
+        return Question(f"{text}\nWhat is output 4? Answer with its rows, one per line.", results[3])
 
     def explain(self, state: Question) -> str:
         """A rule that fits the examples, and what its steps make of the first input and of the last."""

@@ -65,7 +65,7 @@ def items(answer: str, count: int | None = None) -> list[str]:
     if not words or len(words) > MAX_ITEMS or not all(_ITEM.fullmatch(word) for word in words):
         raise ValueError("the answer is not a list of words or numbers")
     if count is not None and len(words) != count:
-        raise ValueError(f"the answer has {len(words)} parts, asked for are {count}")
+        raise ValueError(f"the answer has {len(words)} parts instead of {count}")
     return [word.lower() for word in words]
 
 

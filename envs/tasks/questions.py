@@ -189,7 +189,7 @@ def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> l
     except ValueError:
         raise ValueError("the answer is not a list of whole numbers") from None
     if count is not None and len(numbers) != count:
-        raise ValueError(f"the answer has {len(numbers)} numbers, asked for are {count}")
+        raise ValueError(f"the answer has {len(numbers)} numbers instead of {count}")
     return numbers
 
 

@@ -64,7 +64,7 @@ def test_doing_nothing_or_too_little_or_too_much_is_worth_nothing(level: int):
         assert env.step(DONE)[1] == 0.0, "the last form was not sent"
         env.set_state(done)
         env.step(call("click", element=number_of(env, "Home")))
-        env.step(call("click", element=number_of(env, "Get our letter, and a gift with it!")))
+        env.step(call("click", element=number_of(env, "Get our newsletter, and a gift with it!")))
         env.step(call("type", element=number_of(env, "your e-mail address"), text="a@b.example"))
         assert "every week" in env.step(call("submit"))[0]
         assert env.step(DONE)[1] == 0.0, "nobody asked for the letter"

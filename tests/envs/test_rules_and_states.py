@@ -432,7 +432,13 @@ def test_shapes_are_changed_as_the_words_say():
     for rule, rows in {
         ("the largest", "mirrored left to right in place", "same"): ("00000", "01100", "00100", "00020", "00000"),
         ("the largest", "mirrored top to bottom in place", "3"): ("00000", "03000", "03300", "00020", "00000"),
-        ("the largest", "filled to the smallest rectangle around it", "same"): ("00000", "01100", "01100", "00020", "00000"),
+        ("the largest", "filled to the smallest rectangle around it", "same"): (
+            "00000",
+            "01100",
+            "01100",
+            "00020",
+            "00000",
+        ),
         ("the smallest", "moved one up", "same"): ("00000", "01100", "01020", "00000", "00000"),
         ("the highest", "kept", "alone"): ("00000", "01100", "01000", "00000", "00000"),
         ("the leftmost", "kept", "0"): ("00000", "00000", "00000", "00020", "00000"),
