@@ -244,32 +244,23 @@ class LineClue(NamedTuple):
     text: str = ""
 
 
-def solved_by_lines(
-    rows: Sequence[LineClue], columns: Sequence[LineClue], given: Sequence[str], answer: Sequence[str]
-) -> str:
-    """What all fillings of a row or column that fit have in common, line after line; a cell is tried if nothing is."""
-    grid = [list(row) for row in given]
-    height, width = len(rows), len(columns)
+Lines = Sequence[tuple[str, Sequence[Cell]]]  # the name of each row and column, and its cells
+Fitting = dict[str, list[str]]  # for each line the fillings that are left
+
+
+def forced_by_lines(grid: list[list[str]], fitting: Fitting, lines: Lines) -> tuple[list[str], str]:
+    """Writes into the grid what all fillings of a line have in common; the steps, and a line that has none left."""
     steps: list[str] = []
-    lines = [(f"Row {r + 1}{clue.text}", clue.fits, [(r, c) for c in range(width)]) for r, clue in enumerate(rows)]
-    lines += [
-        (f"Column {c + 1}{clue.text}", clue.fits, [(r, c) for r in range(height)]) for c, clue in enumerate(columns)
-    ]
-    fitting = {
-        name: [w for w in map("".join, product("01", repeat=len(cells))) if fits(w)] for name, fits, cells in lines
-    }
     changed = True
-    while any("." in row for row in grid):
-        if not changed:
-            r, c = next((r, c) for r in range(height) for c in range(width) if grid[r][c] == ".")
-            grid[r][c] = answer[r][c]
-            steps.append(f"Try {grid[r][c]} at {at((r, c))}.")
+    while changed:
         changed = False
-        for name, _, cells in lines:
+        for name, cells in lines:
             before = "".join(grid[r][c] for r, c in cells)
+            fitting[name] = [w for w in fitting[name] if all(a in (".", b) for a, b in zip(before, w, strict=True))]
+            if not fitting[name]:
+                return steps, name
             if "." not in before:
                 continue
-            fitting[name] = [w for w in fitting[name] if all(a in (".", b) for a, b in zip(before, w, strict=True))]
             after = "".join(
                 next(iter(s)) if len(s := set(column)) == 1 else "." for column in zip(*fitting[name], strict=True)
             )
@@ -278,11 +269,80 @@ def solved_by_lines(
                 steps.append(f"{name}: {before} to {after}")
                 for (r, c), symbol in zip(cells, after, strict=True):
                     grid[r][c] = symbol
-    return "\n".join(steps)
+    return steps, ""
 
 
-def nonogram(state: Question) -> str:
-    """What the groups of each line leave open, line after line."""
+def searched_by_lines(
+    grid: list[list[str]], fitting: Fitting, lines: Lines
+) -> tuple[list[list[str]] | None, list[str]]:
+    """A filled grid, or None, and how it was found: what is forced, what is refuted at once, then what is tried."""
+    steps: list[str] = []
+    while True:
+        more, failed = forced_by_lines(grid, fitting, lines)
+        steps += more
+        if failed:
+            return None, [*steps, f"No filling is left for {_lowered(failed)}."]
+        cells = [(r, c) for r, row in enumerate(grid) for c, symbol in enumerate(row) if symbol == "."]
+        if not cells:
+            return grid, steps
+        if not (refuted := _refuted(grid, fitting, lines, cells)):
+            break
+        (r, c), symbol, why = refuted
+        grid[r][c] = "10"[int(symbol)]
+        steps.append(f"Say {symbol} at {at((r, c))}: {why}. So {grid[r][c]} stands there.")
+    r, c = cells[0]
+    for symbol in "10":
+        trial = [list(row) for row in grid]
+        trial[r][c] = symbol
+        found, more = searched_by_lines(trial, dict(fitting), lines)
+        steps += [f"Try {symbol} at {at((r, c))}.", *more]
+        if found:
+            return found, steps
+    return None, steps
+
+
+def _refuted(
+    grid: list[list[str]], fitting: Fitting, lines: Lines, cells: Sequence[Cell]
+) -> tuple[Cell, str, str] | None:
+    """A cell and a symbol after which the lines force what fits nowhere, and how."""
+    for r, c in cells:
+        for symbol in "10":
+            trial = [list(row) for row in grid]
+            trial[r][c] = symbol
+            steps, failed = forced_by_lines(trial, dict(fitting), lines)
+            if failed:
+                return (r, c), symbol, "; ".join([*steps, f"no filling is left for {_lowered(failed)}"])
+    return None
+
+
+def _lowered(text: str) -> str:
+    return text[:1].lower() + text[1:]
+
+
+def solved_by_lines(
+    rows: Sequence[LineClue], columns: Sequence[LineClue], given: Sequence[str]
+) -> tuple[str, tuple[str, ...]]:
+    """How the lines fill a grid, and its rows then.
+
+    Raises:
+        ValueError: no grid fits all lines.
+    """
+    height, width = len(rows), len(columns)
+    named = [(f"Row {r + 1}{clue.text}", clue.fits, [(r, c) for c in range(width)]) for r, clue in enumerate(rows)]
+    named += [
+        (f"Column {c + 1}{clue.text}", clue.fits, [(r, c) for r in range(height)]) for c, clue in enumerate(columns)
+    ]
+    fitting = {
+        name: [w for w in map("".join, product("01", repeat=len(cells))) if fits(w)] for name, fits, cells in named
+    }
+    found, steps = searched_by_lines([list(row) for row in given], fitting, [(name, cells) for name, _, cells in named])
+    if found is None:
+        raise ValueError("no grid fits these lines")
+    return "\n".join(steps), tuple("".join(row) for row in found)
+
+
+def nonogram(state: Question) -> tuple[str, tuple[str, ...]]:
+    """What the groups of each line leave open, line after line, and the rows that this comes to."""
     across, down = state.answer
 
     def line_clue(groups: tuple[int, ...]) -> LineClue:
@@ -292,10 +352,8 @@ def nonogram(state: Question) -> str:
         )
 
     empty = ["." * len(down)] * len(across)
-    steps = solved_by_lines(
-        [line_clue(c) for c in across], [line_clue(c) for c in down], empty, state.answer_text.split("\n")
-    )
-    return f"1 is filled, 0 is not, a dot is open.\n{steps}"
+    steps, filled = solved_by_lines([line_clue(c) for c in across], [line_clue(c) for c in down], empty)
+    return f"1 is filled, 0 is not, a dot is open.\n{steps}", filled
 
 
 def takuzu(state: Question) -> str:
@@ -306,11 +364,11 @@ def takuzu(state: Question) -> str:
         return line.count("1") * 2 == size and "000" not in line and "111" not in line
 
     clues = [LineClue(fits)] * size
-    return solved_by_lines(clues, clues, state.answer, state.answer_text.split("\n"))
+    return solved_by_lines(clues, clues, state.answer)[0]
 
 
-def kakurasu(state: Question) -> str:
-    """What the sums leave open, line after line."""
+def kakurasu(state: Question) -> tuple[str, tuple[str, ...]]:
+    """What the sums leave open, line after line, and the rows that this comes to."""
     weights, across, down = state.answer
     size = len(across)
 
@@ -322,13 +380,12 @@ def kakurasu(state: Question) -> str:
 
     rows = [line_clue(weights[:size], total) for total in across]
     columns = [line_clue(weights[size:], total) for total in down]
-    rows_text = state.answer_text.split("\n")
-    steps = solved_by_lines(rows, columns, ["." * size] * size, rows_text)
+    steps, filled = solved_by_lines(rows, columns, ["." * size] * size)
     sums = [
         f"Row {r}: {added([w for w, symbol in zip(weights[:size], row, strict=True) if symbol == '1'])}"
-        for r, row in enumerate(rows_text, 1)
+        for r, row in enumerate(filled, 1)
     ]
-    return "\n".join([steps, *sums])
+    return "\n".join([steps, *sums]), filled
 
 
 # marked cells

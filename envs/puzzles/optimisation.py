@@ -204,12 +204,18 @@ class Kakurasu(CheckedAnswerTask):
         text += "in the sum of its row, and its row's number in the sum of its column.\n"
         text += f"Numbers of the columns: {listed(weights[:size])}; of the rows: {listed(weights[size:])}.\n"
         text += f"Sums of the rows: {listed(across)}; of the columns: {listed(down)}.\n"
-        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a chosen cell, 0 for another."
+        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a chosen cell, 0 for another. "
+        text += "Any choice that fits is right."
         return Question(text, (tuple(weights), across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
         """What the sums force, line after line, and the sums."""
-        return grid_workings.kakurasu(state)
+        return grid_workings.kakurasu(state)[0]
+
+    def direct_answer(self, state: Question) -> str:
+        """The rows that the working comes to; where there are several answers it need not be the one drawn."""
+        rows = "\n".join(grid_workings.kakurasu(state)[1])
+        return f"\\boxed{{{rows}}}"
 
     @staticmethod
     def sums(rows: list[str], weights: list[int]) -> tuple[list[int], list[int]]:

@@ -60,12 +60,18 @@ class Nonograms(CheckedAnswerTask):
         text = f"Some cells of a grid of {size} x {size} are filled. For each row, and for each column, the lengths of "
         text += "its groups of filled cells without a gap are given, in order (0: none is filled).\n"
         text += f"Rows from the top: {facts[0]}\nColumns from the left: {facts[1]}\n"
-        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a filled cell, 0 for another."
+        text += f"Answer with {size} rows of {size} digits, one row per line: 1 for a filled cell, 0 for another. "
+        text += "Any grid that fits is right."
         return Question(text, (across, down), answer_text="\n".join(rows))
 
     def explain(self, state: Question) -> str:
         """What the groups force, line after line."""
-        return grid_workings.nonogram(state)
+        return grid_workings.nonogram(state)[0]
+
+    def direct_answer(self, state: Question) -> str:
+        """The rows that the working comes to; where several grids fit it need not be the one drawn."""
+        rows = "\n".join(grid_workings.nonogram(state)[1])
+        return f"\\boxed{{{rows}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
         """Compares the group lengths of every row and column, not the cells."""
