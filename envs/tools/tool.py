@@ -103,10 +103,12 @@ class Tool:
 
     def example(self, name: str) -> Any:
         """A value that an argument may have, as examples of calls show it."""
-        annotation = self.arguments.model_fields[name].annotation
-        if get_origin(annotation) is Literal:
-            return get_args(annotation)[0]
-        return {int: 1, float: 1.5, bool: True}.get(annotation, "…") if isinstance(annotation, type) else "…"
+        schema = self.schema()["function"]["parameters"].get("properties", {}).get(_kept(name), {})
+        schema = schema if isinstance(schema, Mapping) else {}  # a served tool may say true: anything goes
+        choices = schema.get("enum")
+        if isinstance(choices, list) and choices:
+            return choices[0]
+        return {"integer": 1, "number": 1.5, "boolean": True}.get(str(schema.get("type")), "…")
 
     def signature(self) -> str:
         """``search(query: str, limit: int = 5)``."""
