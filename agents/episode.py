@@ -83,6 +83,7 @@ class Episode:
         partial_completion: the completion in which the episode was paused, if it was; a rollout continues from it.
         training: what a learner made of it, plain JSON: shaped reward, advantage and weight of each token, or why it
             was dropped.
+        forked_from: of an episode that goes on from a turn of another one, that one's key and the turn, plain JSON.
     """
 
     env_id: str
@@ -103,6 +104,7 @@ class Episode:
     truncated: bool = False
     partial_completion: TokenSequence = field(default_factory=TokenSequence)
     training: dict[str, Any] = field(default_factory=dict)
+    forked_from: dict[str, Any] = field(default_factory=dict)
 
     @property
     def done(self) -> bool:
@@ -139,7 +141,9 @@ class Episode:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; ``Episode.from_dict`` reads it back."""
-        record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
+        record: dict[str, Any] = {
+            name: getattr(self, name) for name in self.__slots__ if name != "forked_from" or self.forked_from
+        }
         record["turns"] = [
             {name: getattr(turn, name) for name in Turn.__slots__ if name != "image" or turn.image}
             | {"verdict": _plain(turn.verdict)}

@@ -18,7 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
 from rlvr.adapters.serving.serve import MISSING, _listening
+from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
+from rlvr.envs.core.json_text import load_json
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 STATIC = {"view.css": "text/css"} | {
     f"{name}.js": "text/javascript"
-    for name in ("base", "charts", "episodes", "conversation", "tokens", "signs", "main")
+    for name in ("base", "charts", "episodes", "conversation", "tokens", "signs", "forks", "main")
 }
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self'; base-uri 'none'; "
@@ -41,6 +43,7 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+MAX_BODY = 1 << 20  # bytes
 REFRESH_SECONDS = 2.0  # between two looks at the files
 log = logging.getLogger("rlvr.view")
 
@@ -107,7 +110,7 @@ class ViewerGuard:
         return 0, ""
 
 
-def application(pages: Pages, key: str, regrade: Regrade | None = None) -> ViewerGuard:
+def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: Forks | None = None) -> ViewerGuard:
     """The ASGI application.
 
     Raises:
@@ -121,32 +124,41 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None) -> Viewe
         raise ImportError(MISSING.format("starlette")) from error
 
     def answered(content: Callable[[Request], Any]) -> Callable[[Request], Response]:
-        def endpoint(request: Request) -> Response:
-            status = 200
+        return lambda request: _answer(lambda: content(request))
+
+    def posted(content: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Awaitable[Response]]:
+        from starlette.concurrency import run_in_threadpool
+
+        async def endpoint(request: Request) -> Response:
             try:
-                found = content(request)
-            except KeyError as error:
-                status, found = 404, {"error": str(error.args[0])}
+                body = await _body(request)
             except ValueError as error:
-                status, found = 400, {"error": str(error)}
-            return Response(json.dumps(found), status, media_type="application/json")
+                wrong = str(error)
+                return await run_in_threadpool(_answer, lambda: _refuse(wrong))
+            return await run_in_threadpool(_answer, lambda: content(request, body))
 
         return endpoint
 
     def static(name: str, kind: str) -> Callable[[Request], Response]:
         return lambda request: Response(static_text(name), media_type=kind)
 
-    def grade(request: Request) -> Any:
+    def grade(request: Request, body: Mapping[str, Any]) -> Any:
         if regrade is None:
             raise ValueError("this viewer does not grade: start it without --read-only")
         number = int(request.path_params["number"])
         _, row = pages.index.trace(number)
         return regrade(pages.index.raw(number), row["source"])
 
+    def begin(request: Request, body: Mapping[str, Any]) -> Any:
+        number = int(request.path_params["number"])
+        _, row = pages.index.trace(number)
+        return _playing(forks).start(pages.index.raw(number), row, body.get("turn"))
+
+    able = {"regrade": regrade is not None, "fork": forks is not None}
     routes = [
         Route("/", lambda request: Response(page(), media_type="text/html")),
         *(Route(f"/{name}", static(name, kind)) for name, kind in STATIC.items()),
-        Route("/api/state", answered(lambda request: pages.state() | {"regrade": regrade is not None})),
+        Route("/api/state", answered(lambda request: pages.state() | able)),
         Route("/api/curves", answered(lambda request: pages.curves())),
         Route("/api/choices", answered(lambda request: pages.choices())),
         Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
@@ -154,10 +166,57 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None) -> Viewe
         Route("/api/episode/{number:int}", answered(lambda request: pages.episode(request.path_params["number"]))),
         Route("/api/tokens/{number:int}", answered(lambda request: pages.tokens(request.path_params["number"]))),
         Route("/api/group/{number:int}", answered(lambda request: pages.group(request.path_params["number"]))),
-        Route("/api/regrade/{number:int}", answered(grade), methods=["POST"]),
+        Route("/api/regrade/{number:int}", posted(grade), methods=["POST"]),
+        Route("/api/fork/{number:int}", posted(begin), methods=["POST"]),
+        Route("/api/forks/{name}", answered(lambda r: _playing(forks).shown(r.path_params["name"]))),
+        Route(
+            "/api/forks/{name}",
+            posted(lambda request, body: _playing(forks).go_on(request.path_params["name"], body)),
+            methods=["POST"],
+        ),
     ]
     app: Starlette = Starlette(routes=routes)
     return ViewerGuard(app, key)
+
+
+def _answer(content: Callable[[], Any]) -> Response:
+    from starlette.responses import Response
+
+    status = 200
+    try:
+        found = content()
+    except KeyError as error:
+        status, found = 404, {"error": str(error.args[0])}
+    except ValueError as error:
+        status, found = 400, {"error": str(error)}
+    return Response(json.dumps(found), status, media_type="application/json")
+
+
+def _refuse(wrong: str) -> None:
+    raise ValueError(wrong)
+
+
+def _playing(forks: Forks | None) -> Forks:
+    if forks is None:
+        raise ValueError("this viewer does not play: start it without --read-only")
+    return forks
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    """The JSON object that was posted; an empty one where nothing was.
+
+    Raises:
+        ValueError: it is too long, or no JSON object.
+    """
+    held = bytearray()
+    async for part in request.stream():
+        held += part
+        if len(held) > MAX_BODY:
+            raise ValueError(f"a request has at most {MAX_BODY:,} bytes")
+    found = load_json(bytes(held)) if held else {}
+    if not isinstance(found, dict):
+        raise ValueError("a request's body must be a JSON object")
+    return found
 
 
 class ViewerServer:
@@ -168,6 +227,7 @@ class ViewerServer:
         host, port: where; port 0 takes any that is free.
         key: what requests must bear; by default a new secret one, "" for none.
         regrade: grades a record again.
+        forks: play on from recorded episodes.
 
     Attributes:
         url: of the page, with the key in its fragment.
@@ -185,6 +245,7 @@ class ViewerServer:
         port: int = 0,
         key: str | None = None,
         regrade: Regrade | None = None,
+        forks: Forks | None = None,
     ) -> None:
         if not is_loopback(host):
             raise ValueError(
@@ -205,7 +266,7 @@ class ViewerServer:
         self.port: int = self._socket.getsockname()[1]
         self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/#/" + (f"?key={self.key}" if self.key else "")
-        app: Any = application(pages, self.key, regrade)
+        app: Any = application(pages, self.key, regrade, forks)
         self._uvicorn = uvicorn.Server(
             uvicorn.Config(
                 app,

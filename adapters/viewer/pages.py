@@ -118,8 +118,20 @@ class Pages:
             "trace": {name: getattr(trace, name) for name in shown}
             | {"messages": [asdict(message) for message in trace.messages]},
             "tokens": len(trace.ids),
+            "origin": self._origin(trace),
             **queries.neighbours(self.index.reader, row),
         }
+
+    def _origin(self, trace: Trace) -> dict[str, Any] | None:
+        """Where a fork comes from, with the ``id`` of that episode where it is in the index."""
+        origin = trace.forked_from
+        if not origin:
+            return None
+        found = self.index.reader.execute(
+            "SELECT episodes.id FROM episodes JOIN files ON files.id = file WHERE path = ? AND number = ?",
+            (origin["file"], (origin["line"] or 0) - 1),
+        ).fetchone()
+        return origin | {"id": found[0] if found else None}
 
     def tokens(self, number: int) -> dict[str, Any]:
         """The tokens of an episode: ids, texts where the tokenizer is there, and columns by name, all [T].

@@ -63,6 +63,7 @@ class Trace:
     parts: dict[str, float] = field(default_factory=dict)
     messages: list[ChatMessage] = field(default_factory=list)
     tools: str = ""
+    forked_from: dict[str, Any] = field(default_factory=dict)
     ids: list[int] = field(default_factory=list)
     columns: dict[str, list[float]] = field(default_factory=dict)
     notes: dict[str, Any] = field(default_factory=dict)
@@ -187,6 +188,7 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         error=text_of(verdict.get("reason")) if status in INVALID else "",
         parts=_parts(verdict.get("parts")),
         tools=text_of(record.get("tools")),
+        forked_from=_origin(record.get("forked_from")),
         notes={"training": training} if isinstance(training, dict) and training else {},
     )
     if record.get("system"):
@@ -198,6 +200,20 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         trace.messages.append(ChatMessage("environment", final))
     _take_tokens(trace, record.get("tokens"), training if isinstance(training, dict) else {})
     return trace
+
+
+def _origin(value: Any) -> dict[str, Any]:
+    """Where a fork comes from: key, turn, file, line, and by whom it was played."""
+    if not isinstance(value, dict) or whole_of(value.get("turn")) is None:
+        return {}
+    by = value.get("by")
+    return {
+        "key": text_of(value.get("key")),
+        "turn": whole_of(value["turn"]),
+        "file": text_of(value.get("file")),
+        "line": whole_of(value.get("line")),
+        "by": [text_of(each) for each in by] if isinstance(by, list) else [],
+    }
 
 
 def _parts(value: Any) -> dict[str, float]:

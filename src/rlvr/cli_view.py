@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
+from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, settings_of
+from rlvr.cli_options import add_settings, key_of, settings_of
 
 if TYPE_CHECKING:
+    from rlvr.adapters.viewer.forks import Forks
     from rlvr.adapters.viewer.pages import RunReaders
     from rlvr.adapters.viewer.sources import TraceSource
+    from rlvr.agents import Agent, Episode, Rollout
 
 
 def view(options: argparse.Namespace, rest: list[str]) -> int:
@@ -23,6 +28,8 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.adapters.viewer.pages import Pages
     from rlvr.adapters.viewer.sources import find_sources
 
+    if (options.endpoint is None) != (options.model is None):
+        raise ValueError("--endpoint needs the model's name there, --model NAME, and --model an --endpoint")
     sources = find_sources(options.paths)
     index = EpisodeIndex(sources, options.index)
     try:
@@ -35,7 +42,8 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
             return 0
         settings = settings_of(options)
         regrade = None if options.read_only else lambda record, name: _regraded(record, name, sources, settings)
-        server = ViewerServer(pages, host=options.host, port=options.port, regrade=regrade)
+        forks = None if options.read_only else _forks(options, index.sources, settings)
+        server = ViewerServer(pages, host=options.host, port=options.port, regrade=regrade, forks=forks)
         print(f"{server.url} ({len(sources)} sources; Ctrl-C ends it)", flush=True)
         if options.open:
             webbrowser.open(server.url)
@@ -67,6 +75,71 @@ def _readers() -> RunReaders:
     return RunReaders(config, decoder, columns)
 
 
+def _forks(options: argparse.Namespace, sources: list[TraceSource], settings: dict[str, Any]) -> Forks:
+    """What plays on from recorded episodes; its file is looked at too."""
+    from rlvr.adapters.viewer.forks import Forks
+    from rlvr.adapters.viewer.sources import TraceSource
+    from rlvr.agents import ExpertAgent, RandomAgent
+
+    agents: dict[str, Callable[[], Agent]] = {"expert": ExpertAgent, "random": lambda: RandomAgent(randbits(32))}
+    if options.endpoint is not None:
+        agents[options.model] = _endpoint_agent(options)
+    if not any(file.resolve() == options.forks.resolve() for source in sources for file in source.files):
+        taken = {source.name for source in sources}
+        names = (f"{options.forks.name}{' (forks)' * number}" for number in count())
+        sources.append(TraceSource(next(name for name in names if name not in taken), None, [options.forks]))
+
+    def rebuild(record: Mapping[str, Any], name: str) -> tuple[Episode, Rollout]:
+        with _one_sentence("it cannot be played again"):
+            return _rebuilt(record, name, sources, settings)
+
+    return Forks(options.forks, rebuild, agents)
+
+
+def _endpoint_agent(options: argparse.Namespace) -> Callable[[], Agent]:
+    from rlvr.agents.models.openai import OpenAIAgent
+    from rlvr.envs.endpoint import Endpoint
+
+    server = Endpoint(options.endpoint, options.model, key_of(options.api_key_env), deadline=300.0, retries=2)
+    return lambda: OpenAIAgent(server, concurrency=1)
+
+
+@contextmanager
+def _one_sentence(what: str) -> Iterator[None]:
+    """Whatever a record brings about is one sentence on the page."""
+    import gymnasium as gym
+
+    try:
+        yield
+    except (KeyError, TypeError, AttributeError, ImportError, OSError, RuntimeError, gym.error.Error) as error:
+        raise ValueError(f"{what}: {error}") from error
+
+
+def _rebuilt(
+    record: Mapping[str, Any], name: str, sources: list[TraceSource], settings: dict[str, Any]
+) -> tuple[Episode, Rollout]:
+    """An episode, and what plays its environment with the settings of its run.
+
+    Raises:
+        ValueError: it names code, or an environment that cannot be made.
+    """
+    from rlvr.agents import ConstantAgent, Rollout
+    from rlvr.agents.episode import Episode
+    from rlvr.envs.core.code_rule import require_registered
+
+    episode = Episode.from_dict(record)
+    names = (name, episode.forked_from.get("source"))  # a fork has the settings of the run that it comes from
+    folder = next((source.folder for source in sources if source.name in names and source.folder is not None), None)
+    made_with: dict[str, Any] = {}
+    if folder is not None and (folder / "config.yaml").is_file():
+        from rlvr.algorithms.runs.token_columns import env_settings
+
+        made_with = env_settings(folder)
+    made_with |= settings
+    require_registered(episode.env_id, made_with)
+    return episode, Rollout(episode.env_id, ConstantAgent(), env_settings=made_with)
+
+
 def _regraded(
     record: Mapping[str, Any], name: str, sources: list[TraceSource], settings: dict[str, Any]
 ) -> dict[str, Any]:
@@ -75,26 +148,11 @@ def _regraded(
     Raises:
         ValueError: it cannot be played again; says why.
     """
-    import gymnasium as gym
-
-    from rlvr.agents import ConstantAgent, Rollout
-    from rlvr.agents.episode import Episode
     from rlvr.agents.evaluation.regrade import regrade
-    from rlvr.envs.core.code_rule import require_registered
 
-    try:
-        before = Episode.from_dict(record)
-        folder = next((source.folder for source in sources if source.name == name), None)
-        made_with: dict[str, Any] = {}
-        if folder is not None and (folder / "config.yaml").is_file():
-            from rlvr.algorithms.runs.token_columns import env_settings
-
-            made_with = env_settings(folder)
-        made_with |= settings
-        require_registered(before.env_id, made_with)
-        (found,) = regrade(Rollout(before.env_id, ConstantAgent(), env_settings=made_with), [before])
-    except (KeyError, TypeError, AttributeError, ImportError, OSError, RuntimeError, gym.error.Error) as error:
-        raise ValueError(f"it cannot be graded again: {error}") from error
+    with _one_sentence("it cannot be graded again"):
+        before, rollout = _rebuilt(record, name, sources, settings)
+        (found,) = regrade(rollout, [before])
     outcomes = [
         {
             "status": e.verdict.status if e.verdict else "unfinished",
@@ -116,6 +174,12 @@ def add_parser(commands: Any) -> None:
     viewing.add_argument("--export", type=Path, metavar="FILE", help="write one HTML file that needs nothing else")
     viewing.add_argument("--limit", type=int, help="episodes in the exported file; 500 if left out")
     viewing.add_argument("--index", type=Path, metavar="FOLDER", help="where the search index is kept; a cache folder")
-    viewing.add_argument("--read-only", action="store_true", help="leave out what runs an environment: grading again")
+    viewing.add_argument(
+        "--read-only", action="store_true", help="leave out what runs an environment: grading again, forks"
+    )
+    viewing.add_argument("--forks", type=Path, default=Path("forks.jsonl"), help="file that forks are written to")
+    viewing.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible server that may play forks on")
+    viewing.add_argument("--model", help="the model's name at --endpoint")
+    viewing.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
     add_settings(viewing)
     viewing.set_defaults(command=view)

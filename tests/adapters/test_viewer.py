@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import base64
 import hashlib
 import json
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from rlvr import cli_view
 from rlvr.adapters.viewer import foreign, traces
 from rlvr.adapters.viewer.app import ViewerServer
 from rlvr.adapters.viewer.export import document, write_export
@@ -23,6 +25,7 @@ from rlvr.adapters.viewer.queries import QueryError, listing, match_of
 from rlvr.adapters.viewer.sources import curves, find_sources
 from rlvr.agents.episode import Episode, Turn
 from rlvr.cli import main
+from rlvr.envs.core.code_rule import command_line
 from rlvr.envs.core.verdict import Verdict
 
 PNG = (
@@ -364,9 +367,11 @@ def test_a_record_of_no_known_form_is_refused(value):
 # the server
 
 
-def ask(server: ViewerServer, path: str, method: str = "GET", **headers: str) -> tuple[int, str, dict]:
+def ask(
+    server: ViewerServer, path: str, method: str = "GET", data: bytes | None = None, **headers: str
+) -> tuple[int, str, dict]:
     request = urllib.request.Request(
-        server.origin + path, method=method, headers={k.replace("_", "-"): v for k, v in headers.items()}
+        server.origin + path, data, method=method, headers={k.replace("_", "-"): v for k, v in headers.items()}
     )
     try:
         with urllib.request.urlopen(request, timeout=30) as answer:
@@ -462,6 +467,99 @@ def test_an_episode_is_graded_again(tmp_path, indexed):
             assert status == 400
             assert "cannot be graded again" in text or "is code" in text
         assert ask(server, "/api/regrade/1", **right)[0] == 405, "a link cannot grade"
+
+
+# forks
+
+
+@pytest.fixture
+def playing(tmp_path, indexed):
+    """A viewer of a lost episode, of one that names code and of one of another's making; asks it with its key."""
+    path = tmp_path / "played.jsonl"
+    words = ["eval", "--env", "rlvr/BullsAndCows-v0", "--agent", "random", "--episodes", "1", "--out", str(path)]
+    assert main(words) == 0
+    write(path, json.loads(path.read_text()), episode(0), episode(1, env_id="os:system"))
+    index = indexed(path)
+    options = argparse.Namespace(forks=tmp_path / "forks.jsonl", endpoint=None)
+    with (
+        command_line(allow_code=False),
+        ViewerServer(Pages(index), forks=cli_view._forks(options, index.sources, {})) as server,
+    ):
+
+        def post(address: str, body: object) -> tuple[int, dict]:
+            key = {"Authorization": f"Bearer {server.key}", "Origin": server.origin}
+            status, text, _ = ask(server, address, "POST", data=json.dumps(body).encode(), **key)
+            return status, json.loads(text)
+
+        yield server, index, post
+
+
+def test_an_episode_goes_on_from_a_turn_by_hand_and_with_the_expert_and_is_written_with_its_origin(playing):
+    _, index, post = playing
+    recorded = index.raw(1)
+    status, first = post("/api/fork/1", {"turn": 2})
+    assert status == 200
+    assert [m["text"] for m in first["messages"] if m["role"] == "assistant"] == [
+        turn["action"] for turn in recorded["turns"][:2]
+    ]
+    assert first["messages"][-1]["text"] == recorded["turns"][2]["observation"]
+    address = f"/api/forks/{first['name']}"
+    status, after = post(address, {"action": recorded["turns"][2]["action"]})
+    assert (status, after["done"]) == (200, False)
+    assert after["messages"][-1]["text"] == recorded["turns"][3]["observation"]
+    assert list(after["agents"]) == ["expert", "random"]
+    status, won = post(address, {"agent": "expert"})
+    assert (status, won["done"], won["status"], won["by"]) == (200, True, "correct", ["hand", "expert"])
+    assert post(address, {"agent": "expert"}) == (400, {"error": "the fork has ended: begin another one"})
+    (line,) = Path(won["file"]).read_text().splitlines()
+    assert json.loads(line)["forked_from"]["key"] == recorded["key"]
+    index.update()
+    number = listing(index.reader, {"source": "forks.jsonl"})["rows"][0]["id"]
+    origin = Pages(index).episode(number)["origin"]
+    assert (origin["id"], origin["turn"], origin["by"]) == (1, 2, ["hand", "expert"])
+    assert [row["id"] for row in Pages(index).episode(1)["elsewhere"]] == [number]
+
+
+@pytest.mark.parametrize(
+    ("address", "body", "says"),
+    [
+        ("/api/fork/1", {"turn": 99}, "the episode has turns 0 to"),
+        ("/api/fork/1", {"turn": True}, "a whole number from 0"),
+        ("/api/fork/1", {}, "a whole number from 0"),
+        ("/api/fork/1", [1], "a JSON object"),
+        ("/api/fork/1", {"turn": 0, "x": "a" * (1 << 20)}, "at most 1,048,576 bytes"),
+        ("/api/fork/2", {"turn": 0}, "it cannot be played again"),
+        ("/api/fork/3", {"turn": 0}, "is code"),
+        ("/api/fork/9", {"turn": 0}, "there is no episode 9"),
+        ("/api/forks/nothing", {"action": "x"}, "there is no such fork"),
+        ("/api/forks/NAME", {"agent": "os"}, "agent must be one of expert, random"),
+        ("/api/forks/NAME", {"agent": "expert", "action": "x"}, "a fork goes on with"),
+        ("/api/forks/NAME", {"action": ["x"]}, "a fork goes on with"),
+        ("/api/forks/NAME", {"action": "x" * 100_001}, "at most 100,000 characters"),
+    ],
+)
+def test_what_cannot_be_forked_is_one_sentence(playing, address, body, says):
+    _, _, post = playing
+    if "NAME" in address:
+        address = address.replace("NAME", post("/api/fork/1", {"turn": 0})[1]["name"])
+    status, answer = post(address, body)
+    assert status in (400, 404)
+    assert says in answer["error"]
+    assert "\n" not in answer["error"]
+
+
+def test_a_fork_is_begun_by_its_own_page_with_the_key_and_no_link(playing, server):
+    viewer, _, _ = playing
+    right = {"Authorization": f"Bearer {viewer.key}"}
+    body = {"data": b'{"turn": 0}'}
+    assert ask(viewer, "/api/fork/1", "POST", **body)[0] == 401
+    assert ask(viewer, "/api/fork/1", "POST", **body, **right, Origin="http://evil.example")[0] == 403
+    assert ask(viewer, "/api/fork/1", "POST", **body, **right, Sec_Fetch_Site="cross-site")[0] == 403
+    assert ask(viewer, "/api/fork/1", **right)[0] == 405
+    assert ask(viewer, "/api/fork/1", "POST", **body, **right)[0] == 200
+    status, text, _ = ask(server, "/api/fork/1", "POST", **body, Authorization=f"Bearer {server.key}")
+    assert status == 400
+    assert "--read-only" in text
 
 
 # signs of reward hacking

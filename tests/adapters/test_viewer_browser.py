@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -12,11 +13,13 @@ from pathlib import Path
 
 import pytest
 
+from rlvr import cli_view
 from rlvr.adapters.viewer.app import ViewerServer
 from rlvr.adapters.viewer.export import write_export
 from rlvr.adapters.viewer.index import EpisodeIndex
 from rlvr.adapters.viewer.pages import Pages, RunReaders
 from rlvr.adapters.viewer.sources import find_sources
+from rlvr.agents import ConstantAgent, Rollout, task_requests
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.core.verdict import Verdict
 
@@ -166,14 +169,17 @@ def test_of_40_texts_none_runs_loads_or_leads_anywhere(browser, tmp_path, export
         watched = Watched(browser, base if exported else server.origin)
         page = watched.page
         numbers = range(1, len(PAYLOADS) + 1)
+        page.goto(f"{base}#/episodes?key={server.key}")
         visits = ["runs?all=1&config=all", "episodes", "signs", "difference/1/2", "group/1", "group/39"]
         visits += [f"episode/{n}" for n in numbers] + [
             f"episode/{n}?show={show}" for n in (1, 25, 40) for show in ("tokens", "record")
         ]
         for visit in visits:
-            page.goto("about:blank")
-            page.goto(f"{base}#/{visit}{'&' if '?' in visit else '?'}key={server.key}")
-            page.wait_for_selector("main[data-ready]")
+            page.evaluate("document.getElementById('main').dataset.before = '1'")
+            page.evaluate(
+                "(view) => { location.hash = view; }", f"#/{visit}{'&' if '?' in visit else '?'}key={server.key}"
+            )
+            page.wait_for_selector("main[data-ready]:not([data-before])")
             page.evaluate("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
             assert not page.query_selector("main > .error"), page.inner_text("main")
             assert watched.ran() == 0, visit
@@ -183,7 +189,7 @@ def test_of_40_texts_none_runs_loads_or_leads_anywhere(browser, tmp_path, export
             page.goto(f"{base}#/episodes?q={text}&source={text}&sort=id&key={server.key}")
             page.wait_for_selector("main[data-ready]")
             assert watched.ran() == 0
-        page.goto("about:blank")
+        page.goto("about:blank")  # and one that is opened by its address
         page.goto(f"{base}#/episode/38?key={server.key}")
         page.wait_for_selector("main[data-ready]")
         shown = page.inner_text("main")
@@ -417,4 +423,36 @@ def test_signs_of_reward_hacking_lead_to_their_episodes(viewer):
     page.wait_for_function("() => document.title.startsWith('episode ')")
     page.keyboard.press("3")
     page.wait_for_function("() => document.title.startsWith('signs')")
-    assert "334 judged" in viewer("signs?status=correct").inner_text("main")
+    assert "1 episodes, 1 judged" in viewer("signs?q=needle").inner_text("main")
+
+
+def test_a_turn_is_played_anew_by_hand_and_by_the_expert_and_hostile_texts_stay_texts(browser, tmp_path):
+    path = tmp_path / "played.jsonl"
+    agent = ConstantAgent(PAYLOADS[3] + PAYLOADS[9])
+    (played,) = Rollout("rlvr/BullsAndCows-v0", agent)(task_requests(None, 1))
+    path.write_text(json.dumps(played.to_dict()) + "\n")
+    index = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    options = argparse.Namespace(forks=tmp_path / "forks.jsonl", endpoint=None)
+    forks = cli_view._forks(options, index.sources, {})
+    with ViewerServer(Pages(index), forks=forks) as server:
+        watched = Watched(browser, server.origin)
+        page = watched.page
+        page.goto(f"{server.origin}/#/episodes?key={server.key}")
+        page.wait_for_function("() => document.querySelector('#progress')?.innerText === '1 episodes'", timeout=60_000)
+        page.evaluate("() => { location.hash = location.hash.replace('episodes', 'episode/1'); }")
+        page.get_by_text("fork from here (turn 2)").click()
+        page.wait_for_selector("#action")
+        assert page.locator(".message.assistant").count() == 2
+        page.fill("#action", PAYLOADS[0] + PAYLOADS[2])
+        page.get_by_text("play this action").click()
+        page.wait_for_function("() => document.querySelectorAll('.message.assistant').length === 3")
+        assert watched.foreign_elements() == 0
+        page.get_by_text("let expert play on").click()
+        page.wait_for_selector("#outcome .good")
+        assert (watched.ran(), watched.foreign_elements(), watched.events) == (0, 0, [])
+        page.wait_for_function("() => document.querySelector('#progress').innerText === '2 episodes'", timeout=60_000)
+        page.goto(f"{server.origin}/#/episode/2?key={server.key}")
+        page.get_by_role("link", name="episode 1", exact=True).click()
+        wait_view(page, "episode 1")
+        page.close()
+    index.close()

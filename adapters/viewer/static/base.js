@@ -100,12 +100,12 @@ V.embedded = () => {
   return V.data;
 };
 
-V.get = async (path, params = {}, method = "GET") => {
+V.get = async (path, params = {}, method = "GET", sent = null) => {
   const data = V.embedded();
   if (data) return V.fromFile(data, path, params);
   const query = new URLSearchParams(params).toString();
   const key = V.route().params.key || "";
-  const response = await fetch(`/api/${path}${query ? "?" + query : ""}`, { method, headers: key ? { Authorization: `Bearer ${key}` } : {} });
+  const response = await fetch(`/api/${path}${query ? "?" + query : ""}`, { method, headers: { ...(key ? { Authorization: `Bearer ${key}` } : {}), ...(sent ? { "Content-Type": "application/json" } : {}) }, body: sent ? JSON.stringify(sent) : undefined });
   let body;
   try { body = await response.json(); } catch { throw new Error(`the viewer's answer (${response.status}) cannot be read`); }
   if (!response.ok) throw new Error(body.error || `the viewer answered ${response.status}`);

@@ -25,8 +25,9 @@ V.message = (message, texts, paired = []) => {
 // The server has checked that these are pixels; a second look costs nothing.
 V.images = (message) => message.images.filter((url) => /^data:image\/(png|jpeg|webp|gif);base64,[A-Za-z0-9+/]+=*$/.test(url)).map((url) => V.el("img", { src: url, alt: "the observation's image" }));
 
-V.conversation = (messages) => {
+V.conversation = (messages, fork = null) => {
   const shown = V.el("div");
+  let turn = 0;
   for (let at = 0; at < messages.length; at++) {
     const message = messages[at];
     const paired = [];
@@ -40,6 +41,7 @@ V.conversation = (messages) => {
         if (paired.filter(Boolean).length === results.length) at = next - 1; else paired.length = 0;
       }
     }
+    if (fork && message.role === "assistant") shown.append(fork(turn++));
     shown.append(V.message(message, null, paired));
   }
   return shown;
@@ -70,6 +72,7 @@ V.views.episode = async (main, route) => {
     V.el("button", { onclick: () => { V.marked = id; V.render(); } }, V.marked === id ? "marked" : "mark (m)"),
     V.canGrade && trace.source === "rlvr" ? V.el("button", { onclick: (e) => V.grade(id, e.target) }, "grade again") : null);
   V.put(main, buttons, V.facts(row, trace));
+  if (found.origin) V.put(main, V.el("p", {}, `goes on from turn ${found.origin.turn} of `, found.origin.id ? V.el("a", { href: V.href(`episode/${found.origin.id}`) }, `episode ${found.origin.id}`) : found.origin.key, `, played by ${found.origin.by.join(", ")}`));
   const same = found.elsewhere;
   if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length} times elsewhere`), V.el("table", {}, same.map((each) =>
     V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
@@ -80,7 +83,7 @@ V.views.episode = async (main, route) => {
     V.tokens(main, tokens, params, `episode/${id}`);
   }
   else if (params.show === "record") V.put(main, trace.tools ? [V.el("h2", {}, "tools"), V.text(trace.tools)] : null, V.text(JSON.stringify(trace.notes, null, 1)));
-  else V.put(main, V.conversation(trace.messages));
+  else V.put(main, V.conversation(trace.messages, V.canFork && trace.source === "rlvr" ? V.forkButton(id) : null));
   V.keys = {
     ...(params.show === "tokens" && found.tokens ? V.tokenKeys : {}),
     n: () => step(1), p: () => step(-1), j: () => step(1), k: () => step(-1), u: () => V.go("episodes", { ...asked, at: at >= 0 ? at : "" }),

@@ -36,6 +36,7 @@ V.look = async () => {
   try {
     V.state = await V.get("state");
     V.canGrade = V.state.regrade;
+    V.canFork = V.state.fork;
     V.tell();
   } catch (error) {
     document.getElementById("problems").replaceChildren(V.shown(error.message === "Failed to fetch" ? "the viewer does not answer: was it ended?" : error.message));
