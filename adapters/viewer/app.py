@@ -17,7 +17,8 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
-from rlvr.adapters.serving.serve import MISSING, _listening
+from rlvr.adapters.serving.listening import listening
+from rlvr.adapters.serving.serve import MISSING
 from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.envs.core.json_text import load_json
@@ -258,7 +259,7 @@ class ViewerServer:
         self.key = secrets.token_urlsafe(24) if key is None else key
         self.pages = pages
         try:
-            self._socket = _listening(host, port)
+            self._socket = listening(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
