@@ -109,9 +109,9 @@ class ServerApp:
         if not name and len(self.tables) == 1:
             return self.sessions
         if name not in self.tables:
-            said = f"{name!r:.100} is not served here" if name else "several environments are served here"
+            reason = f"{name!r:.100} is not served here" if name else "several environments are served here"
             raise ProtocolError(
-                "not_found", f"{said}: the address may end in ?env= and {' or '.join(self.tables)}"[:500]
+                "not_found", f"{reason}: the address may end in ?env= and {' or '.join(self.tables)}"[:500]
             )
         return self.tables[name]
 
