@@ -19,7 +19,7 @@ import random
 import re
 from functools import cache
 from itertools import groupby, pairwise, permutations
-from operator import itemgetter
+from operator import concat, itemgetter
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
@@ -50,20 +50,29 @@ _CONSONANT_OF = bytes(ord(SYLLABLES[byte % len(SYLLABLES)][0]) for byte in range
 _VOWEL_OF = bytes(ord(SYLLABLES[byte % len(SYLLABLES)][1]) for byte in range(256))
 
 
-def made_up(rng: random.Random, count: int, shortest: int, longest: int) -> list[str]:
-    """Made-up words of random lengths, all from one draw."""
-    half = (longest + 1) // 2
-    drawn = rng.randbytes(count * (1 + half))
-    letters = bytearray(2 * half * count)
+def made_up(rng: random.Random, count: int, shortest: int, longest: int) -> str:
+    """Made-up words of random lengths, apart by blanks, all from one draw.
+
+    Vowels and consonants take turns through the whole text, which is then cut: some words begin with a vowel.
+    """
+    half = (count * (longest + 1) + 1) // 2
+    drawn = rng.randbytes(count + half)
+    letters = bytearray(2 * half)
     letters[::2], letters[1::2] = drawn[count:].translate(_CONSONANT_OF), drawn[count:].translate(_VOWEL_OF)
-    text, starts = letters.decode(), range(0, 2 * half * count, 2 * half)
-    lengths = drawn[:count].translate(_lengths(shortest, longest))
-    return [text[start : start + length] for start, length in zip(starts, lengths, strict=True)]
+    end = -1
+    for width in drawn[:count].translate(_widths(shortest, longest)):
+        end += width
+        letters[end] = _BLANK
+    return letters[:end].decode()
+
+
+_BLANK = ord(" ")
 
 
 @cache
-def _lengths(shortest: int, longest: int) -> bytes:
-    return bytes(shortest + byte % (longest - shortest + 1) for byte in range(256))
+def _widths(shortest: int, longest: int) -> bytes:
+    """For each byte the length of a word with the blank that follows it."""
+    return bytes(shortest + 1 + byte % (longest - shortest + 1) for byte in range(256))
 
 
 def numbered(words: list[str]) -> str:
@@ -81,15 +90,17 @@ class ReverseText(ListAnswerTask):
         if level <= 2:
             text = word(rng, 8 * level)
             return Question(f"Spell this word backwards: {text}", (text[::-1],))
-        words = made_up(rng, 2 * level, 4, 6 + level)
+        line = made_up(rng, 2 * level, 4, 6 + level)
+        gold = line[::-1].split()
         if level == 3:
-            what, gold = "Spell each word backwards, and keep the order of the words", [w[::-1] for w in words]
+            gold.reverse()
+            what = "Spell each word backwards, and keep the order of the words"
         elif level == 4:
-            what, gold = "Write the line backwards, letter by letter and blanks too", [w[::-1] for w in words[::-1]]
+            what = "Write the line backwards, letter by letter and blanks too"
         else:
+            gold[1::2] = line.split()[-2::-2]
             what = "Write the words in reverse order, and spell the first, third, fifth... word of the result backwards"
-            gold = [w if index % 2 else w[::-1] for index, w in enumerate(words[::-1])]
-        return Question(f"{what}: {' '.join(words)}", tuple(gold))
+        return Question(f"{what}: {line}", tuple(gold))
 
     def explain(self, state: Question) -> str:
         """Letter by letter from the end."""
@@ -98,6 +109,9 @@ class ReverseText(ListAnswerTask):
     def direct_answer(self, state: Question) -> str:
         """Words apart by blanks, as the line stands in the question, not by commas."""
         return f"\\boxed{{{' '.join(state.answer)}}}"
+
+
+_REMAINDERS = [bytes(byte % divisor for byte in range(256)) for divisor in range(1, 6)]
 
 
 class SortWords(ListAnswerTask):
@@ -110,21 +124,21 @@ class SortWords(ListAnswerTask):
         """Stems are shared from level 2 on, so that later letters decide; levels 4 and 5 give another alphabet."""
         count = (5, 8, 12, 12, 16)[level - 1]
         while True:
-            words = made_up(rng, count + level - 1, 3, 7)
+            words = made_up(rng, count + level - 1, 3, 7).split()
             if level > 1:
                 stems = ["", *[w[: len(w) * 4 // 7] for w in words[count:]]]
-                words = [stems[byte % level] + w for byte, w in zip(rng.randbytes(count), words, strict=False)]
+                chosen = map(stems.__getitem__, rng.randbytes(count).translate(_REMAINDERS[level - 1]))
+                words = list(map(concat, chosen, words))
             if len(set(words)) == count:
                 break
         shown = ", ".join(words)
         if level < 4:
             text = f"Sort these words in alphabetical order.\n{shown}\nAnswer with all words, in order."
             return Question(text, tuple(sorted(words)))
-        letters = bytes(picked(rng, _LETTERS, 26))
-        ranks = bytes.maketrans(letters, _LETTERS)
-        keys = shown.encode().translate(ranks).split(b", ")
-        of_key = dict(zip(keys, words, strict=True))
-        gold = [of_key[key] for key in sorted(keys)]
+        letters = permuted(rng, _LETTERS)
+        keys = shown.encode().translate(bytes.maketrans(letters, _LETTERS)).split(b", ")
+        keys.sort()
+        gold = b" ".join(keys).translate(bytes.maketrans(_LETTERS, letters)).decode().split()
         text = f"Sort these words in the order of this alphabet: {letters.decode()}.\n{shown}\n"
         text += "Answer with all words, in order."
         return Question(text, tuple(gold))
@@ -136,9 +150,6 @@ class SortWords(ListAnswerTask):
 
 
 _SHIFTS = [bytes.maketrans(ALPHABET.encode(), (ALPHABET[by:] + ALPHABET[:by]).encode()) for by in range(26)]
-
-
-_LETTERS = ALPHABET.encode()
 
 
 # At the sum of the codes of two letters, the letter that one moves the other to.
@@ -157,8 +168,8 @@ class Ciphers(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The key is given, but at level 2, where the first word of the text is."""
-        words = made_up(rng, 2 + level, 4, 7)
-        plain = " ".join(words)
+        plain = made_up(rng, 2 + level, 4, 7)
+        words = plain.split()
         key = rng.randint(3, 23)
         if level == 1:
             code, how = shifted(plain, key), f"each letter was moved {key} places forward in the alphabet (z to a)"
@@ -386,7 +397,7 @@ class Anagrams(ListAnswerTask):
         words: list[str] = []
         pairs, bases = 1 + rng.randrange(count // 3), list[str]()
         while len(words) < count:
-            bases = bases or made_up(rng, count // 2 + 1, length, length)
+            bases = bases or made_up(rng, count // 2 + 1, length, length).split()
             twin = base = bases.pop()
             if len(words) >= 2 * pairs:
                 changed, letter = divmod(rng.randrange(26 * length), 26)
@@ -479,7 +490,7 @@ class LetterCounts(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Up to four vowels and three consonants, counted over the whole text."""
-        text = " ".join(made_up(rng, (3, 6, 10, 16, 24)[level - 1], 4, 9))
+        text = made_up(rng, (3, 6, 10, 16, 24)[level - 1], 4, 9)
         vowels, consonants = asked_letters(level)
         asked = vowels[int(rng.random() * len(vowels))] + consonants[int(rng.random() * len(consonants))]
         counts = [text.count(letter) for letter in asked]

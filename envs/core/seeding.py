@@ -32,7 +32,8 @@ _COPIED: Final = frozenset({list, tuple, range, str})  # what a sample is drawn 
 _STATE: Final = "keyed"  # stands where random.Random's states have a number
 _END: Final = 1 << 512
 _MASK_53: Final = (1 << 53) - 1
-_DRAWS: Final = 512 // 53  # numbers of 53 bits in a hash
+_HASHES: Final = 3  # that follow the first
+_MANY: Final = 24  # weighted choices of one call; for more it pays to seed the generator that is fast at many
 _SHORT: Final = 40  # choices of one call; for more it pays to seed the generator that is fast at many
 _from_bytes = int.from_bytes
 
@@ -41,19 +42,32 @@ class KeyedRandom(Random):
     """A ``random.Random`` whose first draws are a hash of its key, so that making one costs no seeding.
 
     BLAKE2b (RFC 7693) turns the key into 512 bits, which draws take from the lowest up. When too few are left for a
-    draw, a hash of the 512 seeds a Mersenne Twister, which draws faster and is five times as slow to begin: most tasks
-    need a few dozen draws. Every method of ``random.Random`` works; after ``seed`` it draws what that one draws.
+    draw, the hash of the hash is put behind them, three times. Then a hash seeds a Mersenne Twister, which draws faster
+    and is ten times as slow to begin: most tasks need some dozens of draws. Every method of ``random.Random`` works;
+    after ``seed`` it draws what that one draws.
 
     Args:
         key: whatever bytes; equal keys give equal draws on every machine.
     """
 
-    __slots__ = ("_bits", "_hash")
+    __slots__ = ("_bits", "_hash", "_left")
     gauss_next: float | None = None  # Random sets it when it is made
 
     def __init__(self, key: bytes = b"") -> None:
         self._hash = hashed = blake2b(key).digest()
         self._bits = _from_bytes(hashed, "little") | _END  # one bit more, so that 0 means that they are used up
+        self._left = _HASHES
+
+    def _more(self) -> Random:
+        """Itself, with 512 bits more behind those that are left; from the last hash on ``_seeded``."""
+        bits = self._bits
+        if not bits or not self._left:
+            return self._seeded()
+        self._left -= 1
+        spare = bits.bit_length() - 1
+        self._hash = hashed = blake2b(self._hash).digest()
+        self._bits = bits ^ 1 << spare | (_from_bytes(hashed, "little") | _END) << spare
+        return self
 
     def _seeded(self) -> Random:
         """Itself, drawing from the Mersenne Twister from here on."""
@@ -68,21 +82,21 @@ class KeyedRandom(Random):
         bits = self._bits
         rest = bits >> 53
         if not rest:
-            return self._seeded().random()
+            return self._more().random()
         self._bits = rest
         return (bits & _MASK_53) * 2**-53
 
     def getrandbits(self, k: int, /) -> int:
-        """From the key's hash while its bits suffice, then from a Mersenne Twister seeded with the key."""
+        """From the hashes while their bits suffice, then from the Mersenne Twister."""
         bits = self._bits
         rest = bits >> (k := whole(k))  # a negative number is refused as Random refuses it, by a ValueError
         if not rest:
-            return self._seeded().getrandbits(k)
+            return self._more().getrandbits(k)
         self._bits = rest
         return bits & ((1 << k) - 1)
 
     def randbytes(self, n: int) -> bytes:
-        """From the key's hash while its bits suffice, else SHAKE-128 (FIPS 202) of it, which gives any number of bytes.
+        """From the hashes while their bits suffice, else SHAKE-128 (FIPS 202) of one, which gives any number of bytes.
 
         The fastest way to draw much at once.
         """
@@ -92,9 +106,11 @@ class KeyedRandom(Random):
         if rest := bits >> 8 * n:
             self._bits = rest
             return (bits & ((1 << 8 * n) - 1)).to_bytes(n, "little")
-        drawn = shake_128(self._hash).digest(n + 64)
-        self._hash = drawn[:64]
-        return drawn[64:]
+        if bits and self._left and bits.bit_length() > 8 * n - 512:  # one hash more suffices
+            return self._more().randbytes(n)
+        drawn = shake_128(self._hash).digest(n + 32)  # 168 bytes are one permutation
+        self._hash = drawn[:32]
+        return drawn[32:]
 
     def _randbelow(self, n: int) -> int:
         """What Random does with ``getrandbits``, in one call."""
@@ -107,7 +123,7 @@ class KeyedRandom(Random):
                 self._bits = rest
                 return found
             bits = rest
-        return self._seeded()._randbelow(n)  # type: ignore[attr-defined,no-any-return]
+        return self._more()._randbelow(n)  # type: ignore[attr-defined,no-any-return]
 
     def randint(self, a: int, b: int) -> int:
         """What Random does with ``randrange``, in one call."""
@@ -123,7 +139,7 @@ class KeyedRandom(Random):
                 self._bits = rest
                 return a + found
             bits = rest
-        return self._seeded().randint(a, b)
+        return self._more().randint(a, b)
 
     def randrange(self, start: int, stop: int | None = None, step: int = 1) -> int:
         """What Random does with ``_randbelow``; its checks of odd arguments cost more than the draw."""
@@ -144,7 +160,7 @@ class KeyedRandom(Random):
                 self._bits = rest
                 return seq[found]
             bits = rest
-        return self._seeded().choice(seq)
+        return self._more().choice(seq)
 
     def shuffle(self, x: Any) -> None:
         """What Random does with ``_randbelow``, in one call."""
@@ -158,7 +174,8 @@ class KeyedRandom(Random):
                 if found <= last:
                     break
             else:
-                _swap(x, last, self._seeded().getrandbits)
+                self._bits = bits
+                _swap(x, last, self._more().getrandbits)
                 return
             x[last], x[found] = x[found], x[last]
         self._bits = bits
@@ -180,19 +197,19 @@ class KeyedRandom(Random):
                 if index < left:
                     break
             else:
-                index = self._seeded()._randbelow(left)  # type: ignore[attr-defined]
-                bits = 0  # and all that follow come from there
+                self._bits = bits
+                index = self._more()._randbelow(left)  # type: ignore[attr-defined]
+                bits = self._bits
             found.append(pool[index])
             pool[index] = pool[left - 1]
-        if bits:
-            self._bits = bits
+        self._bits = bits
         return found
 
     def choices(self, population: Any, weights: Any = None, *, cum_weights: Any = None, k: int = 1) -> list[Any]:
         """What Random does; where all weigh the same, by as many calls of ``choice``, which needs fewer bits."""
         if weights is not None or cum_weights is not None or k > _SHORT or not (n := len(population)):
-            if k > _DRAWS:
-                self._seeded()  # it is fast at many draws
+            if k > _MANY:
+                self._seeded()
             return super().choices(population, weights, cum_weights=cum_weights, k=k)
         found: list[Any] = []
         bits = self._bits
@@ -200,7 +217,8 @@ class KeyedRandom(Random):
         mask = (1 << width) - 1
         while len(found) < k:
             if not (rest := bits >> width):
-                choice = self._seeded().choice
+                self._bits = bits
+                choice = self._more().choice
                 return found + [choice(population) for _ in range(k - len(found))]
             if (index := bits & mask) < n:
                 found.append(population[index])
@@ -215,12 +233,12 @@ class KeyedRandom(Random):
 
     def getstate(self) -> tuple[Any, ...]:
         """What ``setstate`` restores, small while no Mersenne Twister was needed."""
-        return _STATE, (self._hash, self._bits), self.gauss_next
+        return _STATE, (self._hash, self._bits, self._left), self.gauss_next
 
     def setstate(self, state: tuple[Any, ...]) -> None:
         """Continue from a state of this class or of ``random.Random``."""
         if state[0] == _STATE:
-            _, (self._hash, self._bits), self.gauss_next = state
+            _, (self._hash, self._bits, self._left), self.gauss_next = state
             self.__class__ = KeyedRandom
         else:
             Random.setstate(self, state)

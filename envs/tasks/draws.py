@@ -33,13 +33,13 @@ def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
 
 
 def permuted(rng: random.Random, items: bytes) -> bytes:
-    """The bytes in a random order: sorted by a number of 24 bits each.
+    """The bytes in a random order: sorted by a number of 16 bits each.
 
-    Of 26 bytes two have one number, and so keep the order of their values, once in 50,000 calls.
+    Of 26 bytes two have one number, and so keep the order of their values, once in 200 calls.
     """
     count = len(items)
-    drawn, keyed = rng.randbytes(3 * count), bytearray(4 * count)
-    keyed[::4], keyed[1::4], keyed[2::4], keyed[3::4] = items, drawn[::3], drawn[1::3], drawn[2::3]
+    drawn, keyed = rng.randbytes(2 * count), bytearray(4 * count)
+    keyed[::4], keyed[1::4], keyed[2::4] = items, drawn[:count], drawn[count:]
     layout = f"<{count}I"
     return pack(layout, *sorted(unpack(layout, keyed)))[::4]
 
