@@ -16,19 +16,19 @@ from __future__ import annotations
 import random
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, lru_cache
 from heapq import heappop, heappush
 from itertools import combinations, pairwise
 from typing import ClassVar
 
 from rlvr.envs.algorithmic import workings
+from rlvr.envs.core.task import DRAWS
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.draws import distinct, permuted, picked
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
 
 Edge = tuple[int, int]
-Roads = Sequence[list[Edge]] | Mapping[int, list[Edge]]  # for each node where roads lead, and how long they are
 SIZES = (6, 8, 10, 13, 16)  # nodes of levels 1 to 5
 
 
@@ -104,18 +104,35 @@ _EDGE = re.compile("([0-9]+)-([0-9]+)")
 _ROADS, _FROM = re.compile("([0-9]+)([->])([0-9]+): ([0-9]+)"), re.compile("way from ([0-9]+)")
 
 
-def distances(start: int, following: Roads) -> dict[int, int]:
-    """Dijkstra: the distance of every node that can be reached, from the nearest; ``following`` has node and length."""
-    done: dict[int, int] = {}
-    queue = [(0, start)]
+def steps_from(start: int, roads: Mapping[int, list[int]] | Sequence[list[int]]) -> list[int]:
+    """Dijkstra (1959): every node that can be reached, from the nearest, as 32 times its distance plus itself.
+
+    ``roads`` has for each node 32 times the length of each road plus where it leads; numbers below 32 are nodes.
+    """
+    found, queue, done = list[int](), [start], set[int]()
     while queue:
-        distance, node = heappop(queue)
+        step = heappop(queue)
+        node = step & 31
         if node not in done:
-            done[node] = distance
-            for other, weight in following[node]:
-                if other not in done:
-                    heappush(queue, (distance + weight, other))
-    return done
+            done.add(node)
+            found.append(step)
+            step -= node
+            for road in roads[node]:
+                if road & 31 not in done:
+                    heappush(queue, step + road)
+    return found
+
+
+@cache
+def road_texts(sign: str) -> list[str]:
+    """At 32 a + b the beginning of how a road from a to b is written."""
+    return [f"{code >> 5}{sign}{code & 31}: " for code in range(32 * 32)]
+
+
+# The pairs of indices from 0, the larger ones of which rise: of j and i < j, j (j - 1) / 2 + i pairs come before.
+_TRIANGLE = [(j, i) for j in range(16) for i in range(j)]
+_LENGTHS = [2 + (byte >> 1) % 29 for byte in range(256)]  # the last bit of a byte is for the order of the ends
+_LENGTH_TEXTS = list(map(str, _LENGTHS))
 
 
 class ShortestPath(ExactAnswerTask):
@@ -125,64 +142,68 @@ class ShortestPath(ExactAnswerTask):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """The goal has no direct road from the start, above level 1 it is the farthest node; Dijkstra (1959)."""
+        """The goal has no direct road from the start, above level 1 it is the farthest node."""
+        question = self.start_where(rng, level, lambda _: True)
+        assert question is not None  # hardly any roads lead from no start to such a goal
+        return question
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question | None:
+        """The content is the roads, which are known before the ways: from the first start that has such a goal."""
+        sign, kind = (">", "one-way roads (a>b leads from a to b)") if level >= 3 else ("-", "roads")
         size = SIZES[level - 1]
-        one_way = level >= 3
-        while True:
-            roads = self.roads(rng, size)
-            following: list[list[tuple[int, int]]] = [[] for _ in range(size + 1)]
-            for a, b, weight in roads:
-                following[a].append((b, weight))
-                if not one_way:
-                    following[b].append((a, weight))
+        for _ in range(DRAWS):
+            shown, following = self.roads(rng, size, sign)
             choice, start = divmod(rng.getrandbits(32), size)
-            start += 1
-            found = distances(start, following)
-            near = {start, *[node for node, _ in following[start]]}
-            goals = [node for node in found if node not in near]
-            if goals:
-                break
-        if level > 1:
-            _, goal = max([(found[node], node) for node in goals])
-        else:
-            goal = goals[choice % len(goals)]
-        sign, kind = (">", "one-way roads (a>b leads from a to b)") if one_way else ("-", "roads")
-        shown = ", ".join([f"{a}{sign}{b}: {weight}" for a, b, weight in roads])
-        text = f"These {kind} have these lengths: {shown}.\nHow long is the shortest way from {start} to {goal}?"
-        return Question(text, found[goal])
+            if not accepts(shown):
+                continue
+            for start in (*range(start + 1, size + 1), *range(1, start + 1)):
+                near = {start, *[road & 31 for road in following[start]]}
+                goals = [step for step in steps_from(start, following) if step & 31 not in near]
+                if goals:
+                    distance, goal = divmod(goals[-1] if level > 1 else goals[choice % len(goals)], 32)
+                    ask = f"How long is the shortest way from {start} to {goal}?"
+                    return Question(f"These {kind} have these lengths: {shown}.\n{ask}", distance, content=shown)
+        return None
 
     @staticmethod
-    def roads(rng: random.Random, size: int) -> list[tuple[int, int, int]]:
-        """A tree and ``size`` - 2 roads more, in a random order: two ends, in a random order too, and the length."""
-        nodes, every, count = picked(rng, range(1, size + 1), size), pairs(size), 2 * size - 3
+    def roads(rng: random.Random, size: int, sign: str) -> tuple[str, list[list[int]]]:
+        """A tree and ``size`` - 2 roads more, in a random order: as they are shown, and for ``steps_from``.
+
+        The ends of a road are in a random order too; with the sign ``-`` it leads both ways.
+        """
+        nodes, total, count = permuted(rng, bytes(range(1, size + 1))), size * (size - 1) // 2, 2 * size - 3
         drawn = rng.randbytes(6 * size)
-        lengths, others = drawn[:count], drawn[3 * size :]
-        edges: dict[Edge, None] = {}
-        for index, byte in enumerate(drawn[2 * size : 3 * size - 1], 1):
-            a, b = nodes[index], nodes[byte * index >> 8]
-            edges[(a, b) if a < b else (b, a)] = None
+        edges = {(index - 1) * index // 2 + (byte * index >> 8) for index, byte in enumerate(drawn[1:size], 1)}
+        others = drawn[3 * size :]
         while len(edges) < count:
             for byte in others:
-                edges[every[byte * len(every) >> 8]] = None
+                edges.add(byte * total >> 8)
                 if len(edges) == count:
                     break
             else:
                 others = rng.randbytes(3 * size)
-        return [
-            (b, a, 2 + (byte >> 1) % 29) if byte & 1 else (a, b, 2 + (byte >> 1) % 29)
-            for byte, (a, b) in zip(lengths, picked(rng, edges, len(edges)), strict=True)
-        ]
+        shown, texts, both = list[str](), road_texts(sign), sign == "-"
+        following: list[list[int]] = [[] for _ in range(size + 1)]
+        for byte, code in zip(drawn[size : 3 * size], permuted(rng, bytes(edges)), strict=False):
+            j, i = _TRIANGLE[code]
+            a, b = (nodes[i], nodes[j]) if byte & 1 else (nodes[j], nodes[i])
+            shown.append(texts[a << 5 | b] + _LENGTH_TEXTS[byte])
+            length = _LENGTHS[byte] << 5
+            following[a].append(length | b)
+            if both:
+                following[b].append(length | a)
+        return ", ".join(shown), following
 
     def explain(self, state: Question) -> str:
         """The distances of all nodes, from the nearest."""
         start = int(_FROM.findall(state.text)[0])
-        following: dict[int, list[tuple[int, int]]] = defaultdict(list)
-        for a, sign, b, weight in _ROADS.findall(state.text):
-            following[int(a)].append((int(b), int(weight)))
+        following: dict[int, list[int]] = defaultdict(list)
+        for a, sign, b, length in _ROADS.findall(state.text):
+            following[int(a)].append(int(length) << 5 | int(b))
             if sign == "-":
-                following[int(b)].append((int(a), int(weight)))
-        found = distances(start, following)
-        return f"Distances from {start}: {', '.join(f'{node}: {distance}' for node, distance in found.items())}"
+                following[int(b)].append(int(length) << 5 | int(a))
+        found = [divmod(step, 32) for step in steps_from(start, following)]
+        return f"Distances from {start}: {', '.join(f'{node}: {distance}' for distance, node in found)}"
 
 
 class Components(ListAnswerTask):

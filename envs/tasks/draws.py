@@ -6,15 +6,21 @@ import random
 from collections.abc import Iterable
 from functools import cache
 from math import ceil, sqrt
-from struct import pack, unpack
+from struct import Struct
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
+@cache
+def _numbers(kind: str, count: int) -> Struct:
+    """So many numbers of 16 bits, H, or of 32 bits, I."""
+    return Struct(f"<{count}{kind}")
+
+
 def below(rng: random.Random, size: int, count: int) -> list[int]:
     """``count`` independent numbers from 0 to ``size`` - 1, for sizes up to some millions: 32 bits choose each."""
-    return [number * size >> 32 for number in unpack(f"<{count}I", rng.randbytes(4 * count))]
+    return [number * size >> 32 for number in _numbers("I", count).unpack(rng.randbytes(4 * count))]
 
 
 def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
@@ -24,7 +30,7 @@ def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
     """
     pool, found = list(population), []
     left = len(pool)
-    for number in unpack(f"<{count}H", rng.randbytes(2 * count)):
+    for number in _numbers("H", count).unpack(rng.randbytes(2 * count)):
         index = number * left >> 16
         found.append(pool[index])
         left -= 1
@@ -40,8 +46,8 @@ def permuted(rng: random.Random, items: bytes) -> bytes:
     count = len(items)
     drawn, keyed = rng.randbytes(2 * count), bytearray(4 * count)
     keyed[::4], keyed[1::4], keyed[2::4] = items, drawn[:count], drawn[count:]
-    layout = f"<{count}I"
-    return pack(layout, *sorted(unpack(layout, keyed)))[::4]
+    numbers = _numbers("I", count)
+    return numbers.pack(*sorted(numbers.unpack(keyed)))[::4]
 
 
 def distinct(rng: random.Random, size: int, count: int) -> bytes:
