@@ -153,10 +153,10 @@ class ShortestPath(ExactAnswerTask):
         size = SIZES[level - 1]
         for _ in range(DRAWS):
             shown, following = self.roads(rng, size, sign)
-            choice, start = divmod(rng.getrandbits(32), size)
+            choice, first = divmod(rng.getrandbits(32), size)
             if not accepts(shown):
                 continue
-            for start in (*range(start + 1, size + 1), *range(1, start + 1)):
+            for start in (*range(first + 1, size + 1), *range(1, first + 1)):
                 near = {start, *[road & 31 for road in following[start]]}
                 goals = [step for step in steps_from(start, following) if step & 31 not in near]
                 if goals:

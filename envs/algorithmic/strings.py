@@ -19,7 +19,7 @@ import random
 import re
 from functools import cache
 from itertools import groupby, pairwise, permutations
-from operator import concat, itemgetter
+from operator import add, itemgetter
 from string import ascii_lowercase as ALPHABET
 from typing import ClassVar
 
@@ -128,7 +128,7 @@ class SortWords(ListAnswerTask):
             if level > 1:
                 stems = ["", *[w[: len(w) * 4 // 7] for w in words[count:]]]
                 chosen = map(stems.__getitem__, rng.randbytes(count).translate(_REMAINDERS[level - 1]))
-                words = list(map(concat, chosen, words))
+                words = list(map(add, chosen, words))
             if len(set(words)) == count:
                 break
         shown = ", ".join(words)

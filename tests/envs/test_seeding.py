@@ -76,7 +76,7 @@ def chi_square(counts: Counter, cells: int) -> float:
 
 
 def test_draws_are_uniform_from_the_first_to_beyond_the_hash():
-    for skipped in (0, 1, 5, 9, 30, 38, 60):  # 9 times 53 bits are a hash; from the 39th on they are the Mersenne Twister's
+    for skipped in (0, 1, 5, 9, 30, 38, 60):  # nine are in a hash, and from the 39th on all in the Twister
         counts = Counter()
         for i in range(20_000):
             rng = stream("uniform", i)
