@@ -43,6 +43,7 @@ class Greeting:
         expert: whether it serves ``solve`` and snapshots.
         numbered: whether requests may bear a number, and ``open`` a client.
         frame, items, sessions: the most bytes of a message, items of a request, sessions.
+        free: sessions that could be opened when the connection was made.
         timeout: seconds that a step may take; None for no limit.
         env_id, size, split, level, max_turns, render_mode: of the environment.
         observation_length, action_length: the most characters of a text.
@@ -56,6 +57,7 @@ class Greeting:
     frame: int
     items: int
     sessions: int
+    free: int
     timeout: float | None
     env_id: str
     size: int | None
@@ -171,7 +173,7 @@ def read_greeting(message: Mapping[str, Any], rewards: Range | None = None) -> G
     if not isinstance(hello, dict) or type(version) is not int or version != VERSION:
         raise ValueError(f"it speaks {_shown(version)}, and this client version {VERSION} of the wire")
     _fields(message, "the greeting", {"hello": lambda value: True})
-    _fields(hello, "the greeting", HELLO, {"numbered": _flag})
+    _fields(hello, "the greeting", HELLO, {"numbered": _flag, "free": _whole(0, 1 << 30)})
     limits, env = hello["limits"], hello["env"]
     _fields(limits, "the greeting's limits", LIMITS)
     _fields(env, "the greeting's env", ENV, {"rewards": _rewards})
@@ -186,6 +188,7 @@ def read_greeting(message: Mapping[str, Any], rewards: Range | None = None) -> G
         frame=min(limits["frame"], MAX_FRAME),
         items=min(limits["items"], MAX_ITEMS),
         sessions=limits["sessions"],
+        free=hello.get("free", limits["sessions"]),
         timeout=limits["timeout"],
         env_id=env["id"],
         **{name: env[name] for name in ("size", "split", "level", "max_turns", "render_mode")},

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SCHEMES = {"http": "ws", "https": "wss", "ws": "ws", "wss": "wss"}
 OPEN_SECONDS = 20.0  # for a connection to be made
+HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 CLOSE_SECONDS = 5.0  # for a server to take leave
 SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a step
 MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
@@ -87,6 +88,9 @@ class WireConnection:
 
     Args:
         url, token, timeout, reward_range, env: as in `rlvr.adapters.connect`.
+        ip: the address to go to, where the name in ``url`` has several.
+        open_seconds: for a connection to be made.
+        heartbeat: seconds between pings, and for the pong.
 
     Raises:
         ValueError: one of them is none.
@@ -100,6 +104,10 @@ class WireConnection:
         timeout: float | None,
         reward_range: tuple[float, float] | None = None,
         env: str | None = None,
+        *,
+        ip: str | None = None,
+        open_seconds: float = OPEN_SECONDS,
+        heartbeat: float = HEARTBEAT,
     ) -> None:
         self._link: ClientConnection | None = None
         parts = urlsplit(url)
@@ -121,6 +129,8 @@ class WireConnection:
         self._address += f"?env={quote(env, safe='/:')}" if env else ""
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
+        self._ip, self._port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
+        self._open_seconds, self._heartbeat = open_seconds, heartbeat
         self._lock = threading.Lock()
         self._client, self._numbers = secrets.token_hex(16), itertools.count()
         self._greeting: Greeting | None = None
@@ -235,13 +245,13 @@ class WireConnection:
         link = self._open()
         before = self._greeting
         try:
-            message = _message(link.recv(OPEN_SECONDS))
+            message = _message(link.recv(self._open_seconds))
             error = error_in(message)
             if error is None:
                 self._greeting = read_greeting(message, self._range)
         except TimeoutError:
             _close(link)
-            raise ConnectionError(f"{self.url} did not say who it is within {OPEN_SECONDS:g} s") from None
+            raise ConnectionError(f"{self.url} did not say who it is within {self._open_seconds:g} s") from None
         except (WrongMessage, ValueError) as wrong:
             _close(link)
             raise ConnectionError(f"{self.url} is no server of this wire: {wrong}") from None
@@ -270,10 +280,13 @@ class WireConnection:
         try:
             opened = open_socket(
                 self._address,
+                sock=None if self._ip is None else socket.create_connection((self._ip, self._port), self._open_seconds),
+                ping_interval=self._heartbeat,
+                ping_timeout=self._heartbeat,
                 additional_headers=self._headers,
                 compression=None,
                 max_size=MAX_FRAME,
-                open_timeout=OPEN_SECONDS,
+                open_timeout=self._open_seconds,
                 close_timeout=2.0,
                 proxy=None,
             )

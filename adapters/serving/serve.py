@@ -141,6 +141,7 @@ class ServerApp:
             "expert": sessions.expert,
             "limits": limits,
             "numbered": True,
+            "free": sessions.free,
         }
         return {"hello": {**greeting, "env": env}}
 

@@ -202,6 +202,11 @@ class SessionTable:
         return key in self._sessions
 
     @property
+    def free(self) -> int:
+        """How many sessions may be opened."""
+        return 0 if self.draining else len(self._free)
+
+    @property
     def playing(self) -> int:
         """How many episodes are under way whose clients are there."""
         return sum(session.playing and not session.vanished for session in self._sessions.values())
