@@ -3,7 +3,8 @@
     python benchmarks/failover.py [--seconds 300] [--every 10] [--sessions 48] [--restore] [--out benchmarks/results]
 
 Each server is a process of `rlvr serve`; the one whose turn it is gets SIGKILL, and is started again at once. The
-client checks at every step that no step was lost or played twice (the environment counts its turns), that every episode which
+client
+checks at every step that none was lost or played twice (the environment counts its turns), that every episode which
 began ends once, that a fault is one of the killed server's, and how long it went without an answer.
 """
 
