@@ -178,6 +178,7 @@ def draw(runs: Runs, names: list[str]) -> None:
     """Small multiples: one panel an algorithm, the mean over seeds, a band from the worst to the best seed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from PIL import Image
 
     columns = 9
     rows = -(-len(names) // columns)
@@ -206,6 +207,7 @@ def draw(runs: Runs, names: list[str]) -> None:
     figure.supylabel("success of the sampled episodes", fontsize=8)
     PICTURE.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(PICTURE, metadata={"Software": None})
+    Image.open(PICTURE).convert("RGB").quantize(64, Image.Quantize.MEDIANCUT).save(PICTURE, optimize=True)
 
 
 def main() -> int:
@@ -219,6 +221,8 @@ def main() -> int:
     transformers.utils.logging.disable_progress_bar()
     names = sorted(path.stem for path in EXAMPLES.glob("*.yaml"))
     runs = load()
+    if given.draw and not runs:
+        raise SystemExit(f"{RESULTS.name} was measured with other settings: run without --draw")
     for by in runs.values():
         for name in given.again:
             by.pop(name, None)
