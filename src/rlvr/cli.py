@@ -217,6 +217,7 @@ def _parser() -> argparse.ArgumentParser:
 
     describing = commands.add_parser("card", help="print the card of an environment")
     describing.add_argument("env", nargs="+", help="ids of environments")
+    add_allow_code(describing)
     describing.set_defaults(command=card)
 
     writing = commands.add_parser("new", help="write a package with an environment of your own")

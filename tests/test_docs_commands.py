@@ -1,0 +1,138 @@
+"""The commands of the README and the docs are run, page by page, in a folder of their own.
+
+A command that cannot be run here says on its line what it needs: `# needs a GPU`. The files of a page, blocks of code
+whose first line is their name, are written before its commands run. Only what takes long is made shorter: training has
+a few steps, and arenas have few matches.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FILE = re.compile(r"# ([\w-]+\.(?:py|yaml))\n")
+NEEDS = re.compile(r"  # needs \w+")
+SHORT = {
+    r"^(\S+=\S+ )?rlvr train (?!--help)": " --steps 1 --prompts 2 --group-size 2 --evaluation.episodes 2"
+    " --warm-start.steps 2 --warm-start.mixed-steps 1",
+    r"^rlvr arena": " --matches 2",
+    r"^rlvr audit|rlvr audit --allow-code": " --tasks 2",
+}
+SERVERS = re.compile(r"^rlvr (serve|serve-ors|view(?!.*--export))\b")
+TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (runs/[\w-]+)")
+ELSEWHERE = re.compile(
+    r"^(make|pip install|export|torchrun|source|python3\.12) "
+)  # what installs, and what torchrun starts
+
+
+def commands(page: Path) -> list[str]:
+    """The lines of the page's blocks of bash that can be run here, without their remarks."""
+    lines = []
+    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        for line in code.replace("\\\n", " ").splitlines() if language == "bash" else ():
+            if line.strip() and not NEEDS.search(line) and not ELSEWHERE.match(line):
+                lines.append(re.sub(r"\s#\s.*", "", line).strip())
+    return lines
+
+
+def shortened(line: str) -> str:
+    line = line.replace("0.0.0.0", "127.0.0.1")
+    line = line.replace("runs/mine --success", "runs/mine")  # ten steps have found nothing yet
+    return line + "".join(more for pattern, more in SHORT.items() if re.search(pattern, line))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a run as `runs/mine` is: what pages look at, explain and export."""
+    folder = tmp_path_factory.mktemp("trained")
+    config = ROOT / "examples" / "calculator.yaml"
+    flags = (
+        "--steps 10 --prompts 2 --group-size 4 --warm-start.steps 20 --warm-start.mixed-steps 2 --evaluation.episodes 4"
+    )
+    command = ["rlvr", "train", "--config", config, *flags.split(), "--out", folder / "mine"]
+    ended = subprocess.run(command, env=environment(folder), cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
+    return folder / "mine"
+
+
+def environment(folder: Path) -> dict[str, str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
+def test_the_commands_of_a_page_run(page: Path, trained: Path, tmp_path: Path) -> None:
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    lines = commands(page)
+    if any("runs" in line for line in lines):
+        shutil.copytree(trained, tmp_path / "runs" / "mine")
+    for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+        named = FILE.match(code)
+        if named:
+            (tmp_path / named[1]).write_text(code, encoding="utf-8")
+            if language == "python":
+                subprocess.run([sys.executable, named[1]], cwd=tmp_path, env=environment(tmp_path), check=True)
+    for line in lines:
+        if made := TRAINED.match(line):  # the fixture has run it, a little shorter
+            shutil.copytree(trained, tmp_path / made[1], dirs_exist_ok=True)
+        else:
+            (serve if SERVERS.match(line) else run)(shortened(line), tmp_path)
+
+
+def run(line: str, folder: Path) -> None:
+    answers = "1\n" * 500  # of whoever plays
+    ended = subprocess.run(
+        ["bash", "-c", line], cwd=folder, env=environment(folder), input=answers, capture_output=True, text=True
+    )
+    assert ended.returncode == 0, f"{line}\n{ended.stdout[-1000:]}\n{ended.stderr[-1000:]}"
+
+
+def serve(line: str, folder: Path) -> None:
+    """Start a server, wait for its address, and interrupt it as Ctrl-C does."""
+    port = " --port 0"
+    child = subprocess.Popen(
+        ["bash", "-c", f"exec {line}{port}"],
+        cwd=folder,
+        env=environment(folder) | {"RLVR_TOKEN": "a-token-of-this-test", "PYTHONUNBUFFERED": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    killer = threading.Timer(120, child.kill)
+    killer.start()
+    said = []
+    try:
+        assert child.stdout is not None
+        for output in child.stdout:
+            said.append(output)
+            if "://" in output:
+                child.send_signal(signal.SIGINT)
+                break
+        said += list(child.stdout)
+        assert child.wait() in (0, 130, -signal.SIGINT), f"{line}\n{''.join(said)}"
+        assert any("://" in output for output in said), f"{line}\n{''.join(said)}"
+    finally:
+        killer.cancel()
+        child.kill()
+
+
+def test_a_command_that_is_left_out_says_what_it_needs_where_the_reader_sees_it() -> None:
+    """Nothing is left out by a list of this file but what installs."""
+    for page in PAGES:
+        for language, code in BLOCK.findall(page.read_text(encoding="utf-8")):
+            if language == "bash":
+                for line in code.replace("\\\n", " ").splitlines():
+                    if re.search(r"--(vllm|endpoint|device)\b|sampler\.kind vllm|python examples/|inspect ", line):
+                        assert NEEDS.search(line), f"{page.name}: {line}"
