@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import shutil
 import sys
@@ -93,9 +94,14 @@ def card(options: argparse.Namespace, rest: list[str]) -> int:
     """Print what there is to know about environments."""
     from rlvr.envs.cards import card as describe
 
-    for env_id in options.env:
-        require_registered(env_id, {})
-    print("\n\n".join(str(describe(env_id)) for env_id in options.env))
+    ids = []
+    for given in options.env:
+        require_registered(given, {})
+        module, _, env_id = given.rpartition(":")
+        if module:
+            importlib.import_module(module)  # which registers the id
+        ids.append(env_id)
+    print("\n\n".join(str(describe(env_id)) for env_id in ids))
     return 0
 
 
