@@ -1,12 +1,13 @@
 """Log-probabilities over a large vocabulary, forward and backward: time and memory beside plain autograd.
 
-    python benchmarks/head.py               # about ten CPU-minutes on one core
+    python benchmarks/head.py               # about twenty CPU-minutes on one core
     python benchmarks/head.py --tokens 1024 --long 2048
 
-One thread; time is CPU time of the process, memory the peak above what was held before, so that it includes the
-gradients of the weight and of the hidden states. Plain autograd is `F.linear`, `log_softmax` and `gather`, 1,024 tokens
-at a time: all at once 8,192 tokens would take 15 GB. It runs in float32 alone: a CPU without instructions for bfloat16
-multiplies that at a tenth of the speed, so the bfloat16 row is compared with the faster of the two.
+One thread, each way in a process of its own; time is CPU time of the process, memory the peak above what was held
+before, so that it includes the gradients of the weight and of the hidden states. Plain autograd is `F.linear`,
+`log_softmax` and `gather`, 1,024 tokens at a time: all at once 8,192 tokens would take 15 GB. It runs in float32 alone:
+a CPU without instructions for bfloat16 multiplies that at a tenth of the speed, so the bfloat16 row is compared with
+the faster of the two.
 
 The long sequence goes through a model of 14M parameters, with and without `learner.recompute_layers`.
 """
@@ -15,7 +16,11 @@ from __future__ import annotations
 
 import argparse
 import ctypes
+import hashlib
+import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -35,7 +40,8 @@ from rlvr.algorithms.train.scoring import score_sequences
 WIDTH, VOCABULARY = 896, 151_936
 RESULTS = Path(__file__).parent / "results"
 NAIVE, BLOCKS, CHUNKS = "plain autograd, float32", "ours, float32", "ours, float32, gradient in the forward pass"
-HALF = "ours, bfloat16"
+HALF = "ours, bfloat16"  # the same with a known gradient: the weight's would be rounded at each chunk
+AGAIN, KEPT = "layers computed again", "layers kept"
 
 
 def give_back_freed_memory() -> None:
@@ -66,34 +72,40 @@ class Work:
 
     def measure(self, work: Callable[[], None]) -> tuple[float, float]:
         """CPU-seconds, and MB at the peak above what was there before."""
-        self.weight.grad = self.hidden.grad = None
         give_back_freed_memory()
         before, start = peak_memory(reset=True), time.process_time()
         work()
         return time.process_time() - start, (peak_memory() - before) / 1e6
 
 
+def score(way: str, tokens: int) -> tuple[float, float]:
+    """CPU-seconds and MB of one way."""
+    work = Work(tokens, torch.bfloat16 if "bfloat16" in way else torch.float32)
+    if way == NAIVE:
+        return work.measure(work.naive)
+    return work.measure(lambda: work.ours(work.slopes if "forward" in way else None))
+
+
 def race(tokens: int, rounds: int) -> tuple[Table, Table]:
-    full, half = Work(tokens, torch.float32), Work(tokens, torch.bfloat16)
     size = f"{tokens:,} tokens of {VOCABULARY:,}, hidden {WIDTH}"
     seconds = Table(f"Time, {size}", "CPU-seconds, forward and backward", NAIVE)
     memory = Table(f"Memory, {size}", "MB at the peak above what was held before", NAIVE)
-    ways: dict[str, tuple[Work, Callable[[], None]]] = {
-        NAIVE: (full, full.naive),
-        BLOCKS: (full, full.ours),
-        CHUNKS: (full, lambda: full.ours(full.slopes)),
-        HALF: (half, half.ours),  # which takes no slopes: the weight's gradient would be rounded at each chunk
-    }
     for _ in range(rounds):
-        for way, (work, run) in ways.items():
-            spent, peak = work.measure(run)
+        for way in (NAIVE, BLOCKS, CHUNKS, HALF):
+            spent, peak = in_a_child("--way", way, "--tokens", str(tokens))
             seconds.add(way, spent)
             memory.add(way, peak)
     return seconds, memory
 
 
-def long_sequence(tokens: int) -> tuple[Table, dict[str, Any]]:
-    """Log-probabilities with gradient of one sequence, the layers kept or computed again."""
+def in_a_child(*arguments: str) -> Any:
+    """What this script prints with these arguments, in a process whose memory nobody used before."""
+    done = subprocess.run([sys.executable, __file__, *arguments], stdout=subprocess.PIPE, text=True, check=True)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def score_long(way: str, tokens: int) -> tuple[float, float, str]:
+    """CPU-seconds, MB and a digest of the gradient of one sequence through a model of 14M parameters."""
     torch.manual_seed(0)
     config = transformers.Qwen3Config(
         vocab_size=32_000, hidden_size=256, intermediate_size=768, num_hidden_layers=8, num_attention_heads=8,
@@ -101,18 +113,30 @@ def long_sequence(tokens: int) -> tuple[Table, dict[str, Any]]:
     )  # fmt: skip
     model = transformers.Qwen3ForCausalLM(config).eval()
     ids = torch.randint(0, 32_000, (1, tokens), generator=torch.Generator().manual_seed(0))
-    ours, kept = "layers computed again", "layers kept"
-    memory = Table(f"One sequence of {tokens:,} tokens, 14M parameters", "MB at the peak, above the model", ours)
-    gradients = {}
-    for name, recompute in ((ours, True), (kept, False)):
-        model.zero_grad()
-        give_back_freed_memory()
-        before = peak_memory(reset=True)
-        score_sequences(model, ids, recompute=recompute).logprobs.mean().backward()
-        memory.add(name, (peak_memory() - before) / 1e6)
-        gradients[name] = [p.grad.clone() for p in model.parameters() if p.grad is not None]
-    same = all(torch.equal(a, b) for a, b in zip(gradients[ours], gradients[kept], strict=True))
-    return memory, {"gradient of the long sequence, kept or computed again": "equal bit for bit" if same else "differs"}
+    give_back_freed_memory()
+    before, start = peak_memory(reset=True), time.process_time()
+    score_sequences(model, ids, recompute=way == AGAIN).logprobs.mean().backward()
+    spent, peak = time.process_time() - start, (peak_memory() - before) / 1e6
+    digest = hashlib.sha256()
+    for parameter in model.parameters():
+        if parameter.grad is not None:
+            digest.update(parameter.grad.numpy().tobytes())
+    return spent, peak, digest.hexdigest()
+
+
+def long_sequence(tokens: int) -> tuple[list[Table], dict[str, Any]]:
+    """Log-probabilities with gradient of one sequence, the layers kept or computed again."""
+    size = f"one sequence of {tokens:,} tokens, 14M parameters"
+    seconds = Table(f"Time, {size}", "CPU-seconds, forward and backward", AGAIN)
+    memory = Table(f"Memory, {size}", "MB at the peak, above the model", AGAIN)
+    digests = set()
+    for way in (AGAIN, KEPT):
+        spent, peak, digest = in_a_child("--way", way, "--long", str(tokens))
+        seconds.add(way, spent)
+        memory.add(way, peak)
+        digests.add(digest)
+    same = "equal bit for bit" if len(digests) == 1 else "differs"
+    return [seconds, memory], {"gradient of the long sequence, kept or computed again": same}
 
 
 def main() -> None:
@@ -120,14 +144,19 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=8192, help="tokens to score")
     parser.add_argument("--long", type=int, default=16_384, help="tokens of the long sequence")
     parser.add_argument("--rounds", type=int, default=1, help="how often each way runs")
+    parser.add_argument("--way", help="measure this one alone, and print its figures")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
+    if arguments.way:
+        one = score_long if arguments.way in (AGAIN, KEPT) else score
+        print(json.dumps(one(arguments.way, arguments.long if one is score_long else arguments.tokens)))
+        return
     sequence, facts = long_sequence(arguments.long)
     tables = race(arguments.tokens, arguments.rounds)
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
     facts |= {"torch": torch.__version__, "threads": 1, "instructions for bfloat16": "yes" if native else "no"}
-    write_results("head", [*tables, sequence], facts, arguments.out)
+    write_results("head", [*tables, *sequence], facts, arguments.out)
 
 
 if __name__ == "__main__":

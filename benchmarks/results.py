@@ -64,5 +64,13 @@ def write_results(name: str, tables: list[Table], facts: Mapping[str, Any], fold
     print(page)
 
 
+def peak_memory(*, reset: bool = False) -> int:
+    """The most memory this process has held, in bytes; ``reset`` makes it what is held now (Linux)."""
+    if reset:
+        Path("/proc/self/clear_refs").write_text("5")
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 def _short(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"

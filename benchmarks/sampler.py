@@ -21,7 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import transformers
-from results import Table, write_results
+from results import Table, peak_memory, write_results
 
 from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
@@ -169,14 +169,6 @@ def large_vocabulary() -> tuple[list[Table], dict[str, str]]:
         seconds.add(name, time.process_time() - start)
         memory.add(name, (peak_memory() - before) / 1e6)
     return [seconds, memory], {"the weight's own gradient, in both": f"{weight.numel() * 4 / 1e6:.0f} MB"}
-
-
-def peak_memory(*, reset: bool = False) -> int:
-    """The most memory this process has held, in bytes; ``reset`` makes it what is held now (Linux)."""
-    if reset:
-        Path("/proc/self/clear_refs").write_text("5")
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
 
 def main() -> None:

@@ -1,15 +1,19 @@
 """Checkpoints that survive anything: written beside, synced, then renamed; every file's hash is checked on loading.
 
-A checkpoint is a folder ``step-000010`` of safetensors and JSON, so loading one runs no code of its own.
+A checkpoint is a folder ``step-000010`` of safetensors and JSON, so loading one runs no code of its own. Under torchrun
+each process writes its shards into one file, by torch.distributed.checkpoint; any number of processes reads them.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib
 import json
 import os
+import re
 import shutil
-from collections.abc import Mapping
+import warnings
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +24,9 @@ from rlvr.envs.core.files import make_folder
 MANIFEST = "manifest.json"
 DRAFT = ".draft-"
 TENSORS = ("model", "optimiser", "critic")
-FILES = {"model.safetensors", "optimiser.safetensors", "critic.safetensors", "counters.json"}
+COUNTERS = "counters.json"
+FILES = {"model.safetensors", "optimiser.safetensors", "critic.safetensors", COUNTERS}
+SHARDS = re.compile(r"shard-\d{5}-model-00001-of-00001\.safetensors")  # as torch.distributed.checkpoint names them
 
 
 class CheckpointError(ValueError):
@@ -48,26 +54,113 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path
     """
     from safetensors import SafetensorError
 
-    target = folder / step_name(checkpoint.step)
-    draft = folder / f"{DRAFT}{target.name}"
+    target, draft = _names(folder, checkpoint.step)
     try:
-        make_folder(folder)
-        sweep(folder)  # what a kill left half written
+        _begin(folder, draft)
         _write(draft, checkpoint)
-        if target.is_symlink():  # rmtree would empty the folder that it points to
-            target.unlink()
-        shutil.rmtree(target, ignore_errors=True)
-        draft.rename(target)  # atomic: there whole, or not at all
-        _sync(folder)  # the name itself must survive a loss of power
+        _publish(folder, draft, target)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(draft, ignore_errors=True)
-        raise CheckpointError(
-            f"the checkpoint {target} could not be saved: {error}; those before it are whole: "
-            "make room, then go on with --resume"
-        ) from error
+        raise _failed(target, draft, error) from error
+    _forget(folder, keep)
+    return target
+
+
+def save_shards(folder: Path, checkpoint: Checkpoint, group: Any, keep: int = 2) -> Path:
+    """`save_checkpoint` by all processes of a group: each writes what it holds of the tensors, the first the rest.
+
+    Raises:
+        CheckpointError: in all of them, if one could not write.
+    """
+    from safetensors import SafetensorError
+
+    dcp = _distributed()
+
+    target, draft = _names(folder, checkpoint.step)
+    first = torch.distributed.get_rank(group) == 0
+    tensors = {f"{part}.{name}": value for part in TENSORS for name, value in getattr(checkpoint, part).items()}
+    try:
+        _agree(group, lambda: _begin(folder, draft) if first else None)
+        writer = dcp.HuggingFaceStorageWriter(str(draft), save_distributed=True)
+        dcp.save(tensors, storage_writer=writer, process_group=group)
+        _agree(group, lambda: _finish_shards(folder, draft, target, checkpoint, group))
+    except dcp.CheckpointException as error:
+        # what it says itself is all tracebacks
+        said = "; ".join(f"process {rank}: {fault[0]}" for rank, fault in error.failures.items())
+        raise _failed(target, draft, said) from error
+    except (OSError, SafetensorError) as error:
+        raise _failed(target, draft, error) from error
+    if first:
+        _forget(folder, keep)
+    return target
+
+
+def _distributed() -> Any:
+    """torch.distributed.checkpoint, which takes a third of a second to import."""
+    return importlib.import_module("torch.distributed.checkpoint")
+
+
+def _agree(group: Any, work: Callable[[], object]) -> None:
+    """Do something in each process; all raise what one of them raises, so that none waits for one that is gone."""
+    error: OSError | None = None
+    try:
+        work()
+    except OSError as caught:
+        error = caught
+    errors: list[OSError | None] = [None] * torch.distributed.get_world_size(group)
+    torch.distributed.all_gather_object(errors, error, group=group)
+    for one in errors:
+        if one is not None:
+            raise one
+
+
+def _finish_shards(folder: Path, draft: Path, target: Path, checkpoint: Checkpoint, group: Any) -> None:
+    rank, size = torch.distributed.get_rank(group), torch.distributed.get_world_size(group)
+    own = [path.name for path in draft.glob(f"shard-{rank + 1:05}-*")] if draft.is_dir() else []
+    written: list[list[str]] = [[] for _ in range(size)]
+    torch.distributed.all_gather_object(written, own, group=group)
+    if rank:
+        return
+    # On machines with a disk each, the first process sees its own shards alone.
+    for name in (name for names in written for name in names):
+        if not (draft / name).is_file():
+            raise FileNotFoundError(f"{name} of another process is not there: --out must be on a disk that all share")
+    _complete(draft, checkpoint)
+    _publish(folder, draft, target)
+
+
+def _names(folder: Path, step: int) -> tuple[Path, Path]:
+    target = folder / step_name(step)
+    return target, folder / f"{DRAFT}{target.name}"
+
+
+def _begin(folder: Path, draft: Path) -> None:
+    make_folder(folder)
+    sweep(folder)  # what a kill left half written
+    draft.mkdir()
+
+
+def _publish(folder: Path, draft: Path, target: Path) -> None:
+    """Give a whole draft its name."""
+    for path in (*draft.iterdir(), draft):
+        _sync(path)  # before the rename, or the name could outlive its content
+    if target.is_symlink():  # rmtree would empty the folder that it points to
+        target.unlink()
+    shutil.rmtree(target, ignore_errors=True)
+    draft.rename(target)  # atomic: there whole, or not at all
+    _sync(folder)  # the name itself must survive a loss of power
+
+
+def _failed(target: Path, draft: Path, error: object) -> CheckpointError:
+    shutil.rmtree(draft, ignore_errors=True)
+    return CheckpointError(
+        f"the checkpoint {target} could not be saved: {error}; those before it are whole: "
+        "make room, then go on with --resume"
+    )
+
+
+def _forget(folder: Path, keep: int) -> None:
     for old in list_checkpoints(folder)[1:-keep]:  # the first holds the reference policy
         shutil.rmtree(old, ignore_errors=True)
-    return target
 
 
 def step_name(step: int) -> str:
@@ -85,15 +178,17 @@ def sweep(folder: Path) -> None:
 def _write(draft: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save_file
 
-    draft.mkdir()
     for name in TENSORS:
         tensors: Mapping[str, torch.Tensor] = getattr(checkpoint, name)
         save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft / _file(name))
-    (draft / "counters.json").write_text(json.dumps({"step": checkpoint.step, **checkpoint.counters}))
+    _complete(draft, checkpoint)
+
+
+def _complete(draft: Path, checkpoint: Checkpoint) -> None:
+    """The counters, and the manifest of all that is there."""
+    (draft / COUNTERS).write_text(json.dumps({"step": checkpoint.step, **checkpoint.counters}))
     files = sorted(path.name for path in draft.iterdir())
     (draft / MANIFEST).write_text(json.dumps({name: _sha256(draft / name) for name in files}, indent=1))
-    for path in (*draft.iterdir(), draft):
-        _sync(path)  # before the rename, or the name could outlive its content
 
 
 def list_checkpoints(folder: Path) -> list[Path]:
@@ -108,22 +203,52 @@ def load_checkpoint(path: Path) -> Checkpoint:
         CheckpointError: a file is missing, or is not what was written.
     """
     from safetensors import SafetensorError
-    from safetensors.torch import load_file
 
     try:
         manifest = json.loads((path / MANIFEST).read_bytes())
-        if manifest.keys() != FILES:  # a file that the manifest leaves out would be read unchecked
+        shards = [name for name in manifest if SHARDS.fullmatch(name)]
+        # a file that the manifest leaves out would be read unchecked
+        if manifest.keys() != ({*shards, COUNTERS} if shards else FILES):
             raise CheckpointError(f"{path / MANIFEST} is not what was saved: it names {', '.join(manifest)}")
         for name, digest in manifest.items():
             if _sha256(path / name) != digest:
                 raise CheckpointError(f"{path / name} is not what was saved: its SHA-256 differs")
-        counters = json.loads((path / "counters.json").read_bytes())
-        tensors = {name: load_file(path / _file(name)) for name in TENSORS}
+        counters = json.loads((path / COUNTERS).read_bytes())
+        tensors = _read_shards(path, shards) if shards else _read_whole(path)
         return Checkpoint(counters.pop("step"), counters=counters, **tensors)
     except CheckpointError:
         raise
     except (OSError, ValueError, AttributeError, KeyError, TypeError, RecursionError, SafetensorError) as error:
         raise CheckpointError(f"the checkpoint {path} cannot be read: {error}") from error
+
+
+def _read_whole(path: Path) -> dict[str, dict[str, torch.Tensor]]:
+    from safetensors.torch import load_file
+
+    return {name: load_file(path / _file(name)) for name in TENSORS}
+
+
+def _read_shards(path: Path, shards: list[str]) -> dict[str, dict[str, torch.Tensor]]:
+    """The whole tensors, put together by torch.distributed.checkpoint from the shards of any number of processes."""
+    dcp = _distributed()
+
+    there = sorted(file.name for file in path.glob("*.safetensors"))
+    if there != sorted(shards):  # it would read them, too
+        raise CheckpointError(f"{path} holds files that its manifest does not name: {', '.join(there)}")
+    reader = dcp.HuggingFaceStorageReader(str(path))
+    found = reader.read_metadata().state_dict_metadata
+    tensors: dict[str, Any] = {key: torch.empty(it.size, dtype=it.properties.dtype) for key, it in found.items()}
+    try:
+        with warnings.catch_warnings(action="ignore"):  # that there is but one process
+            dcp.load(tensors, storage_reader=reader, no_dist=True)
+    except dcp.CheckpointException as error:  # no Exception, so the caller would not see it
+        said = "; ".join(str(fault[0]) for fault in error.failures.values())
+        raise CheckpointError(f"the checkpoint {path} cannot be read: {said}") from error
+    parts: dict[str, dict[str, torch.Tensor]] = {part: {} for part in TENSORS}
+    for key, value in tensors.items():
+        part, name = key.split(".", 1)
+        parts[part][name] = value
+    return parts
 
 
 def latest_checkpoint(folder: Path) -> tuple[Checkpoint | None, list[str]]:

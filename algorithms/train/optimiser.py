@@ -126,10 +126,10 @@ class Optimiser:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """AdamW's tensors and the master copies, by name, float32."""
+        """AdamW's tensors and the master copies, by name, float32; under torchrun the shards of this process."""
         tensors: dict[str, Tensor] = {}
         for index, slots in self.adamw.state_dict()["state"].items():
-            tensors |= {f"{index}.{name}": whole(torch.as_tensor(value)) for name, value in slots.items()}
+            tensors |= {f"{index}.{name}": torch.as_tensor(value) for name, value in slots.items()}
         for index, (parameter, master) in enumerate(zip(self.parameters, self.masters, strict=True)):
             if parameter is not master:
                 tensors[f"{index}.{MASTER}"] = master.detach()

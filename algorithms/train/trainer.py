@@ -34,7 +34,6 @@ from rlvr.algorithms.runs.checkpoints import (
     Checkpoint,
     latest_checkpoint,
     load_checkpoint,
-    save_checkpoint,
     step_name,
 )
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
@@ -49,8 +48,9 @@ from rlvr.algorithms.train.head import use_float32
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.saver import Saver
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
-from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder, whole
+from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder
 from rlvr.envs.core.files import make_folder, require_plain
 
 
@@ -111,6 +111,7 @@ class Trainer:
         if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
             raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
         self.folder = run_folder(config.out, resume, self.world)
+        self.saver = Saver(self.folder.checkpoints, self.world)
         try:
             self._build()
             if not resume:
@@ -223,14 +224,10 @@ class Trainer:
         """
         try:
             with self._interrupts():
-                self._start()
-                self.schedule.ready(self.step)
-                self.callback.phase("reinforcement learning", self.config.steps - self.step)
-                while self.step < self.config.steps:
-                    if stop := self._asked_to_stop():
-                        raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", stop)
-                    self._train_step()
-                    self._after_step()
+                try:
+                    self._train()
+                finally:
+                    self.saver.wait()  # an interrupted run is saved, too
                 self._save_policy(self.folder.policy)
                 if self.config.push_to_hub and self.world.rank == 0:
                     self.callback.say(push_policy(self.folder.policy, self.config.push_to_hub))
@@ -241,6 +238,16 @@ class Trainer:
             self.tracker.finish()
             self.folder.close()
         return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
+
+    def _train(self) -> None:
+        self._start()
+        self.schedule.ready(self.step)
+        self.callback.phase("reinforcement learning", self.config.steps - self.step)
+        while self.step < self.config.steps:
+            if stop := self._asked_to_stop():
+                raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", stop)
+            self._train_step()
+            self._after_step()
 
     def _start(self) -> None:
         """The warm start and the first evaluation, or the checkpoint that follows them."""
@@ -425,10 +432,9 @@ class Trainer:
         return {"collector": self.collector, "method": self.method}
 
     def _save(self) -> None:
-        trained = {name: p for name, p in self.learner.model.named_parameters() if p.requires_grad}
         checkpoint = Checkpoint(
             step=self.step,
-            model={name: whole(p.detach()) for name, p in trained.items()},
+            model={name: p.detach() for name, p in self.learner.model.named_parameters() if p.requires_grad},
             optimiser=self.optimiser.tensors(),
             counters={
                 "optimiser": self.optimiser.state_dict(),
@@ -439,9 +445,7 @@ class Trainer:
             },
             critic=self.critic.tensors() if self.critic is not None else {},
         )
-        if self.world.rank == 0:
-            save_checkpoint(self.folder.checkpoints, checkpoint)
-        self.world.gather(None)  # nobody goes on before it is there
+        self.saver.save(checkpoint)
 
     def _save_policy(self, folder: Path) -> None:
         """In the format of transformers; LoRA adapters are merged into the weights, so that any engine serves it."""

@@ -23,7 +23,7 @@ RENAME = "rlvr.algorithms.runs.checkpoints:Path.rename"
 ACT = "rlvr.agents.models.transformers:TransformersAgent.act"
 STEP = "rlvr.algorithms.train.optimiser:Optimiser.step"
 EPISODES = "rlvr.agents.evaluation:write_episodes"
-SAVE = "rlvr.algorithms.train.trainer:save_checkpoint"
+SAVE = "rlvr.algorithms.train.saver:save_checkpoint"
 FOLDER_EPISODES = "rlvr.algorithms.runs.run_folder:write_episodes"
 
 POINTS = {

@@ -1,0 +1,327 @@
+"""Whole steps of GRPO, sampling and training, beside TRL's GRPOTrainer on the same work.
+
+    python -m venv trl && trl/bin/pip install "trl==1.16.*"     # an environment of its own, with the torch of this one
+    python benchmarks/trl_step.py --trl trl/bin/python          # about half an hour on one core
+
+Both sides load one model of random weights, draw 8 replies to each of 8 prompts of 64 tokens, 128 tokens each (no
+token ends a reply, so that both make 8,192), earn a reward that is a function of the tokens, and take a step of AdamW.
+A side is a process of its own with one thread; it takes a step when it is told to, in turns with the others, after one
+step that does not count. Time is CPU time of the process, memory its peak above what it held once the model was loaded.
+
+TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
+sequences at once, and 16 at a time. Ours takes micro-batches of 1,024 tokens. The loss is DAPO's without a KL
+term, whose slope our output layer knows in the forward pass, and GRPO's with a KL term, where it does not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from results import Table, peak_memory, write_results
+
+RESULTS = Path(__file__).parent / "results"
+PROMPTS, GROUP, PROMPT_TOKENS, NEW_TOKENS = 8, 8, 64, 128
+TOKENS = PROMPTS * GROUP * NEW_TOKENS
+MICRO_BATCH, LR = 1024, 1e-4
+MARK = "step: "
+SIDES: dict[str, dict[str, Any]] = {
+    "ours": {"beta": 0.0},
+    "TRL": {"beta": 0.0, "checkpointing": True, "micro_batch": 64},
+    "TRL, layers kept": {"beta": 0.0, "checkpointing": False, "micro_batch": 64},
+    "TRL, layers kept, 16 at a time": {"beta": 0.0, "checkpointing": False, "micro_batch": 16},
+    "ours, KL": {"beta": 0.04},
+    "TRL, KL": {"beta": 0.04, "checkpointing": True, "micro_batch": 64},
+    "TRL, KL, layers kept, 16 at a time": {"beta": 0.04, "checkpointing": False, "micro_batch": 16},
+}
+
+
+def reward(ids: list[int]) -> float:
+    """Differs within a group, and is the same for both sides."""
+    return sum(ids) % 7 / 7
+
+
+def prompt_ids(step: int, vocabulary: int) -> list[list[int]]:
+    """The prompts of a step, the same for both sides."""
+    return [
+        [(step * 131 + prompt * 977 + place * 7919) % (vocabulary - 2) + 2 for place in range(PROMPT_TOKENS)]
+        for prompt in range(PROMPTS)
+    ]
+
+
+def make_model(folder: Path, vocabulary: int) -> None:
+    """A Qwen3 of 6M parameters and its embeddings, whose token number i is the word wi."""
+    import torch
+    from tokenizers import Tokenizer, models, pre_tokenizers
+    from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
+
+    torch.manual_seed(0)
+    config = Qwen3Config(
+        vocab_size=vocabulary, hidden_size=256, intermediate_size=768, num_hidden_layers=8, num_attention_heads=8,
+        num_key_value_heads=4, head_dim=32, max_position_embeddings=1024, tie_word_embeddings=True, pad_token_id=0,
+        eos_token_id=None, bos_token_id=None,
+    )  # fmt: skip
+    model = Qwen3ForCausalLM(config)
+    words = Tokenizer(models.WordLevel({f"w{token}": token for token in range(vocabulary)}, unk_token="w0"))
+    words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=words, pad_token="w0")
+    tokenizer.add_special_tokens({"eos_token": "</s>"})  # number V, which the model cannot draw
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+class Turns:
+    """A side's place among the others: waits until it is told to take a step, and says what that took."""
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).malloc_trim(0)
+        self.before = peak_memory(reset=True)
+        self.sampling = 0.0
+
+    def begin(self) -> None:
+        """Wait for the word."""
+        if not sys.stdin.readline():
+            sys.exit("nobody asks for a step any more")
+        self.sampling, self.start = 0.0, time.process_time()
+
+    def timed(self, work: Callable[..., Any]) -> Callable[..., Any]:
+        """The same work, counted as sampling."""
+
+        def run(*arguments: Any, **options: Any) -> Any:
+            start = time.process_time()
+            try:
+                return work(*arguments, **options)
+            finally:
+                self.sampling += time.process_time() - start
+
+        return run
+
+    def end(self, tokens: int) -> None:
+        """Say what the step took."""
+        spent = time.process_time() - self.start
+        peak = (peak_memory() - self.before) / 1e6
+        print(MARK + json.dumps({"step": spent, "sampling": self.sampling, "peak": peak, "tokens": tokens}), flush=True)
+
+
+def run_ours(folder: Path, steps: int, beta: float) -> None:
+    """Our sampler and learner."""
+    import torch
+    import transformers
+
+    from rlvr.agents.conversation import TokenSequence
+    from rlvr.agents.models.decoding import Sampling, sample
+    from rlvr.agents.models.sampling import uniforms
+    from rlvr.algorithms.advantages import compute_advantages
+    from rlvr.algorithms.data.batch import TrainingBatch
+    from rlvr.algorithms.presets import PRESETS
+    from rlvr.algorithms.train.learner import Learner
+    from rlvr.algorithms.train.optimiser import Optimiser
+
+    torch.set_num_threads(1)
+    model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    preset = (PRESETS["grpo"] if beta else PRESETS["dapo"]).replace(kl_coef=beta)
+    learner = Learner(model, preset, pad_id=0, max_length=NEW_TOKENS, micro_batch_tokens=MICRO_BATCH)
+    turns = Turns()
+    learner.freeze_reference()
+    optimiser = Optimiser(model.parameters(), lambda _: LR, betas=(0.9, 0.999))
+    draw = turns.timed(sample)
+    for step in range(steps):
+        turns.begin()
+        prompts = [ids for ids in prompt_ids(step, model.config.vocab_size) for _ in range(GROUP)]
+        noise = [uniforms(step, str(row), PROMPT_TOKENS, NEW_TOKENS) for row in range(len(prompts))]
+        drawn = draw(model, prompts, [NEW_TOKENS] * len(prompts), noise, [], Sampling())
+        sequences = []
+        for prompt, (ids, logprobs) in zip(prompts, drawn, strict=True):
+            sequences.append(TokenSequence())
+            sequences[-1].append_context(prompt)
+            sequences[-1].append_sampled(ids, logprobs)
+        groups = [row // GROUP for row in range(len(prompts))]
+        batch = TrainingBatch.of(sequences, groups, NEW_TOKENS)
+        rewards = torch.tensor([reward(ids) for ids, _ in drawn])
+        advantages = compute_advantages(rewards, batch.inputs.group, preset, {"mask": batch.inputs.mask})
+        learner.update(batch.having(advantages=advantages), optimiser)
+        turns.end(sum(len(ids) for ids, _ in drawn))
+
+
+def run_trl(folder: Path, steps: int, beta: float, checkpointing: bool, micro_batch: int) -> None:
+    """TRL's trainer with transformers' generation."""
+    import torch
+    from datasets import Dataset
+    from transformers import AutoModelForCausalLM, AutoTokenizer, TrainerCallback
+    from trl import GRPOConfig, GRPOTrainer
+
+    torch.set_num_threads(1)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    texts = [
+        " ".join(f"w{token}" for token in ids)
+        for step in range(steps)
+        for ids in prompt_ids(step, model.config.vocab_size)
+    ]
+    with tempfile.TemporaryDirectory() as out:
+        settings = GRPOConfig(
+            output_dir=out,
+            max_steps=steps,
+            per_device_train_batch_size=micro_batch,
+            gradient_accumulation_steps=PROMPTS * GROUP // micro_batch,
+            num_generations=GROUP,
+            max_completion_length=NEW_TOKENS,
+            shuffle_dataset=False,
+            learning_rate=LR,
+            loss_type="grpo" if beta else "dapo",
+            beta=beta,
+            temperature=1.0,
+            top_k=0,
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=checkpointing,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+        )
+        made: list[int] = []
+
+        def score(completion_ids: list[list[int]], **_: Any) -> list[float]:
+            made.extend(map(len, completion_ids))
+            return [reward(ids) for ids in completion_ids]
+
+        trainer = GRPOTrainer(
+            model=model,
+            processing_class=tokenizer,
+            args=settings,
+            train_dataset=Dataset.from_dict({"prompt": texts}),
+            reward_funcs=score,
+        )
+        turns = Turns()
+        trainer._generate = turns.timed(trainer._generate)
+
+        class Told(TrainerCallback):  # type: ignore[misc]
+            def on_step_begin(self, *_: Any, **__: Any) -> None:
+                turns.begin()
+
+            def on_step_end(self, *_: Any, **__: Any) -> None:
+                turns.end(sum(made))
+                made.clear()
+
+        trainer.add_callback(Told())
+        trainer.train()
+
+
+class Side:
+    """A child process that takes steps when it is told to."""
+
+    def __init__(self, python: str, arguments: list[str]) -> None:
+        self.child = subprocess.Popen(
+            [python, __file__, *arguments], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+
+    def step(self) -> dict[str, float]:
+        """What one step took."""
+        assert self.child.stdin is not None
+        self.child.stdin.write("\n")
+        self.child.stdin.flush()
+        for line in self._lines():
+            if line.startswith(MARK):
+                record: dict[str, float] = json.loads(line.removeprefix(MARK))
+                if record["tokens"] != TOKENS:
+                    raise RuntimeError(f"both sides must make {TOKENS} tokens a step, not {record['tokens']}")
+                return record
+        raise RuntimeError(f"{self.child.args} ended before its step did")
+
+    def _lines(self) -> Iterator[str]:
+        assert self.child.stdout is not None
+        yield from self.child.stdout
+
+    def close(self) -> None:
+        """End it."""
+        self.child.kill()
+        self.child.wait()
+
+
+def race(vocabulary: int, rounds: int, trl: str, names: list[str]) -> list[Table]:
+    """Every side's steps, in turns."""
+    size = f"vocabulary {vocabulary:,}"
+    tables = {
+        "step": Table(f"A step, {size}", "completion tokens per CPU-second", names[0]),
+        "training": Table(f"The training part of a step, {size}", "completion tokens per CPU-second", names[0]),
+        "sampling": Table(f"The sampling part of a step, {size}", "completion tokens per CPU-second", names[0]),
+        "peak": Table(f"Memory, {size}", "MB at the peak, above the loaded model", names[0]),
+    }
+    with tempfile.TemporaryDirectory() as folder:
+        make_model(Path(folder), vocabulary)
+        sides = {
+            name: Side(
+                trl if name.startswith("TRL") else sys.executable,
+                ["--side", name, "--folder", folder, "--rounds", str(rounds + 1)],
+            )
+            for name in names
+        }
+        try:
+            for number in range(rounds + 1):
+                for name, side in sides.items():
+                    record = side.step()
+                    print(f"vocabulary {vocabulary}, {name}: {record}", file=sys.stderr, flush=True)
+                    if number == 0:  # modules are loaded, memory is taken for the first time
+                        continue
+                    tables["step"].add(name, TOKENS / record["step"])
+                    tables["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
+                    tables["sampling"].add(name, TOKENS / record["sampling"])
+                    tables["peak"].add(name, record["peak"])
+        finally:
+            for side in sides.values():
+                side.close()
+    return list(tables.values())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--trl", default="", help="the interpreter of an environment with TRL")
+    parser.add_argument("--rounds", type=int, default=3, help="steps of each side that count")
+    parser.add_argument("--vocabularies", type=int, nargs="+", default=[32_000, 100])
+    parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=list(SIDES), metavar="SIDE")
+    parser.add_argument("--side", help=argparse.SUPPRESS)
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
+    arguments = parser.parse_args()
+    if arguments.side:
+        run = run_trl if arguments.side.startswith("TRL") else run_ours
+        run(arguments.folder, arguments.rounds, **SIDES[arguments.side])
+        return
+    if not arguments.trl:
+        parser.error("--trl: give the interpreter of an environment with TRL")
+    tables = [
+        table
+        for vocabulary in arguments.vocabularies
+        for table in race(vocabulary, arguments.rounds, arguments.trl, arguments.sides)
+    ]
+    facts = {
+        **{f"TRL's {name}": version for name, version in versions(arguments.trl).items()},
+        **{f"our {name}": version for name, version in versions(sys.executable).items() if name != "trl"},
+        "threads": 1,
+    }
+    write_results("trl_step", tables, facts, arguments.out)
+
+
+def versions(python: str) -> dict[str, str]:
+    """Of what an interpreter has installed."""
+    code = (
+        "import json; from importlib.metadata import distributions as d;"
+        "print(json.dumps({x.name: x.version for x in d() if x.name in ('trl', 'transformers', 'torch')}))"
+    )
+    found: dict[str, str] = json.loads(subprocess.run([python, "-c", code], stdout=subprocess.PIPE, check=True).stdout)
+    return dict(sorted(found.items()))
+
+
+if __name__ == "__main__":
+    main()
