@@ -85,8 +85,8 @@ def save_shards(folder: Path, checkpoint: Checkpoint, group: Any, keep: int = 2)
         _agree(group, lambda: _finish_shards(folder, draft, target, checkpoint, group))
     except dcp.CheckpointException as error:
         # what it says itself is all tracebacks
-        said = "; ".join(f"process {rank}: {fault[0]}" for rank, fault in error.failures.items())
-        raise _failed(target, draft, said) from error
+        faults = "; ".join(f"process {rank}: {fault[0]}" for rank, fault in error.failures.items())
+        raise _failed(target, draft, faults) from error
     except (OSError, SafetensorError) as error:
         raise _failed(target, draft, error) from error
     if first:
@@ -242,8 +242,8 @@ def _read_shards(path: Path, shards: list[str]) -> dict[str, dict[str, torch.Ten
         with warnings.catch_warnings(action="ignore"):  # that there is but one process
             dcp.load(tensors, storage_reader=reader, no_dist=True)
     except dcp.CheckpointException as error:  # no Exception, so the caller would not see it
-        said = "; ".join(str(fault[0]) for fault in error.failures.values())
-        raise CheckpointError(f"the checkpoint {path} cannot be read: {said}") from error
+        faults = "; ".join(str(fault[0]) for fault in error.failures.values())
+        raise CheckpointError(f"the checkpoint {path} cannot be read: {faults}") from error
     parts: dict[str, dict[str, torch.Tensor]] = {part: {} for part in TENSORS}
     for key, value in tensors.items():
         part, name = key.split(".", 1)
