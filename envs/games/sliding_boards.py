@@ -193,12 +193,13 @@ class Game2048(BoardGame[Merging]):
         return TARGETS[level - 1][1]
 
     def deal(self, rng: random.Random, level: int) -> Merging:
-        """A third of the board's cells with tiles, and a seed for all that follow: of two tiles alone there are few."""
+        """Tiles of 2, 4 and 8 in a third of the cells: of two tiles there are few boards; and a seed for the rest."""
         size, target = TARGETS[level - 1]
         board = Merging(((0,) * size,) * size, target, rng.getrandbits(32))
-        for _ in range(size * size // 3):
-            board = with_new_tile(board, rng)
-        return board
+        rows = board.rows
+        for cell in rng.sample(range(size * size), size * size // 3):
+            rows = placed(rows, *divmod(cell, size), rng.randint(1, 3))
+        return board._replace(rows=rows)
 
     def guide(self, board: Merging) -> str:
         size = len(board.rows)

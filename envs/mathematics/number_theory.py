@@ -93,12 +93,12 @@ class GreatestCommonDivisor(ExactAnswerTask):
 class PrimeFactors(NumberList):
     """Factor a number into primes.
 
-    Levels 1 to 5: the largest prime is at most 47, 71, 199, 499 and 997, the second largest at most 7, 29, 71, 199 and
-    499: that far primes have to be tried.
+    Levels 1 to 5: the largest prime is at most 113, 113, 199, 499 and 997, the second largest at most 7, 29, 71, 199
+    and 499: that far primes have to be tried.
     """
 
     # For each level: how many primes up to 7, then how many others there are, of how many, and of how many the largest.
-    SHAPES = (((3, 4), 0, 0, 15), ((2, 3), 1, 10, 20), ((1, 2), 2, 20, 46), ((1, 1), 2, 46, 95), ((1, 1), 2, 95, 168))
+    SHAPES = (((2, 4), 0, 0, 30), ((2, 3), 1, 10, 30), ((1, 2), 2, 20, 46), ((1, 1), 2, 46, 95), ((1, 1), 2, 95, 168))
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws the primes, all at once, and multiplies."""

@@ -7,22 +7,24 @@ where one faces, counting crossings and landmarks of a kind, and directions that
 from __future__ import annotations
 
 import random
+import re
 from typing import NamedTuple
 
 from rlvr.envs.worlds.commands import Command, Form, Grammar, listing
-from rlvr.envs.worlds.game import CommandOutcome, WorldGame
+from rlvr.envs.worlds.game import CommandOutcome, WorldGame, WorldState
 from rlvr.envs.worlds.names import SHOPS
 
 # For each level: streets each way, directions, kinds of landmarks, the kinds of directions.
 LEVELS = (
-    (5, 2, 8, ("count",)),
-    (6, 3, 7, ("count", "until")),
-    (7, 4, 6, ("count", "until", "until")),
-    (8, 5, 6, ("count", "until", "if")),
-    (9, 7, 5, ("until", "until", "if")),
+    (5, 4, 8, ("count",)),
+    (6, 5, 7, ("count", "until")),
+    (7, 6, 6, ("count", "until", "until")),
+    (8, 7, 6, ("count", "until", "if")),
+    (9, 9, 5, ("until", "until", "if")),
 )
 HEADINGS = ((0, 1), (1, 0), (0, -1), (-1, 0))
 TURNS = {"turn left": 3, "turn right": 1, "turn around": 2}
+_LANDMARK = re.compile(rf"\b(?:{'|'.join(SHOPS)})\b")
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
@@ -69,7 +71,7 @@ class City(NamedTuple):
 class LandmarkNavigation(WorldGame[City]):
     """Follow directions through a city.
 
-    Levels 1 to 5: 2, 3, 4, 5 and 7 directions in cities of 5 to 9 streets each way; conditions from level 4 on.
+    Levels 1 to 5: 4, 5, 6, 7 and 9 directions in cities of 5 to 9 streets each way; conditions from level 4 on.
     """
 
     grammar = Grammar(
@@ -101,6 +103,14 @@ class LandmarkNavigation(WorldGame[City]):
         if (pose.x, pose.y) == (start.x, start.y):
             return self.begin(rng, level)  # rare: the way leads back to where it began
         return city._replace(directions=tuple(directions), moves=tuple(moves), goal=pose)
+
+    def content(self, state: WorldState[City]) -> str:
+        """The moves and the directions, with numbers for landmarks: no other task along the same way."""
+        numbers: dict[str, str] = {}
+        directions = _LANDMARK.sub(
+            lambda found: numbers.setdefault(found[0], f"#{len(numbers)}"), "\n".join(state.now.directions)
+        )
+        return f"{directions}\n{', '.join(state.now.moves)}"
 
     def rules(self, now: City) -> str:
         """All directions at once, and how landmarks are counted; the map is never shown."""

@@ -39,8 +39,8 @@ EVERY_TASK = pytest.mark.parametrize("task", TASKS.values(), ids=TASKS)
 
 # Small numbers, so that a small model can begin: there are some 800 to 8,000 of them.
 FEWER = {
-    ("PrimeFactors", 1): 400,
-    ("PrimeFactors", 2): 700,
+    ("PrimeFactors", 1): 600,
+    ("PrimeFactors", 2): 800,
     ("CircleAreas", 1): 780,
     ("Committees", 1): 600,
     ("Committees", 2): 940,
