@@ -41,6 +41,12 @@ def _reply(solved: SolvedTask) -> str:
     return "".join(solved.actions)
 
 
+def _parts(solved: SolvedTask) -> tuple[str, str]:
+    """The working, and what stands in the last box."""
+    working, _, answer = _reply(solved).rpartition("\\boxed{")
+    return working, answer.removesuffix("}")
+
+
 def _empty(solved: SolvedTask) -> int:
     return sum(
         row.count(".") for row in re.findall(r"^(?:[\d.]{4,}|(?:\d+|\.)(?: (?:\d+|\.))+)$", solved.question, re.M)
@@ -71,7 +77,11 @@ BOTH = Measure(
     "characters of the question, the expert's working and the answer",
     lambda solved: len(solved.question) + len(_reply(solved)),
 )
-LINES = Measure("lines of the expert's working", lambda solved: _reply(solved).count("\n"))
+LINES = Measure("steps of the expert's working, one to a line", lambda solved: _parts(solved)[0].count("\n"))
+CALCULATIONS = Measure("calculations of the expert's working", lambda solved: _parts(solved)[0].count("="))
+SYMBOLS = Measure("cells or letters of the answer", lambda solved: len("".join(_parts(solved)[1].split())))
+PARTS = Measure("parts of the answer", lambda solved: len(_parts(solved)[1].replace(",", " ").split()))
+FACTS = Measure("lines of facts in the question", lambda solved: solved.question.count("\n"))
 GIVEN = Measure("numbers that the question gives", lambda solved: len(re.findall(r"\d+", solved.question)))
 ENCRYPTED = Measure("letters that are encrypted", _encrypted)
 EMPTY = Measure("empty cells of the grid", _empty)
@@ -83,58 +93,63 @@ LAKE = Measure("cells of the lake", lambda solved: sum(map(len, solved.state.boa
 # The measures, and the environments that they suit.
 _NAMED: dict[Measure, str] = {
     REPLY: (
-        "AgeProblems Anagrams AssignmentProblem BinPacking BinaryHeap Bipartition BitManipulation "
-        "BitOperations BracketCompletion Bridges Calcudoku Calculator CellularAutomaton CircleAreas Circuits "
-        "Colouring CommonSubsequence Components ContinuedFractions CountSolutions CriticalPath CrosswordFill "
-        "Cryptarithms DiceRolling DigitSums Distributions Energy FiniteAutomaton FlowShop FractionArithmetic "
-        "Futoshiki GameOfLife HamiltonianPath Hitori Kakurasu Kakuro KnightsAndKnaves "
-        "LatticePaths LatticePoints LetterCounts LightsOut Limits LindenmayerSystem LinearDiophantine "
-        "LongDivision MagicSquare MarkovChains MatrixWalk MazePath Nonograms NumberLink Numbrix OrderOfOperations "
-        "Ordering PocketCube PolygonArea PolymerGrowth PolynomialDivision PolynomialProducts PrimeFactors Products "
-        "QuadraticEquations RectanglePacking Recurrences RegexConstruction RepeatingDecimals "
-        "RobotWalk RunLength Satisfiability SearchTree Seating Skyscrapers SlidingTiles Slitherlink SortingTrace "
-        "SpanningTree StableMatching StackMachine StarBattle StringRewriting Sums Survo SwapTracking Takuzu Tents "
-        "TimeZones TopologicalOrder TowerOfHanoi Transformations TuringMachine Vieta VisualMatrices VisualMazes "
-        "WordProblems WordSearch Zebra"
+        "Calculator CircleAreas Circuits Cryptarithms DigitSums Energy FiniteAutomaton GameOfLife LightsOut Limits "
+        "LinearDiophantine MarkovChains PolynomialDivision PolynomialProducts PrimeFactors QuadraticEquations "
+        "RegexConstruction RepeatingDecimals SlidingTiles VisualMatrices"
     ),
     WRITTEN: (
-        "Angles Arrangements BaseConversion Committees ComplexNumbers Derivatives Divisors ExponentialEquations "
-        "Extrema FactorialPowers Forces GreatestCommonDivisor IdealGas InclusionExclusion Integrals Lines ModularPower "
-        "Series SolidMeasures UrnDraws"
+        "Angles Arrangements BaseConversion ComplexNumbers Derivatives Divisors ExponentialEquations Extrema "
+        "FactorialPowers Forces IdealGas InclusionExclusion Integrals Lines Series SolidMeasures UrnDraws"
     ),
     TURNS: (
-        "Battleship Browser Cooking Crafting Detective Errands Game2048 GuessNumber HigherLower Household "
-        "FloodIt FogMaze KeyDoor LandmarkNavigation MemoryPairs OddCoin OneLie PegJump PushYourLuck Secretary "
-        "ServiceDesk Snake "
-        "Sokoban SpaceStation Taxi TextAdventure Thermostat Trading TreasureHunt VisualGridWorld WaterJugs WordHunt "
-        "WordLadder WorldSearch"
+        "Battleship Browser Cooking Crafting Detective Errands FloodIt FogMaze Game2048 GuessNumber HigherLower "
+        "Household KeyDoor LandmarkNavigation MemoryPairs OddCoin OneLie PegJump PushYourLuck Secretary "
+        "ServiceDesk Snake Sokoban SpaceStation Taxi TextAdventure Thermostat Trading TreasureHunt VisualGridWorld "
+        "WaterJugs WordHunt WordLadder WorldSearch"
     ),
     BOTH: (
-        "SortWords Bayes Calorimetry CubeNets Directions EditDistance Entailment FalseBeliefs "
-        "ForwardChaining FunctionInduction IntervalScheduling Knapsack Laboratory LeastSquares LinearEquations "
-        "MaxFlow MeetingTimes PatternMatch PercentageChanges QueueMachine Reachability ReverseText Sequences "
-        "SetAlgebra SetCover ShortestPath Solutions SubsetSum Syllogisms TableQueries Timetables TruthCount "
-        "TwentyQuestions WordTracing"
+        "Bayes Calorimetry Entailment Laboratory LeastSquares PercentageChanges Sequences Solutions SubsetSum "
+        "TwentyQuestions"
     ),
     QUESTION: (
-        "DateArithmetic BullsAndCows Countdown DiceSums FunctionComposition Mastermind MatrixInverse Minesweeper "
-        "ModularInverse MultiArmedBandit PalindromeCount RightTriangles SlidingPuzzle TaylorCoefficients "
-        "VectorGeometry VisualClocks VisualGraphs"
+        "BullsAndCows Countdown DateArithmetic DiceSums FunctionComposition Mastermind MatrixInverse Minesweeper "
+        "MultiArmedBandit PalindromeCount RightTriangles SlidingPuzzle VectorGeometry VisualClocks VisualGraphs"
     ),
     NUMBERS: (
-        "QueensCompletion EscapeRoom ChineseRemainder CodeOutput Eigenvalues NeedleCounting NullSpace "
-        "ObjectTransformation Proportions RegisterMachine RomanNumerals"
+        "ChineseRemainder CodeOutput Eigenvalues EscapeRoom NullSpace ObjectTransformation QueensCompletion "
+        "RomanNumerals"
     ),
-    DIGITS: ("GridTransformation LinearSystems Motion"),
-    OPERATORS: ("KillerSudoku Rounding"),
-    EMPTY: "KnightsTour MiniSudoku Sudoku",
-    LINES: "ExpectedValue MatrixProducts Tilings",
-    GIVEN: "CoinChange JsonPaths SetSizes",
+    DIGITS: "GridTransformation Motion",
+    OPERATORS: "Rounding",
+    EMPTY: "Futoshiki KnightsTour MiniSudoku Numbrix Skyscrapers Slitherlink Sudoku Takuzu",
+    LINES: (
+        "AgeProblems Anagrams BinaryHeap Bipartition BitManipulation BitOperations BracketCompletion "
+        "CellularAutomaton Colouring CommonSubsequence ContinuedFractions CountSolutions CriticalPath "
+        "CrosswordFill CubeNets DiceRolling Distributions EditDistance ExpectedValue FalseBeliefs FlowShop "
+        "FractionArithmetic FunctionInduction GreatestCommonDivisor IntervalScheduling Knapsack KnightsAndKnaves "
+        "LatticePaths LatticePoints LetterCounts LindenmayerSystem LongDivision MagicSquare MatrixProducts "
+        "MazePath ModularInverse ModularPower OrderOfOperations PatternMatch PocketCube PolygonArea PolymerGrowth "
+        "Products QueueMachine Recurrences RegisterMachine RobotWalk SearchTree Seating SetAlgebra SortingTrace "
+        "SpanningTree StableMatching StackMachine StringRewriting Sums SwapTracking TaylorCoefficients Tilings "
+        "TimeZones TopologicalOrder Transformations TruthCount TuringMachine Vieta VisualMazes WordProblems "
+        "WordTracing"
+    ),
+    GIVEN: (
+        "CoinChange Components JsonPaths LinearEquations LinearSystems MaxFlow MeetingTimes NeedleCounting "
+        "Proportions Reachability SetSizes ShortestPath TableQueries"
+    ),
     ENCRYPTED: "Ciphers",
     ROUND_TRIPS: "TravellingSalesman",
     LAMPS: "LightsOutGame",
     CELLS: "ConnectFour",
     LAKE: "FrozenLake FrozenLakeSlippery",
+    SYMBOLS: "Hitori Kakurasu Kakuro Nonograms ReverseText RunLength SortWords Tents",
+    PARTS: (
+        "AssignmentProblem BinPacking Bridges HamiltonianPath MatrixWalk NumberLink Ordering RectanglePacking "
+        "StarBattle Survo TowerOfHanoi WordSearch Zebra"
+    ),
+    FACTS: "Directions ForwardChaining Satisfiability SetCover Syllogisms Timetables",
+    CALCULATIONS: "Calcudoku Committees KillerSudoku",
 }
 MEASURES: dict[str, Measure] = {
     f"rlvr/{name}-v0": measure for measure, names in _NAMED.items() for name in names.split()
