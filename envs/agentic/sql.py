@@ -16,6 +16,7 @@ from typing import Any, ClassVar, NamedTuple
 from rlvr.envs.agentic import names
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
+from rlvr.envs.tasks.wording import with_article
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
 from rlvr.envs.tools.sql import Table, guard, query, written
 from rlvr.envs.tools.tool import MAX_OUTPUT
@@ -321,7 +322,7 @@ def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"How many {part.table} have a {part.kind} other than '{kind}' and a value of {part.number} of at least "
+        f"How many {part.table} have {with_article(part.kind)} other than '{kind}' and a value of {part.number} of at least "
         f"{number}?{only}",
         f"SELECT count(*) FROM {rows} WHERE {part.kind} <> '{kind}' AND {part.number} >= {number}",
         False,
@@ -385,7 +386,7 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
     return (
-        f"For each {owner.one} whose {item.table} have {event.table} with a {event.kind} other than '{kind}', give the "
+        f"For each {owner.one} whose {item.table} have {event.table} with {with_article(event.kind)} other than '{kind}', give the "
         "name "
         f"of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
         f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "

@@ -20,7 +20,7 @@ from typing import ClassVar
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import Board, ListAnswerTask, listed
 from rlvr.envs.tasks.questions import Question
-from rlvr.envs.tasks.wording import counted
+from rlvr.envs.tasks.wording import often
 
 METHODS = {
     "bubble": "A round goes once from left to right and exchanges each two neighbours that are in the wrong order.",
@@ -197,7 +197,7 @@ class BinaryHeap(ListAnswerTask):
             f"Into an empty binary heap with the smallest on top, kept in an array, are inserted: {listed(numbers)}.\n"
         )
         if removals:
-            text += f"Then the top is removed {counted(removals, 'time')} (the last of the array takes its place and "
+            text += f"Then the top is removed {often(removals)} (the last of the array takes its place and "
             text += "sinks).\n"
         return Question(f"{text}What is the array at the end?", tuple(heap), "\n".join(steps))
 

@@ -37,6 +37,11 @@ def parts_of(claim: Claim) -> int:
     return parts_of(claim[1]) + parts_of(claim[2]) if claim[0] in ("both", "either") else 1
 
 
+def sentence(text: str) -> str:
+    """A claim with a capital letter and a full stop."""
+    return f"{text[:1].upper()}{text[1:]}."
+
+
 def claim_text(claim: Claim, names: list[str]) -> str:
     kind = claim[0]
     if kind == "is":
@@ -123,7 +128,7 @@ class KnightsAndKnaves(ListAnswerTask):
                 worlds = [world for world in worlds if true_in(claim, world, count) == bool(world >> speaker & 1)]
             if worlds == [truth]:
                 break
-        lines = "\n".join(f'{names[speaker]}: "{claim_text(claim, names)}."' for speaker, claim in claims)
+        lines = "\n".join(f'{names[speaker]}: "{sentence(claim_text(claim, names))}"' for speaker, claim in claims)
         text = "Knights always tell the truth, knaves always lie, and each of these people is one or the other.\n"
         text += f"{lines}\nWhat are {listed(names)}? Answer with knight or knave for each, in this order."
         gold = tuple("knight" if truth >> person & 1 else "knave" for person in range(count))
@@ -160,7 +165,7 @@ class Spies(ListAnswerTask):
             if worlds == [truth]:
                 break
         spy, knights = truth
-        lines = "\n".join(f'{names[speaker]}: "{claim_text(claim, names)}."' for speaker, claim in claims)
+        lines = "\n".join(f'{names[speaker]}: "{sentence(claim_text(claim, names))}"' for speaker, claim in claims)
         text = "Knights always tell the truth, knaves always lie; one of these people is a spy, who is neither and may "
         text += f"say anything, and each of the others is a knight or a knave.\n{lines}\nWhat are {listed(names)}? "
         gold = tuple("spy" if p == spy else "knight" if knights >> p & 1 else "knave" for p in range(count))

@@ -86,7 +86,7 @@ class FalseBeliefs(ListAnswerTask):
     Levels 1 to 5: two to four people, one to three things; from level 4 on what they think that others think.
     """
 
-    PLACES: ClassVar[tuple[str, ...]] = ("box", "drawer", "basket", "shelf", "bag", "jar")
+    PLACES: ClassVar[tuple[str, ...]] = ("box", "drawer", "basket", "chest", "bag", "jar")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws plays until some of the asked beliefs are true and some false; from level 4 on of the second order."""
@@ -139,7 +139,7 @@ class FalseBeliefs(ListAnswerTask):
             elif out and (not moves or rng.random() < 0.35):
                 name = rng.choice(out)
                 inside.add(name)
-                events.append(f"{name} comes back, and looks into nothing.")
+                events.append(f"{name} comes back, without looking into anything.")
             elif moves:
                 name, thing, location = rng.choice(moves)
                 events.append(f"{name} moves the {thing} from the {where[thing]} to the {location}.")

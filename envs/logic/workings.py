@@ -40,7 +40,7 @@ def islanders(text: str) -> str:
     kinds = KINDS if "a spy" in text else KINDS[:2]
     statements: dict[str, list[str]] = {name: [] for name in names}
     for name, claim in re.findall(r'^(\w+): "(.*)\."$', text, re.M):
-        statements[name].append(claim)
+        statements[name].append(re.sub(r"^(?:Exactly|At least|At most)", lambda found: found[0].lower(), claim))
     constraints = [
         islander_constraint(name, claim, names, "" if len(claims) == 1 else ORDINALS[number] + " ")
         for name, claims in statements.items()

@@ -23,7 +23,7 @@ from struct import unpack
 from rlvr.envs.mathematics import counting_workings
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
-from rlvr.envs.tasks.wording import counted, in_a_row, times
+from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 
@@ -376,7 +376,7 @@ class FactorialPowers(ExactAnswerTask):
         for p, k in factors.items():
             if k > 1:
                 whole = _legendre(n, p)
-                steps.append(f"{p}^{k} divides {counted(fits[p], 'time')}: {whole} = {k} * {fits[p]} + {whole % k}.")
+                steps.append(f"{p}^{k} fits {often(fits[p])}: {whole} = {k} * {fits[p]} + {whole % k}.")
         answer = min(fits.values())
         steps += [f"The least of {in_a_row(fits.values())} is {answer}."] if len(fits) > 1 else []
         if level == 3:
@@ -395,8 +395,10 @@ class FactorialPowers(ExactAnswerTask):
         while power <= n:
             parts.append(n // power)
             power *= p
-        added = f"{' + '.join(map(str, parts))} = " if len(parts) > 1 else ""
-        return f"In {n}! the prime {p} stands {added}{counted(sum(parts), 'time')}."
+        total = sum(parts)
+        return f"In {n}! the prime {p} occurs " + (
+            f"{' + '.join(map(str, parts))} = {counted(total, 'time')}." if len(parts) > 1 else f"{often(total)}."
+        )
 
 
 def _legendre(n: int, p: int) -> int:

@@ -10,6 +10,16 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number} {noun if number == 1 else plural or noun + 's'}"
 
 
+def with_article(noun: str) -> str:
+    """``an apple``, ``a pear``; by the letter that it begins with."""
+    return f"{'an' if noun[:1] in 'aeiou' else 'a'} {noun}"
+
+
+def often(number: int) -> str:
+    """``once``, ``twice``, ``3 times``."""
+    return {1: "once", 2: "twice"}.get(number, f"{number} times")
+
+
 def times(factor: int | float, name: str, joint: str = "") -> str:
     """A multiple of a name, as it is written: ``3x``, and ``x`` for one."""
     return name if factor == 1 else f"{factor}{joint}{name}"

@@ -114,7 +114,7 @@ def claim_holds(claim: str, kinds: dict[str, str]) -> bool:
         return (first and other) if joint == "and" else (first or other)
     if found := re.match(r"(\w+) and (\w+) are of (the same kind|different kinds)$", claim):
         return (kinds[found[1]] == kinds[found[2]]) == (found[3] == "the same kind")
-    how, number = re.match(r"(exactly|at least|at most) (\d+) of us", claim).groups()
+    how, number = re.match(r"(exactly|at least|at most) (\d+) of us", claim.lower()).groups()
     knights = list(kinds.values()).count("knight")
     return {"exactly": knights == int(number), "at least": knights >= int(number), "at most": knights <= int(number)}[
         how
