@@ -322,8 +322,8 @@ def _count(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     kind, number = _some(rng, part)
     rows, only = _limited(rng, part, part)
     return (
-        f"How many {part.table} have {with_article(part.kind)} other than '{kind}' and a value of {part.number} of at least "
-        f"{number}?{only}",
+        f"How many {part.table} have {with_article(part.kind)} other than '{kind}' and a value of {part.number} of at "
+        f"least {number}?{only}",
         f"SELECT count(*) FROM {rows} WHERE {part.kind} <> '{kind}' AND {part.number} >= {number}",
         False,
     )
@@ -386,8 +386,8 @@ def _totals(rng: random.Random, parts: tuple[QueryPart, ...]) -> Draft:
     rows, only = _limited(rng, event, event)
     kind, _ = _some(rng, event)
     return (
-        f"For each {owner.one} whose {item.table} have {event.table} with {with_article(event.kind)} other than '{kind}', give the "
-        "name "
+        f"For each {owner.one} whose {item.table} have {event.table} with {with_article(event.kind)} other than "
+        f"'{kind}', give the name "
         f"of the {owner.one} and the sum of {event.number} over these {event.table}.{only}",
         f"SELECT o.name, sum(e.{event.number}) FROM {owner.table} o JOIN {item.table} i ON i.{owner.one}_id = o.id "
         f"JOIN {rows} e ON e.{item.one}_id = i.id WHERE e.{event.kind} <> '{kind}' GROUP BY o.id",
