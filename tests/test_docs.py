@@ -93,8 +93,8 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert (page.parent / target).exists(), f"{page.name} links to {target}"
 
 
-def test_the_tree_in_the_readme_is_the_tree() -> None:
-    tree = next(code for page, code in blocks("text") if page == "README.md" and "envs/" in code)
+def test_the_tree_of_the_contributors_is_the_tree() -> None:
+    tree = next(code for page, code in blocks("text") if page == "CONTRIBUTING.md" and "envs/" in code)
     top, shown = "", set()
     for line in tree.splitlines():
         names = re.findall(r"[\w/]+/(?=\s|$)", line)
