@@ -4,9 +4,10 @@
 >>> from rlvr.envs.vector import VectorEnv                          # doctest: +SKIP
 >>> vector = VectorEnv("rlvr/Terminal-v0", 64, backend=actors(num_cpus=1), workers=16, timeout=60)   # doctest: +SKIP
 
-It is for environments that take a millisecond or more for a step, or that need the machines. What `VectorEnv` says of
-its back ends holds here too: an actor that dies, with its process or its machine, ends its environments' episodes with
-an ``env_error`` verdict, one that is over its time is killed, and others replace them with the same seeds.
+An actor is sent whole batches: as many commands as it carries out in about 20 ms, by how long it took for the last.
+What `VectorEnv` says of its back ends holds here too: an actor that dies, with its process or its machine, ends its
+environments' episodes with an ``env_error`` verdict, one that is over its time is killed, and others replace them with
+the same seeds.
 """
 
 from __future__ import annotations
@@ -28,9 +29,14 @@ from rlvr.envs.core.verdict import Status
 from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.inline import Done, Job
 from rlvr.envs.vector.threads import START_SECONDS, timed_out
+from rlvr.envs.vector.worker import pack, unpack
 
 TESTED = ("ray", "2.60", "3")
 SLICE = 0.1  # seconds between two looks at what was sent meanwhile
+TOGETHER = 0.02  # seconds that the commands of one call should take together
+GROWTH = 8  # how much larger a call may be than the one before
+CALLS = 2  # to an actor at once, so that it need not wait for us
+LOOK_SECONDS = 2.0  # for an actor that is over its time to say what it is at
 
 
 def actors(**options: Any) -> Callable[[list[EnvSlot], int, float | None], Actors]:
@@ -58,24 +64,61 @@ class Holder:
             self._slots[index] = EnvSlot(*made_of)
             self._slots[index].lost = lost
 
-    def run(self, index: int, order: Command) -> Outcome:
-        """Carry out a command for the environment at this index."""
-        return self._slots[index].run(order)
+        self._outcomes: list[Outcome] = []  # of the call under way
+        self._began = time.monotonic()
+
+    def run(self, jobs: Sequence[Job]) -> tuple[bytes, float]:
+        """Carry out commands, each for the environment at its index, in turn: the outcomes, packed, and the seconds."""
+        began = self._began = time.monotonic()
+        self._outcomes = outcomes = []
+        for index, order in jobs:
+            outcomes.append(self._slots[index].run(order))
+            self._began = time.monotonic()
+        try:
+            return pack(("done", outcomes)), self._began - began
+        except Exception:  # one of them cannot be sent
+            pairs = zip(jobs, outcomes, strict=True)
+            return pack(("done", [self._sent(*job, outcome) for job, outcome in pairs])), self._began - began
+
+    def _sent(self, index: int, order: Command, outcome: Outcome) -> Outcome:
+        try:
+            pack(("done", outcome))
+        except Exception as error:
+            return self._slots[index].crashed(error, f"{order[0]}: what came of it cannot be sent")
+        return outcome
+
+    def progress(self) -> tuple[bytes, float]:
+        """What the call under way has done so far, and the seconds at the next command; asked in another thread."""
+        outcomes, began = list(self._outcomes), self._began
+        return pack(("done", outcomes)), time.monotonic() - began
 
     def ready(self) -> bool:
         """Answers as soon as the actor can."""
         return True
 
 
+def _outcomes(data: bytes) -> list[Outcome]:
+    return unpack(data)[1]  # type: ignore[no-any-return]
+
+
 @dataclass(slots=True, eq=False)
 class _Actor:
-    """Our side of an actor: what it was sent and has not answered, in turn, and when it began with the first."""
+    """Our side of an actor.
+
+    Attributes:
+        under_way: the calls that it has not answered, in turn, each with its commands.
+        backlog: commands that it will be sent.
+        clock: when it began with the first command of the first call.
+        most: commands of a call.
+    """
 
     handle: Any
     indices: list[int]
     start: Any = None  # the reference that is ready when the actor is
-    under_way: deque[tuple[Any, Job]] = field(default_factory=deque)
+    under_way: deque[tuple[Any, list[Job]]] = field(default_factory=deque)
+    backlog: deque[Job] = field(default_factory=deque)
     clock: float = field(default_factory=time.monotonic)
+    most: int = 1
 
 
 class Actors:
@@ -90,7 +133,8 @@ class Actors:
 
     def __init__(self, slots: list[EnvSlot], workers: int, timeout: float | None, options: dict[str, Any]) -> None:
         self._ray = importlib.import_module("ray")
-        self._kind = self._ray.remote(**options)(Holder) if options else self._ray.remote(Holder)
+        groups = {**options.get("concurrency_groups", {}), "look": 1}
+        self._kind = self._ray.remote(**{**options, "concurrency_groups": groups})(Holder)
         self._slots, self._timeout = slots, timeout
         self._lock = threading.RLock()  # guards all that follows
         self._done: list[Done] = []
@@ -106,7 +150,9 @@ class Actors:
             for index, order in jobs:
                 if order[0] == "reset" and order[1][0] is not None:
                     self._slots[index].seed = order[1][0]
-                self._send(self._actors[index], (index, order))
+                self._actors[index].backlog.append((index, order))
+            for actor in self._distinct():
+                self._feed(actor)
 
     def collect(self, timeout: float | None) -> list[Done]:
         """Outcomes that are ready; waits for one at most ``timeout`` seconds."""
@@ -154,27 +200,36 @@ class Actors:
             self._actors[index] = actor
         return actor
 
-    def _send(self, actor: _Actor, job: Job) -> None:
-        if not actor.under_way:
-            actor.clock = time.monotonic()
-        actor.under_way.append((actor.handle.run.remote(*job), job))
+    def _feed(self, actor: _Actor) -> None:
+        """Send what waits, in calls of about `TOGETHER`."""
+        while actor.backlog and len(actor.under_way) < CALLS:
+            if not actor.under_way:
+                actor.clock = time.monotonic()
+            jobs = [actor.backlog.popleft() for _ in range(min(actor.most, len(actor.backlog)))]
+            actor.under_way.append((actor.handle.run.remote(jobs), jobs))
 
     def _take(self, actor: _Actor) -> None:
         """Everything that the actor has answered, in turn."""
         while actor.under_way and self._actors[actor.indices[0]] is actor:
-            reference, (index, order) = actor.under_way[0]
+            reference, jobs = actor.under_way[0]
             if not self._ray.wait([reference], timeout=0)[0]:
                 return
             try:
-                outcome = self._ray.get(reference)
+                data, seconds = self._ray.get(reference)
+                outcomes = _outcomes(data)
             except self._ray.exceptions.RayTaskError as error:  # what EnvSlot lets through: no fault of an environment
-                outcome = self._slots[index].failure("env_error", f"{order[0]}: {error}")
+                outcomes = [self._slots[index].failure("env_error", f"{order[0]}: {error}") for index, order in jobs]
+                seconds = TOGETHER
             except self._ray.exceptions.RayError as error:
                 self._replace(actor, "env_error", f"its actor died: {str(error).splitlines()[0]}")
                 return
             actor.under_way.popleft()
             actor.start, actor.clock = None, time.monotonic()
-            self._enter(index, order, outcome)
+            fitting = int(TOGETHER * len(jobs) / max(seconds, 1e-9))
+            actor.most = max(1, min(fitting, GROWTH * max(actor.most, len(jobs))))
+            self._feed(actor)
+            for (index, order), outcome in zip(jobs, outcomes, strict=True):
+                self._enter(index, order, outcome)
 
     def _enter(self, index: int, order: Command, outcome: Outcome) -> None:
         self._done.append((index, outcome))
@@ -198,13 +253,33 @@ class Actors:
                 actor.start, actor.clock = None, now
                 continue
             self._take(actor)
-            if actor.under_way and now - actor.clock >= self._timeout:
+            if actor.under_way and now - actor.clock >= self._timeout and not self._goes_on(actor):
                 self._replace(actor, "timeout", f"no answer within {self._timeout:g} s")
+
+    def _goes_on(self, actor: _Actor) -> bool:
+        """Whether the actor is at a command that has time left; if not, what it carried out before is taken from it."""
+        assert self._timeout is not None, "who asks has one"
+        reference = actor.handle.progress.options(concurrency_group="look").remote()
+        try:
+            data, seconds = self._ray.get(reference, timeout=LOOK_SECONDS)
+            outcomes = _outcomes(data)
+        except self._ray.exceptions.RayError:  # it is dead, or a command holds Python's lock
+            return False
+        head, jobs = actor.under_way[0]
+        if self._ray.wait([head], timeout=0)[0]:
+            return True
+        if seconds < self._timeout:
+            actor.clock = time.monotonic() - seconds
+            return True
+        for (index, order), outcome in zip(jobs, outcomes, strict=False):
+            self._enter(index, order, outcome)
+        actor.under_way[0] = head, jobs[len(outcomes) :]
+        return False
 
     def _replace(self, actor: _Actor, status: Status, reason: str) -> None:
         """Give an actor up; its environments begin anew in another, and what it was at has failed."""
         self._kill(actor)
-        _, (index, order) = actor.under_way.popleft()
+        (index, order), *rest = [job for _, jobs in actor.under_way for job in jobs] + list(actor.backlog)
         lost = {}
         for each in actor.indices:
             old = self._slots[each]
@@ -215,11 +290,11 @@ class Actors:
         slot = self._slots[index]
         outcome = slot.failure(status, f"{order[0]}: {reason}")
         if order[0] == "step" and slot.mode is AutoresetMode.SAME_STEP:
-            self._send(successor, (index, ("again", outcome)))
+            successor.backlog.append((index, ("again", outcome)))
         else:
             self._enter(index, order, timed_out(order, outcome))
-        for _, job in actor.under_way:
-            self._send(successor, job)
+        successor.backlog.extend(rest)
+        self._feed(successor)
 
     def _kill(self, actor: _Actor) -> None:
         with suppress(Exception):  # it is gone, or Ray is

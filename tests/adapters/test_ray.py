@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -70,8 +71,12 @@ class Moody(gym.Env):
             os.kill(os.getpid(), signal.SIGKILL)
         if action == "hang":
             time.sleep(600)
+        if action == "nap":
+            time.sleep(2.0)
         if action == "raise":
             raise OSError("on purpose")
+        if action == "unspeakable":
+            return "x", 1.0, False, False, {"lock": threading.Lock()}
         return str(os.getpid()), 1.0, action == "end", False, {}
 
 
@@ -159,6 +164,26 @@ class TestActors:
             observations, _, _, truncated, _ = vector.step(["go"] * 3)
             assert not truncated.any()
             assert observations[0].startswith("seed ")
+
+    def test_a_batch_is_judged_command_by_command(self, ray):
+        """One that hangs, cannot be sent, or takes its time in the middle of a call: the others keep theirs."""
+        with VectorEnv(Moody, 6, backend=actors(num_cpus=0), workers=1, timeout=5.0) as vector:
+            vector.reset(seed=0)
+            for _ in range(5):  # a call has grown to all of them
+                vector.step(["go"] * 6)
+            assert next(iter(vector._backend._actors.values())).most >= 6
+            told = vector.step(["go", "go", "unspeakable", "go", "go", "go"])
+            assert told[3].tolist() == [False, False, True, False, False, False]
+            assert "cannot be sent" in told[4].rows[2]["verdict"].reason
+            vector.step(["go"] * 6)
+            assert not vector.step(["nap"] * 6)[3].any()  # 12 s together, and none over its time
+            for _ in range(5):
+                vector.step(["go"] * 6)
+            _, rewards, _, truncated, infos = vector.step(["go", "go", "hang", "go", "go", "go"])
+            assert rewards.tolist() == [1.0, 1.0, 0.0, 0.0, 0.0, 0.0]  # those before were answered
+            assert truncated.tolist() == [False, False, True, True, True, True]
+            statuses = [infos.rows[place]["verdict"].status for place in range(2, 6)]
+            assert statuses == ["timeout", "env_error", "env_error", "env_error"]
 
     def test_whoever_is_ready_goes_on(self, ray):
         with VectorEnv(Moody, 3, backend=actors(num_cpus=0), workers=3) as vector:
