@@ -112,17 +112,17 @@ def serve(line: str, folder: Path) -> None:
     )
     killer = threading.Timer(120, child.kill)
     killer.start()
-    said = []
+    printed: list[str] = []
     try:
         assert child.stdout is not None
-        for output in child.stdout:
-            said.append(output)
-            if "://" in output:
+        for words in child.stdout:
+            printed.append(words)
+            if "://" in words:
                 child.send_signal(signal.SIGINT)
                 break
-        said += list(child.stdout)
-        assert child.wait() in (0, 130, -signal.SIGINT), f"{line}\n{''.join(said)}"
-        assert any("://" in output for output in said), f"{line}\n{''.join(said)}"
+        printed += list(child.stdout)
+        assert child.wait() in (0, 130, -signal.SIGINT), f"{line}\n{''.join(printed)}"
+        assert any("://" in each for each in printed), f"{line}\n{''.join(printed)}"
     finally:
         killer.cancel()
         child.kill()
