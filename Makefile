@@ -69,8 +69,7 @@ docs: $(VENV)/test.stamp
 	$(BIN)/python tests/adapters/run.py --table
 
 # The test builds it; `.venv/bin/mkdocs serve` shows it while it is written.
-site: $(VENV)/test.stamp
-	$(INSTALL) --editable ".[docs]"
+site: $(VENV)/docs.stamp
 	$(BIN)/pytest --quiet tests/test_site.py
 	@echo "build/site/index.html"
 
@@ -88,6 +87,10 @@ $(VENV)/demo.stamp: $(VENV)/made.stamp $(SOURCES)
 $(VENV)/test.stamp: $(VENV)/made.stamp $(SOURCES)
 	@echo "Installing rlvr and what its tests need (minutes the first time) ..."
 	$(INSTALL) --editable ".[all]"
+	@touch $@
+
+$(VENV)/docs.stamp: $(VENV)/test.stamp
+	$(INSTALL) --editable ".[docs]"
 	@touch $@
 
 $(VENV)/made.stamp:
