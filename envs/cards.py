@@ -62,6 +62,27 @@ LUCK: Mapping[str, str] = {
     ),
 }
 
+# Levels of which a thousand seeds give fewer than ``DIFFERENT`` tasks, though their contents are not listed: why so.
+DIFFERENT = 700
+_SMALL = "level 1 has numbers as small as a small model can handle"
+FEW: Mapping[str, str] = {
+    "rlvr/Battleship-v0": "level 1 hides two ships in a small sea; another sea would be a harder one",
+    "rlvr/ClockAngles-v0": "level 1 asks for whole minutes, of which a clock has 720",
+    "rlvr/Committees-v0": _SMALL,
+    "rlvr/Countdown-v0": "level 1 has three numbers up to 9",
+    "rlvr/Divisors-v0": _SMALL,
+    "rlvr/FamilyTree-v0": "a task is the shape of a tree without its names, and some shapes come up often",
+    "rlvr/GuessNumber-v0": "a task is a range and a number in it, and level 1 has short ranges",
+    "rlvr/KnightsAndKnaves-v0": "a task is what three people say without their names",
+    "rlvr/PegJump-v0": "a task is a position of a small board from which it can be won",
+    "rlvr/PrimeFactors-v0": _SMALL,
+    "rlvr/SlidingPuzzle-v0": "level 1 is a few slides away from its end; more would be harder",
+    "rlvr/Sokoban-v0": "level 1 has one box in a small room",
+    "rlvr/TicTacToe-v0": "a task is a position of nine cells",
+    "rlvr/WaterJugs-v0": "a task is the sizes of the jugs and a goal, which small jugs leave few of",
+    "rlvr/WordProblems-v0": _SMALL,
+}
+
 
 @dataclass(frozen=True)
 class Card:

@@ -71,6 +71,19 @@ def test_luck_earns_little_on_every_level_or_it_is_said_why():
         assert most > cards.RANDOM_MOST, f"{env_id}: no reason is needed"
 
 
+def test_a_level_has_hundreds_of_tasks_or_lists_them_or_it_is_said_why():
+    """Of the committed figures: how many of a thousand seeds are different tasks."""
+    rows = json.loads((ROOT / "benchmarks" / "results" / "cards.json").read_text())["cards"]
+    few = set()
+    for env_id, row in rows.items():
+        scores = [score for score in row["scores"] if score["distinct"] < cards.DIFFERENT * score["drawn"] / 1_000]
+        if not scores or env_id.startswith("rlvr/rg."):
+            continue
+        task = gym.make(env_id).unwrapped.task
+        few |= {env_id for score in scores if task.size is None and not task.enumerate_contents(score["level"])}
+    assert few == {*cards.FEW}
+
+
 def test_stored_sentences_are_those_of_the_docstrings():
     stored = json.loads(cards.SUMMARIES.read_text(encoding="utf-8"))
     now = {env_id: [gym.spec(env_id).kwargs["task"], summary_from_docstring(env_id)] for env_id in OWN}
