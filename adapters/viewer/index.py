@@ -26,11 +26,12 @@ from rlvr.adapters.viewer.traces import Trace
 from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 2
+VERSION = 3
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
 MAX_LINE = 256 << 20  # bytes
+MAPPED = 1 << 30  # bytes of the index that are mapped into memory, not read
 MAX_WORDS = 1 << 20  # characters of an episode that can be searched
 MAX_PROBLEMS = 50  # lines of a file that are named
 HEAD = 4_096
@@ -47,7 +48,8 @@ CREATE INDEX by_source ON episodes(source, id);
 CREATE INDEX by_group ON episodes(grp);
 CREATE INDEX by_task ON episodes(task);
 CREATE INDEX by_reward ON episodes(reward);
-CREATE INDEX by_status ON episodes(status);
+CREATE INDEX by_status ON episodes(status, reward);
+CREATE INDEX by_choice ON episodes(source, phase, env, split, level, status, stop, success);
 CREATE INDEX by_characters ON episodes(characters);
 CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
@@ -105,8 +107,8 @@ class EpisodeIndex:
         try:
             connection = self._connect()
             (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone() if version == VERSION else ("old",)
-            if sound == "ok":
+            if version == VERSION and (self._closed_well() or self._is_sound(connection)):
+                self._mark("open")
                 return connection
             connection.close()
         except sqlite3.DatabaseError:
@@ -117,12 +119,30 @@ class EpisodeIndex:
         connection.executescript(SCHEMA + f"PRAGMA user_version = {VERSION};")
         connection.execute("INSERT INTO words(words, rank) VALUES('hashsize', ?)", (HASH_BYTES,))
         connection.commit()
+        self._mark("open")
         return connection
+
+    def _is_sound(self, connection: sqlite3.Connection) -> bool:
+        """Whether the whole file can be read, which takes a while: nothing is synchronised while it is written."""
+        (sound,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        return bool(sound == "ok")
+
+    def _closed_well(self) -> bool:
+        """Whether the last viewer closed the index: of one that was killed the lock file still says that it is open."""
+        return self._lock is not None and self._temporary is None and self._lock.read() == "closed"
+
+    def _mark(self, state: str) -> None:
+        if self._lock is not None and not self._lock.closed:
+            self._lock.seek(0)
+            self._lock.truncate()
+            self._lock.write(state)
+            self._lock.flush()
 
     def _connect(self) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, timeout=30, check_same_thread=False)
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA mmap_size = {MAPPED}")
         connection.execute("PRAGMA synchronous = OFF")  # what is lost is read again
         with self._guard:
             self._open.append(connection)
@@ -141,6 +161,7 @@ class EpisodeIndex:
         """Close every connection, and delete an index that was made for this viewer alone."""
         for connection in self._open:
             connection.close()
+        self._mark("closed")
         if self._lock is not None and not self._lock.closed:
             self._lock.close()
         if self._temporary is not None:

@@ -57,7 +57,8 @@ def conditions(asked: Mapping[str, str]) -> tuple[str, list[Any]]:
     values: list[Any] = []
     for name in CHOICES:
         if chosen := [each for each in asked.get(name, "").split(",") if each]:
-            clauses.append(f"CAST({name} AS TEXT) IN ({','.join('?' * len(chosen))})")
+            column = "CAST(level AS TEXT)" if name == "level" else name  # a cast would hide the others from an index
+            clauses.append(f"{column} IN ({','.join('?' * len(chosen))})")
             values += chosen
     for name, column in RANGES.items():
         for end, compare in (("min", ">="), ("max", "<=")):
@@ -141,20 +142,23 @@ def _count(asked: Mapping[str, str], name: str, default: int) -> int:
 
 def choices(reader: sqlite3.Connection) -> dict[str, list[list[Any]]]:
     """For each column to choose from, its values with how often each occurs, the commonest first."""
-    found: dict[str, list[list[Any]]] = {}
-    for name in CHOICES:
-        rows = reader.execute(
-            f"SELECT {name}, COUNT(*) AS n FROM episodes WHERE {name} IS NOT NULL AND {name} != '' "
-            f"GROUP BY {name} ORDER BY n DESC LIMIT {MAX_CHOICES}"
-        )
-        found[name] = [[row[0], row[1]] for row in rows]
+    columns = ", ".join(CHOICES)
+    counts: dict[str, dict[Any, int]] = {name: {} for name in CHOICES}
+    for *values, count in reader.execute(f"SELECT {columns}, COUNT(*) FROM episodes GROUP BY {columns}"):
+        for name, value in zip(CHOICES, values, strict=True):
+            if value not in (None, ""):
+                counts[name][value] = counts[name].get(value, 0) + count
+    found = {name: _commonest(each) for name, each in counts.items()}
     tools: dict[str, int] = {}
     for row in reader.execute("SELECT tools, COUNT(*) FROM episodes WHERE tools != '' GROUP BY tools LIMIT 5000"):
         for tool in row[0].split():
             tools[tool] = tools.get(tool, 0) + row[1]
-    ranked = sorted(tools.items(), key=lambda pair: -pair[1])
-    found["tool"] = [[tool, count] for tool, count in ranked[:MAX_CHOICES]]
-    return found
+    return found | {"tool": _commonest(tools)}
+
+
+def _commonest(counts: Mapping[Any, int]) -> list[list[Any]]:
+    ranked = sorted(counts.items(), key=lambda pair: -pair[1])
+    return [[value, count] for value, count in ranked[:MAX_CHOICES]]
 
 
 def graded_replies(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[GradedReply]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.adapters.export.atif import OURS, NotOurs, episode_of
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
     Trace,
@@ -28,6 +27,8 @@ def is_atif(record: Mapping[str, Any]) -> bool:
 
 def atif_trace(record: Mapping[str, Any]) -> Trace:
     """The trace of a trajectory; one that `rlvr export` wrote is shown as its episode is."""
+    from rlvr.adapters.export.atif import OURS, NotOurs, episode_of  # imports every tool, and few files need it
+
     try:
         trace = episode_trace(episode_of(record).to_dict(), "atif")
         trace.notes["agent"] = record.get("agent")

@@ -192,6 +192,29 @@ def test_an_index_is_kept_made_anew_when_it_is_broken_and_not_shared(tmp_path, i
     assert found(indexed(path)) == [0, 1]
 
 
+def test_an_index_that_a_viewer_left_open_is_read_through_before_it_is_trusted(tmp_path, indexed, monkeypatch):
+    path = write(tmp_path / "a.jsonl", *(episode(n, f"text{n} " * 50) for n in range(60)))
+    first = indexed(path)
+    lock = first.path.with_suffix(".lock")
+    assert lock.read_text() == "open"
+    first.close()
+    assert lock.read_text() == "closed"
+    checked = []
+    sound = EpisodeIndex._is_sound
+    monkeypatch.setattr(EpisodeIndex, "_is_sound", lambda self, c: (checked.append(1), sound(self, c))[1])
+    second = indexed(path)
+    assert not checked
+    second.close()
+    lock.write_text("open")  # as a process leaves it that was killed
+    content = bytearray(second.path.read_bytes())
+    content[4096:-4096:7] = b"\xff" * len(content[4096:-4096:7])
+    second.path.write_bytes(content)
+    third = indexed(path)
+    assert checked
+    assert found(third, q="text7") == [7]
+    assert len(found(third)) == 60
+
+
 def test_a_folder_of_runs_and_files_is_looked_through_and_links_are_not_followed(tmp_path):
     write(tmp_path / "all" / "one" / "metrics.jsonl", {"phase": "train", "step": 1, "reward": 0.5})
     write(tmp_path / "all" / "one" / "episodes" / "train-000001.jsonl", episode(0))
