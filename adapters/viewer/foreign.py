@@ -8,7 +8,10 @@ TRL's completions are Parquet.
 from __future__ import annotations
 
 import json
+import os
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,6 +31,7 @@ from rlvr.adapters.viewer.traces import (
 from rlvr.adapters.viewer.trajectories import atif_trace, is_atif, is_tinker, tinker_trace
 from rlvr.envs.core.json_text import load_json
 
+ZSTANDARD = 93  # the number of this compression in zip files
 MAX_ENTRY = 256 << 20  # bytes of one entry of a zip, unpacked
 SUCCESS = {"C": True, "I": False}  # Inspect's marks
 
@@ -198,7 +202,8 @@ def read_inspect(path: Path) -> Iterator[Trace]:
     """The samples of an Inspect log, ``.eval`` or ``.json``; of a ``.json`` that holds a trajectory, that.
 
     Raises:
-        ValueError: it is none, or an entry is larger than `MAX_ENTRY`.
+        ImportError: zstandard is missing.
+        ValueError: it is none, or an entry is damaged or larger than `MAX_ENTRY`.
     """
     if path.suffix == ".json":
         log = load_json(path.read_bytes())
@@ -215,14 +220,42 @@ def read_inspect(path: Path) -> Iterator[Trace]:
             header = _entry(packed, "header.json" if "header.json" in packed.namelist() else "_journal/start.json")
             for name in sorted(name for name in packed.namelist() if name.startswith("samples/")):
                 yield _named(trace_of(_entry(packed, name)), header.get("eval", {}))
-    except (zipfile.BadZipFile, NotImplementedError, KeyError, EOFError) as error:
+    except (zipfile.BadZipFile, NotImplementedError, KeyError, EOFError, struct.error) as error:
         raise ValueError(f"{path.name} cannot be read as a log of Inspect: {error}") from error
 
 
 def _entry(packed: zipfile.ZipFile, name: str) -> Any:
     if packed.getinfo(name).file_size > MAX_ENTRY:
         raise ValueError(f"{name} has over {MAX_ENTRY >> 20} MiB")
+    if packed.getinfo(name).compress_type == ZSTANDARD:
+        return load_json(_zstandard(packed, packed.getinfo(name)))
     return load_json(packed.read(name))
+
+
+def _zstandard(packed: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """An entry that Python's own zipfile cannot unpack before 3.14; Inspect writes them by default.
+
+    Raises:
+        ImportError: zstandard is missing.
+        ValueError: it is damaged, or larger than it says.
+    """
+    try:
+        import zstandard
+    except ImportError:
+        raise ImportError('logs of Inspect need zstandard: pip install "rlvr[hub]"') from None
+    assert packed.fp is not None
+    packed.fp.seek(entry.header_offset)
+    head = packed.fp.read(30)  # the local header: two lengths at its end, then a name and more fields
+    packed.fp.seek(sum(struct.unpack("<HH", head[26:30])), os.SEEK_CUR)
+    held = packed.fp.read(entry.compress_size)
+    try:
+        with zstandard.ZstdDecompressor(max_window_size=MAX_ENTRY).stream_reader(held) as reader:
+            found: bytes = reader.read(entry.file_size + 1)
+    except zstandard.ZstdError as error:
+        raise ValueError(f"{entry.filename} is damaged: {error}") from error
+    if len(found) != entry.file_size or zlib.crc32(found) != entry.CRC:
+        raise ValueError(f"{entry.filename} is damaged")
+    return found
 
 
 def _named(trace: Trace, evaluation: Any) -> Trace:
