@@ -74,6 +74,7 @@ FEW: Mapping[str, str] = {
     "rlvr/FamilyTree-v0": "a task is the shape of a tree without its names, and some shapes come up often",
     "rlvr/GuessNumber-v0": "a task is a range and a number in it, and level 1 has short ranges",
     "rlvr/KnightsAndKnaves-v0": "a task is what three people say without their names",
+    "rlvr/LandmarkNavigation-v0": "a task is its moves, and level 1 has four short legs",
     "rlvr/PegJump-v0": "a task is a position of a small board from which it can be won",
     "rlvr/PrimeFactors-v0": _SMALL,
     "rlvr/SlidingPuzzle-v0": "level 1 is a few slides away from its end; more would be harder",
