@@ -4,20 +4,24 @@
 
 PYTHON is an interpreter that has reasoning-gym (``pip install reasoning-gym`` into an environment of its own). An item
 is a reset that draws a task of the train split: seeding, drawing, and the look at the split included. Each id is drawn
-over all levels in turn, and at level 1; theirs as their data set comes, without settings. What each id costs by itself,
-level by level, is in ``resets.md``.
+over all levels in turn, and at level 1; theirs as their data set comes, without settings. Then both at equal sizes:
+theirs with settings that were measured on our tasks, level by level, where it has such settings (``matched_sizes.py``).
+What each id costs by itself is in ``resets.md``.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import statistics
 import subprocess
 import time
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
+from matched_sizes import KNOBS, NO_KNOB, matched
 from results import Table, write_results
 
 import rlvr  # noqa: F401
@@ -104,19 +108,52 @@ PAIRS = {  # by what is asked; the sizes of the tasks differ
     "rlvr/VectorGeometry-v0": "advanced_geometry",
 }
 PEER = """
-import io, sys, time
+import io, json, signal, sys, time
 out, sys.stdout = sys.stdout, io.StringIO()  # some of its data sets print
 import reasoning_gym
-for line in sys.stdin:
-    name, seconds, seed = line.split()
-    rows = reasoning_gym.create_dataset(name, seed=int(seed), size=5_000)
+
+def late(*_):
+    raise TimeoutError
+
+def rate(name, seconds, seed, settings):
+    rows = reasoning_gym.create_dataset(name, seed=seed, size=5_000, **settings)
     rows[0]
     count, began = 0, time.process_time()
-    while time.process_time() - began < float(seconds):
+    while time.process_time() - began < seconds:
         count += 1
         rows[count % 5_000]
-    print(count / (time.process_time() - began), file=out, flush=True)
+    return count / (time.process_time() - began)
+
+signal.signal(signal.SIGALRM, late)
+for line in sys.stdin:
+    signal.alarm(60)
+    try:
+        found = rate(*json.loads(line))
+    except Exception:  # no item of these sizes, or none within a minute
+        found = None
+    signal.alarm(0)
+    print(json.dumps(found), file=out, flush=True)
 """
+
+
+class Peer:
+    """An interpreter that has reasoning-gym, for the whole run."""
+
+    def __init__(self, python: str) -> None:
+        self.process = subprocess.Popen([python, "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def rate(self, name: str, seconds: float, seed: int, settings: dict[str, Any]) -> float | None:
+        """Items per CPU-second of a data set; None where it makes none with these settings within a minute."""
+        stdin, stdout = self.process.stdin, self.process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        print(json.dumps([name, seconds, seed, settings]), file=stdin, flush=True)
+        found: float | None = json.loads(stdout.readline())
+        return found
+
+    def close(self) -> None:
+        self.process.terminate()
+        self.process.wait()
 
 
 def generated(env_id: str) -> TextEnv | None:
@@ -145,37 +182,67 @@ def rate(env: TextEnv, levels: list[int], seconds: float, seed: int) -> float:
 class Pairs(Table):
     """All pairs in one table; a name is an id, a blank, and what was measured."""
 
+    COLUMNS = ("id", "reasoning-gym", "ours, all levels", "ours, level 1", "theirs", "all levels / theirs")
+    COLUMNS = (*COLUMNS, "level 1 / theirs", "sizes matched / theirs", "what is matched")
+    notes: dict[str, str]
+
     def markdown(self) -> str:
-        head = f"## {self.title}\n\n{self.unit}\n\n| id | reasoning-gym | ours, all levels | ours, level 1 | theirs |"
-        head += " all levels / theirs | level 1 / theirs |\n|---|---|---|---|---|---|---|\n"
+        head = f"## {self.title}\n\n{self.unit}\n\n| {' | '.join(self.COLUMNS)} |\n|{'---|' * len(self.COLUMNS)}\n"
         return head + "".join(sorted(self._row(env_id) for env_id in PAIRS if f"{env_id} theirs" in self.rounds))
 
-    def ratios(self, env_id: str, what: str) -> float:
+    def ratios(self, env_id: str, what: str, base: str = "theirs") -> float:
         """The median of the rounds' ratios."""
-        pairs = zip(self.rounds[f"{env_id} {what}"], self.rounds[f"{env_id} theirs"], strict=True)
+        pairs = zip(self.rounds[f"{env_id} {what}"], self.rounds[f"{env_id} {base}"], strict=True)
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
+    def matched(self, env_id: str) -> float | None:
+        return self.ratios(env_id, "matched", "theirs matched") if f"{env_id} matched" in self.rounds else None
+
     def _row(self, env_id: str) -> str:
-        rates = [f"{self.median(f'{env_id} {what}'):,.0f}" for what in ("all levels", "level 1", "theirs")]
-        ratios = [f"{self.ratios(env_id, what):.2f}" for what in ("all levels", "level 1")]
-        return f"| {env_id.removeprefix('rlvr/')} | {PAIRS[env_id]} | {' | '.join(rates + ratios)} |\n"
+        cells = [f"{self.median(f'{env_id} {what}'):,.0f}" for what in ("all levels", "level 1", "theirs")]
+        cells += [f"{self.ratios(env_id, what):.2f}" for what in ("all levels", "level 1")]
+        found = self.matched(env_id)
+        cells += ["-" if found is None else f"{found:.2f}", self.notes[env_id]]
+        return f"| {env_id.removeprefix('rlvr/')} | {PAIRS[env_id]} | {' | '.join(cells)} |\n"
+
+
+def equal_sizes(env_id: str, env: TextEnv, peer: Peer) -> tuple[list[tuple[int, dict[str, Any]]], str]:
+    """The levels that theirs has settings for, with these, and what the table says about it."""
+    if env_id not in KNOBS:
+        return [], NO_KNOB.get(env_id, "not measured: theirs make under half as many items as they come")
+    knobs, levels = KNOBS[env_id], range(1, env.task.levels + 1)
+    found = [(level, settings) for level in levels if (settings := matched(env, knobs, level))]
+    found = [pair for pair in found if peer.rate(PAIRS[env_id], 0.01, 0, pair[1]) is not None]
+    if not found:
+        return [], f"{knobs.words}; theirs makes none of these sizes"
+    only = (
+        "" if len(found) == len(levels) else f" (level{'s' * (len(found) > 1)} {', '.join(str(n) for n, _ in found)})"
+    )
+    return found, knobs.words + only
 
 
 def beside_peers(envs: dict[str, TextEnv], python: str, rounds: int, seconds: float) -> Pairs:
     """Ours and theirs in turn, pair by pair and round by round, in two processes that stay."""
-    peer = subprocess.Popen([python, "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert peer.stdin is not None
-    assert peer.stdout is not None
+    peer = Peer(python)
     table = Pairs("Items per CPU-second", "medians over the rounds; ratios are medians of the rounds' ratios", "")
+    equal = {env_id: equal_sizes(env_id, env, peer) for env_id, env in envs.items()}
+    table.notes = {env_id: note for env_id, (_, note) in equal.items()}
     for seed in range(rounds):
         for env_id, env in envs.items():
             levels = list(range(1, env.task.levels + 1))
             table.add(f"{env_id} all levels", rate(env, levels, seconds, seed))
-            print(PAIRS[env_id], seconds, seed, file=peer.stdin, flush=True)
-            table.add(f"{env_id} theirs", float(peer.stdout.readline()))
+            theirs = peer.rate(PAIRS[env_id], seconds, seed, {})
+            assert theirs is not None
+            table.add(f"{env_id} theirs", theirs)
             table.add(f"{env_id} level 1", rate(env, [1], seconds, seed))
-    peer.terminate()
-    peer.wait()
+            if fitting := equal[env_id][0]:
+                table.add(f"{env_id} matched", rate(env, [level for level, _ in fitting], seconds, seed))
+                share = seconds / len(fitting)
+                rates = [peer.rate(PAIRS[env_id], share, seed, settings) for _, settings in fitting]
+                if None in rates:
+                    raise SystemExit(f"{PAIRS[env_id]} made items of these sizes, and then none: {fitting}")
+                table.add(f"{env_id} theirs matched", statistics.harmonic_mean([each for each in rates if each]))
+    peer.close()
     return table
 
 
@@ -195,6 +262,8 @@ def main() -> None:
     table = beside_peers(envs, options.reasoning_gym, options.rounds, options.seconds)
     ahead = {what: sum(table.ratios(env_id, what) >= 1 for env_id in envs) for what in ("all levels", "level 1")}
     facts = {f"pairs of {len(envs)} with at least their items, {what}": count for what, count in ahead.items()}
+    equal = [ratio for env_id in envs if (ratio := table.matched(env_id)) is not None]
+    facts[f"pairs of {len(equal)} with at least their items, sizes matched"] = sum(ratio >= 1 for ratio in equal)
     behind = [env_id for env_id in envs if min(table.ratios(env_id, what) for what in ahead) < 1]
     write_results("generation", [table], facts | {name: MORE[name] for name in behind if name in MORE}, options.out)
 
