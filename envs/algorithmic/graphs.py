@@ -124,21 +124,19 @@ def steps_from(start: int, roads: Mapping[int, list[int]] | Sequence[list[int]])
 
 
 @cache
-def road_texts(sign: str) -> list[str]:
-    """At 32 a + b the beginning of how a road from a to b is written."""
-    return [f"{code >> 5}{sign}{code & 31}: " for code in range(32 * 32)]
+def road_texts(sign: str) -> list[tuple[str, int, int]]:
+    """How roads from a to b begin, with a and b: for each pair of nodes up to 16, by the larger one, both ways."""
+    ends = [(a, b) for b in range(1, 17) for a in range(1, b)]
+    return [(f"{x}{sign}{y}: ", x, y) for a, b in ends for x, y in ((a, b), (b, a))]
 
 
-# The pairs of indices from 0, the larger ones of which rise: of j and i < j, j (j - 1) / 2 + i pairs come before.
-_TRIANGLE = [(j, i) for j in range(16) for i in range(j)]
-_LENGTHS = [2 + (byte >> 1) % 29 for byte in range(256)]  # the last bit of a byte is for the order of the ends
-_LENGTH_TEXTS = list(map(str, _LENGTHS))
+_LENGTHS = [2 + (byte >> 1) % 29 for byte in range(256)]  # the last bit of a byte is for the direction
 
 
 class ShortestPath(ExactAnswerTask):
     """Find the length of the shortest way between two nodes.
 
-    Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 4 to 14 edges more than a tree; from level 3 on one-way.
+    Levels 1 to 5: 6, 8, 10, 13 and 16 nodes with 9, 13, 17, 23 and 29 roads; from level 3 on one-way.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -167,28 +165,14 @@ class ShortestPath(ExactAnswerTask):
 
     @staticmethod
     def roads(rng: random.Random, size: int, sign: str) -> tuple[str, list[list[int]]]:
-        """A tree and ``size`` - 2 roads more, in a random order: as they are shown, and for ``steps_from``.
-
-        The ends of a road are in a random order too; with the sign ``-`` it leads both ways.
-        """
-        nodes, total, count = permuted(rng, bytes(range(1, size + 1))), size * (size - 1) // 2, 2 * size - 3
-        drawn = rng.randbytes(6 * size)
-        edges = {(index - 1) * index // 2 + (byte * index >> 8) for index, byte in enumerate(drawn[1:size], 1)}
-        others = drawn[3 * size :]
-        while len(edges) < count:
-            for byte in others:
-                edges.add(byte * total >> 8)
-                if len(edges) == count:
-                    break
-            else:
-                others = rng.randbytes(3 * size)
-        shown, texts, both = list[str](), road_texts(sign), sign == "-"
-        following: list[list[int]] = [[] for _ in range(size + 1)]
-        for byte, code in zip(drawn[size : 3 * size], permuted(rng, bytes(edges)), strict=False):
-            j, i = _TRIANGLE[code]
-            a, b = (nodes[i], nodes[j]) if byte & 1 else (nodes[j], nodes[i])
-            shown.append(texts[a << 5 | b] + _LENGTH_TEXTS[byte])
-            length = _LENGTHS[byte] << 5
+        """Random roads, as they are shown, and for ``steps_from``; with the sign ``-`` they lead both ways."""
+        count, ends, both = 2 * size - 3, road_texts(sign), sign == "-"
+        shown, following = list[str](), [list[int]() for _ in range(size + 1)]
+        for code, byte in zip(distinct(rng, size * (size - 1) // 2, count), rng.randbytes(count), strict=True):
+            text, a, b = ends[2 * code + (byte & 1)]
+            length = _LENGTHS[byte]
+            shown.append(f"{text}{length}")
+            length <<= 5
             following[a].append(length | b)
             if both:
                 following[b].append(length | a)

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from functools import cache
 from itertools import groupby, pairwise, permutations
 from operator import add, itemgetter
@@ -25,7 +26,7 @@ from typing import ClassVar
 
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
-from rlvr.envs.tasks.draws import permuted, picked
+from rlvr.envs.tasks.draws import below, permuted, picked
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import in_a_row
 
@@ -75,6 +76,15 @@ def _widths(shortest: int, longest: int) -> bytes:
     return bytes(shortest + 1 + byte % (longest - shortest + 1) for byte in range(256))
 
 
+def mixed_up(rng: random.Random, text: str) -> str:
+    """The letters in another order, if there is one."""
+    if len(set(text)) > 1:
+        while (found := "".join(picked(rng, text, len(text)))) == text:
+            pass
+        return found
+    return text
+
+
 def numbered(words: list[str]) -> str:
     return "\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
 
@@ -122,6 +132,10 @@ class SortWords(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Stems are shared from level 2 on, so that later letters decide; levels 4 and 5 give another alphabet."""
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it sorts: the words alone decide it."""
         count = (5, 8, 12, 12, 16)[level - 1]
         while True:
             words = made_up(rng, count + level - 1, 3, 7).split()
@@ -129,19 +143,17 @@ class SortWords(ListAnswerTask):
                 stems = ["", *[w[: len(w) * 4 // 7] for w in words[count:]]]
                 chosen = map(stems.__getitem__, rng.randbytes(count).translate(_REMAINDERS[level - 1]))
                 words = list(map(add, chosen, words))
-            if len(set(words)) == count:
+            if len(set(words)) == count and accepts(shown := ", ".join(words)):
                 break
-        shown = ", ".join(words)
         if level < 4:
             text = f"Sort these words in alphabetical order.\n{shown}\nAnswer with all words, in order."
-            return Question(text, tuple(sorted(words)))
+            return Question(text, tuple(sorted(words)), "", "", shown)
         letters = permuted(rng, _LETTERS)
         keys = shown.encode().translate(bytes.maketrans(letters, _LETTERS)).split(b", ")
         keys.sort()
         gold = b" ".join(keys).translate(bytes.maketrans(_LETTERS, letters)).decode().split()
         text = f"Sort these words in the order of this alphabet: {letters.decode()}.\n{shown}\n"
-        text += "Answer with all words, in order."
-        return Question(text, tuple(gold))
+        return Question(f"{text}Answer with all words, in order.", tuple(gold), "", "", shown)
 
     def explain(self, state: Question) -> str:
         """The words by their first letters, in the order of the alphabet, and each group sorted."""
@@ -168,7 +180,12 @@ class Ciphers(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The key is given, but at level 2, where the first word of the text is."""
-        plain = made_up(rng, 2 + level, 4, 7)
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it encrypts: the text alone decides it, whatever the key."""
+        while not accepts(plain := made_up(rng, 2 + level, 4, 7)):
+            pass
         words = plain.split()
         key = rng.randint(3, 23)
         if level == 1:
@@ -187,7 +204,7 @@ class Ciphers(ListAnswerTask):
             if level == 5:
                 how = f"each word was written backwards, and then the text was put through {how}"
         text = f"A text of small letters was encrypted: {how}.\nEncrypted: {code}\n"
-        return Question(text + "What was the text? Answer with its words.", tuple(words))
+        return Question(f"{text}What was the text? Answer with its words.", tuple(words), "", "", plain)
 
     def explain(self, state: Question) -> str:
         """Each word of the code, and what it was."""
@@ -393,27 +410,39 @@ class Anagrams(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Pairs of anagrams and pairs that differ in a letter, shuffled; at least one pair is real."""
-        count, length = (6, 9, 12, 15, 20)[level - 1], 3 + level
-        words: list[str] = []
-        pairs, bases = 1 + rng.randrange(count // 3), list[str]()
-        while len(words) < count:
-            bases = bases or made_up(rng, count // 2 + 1, length, length).split()
-            twin = base = bases.pop()
-            if len(words) >= 2 * pairs:
-                changed, letter = divmod(rng.randrange(26 * length), 26)
-                twin = base.replace(base[changed], ALPHABET[letter], 1)
-            other = "".join(picked(rng, twin, length))
-            if base not in words and (len(words) == count - 1 or (other not in words and other != base)):
-                words += (base, other)
-        words = picked(rng, words[:count], count)
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it looks for anagrams: the words, in whatever order, decide it."""
+        count = (6, 9, 12, 15, 20)[level - 1]
+        while True:
+            words = self.words(rng, count, 3 + level)
+            if len(set(words)) == count and accepts(content := " ".join(sorted(words))):
+                break
+        words = picked(rng, words, count)
         first: dict[str, int] = {}
         gold: set[int] = set()
         for number, text in enumerate(words, 1):
             earlier = first.setdefault("".join(sorted(text)), number)
             if earlier < number:
-                gold.update((earlier, number))
+                gold |= {earlier, number}
         what = "Which of these words have an anagram among the others? Answer with their numbers."
-        return Question(f"{what}\n{numbered(words)}", tuple(sorted(gold)))
+        return Question(f"{what}\n{numbered(words)}", tuple(sorted(gold)), "", "", content)
+
+    @staticmethod
+    def words(rng: random.Random, count: int, length: int) -> list[str]:
+        """Words and, in the other order, their twins, of which some have one letter changed."""
+        real, bases = 1 + rng.randrange(count // 3), made_up(rng, (count + 1) // 2, length, length).split()
+        twins = bases[:real]
+        for base, code in zip(bases[real:], below(rng, 26 * length, len(bases) - real), strict=True):
+            index, letter = divmod(code, 26)
+            twins.append(base[:index] + ALPHABET[letter] + base[index + 1 :])
+        mixed = permuted(rng, "".join(twins).encode(), length).decode()
+        others = [mixed[start : start + length] for start in range(0, len(mixed), length)]
+        for index, (base, other) in enumerate(zip(bases, others, strict=True)):
+            if base == other:  # a word is no anagram of itself
+                others[index] = mixed_up(rng, base)
+        return (bases + others)[:count]
 
     def explain(self, state: Question) -> str:
         """Each word with its letters in the order of the alphabet."""
@@ -476,10 +505,16 @@ class BracketCompletion(CheckedAnswerTask):
 
 
 @cache
-def asked_letters(level: int) -> tuple[list[str], list[str]]:
-    """The vowels that may be asked for at a level, one to four in every order, and the consonants, one or two."""
+def asked_letters(level: int) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+    """The vowels that may be asked for at a level, one to four in every order, and the consonants, one or two.
+
+    Each beside its part of ``in_a_row``'s list.
+    """
     vowels, consonants = permutations(VOWELS, min(4, level)), permutations(CONSONANTS, max(1, level - 3))
-    return list(map("".join, vowels)), list(map("".join, consonants))
+    first = [("".join(letters), ", ".join(letters)) for letters in vowels]
+    return first, [
+        ("".join(letters), f", {in_a_row(letters)}" if level > 4 else f" and {letters[0]}") for letters in consonants
+    ]
 
 
 class LetterCounts(ListAnswerTask):
@@ -490,12 +525,16 @@ class LetterCounts(ListAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Up to four vowels and three consonants, counted over the whole text."""
-        text = made_up(rng, (3, 6, 10, 16, 24)[level - 1], 4, 9)
-        vowels, consonants = asked_letters(level)
-        asked = vowels[int(rng.random() * len(vowels))] + consonants[int(rng.random() * len(consonants))]
-        counts = [text.count(letter) for letter in asked]
-        what = f"How often does each of the letters {in_a_row(asked)} occur here? Answer with the numbers, in order."
-        return Question(f"{what}\n{text}", tuple(counts))
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it counts: the words alone decide it, whatever the letters."""
+        count, (vowels, consonants) = (3, 6, 10, 16, 24)[level - 1], asked_letters(level)
+        while not accepts(text := made_up(rng, count, 4, 9)):
+            pass
+        (asked, row), (more, rest) = rng.choice(vowels), rng.choice(consonants)
+        what = f"How often does each of the letters {row}{rest} occur here? Answer with the numbers, in order."
+        return Question(f"{what}\n{text}", tuple(map(text.count, asked + more)), "", "", text)
 
     def explain(self, state: Question) -> str:
         """For each letter, the words in which it occurs, and how often."""

@@ -36,31 +36,35 @@ class FractionArithmetic(ExactAnswerTask):
         """No part is whole, and a result of 0 is avoided by the other of + and -; the content is the expression."""
         most = 15 * level + 15
         belows, aboves = most - 1, 2 * most - 1
-        shown, above, below = [], 0, 0
-        for code in draws.below(rng, 4 * belows * aboves, level + 1):
-            operator = "+-*/"[code & 3]
-            code >>= 2
-            a, b = code % aboves + 1, code // aboves + 2
-            a += not a % b
-            if (common := gcd(a, b)) > 1:
-                a, b = a // common, b // common
-            if not below:
-                above, below = a, b
-                shown.append(f"({a}/{b})")
-                continue
-            if operator == "*":
-                above, below = above * a, below * b
-            elif operator == "/":
-                above, below = above * b, below * a
-            else:
+        codes = draws.below(rng, 4 * belows * aboves, level + 1)
+        above, below = self.part(codes.pop(), belows, aboves)
+        shown = f"{'[' * (level - 1)}({above}/{below})"
+        bracket = ""
+        for code in codes:
+            kind = code & 3
+            a, b = self.part(code, belows, aboves)
+            if kind < 2:
                 left, right, below = above * b, below * a, below * b
-                if left == (-right if operator == "+" else right):
-                    operator = "-" if operator == "+" else "+"
-                above = left + right if operator == "+" else left - right
-            shown.append(f"{operator} ({a}/{b})")
-        text = f"{'[' * (level - 1)}{shown[0]} {'] '.join(shown[1:])}"
-        question = f"What is {text}? Answer with a whole number or one fraction."
-        return Question(question, Fraction(above, below), content=text)
+                above = left - right if kind else left + right
+                if not above:
+                    kind, above = 1 - kind, 2 * left
+            elif kind == 2:
+                above, below = above * a, below * b
+            else:
+                above, below = above * b, below * a
+            shown += f"{bracket} {'+-*/'[kind]} ({a}/{b})"
+            bracket = "]"
+        common = gcd(above, below) if below > 0 else -gcd(above, below)
+        gold = f"{above // common}/{below // common}" if below != common else str(above // common)
+        return Question(f"What is {shown}? Answer with a whole number or one fraction.", gold, "", "", shown)
+
+    @staticmethod
+    def part(code: int, belows: int, aboves: int) -> tuple[int, int]:
+        """A fraction in lowest terms that is not whole, from a code of which the lowest two bits are not read."""
+        a, b = (code >> 2) % aboves + 1, (code >> 2) // aboves + 2
+        a += not a % b
+        common = gcd(a, b)
+        return (a, b) if common == 1 else (a // common, b // common)
 
     def explain(self, state: Question) -> str:
         """Works from left to right, each result in lowest terms."""

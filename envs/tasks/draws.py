@@ -38,16 +38,24 @@ def picked(rng: random.Random, population: Iterable[T], count: int) -> list[T]:
     return found
 
 
-def permuted(rng: random.Random, items: bytes) -> bytes:
-    """The bytes in a random order: sorted by a number of 16 bits each.
+def permuted(rng: random.Random, items: bytes, width: int = 0) -> bytes:
+    """The bytes in a random order: sorted by a number of 16 bits each. With a width each part of so many by itself.
 
     Of 26 bytes two have one number, and so keep the order of their values, once in 200 calls.
     """
     count = len(items)
     drawn, keyed = rng.randbytes(2 * count), bytearray(4 * count)
     keyed[::4], keyed[1::4], keyed[2::4] = items, drawn[:count], drawn[count:]
+    if width:
+        keyed[3::4] = _parts(count, width)
     numbers = _numbers("I", count)
     return numbers.pack(*sorted(numbers.unpack(keyed)))[::4]
+
+
+@cache
+def _parts(count: int, width: int) -> bytes:
+    """The number of each byte's part."""
+    return bytes(index // width for index in range(count))
 
 
 def distinct(rng: random.Random, size: int, count: int) -> bytes:

@@ -262,7 +262,7 @@ ORACLES: dict[type, Callable[[str, int], Any]] = {
     arithmetic.BitOperations: bits,
     numerals.BaseConversion: rebased,
     numerals.RomanNumerals: roman_sum,
-    ratios.FractionArithmetic: lambda text, level: python(asked(text)),
+    ratios.FractionArithmetic: lambda text, level: str(python(asked(text))),  # in lowest terms
     ratios.RepeatingDecimals: repeating,
     ratios.ContinuedFractions: continued,
     ratios.PercentageChanges: changed,
