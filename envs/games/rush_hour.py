@@ -1,26 +1,29 @@
 """RushHour: cars in a jam, each of which moves along its own row or column. Many turns; reward 1 for getting yours out.
 
-Cars are drawn, and all their arrangements are searched at once, breadth first from those with yours at the exit. A move
-can be taken back, so that this gives the fewest moves that solve each; a task is one of as many as its level asks for.
+Up to four moves, a jam is made with the plan that solves it, which shows that no solution is shorter. For more, cars
+are drawn, and all their arrangements are searched at once, breadth first from those with yours at the exit. A move can
+be taken back, so that this gives the fewest moves that solve each; a task is one of as many as its level asks for.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from rlvr.envs.games.board_game import SHORT, SearchedGame, cheapest
+from rlvr.envs.games.board_game import SHORT, BoardState, SearchedGame, cheapest
 from rlvr.envs.games.common import COLUMNS, drawn_board
+from rlvr.envs.games.rush_hour_plans import EXIT_ROW, SIZE, every_car, planned
 
-SIZE = 6
-EXIT_ROW = 2
-# For each level the fewest and the most moves of a shortest solution, the most arrangements to search, and the turns.
-LEVELS = ((2, 3, 5_000, 8), (4, 4, 20_000, 12), (5, 5, 40_000, 15), (6, 7, 50_000, 20), (8, 50, 50_000, 40))
+# For each level the fewest and the most moves of a shortest solution, the most arrangements to search (0: it is not
+# searched but planned), and the turns.
+LEVELS = ((2, 3, 0, 8), (4, 4, 0, 12), (5, 5, 40_000, 15), (6, 7, 50_000, 20), (8, 50, 50_000, 40))
 # The lengths of the cars of one row or column, from its beginning, and how many of 256 have them.
 PATTERNS = (((), 70), ((2,), 56), ((3,), 112), ((2, 2), 6), ((2, 3), 6), ((3, 2), 6))
 LANES = [(True, row) for row in range(SIZE) if row != EXIT_ROW] + [(False, column) for column in range(SIZE)]
+
+_BOARD = drawn_board(["." * SIZE] * SIZE).replace(".", "%s")
 
 
 class Car(NamedTuple):
@@ -43,7 +46,8 @@ class RushHour(SearchedGame[Jam]):
 
     Levels 1 to 5: 6 x 6 cells; a shortest solution has 2 or 3, 4, 5, 6 or 7, and 8 or more moves.
 
-    Level 1 is made at some thousand a CPU-second, level 5 at some hundred: few cars drawn have a jam of so many moves.
+    Levels 1 and 2 are made at some ten thousand a CPU-second, level 5 at some hundred: few cars drawn have a jam of so
+    many moves.
     """
 
     move_form = "A move is a car, a direction and a number of cells, such as b down 2."
@@ -53,14 +57,39 @@ class RushHour(SearchedGame[Jam]):
         """From 8 to 40 moves, each of any length."""
         return LEVELS[level - 1][3]
 
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> BoardState | None:
+        """Asks for the split of a planned jam by its cars, before it is a board."""
+        if LEVELS[level - 1][2]:
+            return super().start_where(rng, level, accepts)
+        while True:
+            found = self.drawn_plan(rng, level)
+            if accepts(_code(*found)):
+                jam = parked(*found)
+                return BoardState(jam, jam, self.turns(level))
+
     def deal(self, rng: random.Random, level: int) -> Jam:
         """Draws cars until they have an arrangement of as many moves as the level asks for, and draws one of these."""
         fewest, most, limit, _ = LEVELS[level - 1]
+        if not limit:
+            return parked(*self.drawn_plan(rng, level))
         while True:
             crowd = draw_crowd(rng, limit)
             layers = crowd.layers(most)
             if len(layers) > fewest:
                 return crowd.jam(random_bit(rng, layers[rng.randrange(fewest, len(layers))]))
+
+    @staticmethod
+    def drawn_plan(rng: random.Random, level: int) -> tuple[int, list[int]]:
+        """A jam of as many moves as the level asks for, as ``planned`` gives it."""
+        fewest, most, _, _ = LEVELS[level - 1]
+        while True:
+            if found := planned(rng, fewest + rng.getrandbits(1) if most > fewest else fewest):
+                return found
+
+    def identity(self, board: Jam) -> str:
+        """Which cars stand where; their letters make no other jam."""
+        numbers = numbers_of_cars()
+        return _code(board.at[0], sorted(numbers[placed] for placed in zip(board.cars[1:], board.at[1:], strict=True)))
 
     def guide(self, board: Jam) -> str:
         """The rules and the exit of the player's own car, a."""
@@ -73,11 +102,14 @@ class RushHour(SearchedGame[Jam]):
 
     def show(self, board: Jam) -> str:
         signs = ["."] * (SIZE * SIZE)
-        for car, (shape, at) in enumerate(zip(board.cars, board.at, strict=True)):
-            for cell in range(SIZE * SIZE):
-                if spot(shape, at) >> cell & 1:
-                    signs[cell] = COLUMNS[car]
-        return drawn_board("".join(signs[at : at + SIZE]) for at in range(0, SIZE * SIZE, SIZE))
+        for sign, (across, lane, length), at in zip(COLUMNS, board.cars, board.at, strict=False):
+            if across:
+                first = SIZE * lane + at
+                signs[first : first + length] = sign * length
+            else:
+                first = SIZE * at + lane
+                signs[first : first + SIZE * length : SIZE] = sign * length
+        return _BOARD % tuple(signs)
 
     def named(self, move: str) -> str:
         """A move without a number is by one cell; ``l``, ``r``, ``u`` and ``d`` stand for directions."""
@@ -105,6 +137,29 @@ class RushHour(SearchedGame[Jam]):
             lambda at: drives(cars, at),
             lambda at: 0 if at[0] == SIZE - 2 else 1 + len(blockers(Jam(cars, at))),
         )
+
+
+@cache
+def parked_cars() -> list[tuple[Car, int]]:
+    """What the numbers of ``every_car`` stand for."""
+    return [(Car(across, lane, length), at) for across, lane, length, at, _ in every_car()]
+
+
+@cache
+def numbers_of_cars() -> dict[tuple[Car, int], int]:
+    """The number of each car where it stands."""
+    return {placed: number for number, placed in enumerate(parked_cars())}
+
+
+def parked(begin: int, numbers: list[int]) -> Jam:
+    """The jam of your car, which begins in a column, and others by their numbers."""
+    every = parked_cars()
+    cars, at = zip((Car(True, EXIT_ROW, 2), begin), *[every[number] for number in numbers], strict=True)
+    return Jam(cars, at)
+
+
+def _code(begin: int, numbers: list[int]) -> str:
+    return f"{begin} {bytes(numbers).hex()}"
 
 
 @lru_cache(maxsize=1024)

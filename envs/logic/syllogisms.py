@@ -7,19 +7,23 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import cache
 from itertools import combinations, permutations, product
+from math import prod
+from operator import itemgetter
 from typing import ClassVar
 
 from rlvr.envs.tasks.answers import ListAnswerTask
-from rlvr.envs.tasks.draws import picked
 from rlvr.envs.tasks.questions import Question
 from rlvr.envs.tasks.wording import in_a_row
 
 WORDS = "bakers climbers dancers farmers gardeners hikers jugglers knitters painters readers sailors swimmers".split()
-FORMS = {"all": ("All", "are"), "no": ("No", "are"), "some": ("Some", "are"), "not": ("Some", "are not")}
+FORMS = {"all": "All %s are %s.", "no": "No %s are %s.", "some": "Some %s are %s.", "not": "Some %s are not %s."}
 OPPOSITE = {"all": "not", "no": "some", "some": "no", "not": "all"}
+_FIVE = ("all", "all", "no", "some", "not")
+_ASKED = "".join(f"{number}. %s\n" for number in range(1, 7))
+_ASKED += "Which of them follow from the premises? Answer with their numbers."
 Statement = tuple[str, int, int]
 
 
@@ -38,13 +42,6 @@ def class_pairs(count: int) -> tuple[tuple[int, int], ...]:
 def statements(count: int) -> list[Statement]:
     """All statements about two of the classes."""
     return [(form, a, b) for form, (a, b) in product(FORMS, class_pairs(count))]
-
-
-def sentence(statement: Statement, names: Sequence[str]) -> str:
-    """``Some painters are not climbers.``"""
-    form, a, b = statement
-    first, second = FORMS[form]
-    return f"{first} {names[a]} {second} {names[b]}."
 
 
 @cache
@@ -88,25 +85,55 @@ class Premises:
 
         If all people of whom one must exist are in a class, or none is, there is one in that class, or outside it.
         """
-        every, classes = range(self.count), members(self.count)
+        possible, classes = self.possible, members(self.count)
         found: list[Statement] = []
         for kinds in self.needed:
-            kinds &= self.possible
-            inside = [c for c in every if not kinds & ~classes[c]]
-            outside = [c for c in every if not kinds & classes[c]]
-            for a in inside:
-                found += [("some", a, b) for b in inside if a != b]
-                found += [("not", a, b) for b in outside]
-        for a in every:
-            kinds = self.possible & classes[a]
-            for b in every:
-                both = kinds & classes[b]
-                if a != b:
-                    if not both:
-                        found.append(("no", a, b))
-                    if both == kinds:
-                        found.append(("all", a, b))
+            kinds &= possible
+            inside = tuple([not kinds & ~members for members in classes])
+            outside = tuple([not kinds & members for members in classes])
+            found += of_somebody(inside, outside)
+        found += [statement for statement, kinds in denials(self.count) if not possible & kinds]
         return dict.fromkeys(found)
+
+
+@cache
+def denials(count: int) -> list[tuple[Statement, int]]:
+    """The statements that say that some kinds of people do not exist, and which."""
+    return [(statement, kinds) for statement, (empty, kinds) in meanings(count).items() if empty]
+
+
+@cache
+def of_somebody(inside: tuple[bool, ...], outside: tuple[bool, ...]) -> list[Statement]:
+    """The statements that hold because there is somebody who is in some classes, and in some others not."""
+    pairs = [(a, b) for a, b in class_pairs(len(inside)) if inside[a]]
+    return [("some", a, b) for a, b in pairs if inside[b]] + [("not", a, b) for a, b in pairs if outside[b]]
+
+
+@cache
+def moods(count: int, size: int) -> list[tuple[list[Statement], dict[Statement, None]]]:
+    """All premises that ``Syllogisms.premises`` may draw and that imply something more, with what they imply."""
+    found = []
+    for code in range(prod(5 * (len(class_pairs(count)) - k) for k in range(size))):
+        premises = Syllogisms.premises(code, count, size)[1]
+        if implied := implied_by(premises, count):
+            found.append((premises, implied))
+    return found
+
+
+def implied_by(premises: list[Statement], count: int) -> dict[Statement, None] | None:
+    """What premises imply, themselves included; None where they deny each other or imply nothing else."""
+    world = Premises(premises, count)
+    return implied if world.consistent() and len(implied := world.conclusions()) > len(premises) else None
+
+
+_LETTERS, _MARKS = b"abcdef", {"all": b"A", "no": b"N", "some": b"S", "not": b"O"}
+_ORDERS = [itemgetter(*order) for order in permutations(range(6))]
+
+
+@cache
+def codes(count: int) -> dict[Statement, bytes]:
+    """A statement in three bytes."""
+    return {(form, a, b): _MARKS[form] + bytes([_LETTERS[a], _LETTERS[b]]) for form, a, b in statements(count)}
 
 
 class Syllogisms(ListAnswerTask):
@@ -118,32 +145,64 @@ class Syllogisms(ListAnswerTask):
     ordered: ClassVar[bool] = False
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Consistent premises; one to four of the six conclusions follow in every world, empty classes allowed."""
+        """Consistent premises; one to four of the six conclusions follow in every world, empty classes allowed.
+
+        The content is the statements in their order, with the classes numbered as they come.
+        """
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it writes: names are drawn with the rest."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (2, 3, 4, 5, 7)[level - 1]
+        every, short, begin = statements(count), codes(count), f"{size} premises: "
         while True:
             # Choices are taken from one number that has far more bits than they need, so that all are equally likely.
-            code, premises = self.premises(rng.getrandbits(256), count, size)
-            world = Premises(premises, count)
-            if world.consistent() and len(implied := world.conclusions()) > size:
+            code, premises, implied = self.with_conclusions(rng, count, size)
+            right = [statement for statement in implied if statement not in premises]
+            code, share = divmod(code, min(4, len(right)))
+            chosen = []
+            for left in range(len(right), len(right) - share - 1, -1):
+                code, index = divmod(code, left)
+                chosen.append(right.pop(index))
+            # Of two that deny each other one does not follow, so half of all do not.
+            while len(chosen) < 6:
+                if code < 1 << 80:
+                    code = int.from_bytes(rng.randbytes(24), "little")
+                code, index = divmod(code, len(every))
+                statement = every[index]
+                if statement not in implied and statement not in chosen:
+                    chosen.append(statement)
+            code, index = divmod(code, len(_ORDERS))
+            asked = _ORDERS[index](chosen)
+            written = b"".join([short[statement] for statement in (*premises, *asked)])
+            order = bytes(dict.fromkeys(written.translate(None, b"ANSO")))
+            content = begin + written.translate(bytes.maketrans(order, _LETTERS[: len(order)])).decode()
+            if accepts(content):
                 break
-        right = [statement for statement in implied if statement not in premises]
-        code, share = divmod(code, min(4, len(right)))
-        chosen = picked(rng, right, share + 1)
-        every = statements(count)  # of two that deny each other one does not follow, so half of all do not
-        while len(chosen) < 6:
-            if code < len(every) << 64:
-                code = rng.getrandbits(256)
-            code, index = divmod(code, len(every))
-            statement = every[index]
-            if statement not in implied and statement not in chosen:
-                chosen.append(statement)
-        chosen, names = picked(rng, chosen, 6), picked(rng, WORDS, count)
-        gold = tuple([number for number, statement in enumerate(chosen, 1) if statement in implied])
-        given = "\n".join([sentence(statement, names) for statement in premises])
-        asked = [f"{number}. {sentence(statement, names)}" for number, statement in enumerate(chosen, 1)]
+        names, words = [], list(WORDS)
+        for _ in range(count):
+            code, index = divmod(code, len(words))
+            names.append(words.pop(index))
+        gold = tuple([number for number, statement in enumerate(asked, 1) if statement in implied])
+        given = "\n".join([FORMS[form] % (names[a], names[b]) for form, a, b in premises])
         text = f"Premises:\n{given}\nConclusions (a class may be empty unless the premises say otherwise):\n"
-        text += "\n".join(asked) + "\nWhich of them follow from the premises? Answer with their numbers."
-        return Question(text, gold)
+        text += _ASKED % tuple([FORMS[form] % (names[a], names[b]) for form, a, b in asked])
+        return Question(text, gold, content=content)
+
+    def with_conclusions(
+        self, rng: random.Random, count: int, size: int
+    ) -> tuple[int, list[Statement], dict[Statement, None]]:
+        """A number for further choices, premises that imply something more, and what they imply."""
+        code = int.from_bytes(rng.randbytes(24), "little")
+        if size == 2:  # few enough to be known all
+            known = moods(count, size)
+            code, index = divmod(code, len(known))
+            return code, *known[index]
+        while True:
+            code, premises = self.premises(code, count, size)
+            if implied := implied_by(premises, count):
+                return code, premises, implied
+            code = int.from_bytes(rng.randbytes(24), "little")
 
     @staticmethod
     def premises(code: int, count: int, size: int) -> tuple[int, list[Statement]]:
@@ -151,9 +210,8 @@ class Syllogisms(ListAnswerTask):
         pairs = list(class_pairs(count))
         found: list[Statement] = []
         for _ in range(size):
-            code, index = divmod(code, len(pairs))
-            code, form = divmod(code, 5)
-            found.append((("all", "all", "no", "some", "not")[form], *pairs.pop(index)))
+            code, index = divmod(code, 5 * len(pairs))
+            found.append((_FIVE[index % 5], *pairs.pop(index // 5)))
         return code, found
 
     def explain(self, state: Question) -> str:

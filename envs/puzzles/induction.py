@@ -10,16 +10,16 @@ import random
 import re
 from collections.abc import Callable, Iterable
 from functools import cache
-from itertools import accumulate, pairwise, product
-from math import isqrt
+from itertools import product
 from typing import Any, ClassVar
 
+from rlvr.envs.core.seeding import KeyedRandom
 from rlvr.envs.puzzles import workings
+from rlvr.envs.puzzles.chained_rules import LISTS, RESULTS, SHORTER, UNDONE, WORDS, Function, possible_rules
 from rlvr.envs.tasks.answers import ListAnswerTask
-from rlvr.envs.tasks.draws import picked
+from rlvr.envs.tasks.draws import distinct
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 
-Function = Callable[[Any], Any]
 POINTS = range(1, 31)
 
 
@@ -106,116 +106,12 @@ class FunctionInduction(ExactAnswerTask):
         return workings.function_found(state.text)
 
 
-def exchanged_pairs(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    found = [*numbers]
-    even = len(found) & ~1
-    found[:even:2], found[1:even:2] = found[1:even:2], found[:even:2]
-    return tuple(found)
-
-
-def minus_least(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    least = min(numbers, default=0)
-    return tuple([number - least for number in numbers])
-
-
-def exchanged_halves(value: Any) -> Any:
-    middle = len(value) // 2
-    return value[middle:] + value[:middle]
-
-
-def without_largest(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    if not numbers:
-        return numbers
-    first = numbers.index(max(numbers))
-    return numbers[:first] + numbers[first + 1 :]
-
-
-ALPHABET = "abcdefghijklmnopqrstuvwxyz"
-NEXT_LETTER = str.maketrans(ALPHABET, ALPHABET[1:] + "a")
-NEXT_VOWEL = str.maketrans("aeiou", "eioua")
-HALVES = "halves exchanged, the first half the shorter one of an odd number"
-PAIRS = "neighbours exchanged in pairs from the left, a last one left over stays"
-LISTS: dict[str, Function] = {
-    "reversed": lambda xs: xs[::-1],
-    "sorted upwards": lambda xs: tuple(sorted(xs)),
-    "sorted downwards": lambda xs: tuple(sorted(xs, reverse=True)),
-    "without the first": lambda xs: xs[1:],
-    "without the last": lambda xs: xs[:-1],
-    "each number kept only where it first stands": lambda xs: tuple(dict.fromkeys(xs)),
-    "only the even ones": lambda xs: tuple([x for x in xs if not x & 1]),
-    "only the odd ones": lambda xs: tuple([x for x in xs if x & 1]),
-    "every second one, from the first on": lambda xs: xs[::2],
-    "only those over 5": lambda xs: tuple([x for x in xs if x > 5]),
-    "each plus 1": lambda xs: tuple([x + 1 for x in xs]),
-    "each doubled": lambda xs: tuple([2 * x for x in xs]),
-    "each squared": lambda xs: tuple([x * x for x in xs]),
-    "running sums": lambda xs: tuple(accumulate(xs)),
-    "each but the first minus the one before it": lambda xs: tuple([b - a for a, b in pairwise(xs)]),
-    "the first moved to the end": lambda xs: xs[1:] + xs[:1],
-    "the last moved to the front": lambda xs: xs[-1:] + xs[:-1],
-    HALVES: exchanged_halves,
-    PAIRS: exchanged_pairs,
-    "each minus the least of them": minus_least,
-    "the largest left out, the first of them if there are several": without_largest,
-    "each with its position added, counted from 1": lambda xs: tuple([x + k for k, x in enumerate(xs, 1)]),
-}
-# What undoes a rule, where only one list can have led to a result; a list that it does not lead to is none.
-UNDONE: dict[str, Function] = {
-    "reversed": lambda ys: ys[::-1],
-    "each plus 1": lambda ys: tuple([y - 1 for y in ys]),
-    "each doubled": lambda ys: tuple([y // 2 for y in ys]),
-    "running sums": lambda ys: ys[:1] + tuple([b - a for a, b in pairwise(ys)]),
-    "the first moved to the end": lambda ys: ys[-1:] + ys[:-1],
-    "the last moved to the front": lambda ys: ys[1:] + ys[:1],
-    HALVES: lambda ys: ys[(len(ys) + 1) // 2 :] + ys[: (len(ys) + 1) // 2],
-    PAIRS: LISTS[PAIRS],
-    "each with its position added, counted from 1": lambda ys: tuple([y - k for k, y in enumerate(ys, 1)]),
-}
-# What holds for every result of a rule.
-RESULTS: dict[str, Callable[[tuple[int, ...]], bool]] = {
-    "sorted upwards": lambda ys: list(ys) == sorted(ys),
-    "sorted downwards": lambda ys: list(ys) == sorted(ys, reverse=True),
-    "each number kept only where it first stands": lambda ys: len(set(ys)) == len(ys),
-    "only the even ones": lambda ys: not any(y & 1 for y in ys),
-    "only the odd ones": lambda ys: all(y & 1 for y in ys),
-    "only those over 5": lambda ys: min(ys) > 5,
-    "each squared": lambda ys: min(ys) >= 0 and all(isqrt(y) ** 2 == y for y in ys),
-    "each minus the least of them": lambda ys: min(ys) == 0,
-}
-# The rules that leave one number fewer, but of no list without numbers.
-SHORTER = {
-    "without the first",
-    "without the last",
-    "each but the first minus the one before it",
-    "the largest left out, the first of them if there are several",
-}
-WORDS: dict[str, Function] = {
-    "reversed": lambda s: s[::-1],
-    "first letter to the end": lambda s: s[1:] + s[:1],
-    "last letter to the front": lambda s: s[-1:] + s[:-1],
-    "vowels left out": lambda s: "".join(c for c in s if c not in "aeiou"),
-    "each vowel doubled": lambda s: "".join(c * (1 + (c in "aeiou")) for c in s),
-    "letters in alphabetical order": lambda s: "".join(sorted(s)),
-    "each letter kept only where it first stands": lambda s: "".join(dict.fromkeys(s)),
-    "each letter replaced by the next of the alphabet, z by a": lambda s: s.translate(NEXT_LETTER),
-    "each vowel replaced by the next of a, e, i, o, u, and u by a": lambda s: s.translate(NEXT_VOWEL),
-    HALVES: exchanged_halves,
-    PAIRS: lambda s: "".join(s[k : k + 2][::-1] for k in range(0, len(s), 2)),
-    "every second letter, from the first on": lambda s: s[::2],
-    "first letter doubled": lambda s: s[:1] + s,
-    "last letter left out": lambda s: s[:-1],
-    "first letter left out": lambda s: s[1:],
-    "the word followed by its mirror image": lambda s: s + s[::-1],
-    "first and last letter exchanged": lambda s: s[-1:] + s[1:-1] + s[:1] if len(s) > 1 else s,
-    "all letters but the first and the last reversed": lambda s: s[:1] + s[1:-1][::-1] + s[-1:] if len(s) > 1 else s,
-}
-
-
 class Chained(ListAnswerTask):
     """What both kinds share: one or two rules of some of a family, one after the other, shown on a few inputs."""
 
     family: ClassVar[dict[str, Function]]
     rules: ClassVar[tuple[int, ...]]  # how many of them a level names
+    inputs_of: ClassVar[tuple[int, ...]] = (4, 6, 6, 5, 5)  # how many a level has, with the one that is asked for
     what: ClassVar[str]
 
     def drawn(self, rng: random.Random, level: int) -> Any:
@@ -226,33 +122,53 @@ class Chained(ListAnswerTask):
         """A value as the question writes it."""
         raise NotImplementedError
 
+    def all_written(self, values: list[Any]) -> list[str]:
+        """Values as the question writes them."""
+        return [*map(self.written, values)]
+
     def gold(self, value: Any) -> tuple[Any, ...]:
         """A value as the parts of the answer."""
         raise NotImplementedError
 
     def inputs(self, rng: random.Random, level: int) -> list[Any]:
         """The inputs of the examples, and the last one, which is asked for."""
-        return [self.drawn(rng, level) for _ in range(7 - level // 2)]
+        return [self.drawn(rng, level) for _ in range(self.inputs_of[level - 1])]
 
     def before(self, name: str, result: Any, values: Iterable[Any]) -> Iterable[Any]:
         """Which of the values a rule turns into the result."""
         rule = self.family[name]
         return [value for value in values if rule(value) == result]
 
-    def chains(self, level: int, names: list[str], examples: list[tuple[Any, Any]]) -> list[tuple[str, ...]]:
-        """Every chain of these rules, at most so many as the level has, that fits the examples."""
+    def chains(
+        self, level: int, names: list[str], examples: list[tuple[Any, Any]], known: tuple[str, ...] = ()
+    ) -> list[tuple[str, ...]]:
+        """Every chain of these rules, at most so many as the level has, that fits the examples; one is known to."""
         first, result = examples[0]
+        fitting: list[tuple[str, ...]]
         if self.length(level) == 1:
-            fitting: list[tuple[str, ...]] = [(name,) for name in names if self.family[name](first) == result]
-        else:
-            reached: dict[Any, list[str]] = {}
-            for name in names:
-                reached.setdefault(self.family[name](first), []).append(name)
-            fitting = [(name,) for name in reached.get(result, ())]
-            for name in names:
-                for value in self.before(name, result, reached):
-                    fitting += [(earlier, name) for earlier in reached[value]]
-        return [chain for chain in fitting if all(self.apply_chain(chain, x) == y for x, y in examples[1:])]
+            fitting = [(name,) for name in self.candidates(first, result, names) if self.family[name](first) == result]
+            return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
+        reached: dict[Any, list[str]] = {}
+        for name in names:
+            reached.setdefault(self.family[name](first), []).append(name)
+        fitting = [(name,) for name in reached.get(result, ())]
+        for name in names:
+            for value in self.before(name, result, reached):
+                fitting += [(earlier, name) for earlier in reached[value]]
+        return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
+
+    def candidates(self, value: Any, result: Any, names: list[str]) -> list[str]:
+        """Rules among which are all that turn the value into the result."""
+        return names
+
+    def fits(self, chain: Iterable[str], examples: list[tuple[Any, Any]]) -> bool:
+        """Whether a chain turns each value into its result."""
+        for value, result in examples:
+            for name in chain:
+                value = self.family[name](value)
+            if value != result:
+                return False
+        return True
 
     @staticmethod
     def length(level: int) -> int:
@@ -261,38 +177,71 @@ class Chained(ListAnswerTask):
 
     def apply_chain(self, chain: Iterable[str], value: Any) -> Any:
         """A value after the functions of a chain, one after the other."""
+        family = self.family
         for name in chain:
-            value = self.family[name](value)
+            value = family[name](value)
         return value
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Draws a chain that changes every input; draws again unless all chains that fit agree on the last input."""
-        left_out = picked(rng, self.family, len(self.family) - self.rules[level - 1])
-        names = [name for name in self.family if name not in left_out]
-        while True:
-            chain = tuple([rng.choice(names) for _ in range(self.length(level))])
-            pairs = []
-            for value in self.inputs(rng, level):
-                result = self.apply_chain(chain, value)
-                if not result or value == result:
-                    break
-                pairs.append((value, result))
-            else:
-                *examples, (last, result) = pairs
-                if len(dict(pairs)) == len(pairs) and all(
-                    other == chain or self.apply_chain(other, last) == result
-                    for other in self.chains(level, names, examples)
-                ):
-                    break
-        shown = "\n".join(f"{self.written(x)} -> {self.written(y)}" for x, y in examples)
+        """Draws inputs, then a chain that changes each; draws again unless all chains that fit agree on the last input.
+
+        The content is the rules that are named, and the inputs.
+        """
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it looks for a chain: inputs come twice so rarely that they may decide it."""
+        length, every, size = self.length(level), list(self.family), self.rules[level - 1]
+        found = None
+        while found is None:
+            named = sorted(distinct(rng, len(every), size))
+            inputs = self.inputs(rng, level)
+            later = KeyedRandom(rng.randbytes(16))  # for what comes after the question for the split
+            content = f"{bytes(named).hex()} {self.code(inputs)}"
+            if len(set(inputs)) == len(inputs) and accepts(content):
+                names = [every[number] for number in named]
+                found = self.found_chain(later, level, names, inputs)
+        chain, results = found
+        *shown, last = self.all_written(inputs)
+        lines = "\n".join([f"{x} -> {y}" for x, y in zip(shown, self.all_written(results), strict=False)])
         kinds = "one of these changes"
         if level > 1:
             kinds += ", or two of them one after the other (the same one twice, too)"
-        lines = "".join(f"- {name}\n" for name in names)
-        text = f"A rule turns each {self.what} on the left into the one on the right:\n{shown}\nThe rule is {kinds}:\n"
-        text += f"{lines}What does the rule make of {self.written(last)}?"
-        tried = sum(len(names) ** length for length in range(1, self.length(level) + 1))
-        return Question(text, self.gold(result), f"The rule: {', then '.join(chain)}.", operations=tried)
+        text = (
+            f"A rule turns each {self.what} on the left into the one on the right:\n{lines}\nThe rule is {kinds}:\n- "
+        )
+        text += "\n- ".join(names) + f"\nWhat does the rule make of {last}?"
+        tried = size if length == 1 else size + size * size
+        return Question(text, self.gold(results[-1]), f"The rule: {', then '.join(chain)}.", "", content, tried)
+
+    def found_chain(
+        self, rng: random.Random, level: int, names: list[str], inputs: list[Any]
+    ) -> tuple[tuple[str, ...], list[Any]] | None:
+        """A chain of the rules that changes all inputs and leaves something of each, and its results.
+
+        All chains that fit the inputs but the last agree on that one. None where twelve drawn chains are not so.
+        """
+        length, family = self.length(level), self.family
+        for _ in range(12):
+            chain = tuple([rng.choice(names) for _ in range(length)])
+            results = []
+            for value in inputs:
+                result = value
+                for name in chain:
+                    result = family[name](result)
+                if not result or result == value:
+                    break
+                results.append(result)
+            else:
+                *examples, (last, gold) = zip(inputs, results, strict=True)
+                others = self.chains(level, names, examples, chain)
+                if len(others) == 1 or all(self.apply_chain(other, last) == gold for other in others):
+                    return chain, results
+        return None
+
+    def code(self, inputs: list[Any]) -> str:
+        """The inputs, as the content names them."""
+        raise NotImplementedError
 
     def explain(self, state: Question) -> str:
         """The rule, what it makes of each input step by step, and of the last one."""
@@ -310,16 +259,17 @@ class Chained(ListAnswerTask):
 
 
 _DIGIT_OF = [bytes(byte % most for byte in range(256)) for most in (10, 14)]
+_LENGTH_OF = [bytes(4 + (byte * (level + 1) >> 8) for byte in range(256)) for level in range(6)]
 
 
 class ListFunctionInduction(Chained):
     """Find the rule that changes lists, and apply it.
 
-    Level 1: one rule of 16; 2 to 5: two of 8 to 22, shown on 5 or 4 lists that grow longer and repeat more.
+    Level 1: one rule of 8, shown on 3 lists; 2 to 5: two of 8 to 22, shown on 5 or 4 lists, longer with more repeats.
     """
 
     family = LISTS
-    rules = (16, 8, 12, 16, 22)
+    rules = (8, 8, 12, 16, 22)
     what = "list of numbers"
 
     def drawn(self, rng: random.Random, level: int) -> tuple[int, ...]:
@@ -328,11 +278,19 @@ class ListFunctionInduction(Chained):
 
     def inputs(self, rng: random.Random, level: int) -> list[tuple[int, ...]]:
         """As ``drawn`` says, all from one draw."""
-        count, most = 7 - level // 2, 4 + level
+        count, most = self.inputs_of[level - 1], 4 + level
         drawn = rng.randbytes(count * (1 + most))
-        numbers = drawn[count:].translate(_DIGIT_OF[level >= 4])
-        lengths = [4 + (byte * (level + 1) >> 8) for byte in drawn[:count]]
-        return [tuple(numbers[k * most : k * most + length]) for k, length in enumerate(lengths)]
+        numbers = drawn.translate(_DIGIT_OF[level >= 4])
+        lengths = drawn[:count].translate(_LENGTH_OF[level])
+        starts = range(count, len(drawn), most)
+        return [tuple(numbers[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
+
+    def candidates(self, value: tuple[int, ...], result: tuple[int, ...], names: list[str]) -> list[str]:
+        """By how many numbers are left, and their sum."""
+        if value == result:
+            return names
+        possible = possible_rules(value, result)
+        return [name for name in names if name in possible]
 
     def before(self, name: str, result: tuple[int, ...], values: Iterable[Any]) -> Iterable[Any]:
         """Which of the values a rule turns into the result: by undoing the rule, where only one can be."""
@@ -351,6 +309,14 @@ class ListFunctionInduction(Chained):
         """``[3, 1, 2]``, with the brackets that the answer may leave out."""
         return str(list(value))
 
+    def all_written(self, values: list[tuple[int, ...]]) -> list[str]:
+        """All from one ``repr``: none of the lists is empty."""
+        return [f"[{numbers}]" for numbers in repr([*map(list, values)])[2:-2].split("], [")]
+
+    def code(self, inputs: list[tuple[int, ...]]) -> str:
+        """The numbers in hexadecimal, the lists apart by ff."""
+        return b"\xff".join(map(bytes, inputs)).hex()
+
     def gold(self, value: tuple[int, ...]) -> tuple[int, ...]:
         """The list itself: its numbers are the parts of the answer, in order."""
         return value
@@ -359,11 +325,11 @@ class ListFunctionInduction(Chained):
 class StringFunctionInduction(Chained):
     """Find the rule that changes words, and apply it.
 
-    Level 1: one rule of 14; 2 to 5: two of 8 to 18, shown on 5 or 4 words that grow longer.
+    Level 1: one rule of 8, shown on 3 words; 2 to 5: two of 8 to 18, shown on 5 or 4 words that grow longer.
     """
 
     family = WORDS
-    rules = (14, 8, 11, 14, 18)
+    rules = (8, 8, 11, 14, 18)
     what = "word"
 
     def drawn(self, rng: random.Random, level: int) -> str:
@@ -373,6 +339,10 @@ class StringFunctionInduction(Chained):
 
     def written(self, value: str) -> str:
         return value
+
+    def code(self, inputs: list[str]) -> str:
+        """The words."""
+        return " ".join(inputs)
 
     def gold(self, value: str) -> tuple[str, ...]:
         """One part: the word. Only an answer of exactly one word is right."""

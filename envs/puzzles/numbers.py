@@ -7,11 +7,12 @@ Kakuro: sums that cross, with one solution. Survo: a table of known sums.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from fractions import Fraction
 from functools import cache
 from itertools import combinations
 
+from rlvr.envs.core.seeding import KeyedRandom
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.puzzles import grid_workings
 from rlvr.envs.puzzles.column_sums import other_solution
@@ -20,7 +21,7 @@ from rlvr.envs.puzzles.search_budget import SearchBudget, TooLong
 from rlvr.envs.puzzles.twenty_four_hands import HANDS
 from rlvr.envs.rewards.graders.countdown import grade_countdown
 from rlvr.envs.tasks.answers import board, items, listed
-from rlvr.envs.tasks.draws import below, picked
+from rlvr.envs.tasks.draws import below, distinct, picked
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 TARGET = 24
@@ -120,53 +121,98 @@ class TwentyFour(CheckedAnswerTask):
         return f"\\boxed{{(({a}{x}{b}){y}{c}){z}{d}}}"
 
 
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+def told_by_columns(rng: random.Random, numbers: list[str], digits: str) -> str | None:
+    """The letters, named by their digits, to tell so that each column of two numbers gives at most one letter.
+
+    From the right, of the letters that a column is the first to hold one is left. It counts there once, above the line
+    or below, so that no two digits of it fit. None where fewer than three are left.
+    """
+    told = met = ""
+    above = rng.getrandbits(1)
+    for a, b, total in zip(*[number[::-1] for number in numbers], strict=False):
+        if a == b:
+            left = total
+        elif total in (a, b):
+            left = b if total == a else a
+        else:
+            left = next((letter for letter in ((a, b, total) if above else (total, b, a)) if letter not in met), "")
+        for letter in (a, b, total):
+            if letter not in met:
+                met += letter
+                if letter != left:
+                    told += letter
+    return told if len(digits) - len(told) >= 3 else None
+
+
+def told_by_search(rng: random.Random, numbers: list[str], shown_digits: str) -> str | None:
+    """Letters, named by their digits, to tell so that there is one solution, which a full search proves.
+
+    None where fewer than five are left.
+    """
+    digits = [*map(int, shown_digits)]
+    length, shown = len(numbers[0]), "".join(numbers)
+    columns = [[int(number[-1 - k]) for number in numbers[:-1]] for k in range(length)]
+    columns += [[]] * (len(numbers[-1]) - length)
+    sums = [int(digit) for digit in reversed(numbers[-1])]
+    first = sum(1 << digit for digit in {int(number[0]) for number in numbers})
+    told = set(picked(rng, digits, 2 * (len(numbers) > 3)))  # the search through three numbers is long without
+    for column in columns:  # letters that stand nowhere else could change places
+        alone = [digit for digit in column if digit not in told and shown.count(str(digit)) == 1]
+        told.update(picked(rng, alone, max(0, len(alone) - 1)))
+    while len(digits) - len(told) >= 5:
+        other = other_solution(columns, sums, first, sum(1 << digit for digit in told))
+        if other is None:
+            return "".join(map(str, told))
+        told.add(rng.choice([digit for digit in digits if other[digit] != digit]))
+    return None
+
+
 class Cryptarithms(CheckedAnswerTask):
     """Find the digits that letters stand for in a sum.
 
     Levels 1 to 4: two numbers of 3 to 6 digits; 5: three of 5; the values of some letters are told.
 
-    As many letters are told as make the solution unique, which a full search proves for each puzzle.
+    Level 1 tells so many that each column gives one more; above, as many as make the solution unique, which a full
+    search proves for each puzzle.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Tells letters until a full search finds no second solution; at least five letters stay open."""
+        """Tells letters until there is one solution; at least three letters stay open, five from level 2 on.
+
+        The content is the numbers: other letters make no new task.
+        """
+        return self.start_where(rng, level, lambda _: True)
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
+        """Asks for the split before it looks for what to tell."""
         length, count = (3, 4, 5, 6, 5)[level - 1], 2 + (level == 5)
-        low, fewest = 10 ** (length - 1), min(6 + level, 9)
-        while True:
+        low, fewest = 10 ** (length - 1), (6, 8, 9, 9, 9)[level - 1]
+        told = None
+        while told is None:
             addends = [low + number for number in below(rng, 9 * low, count)]
             numbers = [*map(str, addends), str(sum(addends))]
-            digits = sorted(map(int, set("".join(numbers))))
+            digits = "".join(sorted(set("".join(numbers))))
             if len(digits) < fewest:
                 continue
-            columns = [[int(number[-1 - k]) for number in numbers[:-1]] for k in range(length)]
-            columns += [[]] * (len(numbers[-1]) - length)
-            sums = [int(digit) for digit in reversed(numbers[-1])]
-            first = sum(1 << digit for digit in {int(number[0]) for number in numbers})
-            given = set(picked(rng, digits, 2 * (count > 2)))  # the search through three numbers is long without
-            shown = "".join(numbers)
-            for column in columns:  # letters that stand nowhere else could change places
-                alone = [digit for digit in column if digit not in given and shown.count(str(digit)) == 1]
-                given.update(picked(rng, alone, max(0, len(alone) - 1)))
-            while len(digits) - len(given) >= 5:
-                other = other_solution(columns, sums, first, sum(1 << digit for digit in given))
-                if other is None:
-                    break
-                given.add(rng.choice([digit for digit in digits if other[digit] != digit]))
-            else:
-                continue
-            break
-        letters = dict(zip(map(str, digits), picked(rng, "ABCDEFGHIJKLMNOPQRSTUVWXYZ", len(digits)), strict=True))
-        gold = {letter: int(digit) for digit, letter in letters.items()}
-        known = {letters[str(digit)]: digit for digit in given}
-        *words, total = ("".join([letters[digit] for digit in number]) for number in numbers)
-        order = sorted(gold)
-        text = f"{' + '.join(words)} = {total}\nEach letter stands for a digit of its own, and no number begins with 0."
-        if known:
-            text += f" {', '.join(f'{letter} is {known[letter]}' for letter in sorted(known))}."
-        text += f"\nWhich digits are {listed(order)}? Answer with a letter and its digit for each, such as A=1, B=2, "
-        text += "..."
-        solution = listed(f"{letter}={gold[letter]}" for letter in order)
-        return Question(text, (tuple(words), total, tuple(sorted(gold.items())), len(known)), answer_text=solution)
+            later = KeyedRandom(rng.randbytes(16))  # for what comes after the question for the split
+            if accepts(content := " + ".join(sorted(numbers[:-1]))):
+                told = (told_by_columns if level == 1 else told_by_search)(later, numbers, digits)
+        letters = [LETTERS[number] for number in distinct(later, 26, len(digits))]
+        written = f"{' + '.join(numbers[:-1])} = {numbers[-1]}".translate(str.maketrans(digits, "".join(letters)))
+        *words, _, total = written.replace(" +", "").split()
+        gold = sorted(zip(letters, digits, strict=True))
+        text = f"{written}\nEach letter stands for a digit of its own, and no number begins with 0."
+        if told:
+            text += f" {', '.join([f'{letter} is {digit}' for letter, digit in gold if digit in told])}."
+        text += (
+            f"\nWhich digits are {', '.join(sorted(letters))}? Answer with a letter and its digit for each, such as "
+        )
+        text += "A=1, B=2, ..."
+        solution = ", ".join([f"{letter}={digit}" for letter, digit in gold])
+        return Question(text, (tuple(words), total, tuple(gold), len(told)), answer_text=solution, content=content)
 
     def explain(self, state: Question) -> str:
         """The sum column by column."""
@@ -181,7 +227,7 @@ class Cryptarithms(CheckedAnswerTask):
             raise ValueError("each letter must be given its digit once, such as A=1")
         if not all(digit in "0123456789" and len(digit) == 1 for digit in value.values()):
             raise ValueError("a letter stands for a single digit")
-        if any(value[letter.lower()] != str(digit) for letter, digit in gold):
+        if any(value[letter.lower()] != digit for letter, digit in gold):
             shown = [int("".join(value[letter.lower()] for letter in word)) for word in (*words, total)]
             return f"{' + '.join(map(str, shown[:-1]))} = {shown[-1]} is not the solution"
         return None

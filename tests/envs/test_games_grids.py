@@ -23,7 +23,7 @@ from rlvr.envs.games.grid_walks import FogMaze, FrozenLake, KeyDoor
 from rlvr.envs.games.hanoi import HanoiGame
 from rlvr.envs.games.peg_jump import PegJump, holes
 from rlvr.envs.games.river_crossing import RiverCrossing
-from rlvr.envs.games.rush_hour import RushHour, random_bit
+from rlvr.envs.games.rush_hour import RushHour, drives, random_bit
 from rlvr.envs.games.sliding_boards import Game2048, SlidingPuzzle, merged, stages
 from rlvr.envs.games.snake import Snake, cycle
 from rlvr.envs.games.sokoban import Sokoban
@@ -460,6 +460,29 @@ def test_a_traffic_jam_needs_as_many_moves_as_its_level_says(level, moves):
         fewest_moves = solved_by_breadth(game, dealt(game, seed, level), 60_000)
         assert fewest_moves in moves
         assert fewest_moves <= game.turns(level)
+
+
+@pytest.mark.parametrize(("level", "moves"), [(1, {2, 3}), (2, {4})])
+def test_a_jam_made_with_its_plan_has_no_shorter_solution(level, moves):
+    game, found = GAMES[RushHour], set()
+    for seed in range(60):
+        board = dealt(game, seed, level)
+        assert len({cell for cell, sign in signs(board, game).items() if sign != "."}) == sum(
+            car.length for car in board.cars
+        ), "no two cars cover one cell"
+        found.add(len(shortest(board.at, lambda at, cars=board.cars: drives(cars, at), lambda at: at[0] == 4)))
+    assert found == moves
+
+
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_a_jam_is_the_same_whether_its_split_is_asked_for_before_or_after_it_is_made(level):
+    game = GAMES[RushHour]
+    for seed in range(5):
+        accepted = game.start_where(random.Random(seed), level, lambda content: sum(content.encode()) % 3 == 0)
+        rng = random.Random(seed)
+        while sum(game.content(state := game.start(rng, level)).encode()) % 3:
+            pass
+        assert state == accepted
 
 
 def test_jams_are_drawn_from_all_over_an_arrangements_space():

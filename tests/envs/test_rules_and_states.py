@@ -17,7 +17,10 @@ from hypothesis import strategies as st
 
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
+from rlvr.envs.logic.relations import FamilyTree
+from rlvr.envs.logic.syllogisms import Syllogisms
 from rlvr.envs.puzzles import cubes, induction, objects
+from rlvr.envs.puzzles.numbers import Cryptarithms
 from rlvr.envs.tasks.questions import QuestionTask
 
 from .reading import found, ints
@@ -390,6 +393,27 @@ def test_every_chain_of_rules_that_fits_the_examples_gives_the_answer(seed, leve
         if level > 1:
             results |= {two(one(last)) for one in rules for two in rules if all(two(one(x)) == y for x, y in examples)}
         assert {made().gold(result) for result in results} == {question.answer}
+
+
+@given(st.lists(st.integers(0, 13), min_size=1, max_size=9), st.sampled_from(sorted(induction.LISTS)))
+def test_a_rule_is_among_those_that_the_numbers_left_and_their_sum_allow(numbers, name):
+    task, value = induction.ListFunctionInduction(), tuple(numbers)
+    assert name in task.candidates(value, induction.LISTS[name](value), [*induction.LISTS])
+
+
+SPLIT_FIRST = [induction.ListFunctionInduction, induction.StringFunctionInduction, Cryptarithms, FamilyTree, Syllogisms]
+
+
+@pytest.mark.parametrize("level", [1, 2, 5])
+@pytest.mark.parametrize("made", SPLIT_FIRST, ids=lambda made: made.__name__)
+def test_a_question_is_the_same_whether_its_split_is_asked_for_before_or_after_it_is_written(made, level):
+    task = made()
+    for seed in range(6):
+        accepted = task.start_where(random.Random(seed), level, lambda content: sum(content.encode()) % 3 == 0)
+        rng = random.Random(seed)
+        while sum(task.content(state := task.start(rng, level)).encode()) % 3:
+            pass
+        assert state == accepted
 
 
 @given(SEEDS, LEVELS)
