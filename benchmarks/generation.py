@@ -28,18 +28,18 @@ import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 
 MORE = {  # what ours does besides, where it makes fewer items
-    "rlvr/RushHour-v0": "ours are searched until one needs the moves its level asks for; theirs are lines of a table",
+    "rlvr/RushHour-v0": "ours need 5 and more moves from level 3 on, which searches prove; theirs are lines of a table",
     "rlvr/BitManipulation-v0": "ours chain 3 to 12 operations on eight bits; theirs count the ones of a number",
     "rlvr/Ciphers-v0": "ours are four ciphers, level 1 the only one of theirs: Caesar, 3 to 20 words",
     "rlvr/Colouring-v0": "ours have 14 to 54 edges on 7 to 18 nodes; theirs some 5 edges on 10 nodes",
-    "rlvr/Cryptarithms-v0": "ours have one solution, which a search proves; theirs are letters for the digits of a sum",
+    "rlvr/Cryptarithms-v0": "ours have one solution, which searches prove from level 2 on; theirs may have more",
     "rlvr/FamilyTree-v0": "ours are families of four generations, 12 or 18 people on average; theirs of 4 to 8",
     "rlvr/FractionArithmetic-v0": "ours join two to six fractions, two at level 1; theirs reduce one",
     "rlvr/LetterCounts-v0": "ours count two to six letters in 3 to 24 words; theirs one letter in 5 to 15 words",
     "rlvr/ListFunctionInduction-v0": "ours are unambiguous among all rules stated; theirs are not compared with others",
     "rlvr/GridTransformation-v0": "ours hide the rule, unambiguous among all rules stated; theirs name the operations",
     "rlvr/ShortestPath-v0": "ours are weighted graphs of up to 16 nodes, solved by Dijkstra; theirs a grid of 5 to 8",
-    "rlvr/Syllogisms-v0": "ours have up to 7 premises about six classes, all conclusions decided; theirs two premises",
+    "rlvr/Syllogisms-v0": "ours have up to 7 premises about six classes, two at level 1; theirs two premises",
     "rlvr/SortWords-v0": "ours sort up to 16 words, two levels of five in a shuffled alphabet; theirs 3 to 10 words",
     "rlvr/ReverseText-v0": "ours reverse up to 10 words; theirs one word of 3 to 10 letters",
 }

@@ -124,13 +124,13 @@ class TwentyFour(CheckedAnswerTask):
 LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
-def told_by_columns(rng: random.Random, numbers: list[str], digits: str) -> str | None:
+def hints_by_columns(rng: random.Random, numbers: list[str], digits: str) -> str | None:
     """The letters, named by their digits, to tell so that each column of two numbers gives at most one letter.
 
     From the right, of the letters that a column is the first to hold one is left. It counts there once, above the line
     or below, so that no two digits of it fit. None where fewer than three are left.
     """
-    told = met = ""
+    hints = met = ""
     above = rng.getrandbits(1)
     for a, b, total in zip(*[number[::-1] for number in numbers], strict=False):
         if a == b:
@@ -143,11 +143,11 @@ def told_by_columns(rng: random.Random, numbers: list[str], digits: str) -> str 
             if letter not in met:
                 met += letter
                 if letter != left:
-                    told += letter
-    return told if len(digits) - len(told) >= 3 else None
+                    hints += letter
+    return hints if len(digits) - len(hints) >= 3 else None
 
 
-def told_by_search(rng: random.Random, numbers: list[str], shown_digits: str) -> str | None:
+def hints_by_search(rng: random.Random, numbers: list[str], shown_digits: str) -> str | None:
     """Letters, named by their digits, to tell so that there is one solution, which a full search proves.
 
     None where fewer than five are left.
@@ -158,15 +158,15 @@ def told_by_search(rng: random.Random, numbers: list[str], shown_digits: str) ->
     columns += [[]] * (len(numbers[-1]) - length)
     sums = [int(digit) for digit in reversed(numbers[-1])]
     first = sum(1 << digit for digit in {int(number[0]) for number in numbers})
-    told = set(picked(rng, digits, 2 * (len(numbers) > 3)))  # the search through three numbers is long without
+    hints = set(picked(rng, digits, 2 * (len(numbers) > 3)))  # the search through three numbers is long without
     for column in columns:  # letters that stand nowhere else could change places
-        alone = [digit for digit in column if digit not in told and shown.count(str(digit)) == 1]
-        told.update(picked(rng, alone, max(0, len(alone) - 1)))
-    while len(digits) - len(told) >= 5:
-        other = other_solution(columns, sums, first, sum(1 << digit for digit in told))
+        alone = [digit for digit in column if digit not in hints and shown.count(str(digit)) == 1]
+        hints.update(picked(rng, alone, max(0, len(alone) - 1)))
+    while len(digits) - len(hints) >= 5:
+        other = other_solution(columns, sums, first, sum(1 << digit for digit in hints))
         if other is None:
-            return "".join(map(str, told))
-        told.add(rng.choice([digit for digit in digits if other[digit] != digit]))
+            return "".join(map(str, hints))
+        hints.add(rng.choice([digit for digit in digits if other[digit] != digit]))
     return None
 
 
@@ -190,8 +190,8 @@ class Cryptarithms(CheckedAnswerTask):
         """Asks for the split before it looks for what to tell."""
         length, count = (3, 4, 5, 6, 5)[level - 1], 2 + (level == 5)
         low, fewest = 10 ** (length - 1), (6, 8, 9, 9, 9)[level - 1]
-        told = None
-        while told is None:
+        hints = None
+        while hints is None:
             addends = [low + number for number in below(rng, 9 * low, count)]
             numbers = [*map(str, addends), str(sum(addends))]
             digits = "".join(sorted(set("".join(numbers))))
@@ -199,20 +199,20 @@ class Cryptarithms(CheckedAnswerTask):
                 continue
             later = KeyedRandom(rng.randbytes(16))  # for what comes after the question for the split
             if accepts(content := " + ".join(sorted(numbers[:-1]))):
-                told = (told_by_columns if level == 1 else told_by_search)(later, numbers, digits)
+                hints = (hints_by_columns if level == 1 else hints_by_search)(later, numbers, digits)
         letters = [LETTERS[number] for number in distinct(later, 26, len(digits))]
         written = f"{' + '.join(numbers[:-1])} = {numbers[-1]}".translate(str.maketrans(digits, "".join(letters)))
         *words, _, total = written.replace(" +", "").split()
         gold = sorted(zip(letters, digits, strict=True))
         text = f"{written}\nEach letter stands for a digit of its own, and no number begins with 0."
-        if told:
-            text += f" {', '.join([f'{letter} is {digit}' for letter, digit in gold if digit in told])}."
+        if hints:
+            text += f" {', '.join([f'{letter} is {digit}' for letter, digit in gold if digit in hints])}."
         text += (
             f"\nWhich digits are {', '.join(sorted(letters))}? Answer with a letter and its digit for each, such as "
         )
         text += "A=1, B=2, ..."
         solution = ", ".join([f"{letter}={digit}" for letter, digit in gold])
-        return Question(text, (tuple(words), total, tuple(gold), len(told)), answer_text=solution, content=content)
+        return Question(text, (tuple(words), total, tuple(gold), len(hints)), answer_text=solution, content=content)
 
     def explain(self, state: Question) -> str:
         """The sum column by column."""
