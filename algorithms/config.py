@@ -92,7 +92,7 @@ class SamplingSection(Section):
 
 
 class WarmStartSection(Section):
-    """Supervised steps on demonstrations by the environment's expert, before any reward is seen."""
+    """Supervised steps on demonstrations, before any reward is seen."""
 
     OLD_FIELDS: ClassVar[dict[str, str]] = {"shortcut_share": "direct_answer_share"}
 
@@ -103,6 +103,8 @@ class WarmStartSection(Section):
     # The policy must try both ways before rewards can tell them apart.
     direct_answer_share: float = Field(0.7, ge=0, le=1)
     """How many of the mixed demonstrations do."""
+    random_steps: int = Field(0, ge=0)
+    """Last steps, on random well-formed actions whatever they earn: the policy begins as uniform over legal moves."""
     batch_size: int = Field(64, ge=1)
     """Demonstrations a step."""
     lr: float = Field(3e-3, gt=0)
@@ -133,6 +135,9 @@ class LearnerSection(Section):
     """Passes over each batch of episodes."""
     minibatches: int = Field(1, ge=1)
     """Optimiser steps each pass is cut into, whole groups together."""
+    # theta_ref <- theta: 2206.15378, R-NaD
+    reference_every: int = Field(0, ge=0)
+    """Steps after which the reference policy of a KL term is taken anew; 0 keeps that of the start."""
     # Rows times the longest of them: what a padded batch costs, and bounds memory.
     micro_batch_tokens: int = Field(8192, ge=1)
     """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
@@ -220,6 +225,10 @@ class EvaluationSection(Section):
     """Tasks to play each time; all rows of a table when there are fewer."""
     every: int = Field(0, ge=0)
     """Steps between evaluations; 0 evaluates before and after training only."""
+    panel: tuple[str, ...] = ()
+    """Games of several seats: bots that each evaluation plays as many matches against as there are episodes."""
+    exploitability: bool = False
+    """Small games of several seats: what a best response wins from the policy's own probabilities, exactly."""
 
 
 class TrainConfig(Section):

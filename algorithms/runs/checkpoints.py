@@ -27,6 +27,7 @@ TENSORS = ("model", "optimiser", "critic")
 COUNTERS = "counters.json"
 FILES = {"model.safetensors", "optimiser.safetensors", "critic.safetensors", COUNTERS}
 SHARDS = re.compile(r"shard-\d{5}-model-00001-of-00001\.safetensors")  # as torch.distributed.checkpoint names them
+REFERENCE = "reference"  # of runs whose reference policy moves; others have that of their first checkpoint
 
 
 class CheckpointError(ValueError):
@@ -35,13 +36,14 @@ class CheckpointError(ValueError):
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Where a run stood after ``step`` steps: trained weights, optimiser tensors, plain counters, and the critic."""
+    """Where a run stood after ``step`` steps: trained weights, optimiser tensors, plain counters, critic, reference."""
 
     step: int
     model: dict[str, torch.Tensor]
     optimiser: dict[str, torch.Tensor]
     counters: dict[str, Any]
     critic: dict[str, torch.Tensor] = field(default_factory=dict)
+    reference: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
@@ -178,7 +180,7 @@ def sweep(folder: Path) -> None:
 def _write(draft: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save_file
 
-    for name in TENSORS:
+    for name in (*TENSORS, *([REFERENCE] if checkpoint.reference else [])):
         tensors: Mapping[str, torch.Tensor] = getattr(checkpoint, name)
         save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft / _file(name))
     _complete(draft, checkpoint)
@@ -208,13 +210,13 @@ def load_checkpoint(path: Path) -> Checkpoint:
         manifest = json.loads((path / MANIFEST).read_bytes())
         shards = [name for name in manifest if SHARDS.fullmatch(name)]
         # a file that the manifest leaves out would be read unchecked
-        if manifest.keys() != ({*shards, COUNTERS} if shards else FILES):
+        if manifest.keys() != ({*shards, COUNTERS} if shards else FILES | (manifest.keys() & {_file(REFERENCE)})):
             raise CheckpointError(f"{path / MANIFEST} is not what was saved: it names {', '.join(manifest)}")
         for name, digest in manifest.items():
             if _sha256(path / name) != digest:
                 raise CheckpointError(f"{path / name} is not what was saved: its SHA-256 differs")
         counters = json.loads((path / COUNTERS).read_bytes())
-        tensors = _read_shards(path, shards) if shards else _read_whole(path)
+        tensors = _read_shards(path, shards) if shards else _read_whole(path, manifest)
         return Checkpoint(counters.pop("step"), counters=counters, **tensors)
     except CheckpointError:
         raise
@@ -222,10 +224,10 @@ def load_checkpoint(path: Path) -> Checkpoint:
         raise CheckpointError(f"the checkpoint {path} cannot be read: {error}") from error
 
 
-def _read_whole(path: Path) -> dict[str, dict[str, torch.Tensor]]:
+def _read_whole(path: Path, manifest: Mapping[str, str]) -> dict[str, dict[str, torch.Tensor]]:
     from safetensors.torch import load_file
 
-    return {name: load_file(path / _file(name)) for name in TENSORS}
+    return {name: load_file(path / _file(name)) for name in (*TENSORS, REFERENCE) if _file(name) in manifest}
 
 
 def _read_shards(path: Path, shards: list[str]) -> dict[str, dict[str, torch.Tensor]]:

@@ -13,6 +13,8 @@ COLLAPSED: Final = 0.1  # share of the first entropy that is left
 CLIPPED: Final = 0.3  # share of tokens whose ratio is clipped
 MOVED: Final = 0.5  # nats of KL between the policy before and after an update
 FALLEN: Final = 0.5  # share of the best mean reward that is left
+EVEN: Final = 0.1  # of the mean reward of self-play from one half
+PANEL_FALLEN: Final = 0.1  # of the share of matches not lost against a bot of the panel, below its best
 
 
 def health(records: Sequence[Record]) -> list[str]:
@@ -22,7 +24,7 @@ def health(records: Sequence[Record]) -> list[str]:
         records: of training steps, in order, as `metrics.jsonl` holds them; others are passed over.
     """
     steps = [record for record in records if record.get("phase", "train") == "train"]
-    return [text for rule in RULES if (text := rule(steps))]
+    return [text for text in (panel_fallen(records), *(rule(steps) for rule in RULES)) if text]
 
 
 def not_sampled(steps: Sequence[Record]) -> str:
@@ -117,6 +119,23 @@ def fallen(steps: Sequence[Record]) -> str:
     # a reward near 0 all along has not fallen
     if best > 0.05 and means[-1] < FALLEN * best:
         return f"the reward has fallen from {best:.2f} to {means[-1]:.2f}: go back to an earlier checkpoint"
+    return ""
+
+
+def panel_fallen(records: Sequence[Record]) -> str:
+    """Self-play is as even as ever, but a bot that does not move is lost to more often: the policy has collapsed."""
+    steps = [record for record in records if record.get("phase", "train") == "train"]
+    panels = [record["panel"] for record in records if record.get("phase") == "evaluation" and record.get("panel")]
+    rewards = _values(_last(steps, STEPS), "reward")
+    if len(rewards) < STEPS or not panels or abs(fmean(rewards) - 0.5) > EVEN:
+        return ""
+    for name in panels[-1].get("sampled", {}):
+        shares = [panel["sampled"][name]["not_lost"] for panel in panels if name in panel.get("sampled", {})]
+        if shares[-1] < max(shares) - PANEL_FALLEN:
+            return (
+                f"self-play is even ({fmean(rewards):.2f}), but {shares[-1]:.0%} of the matches against {name} "
+                f"are not lost where {max(shares):.0%} were: go back to an earlier checkpoint, or mix in other opponents"
+            )
     return ""
 
 

@@ -103,6 +103,13 @@ class Learner:
             # copies of what is trained, not of the model
             self.reference = [parameter.detach().clone() for parameter in self._trained()]
 
+    def reference_weights(self) -> dict[str, Tensor]:
+        """The reference's trained weights by name, whole; none where there is no reference."""
+        names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
+        return {
+            name: whole(value) for name, value in zip(names, self.reference or [], strict=self.reference is not None)
+        }
+
     def _trained(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
 

@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.runs.checkpoints import Checkpoint, save_checkpoint, save_shards
+from rlvr.algorithms.runs.checkpoints import REFERENCE, TENSORS, Checkpoint, save_checkpoint, save_shards
 from rlvr.algorithms.train.world import ProcessWorld
 
 
@@ -42,7 +42,7 @@ class Saver:
             CheckpointError: the one before could not be written.
         """
         self.wait()
-        tensors = {name: getattr(checkpoint, name) for name in ("model", "optimiser", "critic")}
+        tensors = {name: getattr(checkpoint, name) for name in (*TENSORS, REFERENCE)}
         copies = self._copy(tensors)
         copied = Checkpoint(checkpoint.step, counters=deepcopy(checkpoint.counters), **copies)
         self._thread = Thread(target=self._run, args=(self._writer(copied),), name="checkpoint")

@@ -21,9 +21,35 @@ class Scorer(nn.Module):
         super().__init__()
         self.model = model
 
-    def forward(self, *arguments: Any, **options: Any) -> SequenceScores:
-        """`score_sequences` of the model."""
-        return score_sequences(self.model, *arguments, **options)
+    def forward(
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor | None = None,
+        temperature: float = 1.0,
+        *,
+        slopes: torch.Tensor | None = None,
+        **options: Any,
+    ) -> SequenceScores:
+        """`score_sequences` of the model, with each distinct sequence in it once: small games repeat theirs."""
+        rows, row_of = _distinct_rows(ids, mask)  # [D], [B]
+        if len(rows) == len(ids):
+            return score_sequences(self.model, ids, mask, temperature, slopes=slopes, **options)
+        chosen = None if mask is None else mask[rows]  # [D, T]
+        # log pi of equal rows is one number: d loss / d log pi of it is the sum over them     [B, T] -> [D, T]
+        summed = None if slopes is None else slopes.new_zeros(len(rows), slopes.shape[1]).index_add_(0, row_of, slopes)
+        scores = score_sequences(self.model, ids[rows], chosen, temperature, slopes=summed, **options)
+        return SequenceScores(scores.logprobs[row_of], None if scores.entropy is None else scores.entropy[row_of])
+
+
+def _distinct_rows(ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
+    """The first row [D] of each distinct sequence and mask, and which of these each row [B] equals."""
+    whole = ids if mask is None else torch.cat([ids, mask.to(ids.dtype)], 1)  # [B, T] or [B, 2T]
+    found: dict[bytes, int] = {}
+    row_of = [found.setdefault(row.tobytes(), len(found)) for row in whole.cpu().numpy()]
+    first: dict[int, int] = {}
+    for row, distinct in enumerate(row_of):
+        first.setdefault(distinct, row)
+    return torch.tensor(list(first.values()), device=ids.device), torch.tensor(row_of, device=ids.device)
 
 
 def sequence_logprobs(

@@ -44,6 +44,7 @@ from rlvr.algorithms.sampling.protocol import policy_weights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
 from rlvr.algorithms.train.critic import Critic
+from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
 from rlvr.algorithms.train.head import use_float32
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
@@ -110,6 +111,8 @@ class Trainer:
         self.world = ProcessWorld.join()
         if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
             raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
+        if self.world.size > 1 and config.learner.reference_every:
+            raise ConfigError("learner.reference_every goes with one process: shards have the first reference alone")
         self.folder = run_folder(config.out, resume, self.world)
         self.saver = Saver(self.folder.checkpoints, self.world)
         try:
@@ -151,6 +154,7 @@ class Trainer:
         )
         if self.renderer.rewrites_history:
             self.callback.say(self.renderer.explanation)
+        self.games = GameEvaluation(config, self.rollout.env.unwrapped)
         self._build_method()
         tracker = config.report_to if self.world.rank == 0 else "none"
         self.tracker = open_tracker(tracker, self.folder.path, config.model_dump(mode="json"))
@@ -264,8 +268,9 @@ class Trainer:
                 self._evaluate("after")
             self._save()
             return
-        if self.learner.needs_reference:  # which is the policy that reinforcement learning began with
-            self._load_weights(load_checkpoint(self.folder.checkpoints / step_name(0)).model)
+        if self.learner.needs_reference:  # by default the policy that reinforcement learning began with
+            first = load_checkpoint(self.folder.checkpoints / step_name(0)).model
+            self._load_weights(checkpoint.reference or first)
         self._begin_reinforcement()
         self._load_weights(checkpoint.model)
         self.optimiser.load_state_dict(checkpoint.counters["optimiser"], checkpoint.optimiser)
@@ -281,7 +286,7 @@ class Trainer:
 
     def _warm_start(self) -> None:
         settings = self.config.warm_start
-        steps = settings.steps + settings.mixed_steps
+        steps = settings.steps + settings.mixed_steps + settings.random_steps
         if not steps:
             return
         require_finite(self.model)
@@ -294,7 +299,7 @@ class Trainer:
         def on_step(phase: str, done: int, metrics: dict[str, float]) -> None:
             record = {"phase": phase, "step": 0, "warm_step": done, **metrics}
             self._log(record, clock)
-            if self.needs_teacher and done + 1 == settings.steps:
+            if self.learner.preset.estimator.teacher and done + 1 == settings.steps:
                 self.learner.sync()
                 self._save_policy(self.folder.teacher)  # the expert's pupil, before mixing makes it forget
             if stop := self._asked_to_stop():
@@ -304,7 +309,7 @@ class Trainer:
         warm_start(
             self.learner,
             self.renderer,
-            lambda expert: self._rollout(expert, self.config.env.split),
+            lambda player: self._rollout(player, self.config.env.split),
             requests,
             settings,
             on_step,
@@ -318,15 +323,10 @@ class Trainer:
             self._stop = agreed
         return agreed or None
 
-    @property
-    def needs_teacher(self) -> bool:
-        """Whether a teacher's log-probabilities are the aim."""
-        return self.learner.preset.estimator.teacher
-
     def _begin_reinforcement(self) -> None:
         settings = self.config.learner
         self.learner.freeze_reference()  # the policy after the warm start
-        if self.needs_teacher and isinstance(self.method, PolicyGradient):
+        if self.learner.preset.estimator.teacher and isinstance(self.method, PolicyGradient):
             model = self.config.model
             name = self.config.credit.teacher or self.folder.teacher
             self.method.credit.sources.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
@@ -362,7 +362,13 @@ class Trainer:
         self.step += 1
         metrics |= self._sync()
         self.schedule.ready(self.step)
-        record = {"phase": "train", "step": self.step, **collection_metrics(episodes), **metrics}
+        record = {
+            "phase": "train",
+            "step": self.step,
+            **collection_metrics(episodes),
+            **role_metrics(episodes),
+            **metrics,
+        }
         sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
         self._log(
             record,
@@ -398,6 +404,8 @@ class Trainer:
 
     def _after_step(self) -> None:
         config = self.config
+        if config.learner.reference_every and self.step % config.learner.reference_every == 0:
+            self.learner.freeze_reference()
         last = self.step == config.steps
         every = config.evaluation.every
         if last:
@@ -415,8 +423,9 @@ class Trainer:
         clock = Clock()
         require_finite(self.model)
         record: dict[str, Any] = {"phase": "evaluation", "step": self.step, "name": name}
-        for way, greedy in (("greedy", True), ("sampled", False)):
-            rollout = self._rollout(self._agent(greedy=greedy), settings.split)
+        agents = {way: self._agent(greedy=way == "greedy") for way in ("greedy", "sampled")}
+        for way, agent in agents.items():
+            rollout = self._rollout(agent, settings.split)
             order = TaskOrder(rollout.env.unwrapped, "evaluation", self.config.seed)
             tasks = min(settings.episodes, order.size or settings.episodes)  # a small table is not asked twice
             episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
@@ -425,7 +434,7 @@ class Trainer:
             record |= {f"{way}_success": result.success, f"{way}_reward": result.reward, "tasks": tasks}
             record[f"{way}_tool_calls"] = tool_calls(episodes)
             self.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
-        self._log(record, clock)
+        self._log(record | self.games.figures(self.model, self.renderer, agents), clock)
 
     def _parts(self) -> dict[str, Stateful | None]:
         """What remembers something beside the weights."""
@@ -444,6 +453,7 @@ class Trainer:
                 **state_dicts(self._parts()),
             },
             critic=self.critic.tensors() if self.critic is not None else {},
+            reference=self.learner.reference_weights() if self.config.learner.reference_every else {},
         )
         self.saver.save(checkpoint)
 

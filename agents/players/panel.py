@@ -1,0 +1,132 @@
+"""A fixed panel of bots: what a policy of several seats is measured by while it plays against itself.
+
+In self-play a score says nothing: a policy that plays worse and worse still wins half of its matches against itself. A
+bot does not move, so the score against it does say something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from rlvr.agents.conversation import Agent, Conversation
+from rlvr.envs.core.seeding import stream
+from rlvr.envs.players.bots import Bot, make_bot
+from rlvr.envs.players.game import SYSTEM, Match, Referee
+
+
+class PanelScore(NamedTuple):
+    """How a policy did against one bot, which had all other seats.
+
+    Attributes:
+        matches: that were played to an end.
+        score: mean outcome of the policy's seat, a draw one half.
+        not_lost: share of the matches that it won or drew.
+        payoff: mean return of its seat.
+        forfeits: share of the matches that it forfeited by illegal moves.
+    """
+
+    matches: int
+    score: float
+    not_lost: float
+    payoff: float
+    forfeits: float
+
+
+@dataclass(slots=True)
+class _PanelMatch:
+    match: Match
+    seat: int
+    bot: Bot
+    name: str
+    conversation: Conversation
+    read: int | None = None
+    failed: bool = False
+
+
+def play_panel(
+    referee: Referee,
+    agent: Agent,
+    bots: Sequence[str],
+    *,
+    matches: int = 64,
+    seed: int = 0,
+    brief: bool = False,
+    system: bool = True,
+) -> dict[str, PanelScore]:
+    """Play ``matches`` against each bot, all at once, from the start of the game; the policy has each seat in turn.
+
+    Args:
+        brief: leave the rules out of the first observation.
+        system: begin conversations with the games' system prompt.
+
+    Raises:
+        ValueError: there is no such bot, or fewer than one match.
+        RuntimeError: the agent has failed in all matches against a bot.
+    """
+    if matches < 1:
+        raise ValueError(f"a panel plays at least one match, not {matches}")
+    live = list(_begun(referee, bots, matches, seed, system))
+    every = list(live)
+    while live := [each for each in live if _bots_moved(referee, each)]:
+        for each in live:
+            _observed(referee, each, brief)
+        replies = agent.act([each.conversation for each in live])
+        for each, reply in zip(live, replies, strict=True):
+            if reply.stop in ("error", "context"):  # a fault of the engine or of a limit, and no move
+                each.failed = True
+                continue
+            each.conversation.append_reply(reply)
+            each.match = referee.act(each.match, each.seat, reply.text)
+    return {name: _score(referee, name, [each for each in every if each.name == name]) for name in bots}
+
+
+def _begun(referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool) -> Iterator[_PanelMatch]:
+    for name in bots:
+        bot = make_bot(name)
+        for number in range(matches):
+            seat = number % referee.game.seats
+            # both seats of a number play the same chance, so that no seat has the better cards
+            match = referee.begin(f"panel {seed} {number // referee.game.seats}")
+            conversation = Conversation(f"panel {seed} {name} {number}", [])
+            if system:
+                conversation.messages.append({"role": "system", "content": SYSTEM})
+            yield _PanelMatch(match, seat, bot, name, conversation)
+
+
+def _bots_moved(referee: Referee, each: _PanelMatch) -> bool:
+    """Let the bots move until the policy must; whether it must."""
+    game = referee.game
+    while not each.failed and (movers := referee.to_move(each.match)):
+        if each.seat in movers:
+            return True
+        match, mover = each.match, movers[0]
+        rng = stream("panel", each.conversation.key, mover, len(match.log), len(match.pending))
+        each.match = referee.play(match, mover, each.bot.choose(game, game.view(match.state, mover), mover, rng))
+    return False
+
+
+def _observed(referee: Referee, each: _PanelMatch, brief: bool) -> None:
+    if each.read is None:
+        text = referee.first_observation(each.match, each.seat, brief)
+    else:
+        text = referee.observe(each.match, each.seat, each.read)
+    each.conversation.messages.append({"role": "user", "content": text})
+    each.read = len(each.match.log)
+
+
+def _score(referee: Referee, name: str, played: list[_PanelMatch]) -> PanelScore:
+    ended = [each for each in played if not each.failed]
+    if not ended:
+        raise RuntimeError(f"the policy could not reply in any match against {name}")
+    returns = [referee.returns(each.match) for each in ended]
+    outcomes = [referee.game.outcome(won, each.seat) for won, each in zip(returns, ended, strict=True)]
+    count = len(ended)
+    return PanelScore(
+        count,
+        sum(outcomes) / count,
+        sum(share > 0 for share in outcomes) / count,
+        sum(won[each.seat] for won, each in zip(returns, ended, strict=True)) / count,
+        sum(each.match.loser == each.seat for each in ended) / count,
+    )

@@ -1,0 +1,111 @@
+"""What an evaluation of a game of several seats has beside success: the panel's scores, and exploitability."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Any
+
+from rlvr.agents.conversation import Agent
+from rlvr.agents.episode import Episode
+from rlvr.agents.players.panel import play_panel
+from rlvr.agents.players.text_policy import model_scorer, text_policy
+from rlvr.agents.rendering import Renderer
+from rlvr.algorithms.config import ConfigError, TrainConfig
+from rlvr.envs.players.bots import make_bot
+from rlvr.envs.players.exploitability import exploitability, information_states
+from rlvr.envs.players.single import AsSingleAgent
+
+
+class GameEvaluation:
+    """The panel and the exploitability that a config asks for; nothing where it asks for neither.
+
+    Raises:
+        ConfigError: the environment is no game of several seats, a bot is unknown, or the game's exploitability is not
+            computed exactly.
+    """
+
+    def __init__(self, config: TrainConfig, env: Any) -> None:
+        settings = config.evaluation
+        self.config, self.bots, self.exact = config, settings.panel, settings.exploitability
+        task = getattr(env, "task", None)
+        self.task: AsSingleAgent | None = None
+        if not (self.bots or self.exact):
+            return
+        if not isinstance(task, AsSingleAgent):
+            raise ConfigError(
+                f"evaluation.panel and exploitability are of games of several seats, not of {env.spec.id}"
+            )
+        self.task = task
+        try:
+            for name in self.bots:
+                make_bot(name)
+            if self.exact:
+                information_states(self.task.game)
+        except ValueError as error:
+            raise ConfigError(f"evaluation: {error}") from error
+
+    def figures(self, model: Any, renderer: Renderer, agents: Mapping[str, Agent]) -> dict[str, Any]:
+        """``panel`` (way, then bot), and ``exploitability`` with the mass of the texts that were scored.
+
+        Args:
+            agents: the policy by its way of choosing tokens, such as greedy and sampled.
+        """
+        found: dict[str, Any] = {}
+        if self.task is None:
+            return found
+        brief, system = self.task.brief, self.config.env.system
+        if self.bots:
+            matches, seed = self.config.evaluation.episodes, self.config.seed
+            found["panel"] = {
+                way: {
+                    name: score._asdict()
+                    for name, score in play_panel(
+                        self.task.referee, agent, self.bots, matches=matches, seed=seed, brief=brief, system=system
+                    ).items()
+                }
+                for way, agent in agents.items()
+            }
+        if self.exact:
+            score = model_scorer(model, renderer, temperature=self.config.sampling.temperature)
+            policy = text_policy(self.task.referee, score, system=system, brief=brief)
+            found["exploitability"] = exploitability(self.task.game, policy).value
+            found["scored_mass"] = policy.mean_mass
+            found["least_scored_mass"] = policy.least_mass
+        return found
+
+
+def role_metrics(episodes: Sequence[Episode]) -> dict[str, Any]:
+    """Of each role of a step of self-play: episodes, mean reward, sampled tokens, and entropy in nats a token.
+
+    The entropy is -log pi of the sampled tokens, in the mean: an estimate of it without another pass.
+    """
+    by_role: dict[str, list[Episode]] = defaultdict(list)
+    for episode in episodes:
+        if episode.valid and episode.tokens.sampled and "role" in episode.training:
+            by_role[str(episode.training["role"])].append(episode)
+    return (
+        {
+            "roles": {
+                role: {
+                    "episodes": len(played),
+                    "reward": fmean(episode.reward for episode in played),
+                    "tokens": fmean(episode.tokens.sampled for episode in played),
+                    "entropy": -sum(_sampled_logprobs(played)) / sum(episode.tokens.sampled for episode in played),
+                }
+                for role, played in sorted(by_role.items())
+            }
+        }
+        if by_role
+        else {}
+    )
+
+
+def _sampled_logprobs(episodes: Sequence[Episode]) -> list[float]:
+    return [
+        logprob
+        for episode in episodes
+        for logprob, sampled in zip(episode.tokens.logprobs, episode.tokens.mask, strict=True)
+        if sampled
+    ]
