@@ -67,7 +67,7 @@ def play_panel(
     """
     if matches < 1:
         raise ValueError(f"a panel plays at least one match, not {matches}")
-    live = list(_begun(referee, bots, matches, seed, system))
+    live = list(_matches(referee, bots, matches, seed, system))
     every = list(live)
     while live := [each for each in live if _bots_moved(referee, each)]:
         for each in live:
@@ -82,7 +82,7 @@ def play_panel(
     return {name: _score(referee, name, [each for each in every if each.name == name]) for name in bots}
 
 
-def _begun(referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool) -> Iterator[_PanelMatch]:
+def _matches(referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool) -> Iterator[_PanelMatch]:
     for name in bots:
         bot = make_bot(name)
         for number in range(matches):

@@ -134,7 +134,7 @@ def panel_fallen(records: Sequence[Record]) -> str:
         if shares[-1] < max(shares) - PANEL_FALLEN:
             return (
                 f"self-play is even ({fmean(rewards):.2f}), but {shares[-1]:.0%} of the matches against {name} "
-                f"are not lost where {max(shares):.0%} were: go back to an earlier checkpoint, or mix in other opponents"
+                f"are not lost where {max(shares):.0%} were: go back to an earlier checkpoint, or add other opponents"
             )
     return ""
 

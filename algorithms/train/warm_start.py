@@ -1,10 +1,14 @@
 """Warm start: imitate the environment's own expert, so that reinforcement learning finds something to reinforce.
 
-Three phases, each of as many steps as the config says. First the expert's work, until the policy can do it. Then a short
-mixed phase in which most demonstrations jump to the answer: the skill stays, but is rarely used, and reinforcement
-learning has something to find. Mixing from the start keeps a small policy from learning to copy at all. Last, random
-well-formed actions, whatever they earn: the policy becomes the uniform mixture of what is allowed, where self-play
-begins. Without the expert before it a policy learns that nothing it reads matters, and is slow to look at its cards.
+Three phases, each of as many steps as the config says. First the expert's work, until the policy can do it. Then a
+short mixed phase in which most demonstrations jump to the answer: the skill stays, but is rarely used, and
+reinforcement learning has something to find. Mixing from the start keeps a small policy from learning to copy at all.
+Last, random well-formed actions, whatever they earn: the policy becomes the uniform mixture of what is allowed, where
+self-play begins. Without the expert before it a policy learns that nothing it reads matters, and is slow to look at its
+cards.
+
+Of a game of several seats every demonstration is kept, lost matches too: a fold never wins, and a policy that sees won
+matches alone learns to call with every card.
 """
 
 from __future__ import annotations
@@ -20,6 +24,7 @@ from rlvr.agents.scripted import ExpertAgent, RandomAgent
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
+from rlvr.envs.players.single import AsSingleAgent
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +77,14 @@ def warm_start(
         )
         for _ in range(phase.steps):
             asked = [next(requests) for _ in range(settings.batch_size)]
-            sequences = demonstrations(play, renderer, asked, failed=phase.random)
+            sequences = demonstrations(play, renderer, asked, failed=phase.random or is_game_of_several(play))
             on_step(phase.name, done, learner.imitate(sequences, optimiser))
             done += 1
+
+
+def is_game_of_several(play: Rollout) -> bool:
+    """Whether a rollout plays a game of several seats, in which what wins is no sign of what was right."""
+    return isinstance(getattr(play.env.unwrapped, "task", None), AsSingleAgent)
 
 
 def demonstrations(
@@ -83,8 +93,7 @@ def demonstrations(
     """Play the requests and render the episodes that succeeded, with the player's words as what was sampled.
 
     Args:
-        failed: keep valid episodes that did not succeed, too: only those that did would show what random play needs
-            luck for.
+        failed: keep valid episodes that did not succeed, too.
 
     Raises:
         ValueError: none succeeded.

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -11,11 +14,11 @@ from rlvr.agents import RandomAgent, Rollout, RolloutRequest
 from rlvr.agents.models.tiny import load_policy, tiny_tokenizer
 from rlvr.agents.players.text_policy import model_scorer, text_policy
 from rlvr.agents.rendering import Renderer
-from rlvr.algorithms.config import ConfigError
+from rlvr.algorithms.config import ConfigError, WarmStartSection
 from rlvr.algorithms.runs.health import health
 from rlvr.algorithms.train.scoring import Scorer, score_sequences
 from rlvr.algorithms.train.trainer import Trainer
-from rlvr.algorithms.train.warm_start import demonstrations
+from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability
 from rlvr.envs.players.game import Referee
@@ -171,3 +174,22 @@ def test_the_alarm_rings_when_the_panel_falls_while_self_play_is_even():
     losing = [{**record, "reward": 0.1} for record in even]
     assert not any("self-play" in text for text in health([*losing, *well, evaluation(12, 0.7)]))
     assert not any("self-play" in text for text in health([evaluation(0, 0.9), evaluation(1, 0.5)]))
+
+
+def test_demonstrations_of_a_game_of_several_seats_are_kept_whether_they_win_or_lose():
+    """A fold never wins: of won matches alone, a policy learns to call with every card."""
+    shown: list[str] = []
+
+    class Pupil:
+        def imitate(self, sequences, optimiser):
+            shown.extend(tokenizer.decode([i for i, m in zip(s.ids, s.mask, strict=True) if m]) for s in sequences)
+            return {}
+
+    Pupil.model = torch.nn.Linear(1, 1)
+    tokenizer = tiny_tokenizer()
+    settings = WarmStartSection(steps=4, batch_size=32)
+    requests = (RolloutRequest(seed=0, index=index) for index in count())
+    play = partial(Rollout, "rlvr/KuhnPoker-v0", use_system=False, env_settings={"brief": True, "level": 1})
+    warm_start(Pupil(), Renderer(tokenizer), play, requests, settings, lambda *_: None)
+    assert len(shown) == 128
+    assert {"fold", "call", "check", "bet"} == {move for text in shown for move in re.findall(r"boxed\{(\w+)", text)}

@@ -60,7 +60,7 @@ def test_an_expert_that_never_succeeds_is_an_error(renderer: Renderer):
 
 
 def test_the_mixed_phase_jumps_to_the_answer_as_often_as_asked(renderer: Renderer):
-    expert, mixed = phases(SETTINGS.model_copy(update={"direct_answer_share": 0.5}))
+    expert, mixed, _ = phases(SETTINGS.model_copy(update={"direct_answer_share": 0.5}))
     assert (expert.shortcut_share, mixed.shortcut_share) == (0.0, 0.5)
     turns = {
         phase.name: [
