@@ -25,7 +25,7 @@ class Writes:
 
 
 def first_listed(observation: str) -> Reply:
-    return Reply(re.search(r"Your moves: (.*)\.", observation)[1].split(", ")[0])
+    return Reply(re.search(r"Your legal moves: (.*)\.", observation)[1].split(", ")[0])
 
 
 def test_each_seat_is_played_equally_often_against_each_bot():
