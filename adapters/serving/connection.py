@@ -92,6 +92,10 @@ class WireConnection:
         open_seconds: for a connection to be made.
         heartbeat: seconds between pings, and for the pong.
 
+    Attributes:
+        url: without the token.
+        address, headers: of the WebSocket.
+
     Raises:
         ValueError: one of them is none.
         ConnectionError, PermissionError, RemoteError: as `ask`.
@@ -125,9 +129,9 @@ class WireConnection:
         if token and not (token.isascii() and token.isprintable() and " " not in token):
             raise ValueError("a token has printable ASCII characters alone, without spaces")
         self.url = url
-        self._address = f"{SCHEMES[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}{SOCKET_PATH}"
-        self._address += f"?env={quote(env, safe='/:')}" if env else ""
-        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self.address = f"{SCHEMES[parts.scheme]}://{parts.netloc}{parts.path.rstrip('/')}{SOCKET_PATH}"
+        self.address += f"?env={quote(env, safe='/:')}" if env else ""
+        self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
         self._ip, self._port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
         self._open_seconds, self._heartbeat = open_seconds, heartbeat
@@ -279,11 +283,11 @@ class WireConnection:
             raise ImportError('a remote environment needs websockets: pip install "rlvr[serve]"') from error
         try:
             opened = open_socket(
-                self._address,
+                self.address,
                 sock=None if self._ip is None else socket.create_connection((self._ip, self._port), self._open_seconds),
                 ping_interval=self._heartbeat,
                 ping_timeout=self._heartbeat,
-                additional_headers=self._headers,
+                additional_headers=self.headers,
                 compression=None,
                 max_size=MAX_FRAME,
                 open_timeout=self._open_seconds,

@@ -1,0 +1,72 @@
+"""`rlvr loadtest` against servers that run: what it counts is what the servers counted."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+
+from rlvr.adapters.fleet.loadtest import LoadReport, batched, single
+from rlvr.adapters.serving.serve import EnvServer
+from rlvr.cli import main
+
+GUESS, COUNTDOWN = "rlvr/GuessNumber-v0", "rlvr/Countdown-v0"
+TOKEN = "sixteen-or-more-letters"
+
+
+def counted(server: EnvServer, env_id: str = GUESS) -> tuple[int, int]:
+    measures = server.tables[env_id].measures
+    return measures.items["step", ""], measures.opened
+
+
+def test_a_trainers_load_is_counted_over_all_servers():
+    with EnvServer(GUESS, token=None, limit=40) as one, EnvServer(GUESS, token=None, limit=40) as other:
+        report = batched([one.url, other.url], 30, 0.5, action="no number")
+        steps = counted(one)[0] + counted(other)[0]
+        assert counted(one)[1] == counted(other)[1] == 15
+    assert report.steps == steps - 30  # the first of each is not measured
+    assert report.steps >= 30
+    assert report.faults == 0
+    assert report.episodes > 0
+    assert report.quantile(0.5) <= report.quantile(0.99) <= max(report.waits)
+
+
+@pytest.mark.parametrize("pause", [0.0, 0.05])
+def test_many_clients_load_is_counted(pause: float):
+    with EnvServer([GUESS, COUNTDOWN], token=TOKEN, limit=50) as server:
+        report = single([server.url], 45, 0.5, pause=pause, token=TOKEN, env=GUESS, action="no number")
+        assert counted(server) == (report.steps, 45)
+        assert counted(server, COUNTDOWN) == (0, 0)
+    assert len(report.waits) == report.steps >= 45
+    assert report.faults == 0
+
+
+def test_the_command_prints_figures_and_fails_on_faults(capsys, monkeypatch):
+    monkeypatch.setenv("LOAD_TOKEN", TOKEN)
+    with EnvServer(GUESS, {"max_turns": 1000}, token=TOKEN, limit=4, session_steps=3) as server:
+        command = ["loadtest", server.url, "--sessions", "4", "--seconds", "0.3", "--token-env", "LOAD_TOKEN"]
+        assert (
+            main([*command, "--single", "--pause", "0", "--json", "--action", "no number"]) == 1
+        )  # it runs out of steps
+        figures = json.loads(capsys.readouterr().out)
+        assert figures["faults"] >= 4
+        assert figures["steps"] == 12
+    with EnvServer(GUESS, token=None, limit=4) as server:
+        assert main(["loadtest", server.url, "--sessions", "4", "--seconds", "0.2"]) == 0
+        assert "4 sessions" in capsys.readouterr().out
+        assert main(["loadtest", server.url, "--sessions", "5", "--seconds", "0.2", "--single"]) == 2
+        assert "opens no 5 sessions" in capsys.readouterr().err
+    assert main(["loadtest", "http://127.0.0.1:9", "--seconds", "1"]) == 2
+    assert main(["loadtest", "http://127.0.0.1:9", "--seconds", "0"]) == 2
+    assert main(["loadtest", "http://127.0.0.1:9", "--token-env", "NOT_SET_ANYWHERE"]) == 2
+
+
+def test_quantiles_of_nothing_and_of_some():
+    assert math.isnan(LoadReport("x", 1).quantile(0.5))
+    report = LoadReport("x", 1, waits=[0.3, 0.1, 0.2])
+    assert [report.quantile(share) for share in (0.0, 0.5, 0.99)] == [0.1, 0.2, 0.3]
