@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -16,6 +17,7 @@ import pytest
 
 import rlvr
 from rlvr.cli import main
+from rlvr.cli_determinism import determinism
 from rlvr.envs import list_envs
 
 CALCULATOR, GUESS, GSM8K = "rlvr/Calculator-v0", "rlvr/GuessNumber-v0", "rlvr/GSM8K-v0"
@@ -432,3 +434,43 @@ def test_without_the_extra_training_names_it(capsys, monkeypatch: pytest.MonkeyP
     monkeypatch.delitem(sys.modules, "rlvr.algorithms.train.command", raising=False)
     monkeypatch.setitem(sys.modules, "pydantic_settings", None)
     assert 'pip install "rlvr[train]"' in wrong(capsys, "train", "--steps", 1)
+
+
+# what was seeded
+
+
+def eval_options(**given) -> argparse.Namespace:
+    return argparse.Namespace(**{"seed": 3, "temperature": 0.0, "endpoint": None, **given})
+
+
+@pytest.mark.parametrize(
+    ("given", "scripted", "seeded", "loose"),
+    [
+        ({}, True, "the agent's actions", ""),
+        ({}, False, "nothing is sampled", "the last bits of the model's numbers"),
+        ({"temperature": 1.0}, False, "the sampling of each turn", "the last bits of the model's numbers"),
+        ({"endpoint": "http://x"}, False, "tasks (--seed 3)", "without a seed"),
+        (
+            {"endpoint": "http://x", "temperature": 1.0},
+            False,
+            "a seed that is sent",
+            "whether the server heeds the seed",
+        ),
+    ],
+)
+def test_eval_names_what_was_seeded_and_what_was_not(given, scripted, seeded, loose):
+    found = determinism(eval_options(**given), scripted)
+    assert seeded in " ".join(found["seeded"])
+    assert loose in " ".join(found["not_seeded"])
+    assert bool(found["not_seeded"]) == bool(loose)
+
+
+def test_eval_prints_it_and_a_second_run_does_as_it_says(tmp_path, capsys):
+    words = ["eval", "--env", "rlvr/Countdown-v0", "--agent", "random", "--episodes", "3"]
+    for name in ("a", "b"):
+        assert main([*words, "--out", str(tmp_path / name)]) == 0
+    assert "not seeded: nothing; a second run plays the same episodes" in capsys.readouterr().out
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+    assert main([*words, "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["determinism"] == {"seeded": ["tasks (--seed 0)", "the agent's actions"], "not_seeded": []}

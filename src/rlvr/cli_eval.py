@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
+from rlvr.cli_determinism import as_line, determinism
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
 from rlvr.envs.core.code_rule import require_code, require_registered
 from rlvr.envs.core.files import write_whole
@@ -213,9 +214,11 @@ def _show(
 ) -> None:
     split = getattr(rollout.env.unwrapped, "split", None)
     spent = progress.spent()
-    results.append({"env": rollout.env_id, "split": split, "agent": options.agent, **result.to_dict(), **spent})
+    again = determinism(options, getattr(rollout.agent, "in_any_thread", False))
+    about = {"env": rollout.env_id, "split": split, "agent": options.agent, "determinism": again}
+    results.append({**about, **result.to_dict(), **spent})
     if not options.json:
-        print(f"{_name(rollout, options)}\n{result}")
+        print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
         if spent:
             print(f"endpoint: {progress.usage()}" + (f"; costs {spent['cost']:.4f}" if "cost" in spent else ""))
     invalid = [episode for episode in progress.episodes if not episode.valid]
