@@ -335,6 +335,11 @@ class TrainConfig(Section):
             raise ValueError(f"sampler.{named[0]} is for sampler.kind vllm-server, not {self.sampler.kind}")
         if self.sampler.options and self.sampler.url:
             raise ValueError("sampler.options are for a vLLM that is started; the one at sampler.url has its own")
+        if self.model.float32_head and self.sampler.url:
+            raise ValueError(
+                "model.float32_head: nothing tells how the server at sampler.url makes its logits: leave it "
+                "out, so that the run starts the server"
+            )
         if self.sampler.options and self.sampler.kind == "transformers":
             raise ValueError("sampler.options are vLLM's: set sampler.kind to vllm or vllm-server")
 

@@ -64,6 +64,8 @@ class VLLMSampler:
             "max_num_seqs": settings.sampler.concurrency,
             # The members of a group share a prompt, and each turn begins with all turns before it.
             "enable_prefix_caching": True,
+            # The learner's logits are float32 then, and so must be those that are sampled from.
+            **({"hf_overrides": {"head_dtype": "float32"}} if settings.model.float32_head else {}),
             **settings.sampler.options,
         }
 

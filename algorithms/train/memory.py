@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import platform
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import torch
 from torch.utils.checkpoint import checkpoint
+
+M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
+BACK_AT_ONCE = 2**20  # bytes from which a block is mapped by itself
 
 
 def is_out_of_memory(error: BaseException) -> bool:
@@ -25,12 +30,25 @@ def free_cached(device: torch.device) -> None:
         torch.cuda.empty_cache()
 
 
+@cache
+def return_freed_memory() -> None:
+    """Have the C library of this process give large blocks back to the system when they are freed (glibc).
+
+    By itself it keeps blocks of up to 32 MB for the next of their size. Where a small one stays in use after each
+    layer, as the layer's input does, most of them fit nothing: of one sequence of 4,096 tokens it held 600 MB for 220
+    in use. Fresh blocks cost time instead, since the system clears them.
+    """
+    if platform.libc_ver()[0] == "glibc":
+        ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, BACK_AT_ONCE)
+
+
 @contextmanager
 def recomputed_layers(model: Any) -> Iterator[None]:
     """Forward passes in this block keep the input of each layer alone; the backward pass computes the layer again.
 
     The model's own `gradient_checkpointing_enable` acts in training mode alone, and training mode means dropout, under
-    which log-probabilities are not those of sampling.
+    which log-probabilities are not those of sampling. On a CPU it changes how this process frees memory
+    (`return_freed_memory`).
 
     Raises:
         ValueError: the model has no layers that transformers marks for it.
@@ -42,6 +60,8 @@ def recomputed_layers(model: Any) -> Iterator[None]:
         raise ValueError(
             f"{type(model).__name__} has no layers that can be computed again: set learner.recompute_layers to false"
         )
+    if next(model.parameters()).device.type == "cpu":
+        return_freed_memory()
     try:
         for layer in layers:
             # the backward pass calls what stands here now: it needs no block around it

@@ -16,6 +16,7 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
+from rlvr.agents.models.vllm_process import flags
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.data.collect import Collector
@@ -24,7 +25,7 @@ from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.embedded import CopiedSampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.protocol import SamplerError, policy_weights
-from rlvr.algorithms.sampling.vllm import ServerSampler
+from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import build_method
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
@@ -342,11 +343,24 @@ def test_a_server_that_never_answers_is_no_wrong_answer(stand_in: StandIn, serve
             {"sampler": {"kind": "vllm-server", "url": "http://x", "options": {"dtype": "auto"}}},
             "the one at sampler.url has its own",
         ),
+        (
+            {"model": {"float32_head": True}, "sampler": {"kind": "vllm-server", "url": "http://x"}},
+            "model.float32_head: nothing tells how the server at sampler.url makes its logits",
+        ),
     ],
 )
 def test_fields_of_another_sampler_are_refused(changes: dict[str, Any], message: str):
     with pytest.raises(ConfigError, match=message):
         load_config(changes)
+
+
+@pytest.mark.parametrize("wide", [True, False])
+def test_vllm_is_told_to_make_its_logits_in_float32(tmp_path: Path, wide: bool):
+    config = load_config({"model": {"float32_head": wide, "dtype": "bfloat16"}, "sampler": "vllm-server"})
+    options = VLLMSampler(config, *load_policy("rlvr/tiny", dtype="bfloat16"), tmp_path)._options()
+    assert options.get("hf_overrides") == ({"head_dtype": "float32"} if wide else None)
+    assert ("--hf-overrides" in flags(options)) == wide
+    assert ('{"head_dtype": "float32"}' in flags(options)) == wide
 
 
 def test_the_short_form_is_the_kind():
