@@ -197,7 +197,10 @@ class ObjectTransformation(Board):
     symbols: ClassVar[str] = "01234"
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Three examples and a test; draws again until every rule of the level that fits gives one output."""
+        """Three examples and a test; draws again until every rule of the level that fits gives one output.
+
+        Operations are the cells of a grid, for each choice of the rule: of a shape, a change and a symbol.
+        """
         size, known = (7, 7, 8, 8, 9)[level - 1], object_rules(level)
         while True:
             rule = rng.choice(known)
@@ -226,6 +229,7 @@ class ObjectTransformation(Board):
             f"{text}\nWhat is output 4? Answer with its rows, one per line.",
             gold,
             working(rule, [(shapes, result) for shapes, _, result in scenes]),
+            operations=(rule[0] != "all", level != 2, level in (2, 5)).count(True) * size * size,
         )
 
     @staticmethod
