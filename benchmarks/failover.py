@@ -61,7 +61,7 @@ class Client:
         self.vector.reset(seed=0)
 
     def step(self, kills: _Kills, known: dict[str, int]) -> None:
-        places = [place and place.member.url for place in self.vector._places]
+        urls = [remote and remote.member.url for remote in self.vector._remotes]
         began = time.perf_counter()
         _, rewards, terminations, truncations, infos = self.vector.step([NOTHING] * self.count)
         self.gaps.append(time.perf_counter() - began)
@@ -77,7 +77,7 @@ class Client:
                 self.wrong += info["turn"] != self.turns[index]
             else:
                 self.faults += 1
-                self.foreign += kills.get(places[index] or "", 0) == known.get(places[index] or "", 0)
+                self.foreign += kills.get(urls[index] or "", 0) == known.get(urls[index] or "", 0)
                 self.wrong += bool(rewards[index])
             self.over[index] = bool(terminations[index] or truncations[index])
             self.ended += self.over[index]

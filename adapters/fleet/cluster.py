@@ -23,17 +23,18 @@ Results = dict[int, dict[str, Any]]
 
 
 @dataclass(slots=True)
-class _Place:
-    """Where a session is, and what was played there since its episode began.
+class _RemoteSession:
+    """A session of a server, and what was played there since its episode began.
 
     Attributes:
-        begun: the fields of the reset; None where it cannot be played again.
+        id: the server's name for it.
+        reset_fields: what the reset was asked for; None where it cannot be played again.
         played: each action, and a hash of what came of it; the first is of the reset.
     """
 
     member: Member
-    session: str
-    begun: dict[str, Any] | None = None
+    id: str
+    reset_fields: dict[str, Any] | None = None
     played: list[tuple[str, int]] = field(default_factory=list)
 
 
@@ -84,7 +85,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
             self._members.close()
             raise
         self._restore = restore
-        self._places: list[_Place | None] = [None] * self.num_envs
+        self._remotes: list[_RemoteSession | None] = [None] * self.num_envs
         self._began = False
         self.restored = 0  # episodes that went on after their server was lost
 
@@ -92,8 +93,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
         """End the sessions, and close the connections."""
         for member in self._members.up():
             if member.connection is not None:
-                member.connection.leave([place.session for place in self._places if place and place.member is member])
-        self._places = [None] * self.num_envs
+                member.connection.leave([remote.id for remote in self._remotes if remote and remote.member is member])
+        self._remotes = [None] * self.num_envs
         self._members.close()
 
     def _open(self) -> None:
@@ -115,7 +116,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
         infos: dict[int, dict[str, Any]] = {}
         until = time.monotonic() + PATIENCE
         while left := [index for index in indices if index not in infos]:
-            self._seat(left, until)
+            self._assign(left, until)
             results = self._asked("reset", {index: fields[index] for index in left})
             for index, result in results.items():
                 error = result.get("error")
@@ -128,68 +129,70 @@ class ClusterVectorEnv(RemoteVectorEnv):
         return infos
 
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
-        said = dict(zip(indices, actions, strict=True))
-        before = {index: self._places[index] for index in indices}
-        results = self._asked("step", {index: {"action": action} for index, action in said.items()})
-        lost = {index: place for index, place in before.items() if place and self._places[index] is None}
+        chosen = dict(zip(indices, actions, strict=True))
+        before = {index: self._remotes[index] for index in indices}
+        results = self._asked("step", {index: {"action": action} for index, action in chosen.items()})
+        lost = {index: remote for index, remote in before.items() if remote and self._remotes[index] is None}
         if self._restore and lost:
-            again = {i: place for i, place in lost.items() if place.begun and _code(results[i]) != "timeout"}
-            results |= self._again(again, said)
+            again = {i: remote for i, remote in lost.items() if remote.reset_fields and _code(results[i]) != "timeout"}
+            results |= self._again(again, chosen)
         for index, result in results.items():
             if index not in lost and "error" not in result:
-                self._note(index, said[index], result)
+                self._note(index, chosen[index], result)
         return [results[index] for index in indices]
 
     def _seed(self, seed: int | None) -> int | None:
         return int(self.np_random.integers(1 << 31)) if seed is None and self._restore else seed
 
     def _asked(self, op: str, fields: Fields) -> Results:
-        """What became of an item of each of these sessions; a lost server's are errors, and have no place any more."""
+        """What became of an item of each of these sessions; those of a lost server are errors."""
         at: dict[Member, list[int]] = {}
         results: Results = {}
         for index in fields:
-            place = self._places[index]
-            if place is None or place.member.connection is None:
-                self._places[index] = None
+            remote = self._remotes[index]
+            if remote is None or remote.member.connection is None:
+                self._remotes[index] = None
                 results[index] = {"error": {"code": "closing", "message": "the session's server was lost"}}
             else:
-                at.setdefault(place.member, []).append(index)
+                at.setdefault(remote.member, []).append(index)
         jobs = [(member, partial(self._sent, member, op, indices, fields)) for member, indices in at.items()]
-        for (member, _), told in zip(jobs, self._members.each(jobs).values(), strict=True):
-            if isinstance(told, Exception):
-                code = "timeout" if isinstance(told, TimeoutError) else "closing"
-                self._lose(member, str(told))
-                told = [{"error": {"code": code, "message": f"its server was lost: {told}"[:500]}} for _ in at[member]]
-            for index, result in zip(at[member], told, strict=True):
+        for (member, _), answers in zip(jobs, self._members.each(jobs).values(), strict=True):
+            if isinstance(answers, Exception):
+                code = "timeout" if isinstance(answers, TimeoutError) else "closing"
+                self._lose(member, str(answers))
+                answers = [
+                    {"error": {"code": code, "message": f"its server was lost: {answers}"[:500]}} for _ in at[member]
+                ]
+            for index, result in zip(at[member], answers, strict=True):
                 results[index] = result
                 if "error" in result and result["error"]["code"] in GONE:
                     self._leave(index, result["error"]["code"])
         return results
 
     def _sent(self, member: Member, op: str, indices: Sequence[int], fields: Fields) -> list[dict[str, Any]]:
-        connection, told = member.connection, []
+        connection, answers = member.connection, []
         assert connection is not None, "it was there"
         for first in range(0, len(indices), connection.greeting.items):
             part = indices[first : first + connection.greeting.items]
-            items = [{"session": place.session, **fields[i]} for i in part if (place := self._places[i]) is not None]
-            told += connection.ask(op, items)
-        return told
+            items = [{"session": remote.id, **fields[i]} for i in part if (remote := self._remotes[i]) is not None]
+            answers += connection.ask(op, items)
+        return answers
 
     # where sessions are
 
     def _lose(self, member: Member, reason: str) -> None:
         self._members.lose(member, reason)
-        for index, place in enumerate(self._places):
-            if place is not None and place.member is member:
-                self._places[index] = None
+        for index, remote in enumerate(self._remotes):
+            if remote is not None and remote.member is member:
+                self._remotes[index] = None
 
     def _leave(self, index: int, code: str) -> None:
-        place, self._places[index] = self._places[index], None
-        if place is None:
+        remote, self._remotes[index] = self._remotes[index], None
+        if remote is None:
             return
-        place.member.seats = max(0, place.member.seats - 1)
+        remote.member.sessions = max(0, remote.member.sessions - 1)
         if code == "draining":
-            place.member.shut = time.monotonic() + SHUT_SECONDS
+            remote.member.shut = time.monotonic() + SHUT_SECONDS
 
     def _settle(self, indices: Sequence[int]) -> None:
         """Where a server came back, those above their share let go of sessions whose episodes are over."""
@@ -199,20 +202,20 @@ class ClusterVectorEnv(RemoteVectorEnv):
         fair = -(-self.num_envs // max(1, len(up)))
         leaving: dict[Member, list[str]] = {}
         for index in indices:
-            place = self._places[index]
-            if place is not None and place.member.seats > fair and any(member.seats < fair for member in up):
-                leaving.setdefault(place.member, []).append(place.session)
+            remote = self._remotes[index]
+            if remote is not None and remote.member.sessions > fair and any(member.sessions < fair for member in up):
+                leaving.setdefault(remote.member, []).append(remote.id)
                 self._leave(index, "")
         for member, sessions in leaving.items():
             if member.connection is not None:
-                closing = [{"session": session} for session in sessions]
-                self._members.each([(member, partial(member.connection.ask, "close", closing))])
-        self._members.returned = any(member.seats > fair for member in up)
+                items = [{"session": session} for session in sessions]
+                self._members.each([(member, partial(member.connection.ask, "close", items))])
+        self._members.returned = any(member.sessions > fair for member in up)
 
-    def _seat(self, indices: Sequence[int], until: float) -> None:
+    def _assign(self, indices: Sequence[int], until: float) -> None:
         """Give each a session, if it has none."""
-        homeless = [index for index in indices if self._places[index] is None]
-        while homeless:
+        unassigned = [index for index in indices if self._remotes[index] is None]
+        while unassigned:
             now = time.monotonic()
             members = self._members.open_to(now)
             if not members:
@@ -222,7 +225,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 self._members.wait(0.1)
                 continue
             plan: dict[Member, int] = dict.fromkeys(members, 0)
-            for _ in homeless:
+            for _ in unassigned:
                 plan[min(plan, key=lambda member: member.load(plan[member]))] += 1
             jobs = [(member, partial(_opened_at, member, count)) for member, count in plan.items() if count]
             for (member, _), names in zip(jobs, self._members.each(jobs).values(), strict=True):
@@ -235,40 +238,45 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 if len(names) < plan[member]:
                     member.shut, member.reason = time.monotonic() + SHUT_SECONDS, "it takes no more sessions"
                 for session in names:
-                    self._places[homeless.pop()] = _Place(member, session)
-                    member.seats += 1
+                    self._remotes[unassigned.pop()] = _RemoteSession(member, session)
+                    member.sessions += 1
 
     # episodes of lost servers, played again
 
-    def _note(self, index: int, action: str, result: Mapping[str, Any], begun: dict[str, Any] | None = None) -> None:
-        place = self._places[index]
-        if not self._restore or place is None:
+    def _note(
+        self, index: int, action: str, result: Mapping[str, Any], reset_fields: dict[str, Any] | None = None
+    ) -> None:
+        remote = self._remotes[index]
+        if not self._restore or remote is None:
             return
-        if begun is not None:
-            place.begun, place.played = begun, []
-        place.played.append((action, _hash(result)))
+        if reset_fields is not None:
+            remote.reset_fields, remote.played = reset_fields, []
+        remote.played.append((action, _hash(result)))
 
-    def _again(self, lost: Mapping[int, _Place], said: Mapping[int, str]) -> Results:
-        """Play episodes again on other servers, and go on with what is said; those that came out as before."""
+    def _again(self, lost: Mapping[int, _RemoteSession], actions: Mapping[int, str]) -> Results:
+        """Play episodes again on other servers, and go on with these actions; those that came out as before."""
         going = dict(lost)
         if not going:
             return {}
         try:
-            self._seat(list(going), time.monotonic() + PATIENCE)
+            self._assign(list(going), time.monotonic() + PATIENCE)
         except ConnectionError:
             return {}
-        for turn in range(max(len(place.played) for place in going.values())):
-            now = {index: place for index, place in going.items() if turn < len(place.played)}
-            fields = {i: {"action": place.played[turn][0]} if turn else place.begun or {} for i, place in now.items()}
+        for turn in range(max(len(remote.played) for remote in going.values())):
+            now = {index: remote for index, remote in going.items() if turn < len(remote.played)}
+            fields = {
+                i: {"action": remote.played[turn][0]} if turn else remote.reset_fields or {}
+                for i, remote in now.items()
+            }
             for index, result in self._asked("step" if turn else "reset", fields).items():
                 if "error" in result or _hash(result) != now[index].played[turn][1]:
-                    del going[index]  # it is another episode, or has no place again
-        results = self._asked("step", {index: {"action": said[index]} for index in going})
+                    del going[index]  # it is another episode, or has no session again
+        results = self._asked("step", {index: {"action": actions[index]} for index in going})
         found = {index: result for index, result in results.items() if "error" not in result}
         for index, result in found.items():
-            old, new = lost[index], self._places[index]
+            old, new = lost[index], self._remotes[index]
             if new is not None:
-                new.begun, new.played = old.begun, [*old.played, (said[index], _hash(result))]
+                new.reset_fields, new.played = old.reset_fields, [*old.played, (actions[index], _hash(result))]
         self.restored += len(found)
         return found
 

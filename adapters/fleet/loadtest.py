@@ -97,12 +97,12 @@ def batched(
     vector = ClusterVectorEnv(list(urls), sessions, token=token, env=env, restore=restore)
     try:
         vector.reset(seed=0)
-        said = [action] * sessions
-        over = vector.step(said)[2]  # not counted: what is made at the first step is made
+        actions = [action] * sessions
+        over = vector.step(actions)[2]  # not counted: what is made at the first step is made
         began = time.perf_counter()
         while (now := time.perf_counter()) - began < seconds:
-            _, _, terminations, truncations, told = vector.step(said)
-            infos: Any = told
+            _, _, terminations, truncations, given = vector.step(actions)
+            infos: Any = given
             report.waits.append(time.perf_counter() - now)
             fresh, over = over, terminations | truncations
             report.episodes += int(over.sum())
@@ -154,7 +154,7 @@ async def _single(
     known: Sequence[WireConnection], report: LoadReport, seconds: float, pause: float, action: str
 ) -> None:
     groups = [min(TOGETHER, report.sessions - first) for first in range(0, report.sessions, TOGETHER)]
-    clients = [_Client(known[place % len(known)], count, report) for place, count in enumerate(groups)]
+    clients = [_Client(known[index % len(known)], count, report) for index, count in enumerate(groups)]
     try:
         for first in range(0, len(clients), 32):  # a server listens for so many at once
             await asyncio.gather(*(client.begin() for client in clients[first : first + 32]))
@@ -195,7 +195,7 @@ class _Client:
         if "error" in answer:
             raise ConnectionError(f"{self._known.url} opens no {self._count} sessions: {answer['error']['message']}")
         self.names = answer["sessions"]
-        items = [{"session": name, "seed": place} for place, name in enumerate(self.names)]
+        items = [{"session": name, "seed": index} for index, name in enumerate(self.names)]
         await self._ask("reset", items=items)
 
     async def play(self, name: str, until: float, pause: float, action: str) -> None:

@@ -34,7 +34,7 @@ class Member:
     Attributes:
         url: its address, and ``ip``, the one of several addresses behind a name.
         connection: None while it is away.
-        seats: how many sessions of ours are there.
+        sessions: how many sessions of ours are there.
         shut: until when it takes no session.
         retry, pause: when it is tried again, and how long after that.
         reason: why it is away.
@@ -43,7 +43,7 @@ class Member:
     url: str
     ip: str | None = None
     connection: WireConnection | None = None
-    seats: int = 0
+    sessions: int = 0
     shut: float = 0.0
     retry: float = 0.0
     pause: float = RETRY_SECONDS
@@ -52,7 +52,7 @@ class Member:
     def load(self, more: int = 0) -> float:
         """Sessions of ours for each that it had free when it was reached."""
         room = self.connection.greeting.free if self.connection is not None else 0
-        return (self.seats + more) / max(room, 1)
+        return (self.sessions + more) / max(room, 1)
 
 
 @dataclass(eq=False)
@@ -65,7 +65,7 @@ class Members:
         connect: makes a connection to an address.
 
     Raises:
-        ConnectionError, RemoteError: none of them can be reached; what the first one said.
+        ConnectionError, RemoteError: none of them can be reached; what the first one answered.
         PermissionError, ValueError: one does not let us in, or serves something else than the first.
     """
 
@@ -106,17 +106,17 @@ class Members:
             self._changed.wait(seconds)
 
     def each(self, jobs: Sequence[tuple[Member, Callable[[], Any]]]) -> dict[int, Any]:
-        """What the jobs return or raise, by their place; those of different servers at the same time."""
+        """What the jobs return or raise, by their index; those of different servers at the same time."""
         if len(jobs) == 1:
             return {0: _result(jobs[0][1])}
         assert self._pool is not None, "made at the beginning"
         futures = [self._pool.submit(_result, job) for _, job in jobs]
-        return {place: future.result() for place, future in enumerate(futures)}
+        return {index: future.result() for index, future in enumerate(futures)}
 
     def lose(self, member: Member, reason: str) -> None:
         """A server is gone, for now."""
         connection, member.connection = member.connection, None
-        member.reason, member.retry, member.seats = reason, time.monotonic() + member.pause, 0
+        member.reason, member.retry, member.sessions = reason, time.monotonic() + member.pause, 0
         log.warning("the server at %s is away: %s", member.url, reason)
         if connection is not None:
             connection.close()

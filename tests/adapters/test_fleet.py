@@ -62,8 +62,8 @@ def urls(running: list[EnvServer]) -> list[str]:
     return [one.url for one in running]
 
 
-def seats(vector: Any) -> list[int]:
-    return [member.seats for member in vector._members.all]
+def sessions(vector: Any) -> list[int]:
+    return [member.sessions for member in vector._members.all]
 
 
 def kill(one: EnvServer) -> None:
@@ -116,7 +116,7 @@ def test_sessions_are_spread_and_play_as_directly():
     with servers(3) as running, vector_of(urls(running), 12) as vector:
         direct = gym.make(GUESS, **SETTINGS)
         observations, _ = vector.reset(seed=5)
-        assert seats(vector) == [4, 4, 4]
+        assert sessions(vector) == [4, 4, 4]
         for index in (0, 5, 11):
             assert observations[index] == direct.reset(seed=5 + index)[0]
             told = direct.step("\\boxed{7}")
@@ -128,7 +128,7 @@ def test_a_death_costs_the_episodes_there_and_no_others(mode: str):
     with servers(3) as running, vector_of(urls(running), 12, autoreset_mode=mode) as vector:
         vector.reset(seed=0)
         vector.step([NOTHING] * 12)
-        there = {i for i, place in enumerate(vector._places) if place.member.url == running[1].url}
+        there = {i for i, remote in enumerate(vector._remotes) if remote.member.url == running[1].url}
         kill(running[1])
         _, rewards, _, truncated, infos = vector.step([NOTHING] * 12)
         assert set(np.flatnonzero(truncated)) == there
@@ -139,7 +139,7 @@ def test_a_death_costs_the_episodes_there_and_no_others(mode: str):
             _, _, _, truncated, infos = vector.step([NOTHING] * 12)
             assert not truncated.any()
         assert {infos.rows[index]["turn"] for index in range(12) if index not in there} == {5}
-        assert seats(vector) == [6, 0, 6]
+        assert sessions(vector) == [6, 0, 6]
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
@@ -206,7 +206,7 @@ def test_a_server_that_comes_back_gets_its_share():
         assert tally.faults == 4
         running[0] = server(running[0].port).__enter__()
         until = time.monotonic() + 60
-        while seats(vector) != [4, 4]:
+        while sessions(vector) != [4, 4]:
             assert time.monotonic() < until
             tally.step(vector.step([NOTHING] * 8))
         assert tally.faults == 4, "coming back costs no episode"
@@ -219,7 +219,7 @@ def test_a_draining_server_is_left_without_a_fault():
         running[0].drain()
         for _ in range(40):
             tally.step(vector.step([NOTHING] * 6))
-        assert (tally.faults, seats(vector)[1]) == (0, 6)
+        assert (tally.faults, sessions(vector)[1]) == (0, 6)
         running[0]._thread.join(30)
         assert not running[0]._thread.is_alive()
 
@@ -240,7 +240,7 @@ def test_no_room_and_no_server_are_one_clear_error(monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 0.3)
     with servers(2, limit=3) as running, vector_of(urls(running), 6) as vector:
         vector.reset(seed=0)
-        assert seats(vector) == [3, 3]
+        assert sessions(vector) == [3, 3]
         for one in running:
             kill(one)
         with pytest.raises(ConnectionError, match="no server has taken a session"):
@@ -253,7 +253,7 @@ def test_no_room_and_no_server_are_one_clear_error(monkeypatch):
 def test_every_address_of_a_name_is_a_server():
     with servers(1) as running, vector_of(f"dns+http://localhost:{running[0].port}", 3) as vector:
         assert vector.reset(seed=0)[0][2] == gym.make(GUESS, **SETTINGS).reset(seed=2)[0]
-        assert sum(seats(vector)) == 3
+        assert sum(sessions(vector)) == 3
 
 
 @pytest.mark.parametrize("wrong", ["twice", "another", "half", "version"])
@@ -319,13 +319,13 @@ def test_processes_are_killed_under_load_and_no_episode_is_lost_or_doubled(child
                 for _ in range(15):
                     tally.step(vector.step([NOTHING] * 12))
                 process, url = running[victim]
-                there = {i for i, place in enumerate(vector._places) if place and place.member.url == url}
+                there = {i for i, remote in enumerate(vector._remotes) if remote and remote.member.url == url}
                 process.send_signal(signal.SIGKILL)
                 process.wait()
                 assert set(tally.step(vector.step([NOTHING] * 12))) <= there
                 running[victim] = start(int(url.rpartition(":")[2]))
                 until = time.monotonic() + 60
-                while not all(seats(vector)):
+                while not all(sessions(vector)):
                     assert time.monotonic() < until
                     assert tally.step(vector.step([NOTHING] * 12)) == []
             assert 0 < tally.faults <= 4 * 12
