@@ -17,7 +17,7 @@ import pytest
 
 import rlvr
 from rlvr.cli import main
-from rlvr.cli_determinism import determinism
+from rlvr.cli_eval import determinism
 from rlvr.envs import list_envs
 
 CALCULATOR, GUESS, GSM8K = "rlvr/Calculator-v0", "rlvr/GuessNumber-v0", "rlvr/GSM8K-v0"

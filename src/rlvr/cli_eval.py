@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 
-from rlvr.cli_determinism import as_line, determinism
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
 from rlvr.envs.core.code_rule import require_code, require_registered
 from rlvr.envs.core.files import write_whole
@@ -232,6 +231,36 @@ def _show(
 
 def _name(rollout: Rollout, options: argparse.Namespace) -> str:
     return f"{rollout.env_id}  split {getattr(rollout.env.unwrapped, 'split', None)}  agent {options.agent}"
+
+
+def determinism(options: argparse.Namespace, scripted: bool) -> dict[str, list[str]]:
+    """What is ``seeded``, and what is ``not_seeded`` and may make a second run differ.
+
+    Args:
+        options: of `rlvr eval`.
+        scripted: whether the agent is one without a model.
+    """
+    seeded, loose = [f"tasks (--seed {options.seed})"], []
+    sampled = options.temperature > 0
+    if scripted:
+        seeded.append("the agent's actions")
+    elif options.endpoint is not None:
+        if sampled:
+            seeded.append("each call, by a seed that is sent")
+            loose.append("whether the server heeds the seed")
+        else:
+            loose.append("the server, which is asked for its likeliest token without a seed")
+        loose.append("the server's batches, which change the last bits of its numbers")
+    else:
+        seeded.append("the sampling of each turn" if sampled else "nothing is sampled at temperature 0")
+        loose.append("the last bits of the model's numbers, which depend on the batch, the threads and the device")
+    return {"seeded": seeded, "not_seeded": loose}
+
+
+def as_line(found: dict[str, list[str]]) -> str:
+    """The same as one line."""
+    loose = ", ".join(found["not_seeded"]) or "nothing; a second run plays the same episodes"
+    return f"seeded: {', '.join(found['seeded'])}; not seeded: {loose}"
 
 
 class _Progress:
