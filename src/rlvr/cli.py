@@ -18,7 +18,6 @@ from rlvr import (
     cli_eval,
     cli_export,
     cli_launch,
-    cli_loadtest,
     cli_ors,
     cli_plan,
     cli_report,
@@ -253,8 +252,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_launch.add_parser(commands)
     cli_plan.add_parser(commands)
     cli_ors.add_parser(commands)
-    cli_serve.add_parser(commands)
-    cli_loadtest.add_parser(commands)
+    cli_serve.add_parsers(commands)
 
     auditing = commands.add_parser("audit", help="attack the verifiers of environments")
     auditing.add_argument("env", nargs="*", help="ids; all registered ones if left out")
