@@ -57,7 +57,9 @@ NONE_THERE = {
     "Python": {"CodeOutput", "CodeInput", "CodeTests", "CodeRepair", "JsonPaths", "PalindromeCount"},
     "a word twice": {"RushHour", "Sokoban", "WordSearch"},
     "a value for itself": {"BitOperations"},
-    "two marks": {"BracketCompletion", "QueensCompletion", "Wordle", "MagicSquare"},
+    "two marks": {
+        *("BracketCompletion", "QueensCompletion", "Wordle", "MagicSquare", "Kakurasu", "Nonograms", "Takuzu")
+    },
     "nothing added": {"CodeOutput", "CodeInput"},
     "a before a vowel": {
         *(
