@@ -284,9 +284,7 @@ class LightsOut(CheckedAnswerTask):
                 break
         text = "Pressing a lamp changes it and those directly above, below, left and right of it. 1 is on, 0 is off:\n"
         text += "\n".join(f"{row:0{size}b}" for row in lamps)
-        text += (
-            f"\nWhich lamps must be pressed to turn all off? Answer with {size} rows of {size} digits, one row per "
-        )
+        text += f"\nWhich lamps must be pressed to turn all off? Answer with {size} rows of {size} digits, one row per "
         solution = "\n".join(f"{row:0{size}b}" for row in presses)
         return Question(f"{text}line: 1 for a lamp to press, 0 for another.", tuple(lamps), answer_text=solution)
 
