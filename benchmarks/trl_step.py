@@ -5,8 +5,9 @@
 
 Both sides load one model of random weights, draw 8 replies to each of 8 prompts of 64 tokens, 128 tokens each (no
 token ends a reply, so that both make 8,192), earn a reward that is a function of the tokens, and take a step of AdamW.
-A side is a process of its own with one thread; it takes a step when it is told to, in turns with the others, after one
-step that does not count. Time is CPU time of the process, memory its peak above what it held once the model was loaded.
+A side is a process of its own with one thread; it takes a step when it is asked to, in turns with the others, after one
+step that does not count (`--warm-up`). Time is CPU time of the process, memory its peak above what it held once the
+model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
 sequences at once, and 16 at a time. Ours takes micro-batches of 1,024 tokens. The loss is DAPO's without a KL
@@ -23,7 +24,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -231,7 +232,8 @@ class Side:
         assert self.child.stdin is not None
         self.child.stdin.write("\n")
         self.child.stdin.flush()
-        for line in self._lines():
+        assert self.child.stdout is not None
+        for line in self.child.stdout:
             if line.startswith(MARK):
                 record: dict[str, float] = json.loads(line.removeprefix(MARK))
                 if record["tokens"] != TOKENS:
@@ -239,17 +241,13 @@ class Side:
                 return record
         raise RuntimeError(f"{self.child.args} ended before its step did")
 
-    def _lines(self) -> Iterator[str]:
-        assert self.child.stdout is not None
-        yield from self.child.stdout
-
     def close(self) -> None:
         """End it."""
         self.child.kill()
         self.child.wait()
 
 
-def race(vocabulary: int, rounds: int, trl: str, names: list[str]) -> list[Table]:
+def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str]) -> list[Table]:
     """Every side's steps, in turns."""
     size = f"vocabulary {vocabulary:,}"
     tables = {
@@ -263,16 +261,16 @@ def race(vocabulary: int, rounds: int, trl: str, names: list[str]) -> list[Table
         sides = {
             name: Side(
                 trl if name.startswith("TRL") else sys.executable,
-                ["--side", name, "--folder", folder, "--rounds", str(rounds + 1)],
+                ["--side", name, "--folder", folder, "--rounds", str(warm_up + rounds)],
             )
             for name in names
         }
         try:
-            for number in range(rounds + 1):
+            for number in range(warm_up + rounds):
                 for name, side in sides.items():
                     record = side.step()
                     print(f"vocabulary {vocabulary}, {name}: {record}", file=sys.stderr, flush=True)
-                    if number == 0:  # modules are loaded, memory is taken for the first time
+                    if number < warm_up:  # modules are loaded, memory is taken for the first time
                         continue
                     tables["step"].add(name, TOKENS / record["step"])
                     tables["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
@@ -288,6 +286,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--trl", default="", help="the interpreter of an environment with TRL")
     parser.add_argument("--rounds", type=int, default=3, help="steps of each side that count")
+    parser.add_argument("--warm-up", type=int, default=1, help="steps of each side before those")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[32_000, 100])
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=list(SIDES), metavar="SIDE")
     parser.add_argument("--side", help=argparse.SUPPRESS)
@@ -303,7 +302,7 @@ def main() -> None:
     tables = [
         table
         for vocabulary in arguments.vocabularies
-        for table in race(vocabulary, arguments.rounds, arguments.trl, arguments.sides)
+        for table in race(vocabulary, arguments.rounds, arguments.warm_up, arguments.trl, arguments.sides)
     ]
     facts = {
         **{f"TRL's {name}": version for name, version in versions(arguments.trl).items()},
