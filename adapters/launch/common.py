@@ -20,6 +20,8 @@ KEPT_HERE = {
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments, each step in a thread",
     "env.timeout": "an environment that hangs holds its worker: put a limit into the environment",
+    "evaluation.panel": "`rlvr arena` plays the trainer's checkpoints against bots",
+    "evaluation.exploitability": "`rlvr arena --exploitability` computes it of the trainer's checkpoints",
     "sampler.url": "the trainer starts its own engines",
     "sampler.served_model": "the trainer starts its own engines",
     "sampler.api_key_env": "the trainer starts its own engines",
@@ -133,6 +135,8 @@ def classify_rest(t: Translation) -> None:
             t.unused(name, "of rlvr/tiny alone")
         elif name.startswith("warm_start."):
             _warm_start(t, name)
+        elif name == "learner.reference_every":
+            _reference(t, name)
         elif name.startswith("curriculum."):
             _curriculum(t, name)
         elif name.startswith("credit."):
@@ -146,17 +150,24 @@ def classify_rest(t: Translation) -> None:
 
 
 def _warm_start(t: Translation, name: str) -> None:
-    steps = t["warm_start.steps"] + t["warm_start.mixed_steps"]
-    if not steps:
+    kinds = [kind for kind in ("steps", "mixed_steps", "random_steps") if t[f"warm_start.{kind}"]]
+    if not kinds:
         t.unused(name, "no warm start")
-    elif name == "warm_start.steps":
+    elif name == f"warm_start.{kinds[0]}":
         t.changes(
             name,
             f"{t.engine} begins with the model as it is; do the warm start here (rlvr train with steps: 0) and "
             "name the folder policy/ of that run as model.name",
         )
     else:
-        t.left(name, "see warm_start.steps")
+        t.left(name, f"see warm_start.{kinds[0]}")
+
+
+def _reference(t: Translation, name: str) -> None:
+    if not t[name]:
+        t.unused(name, "the reference policy stays that of the start")
+    else:
+        t.changes(name, f"{t.engine}'s reference policy stays that of the start")
 
 
 def _curriculum(t: Translation, name: str) -> None:

@@ -71,6 +71,9 @@ OTHERS = {
     "lora": {"model": {**BASE["model"], "lora_rank": 8, "dtype": "bfloat16", "float32_head": True}},
     "curriculum": {"curriculum": {"kind": "target"}, "env": {"id": "rlvr/GuessNumber-v0", "level": 3}},
     "warm start": {"warm_start": {"steps": 10, "mixed_steps": 5}},
+    "random start": {"warm_start": {"random_steps": 5}},
+    "moving reference": {"overrides": {"kl": "k3", "kl_in": "loss"}, "learner": {"reference_every": 50}},
+    "panel": {"evaluation": {"panel": ["random"], "exploitability": True}},
     "thinking": {"sampling": {"max_new_tokens": 128, "max_length": 512, "thinking_budget": 64}},
     "segment": {"sampling": {"max_new_tokens": 128, "max_length": 512, "segment": 32}},
     "vllm": {"sampler": {"kind": "vllm", "options": {"gpu_memory_utilization": 0.5, "max_num_seqs": 32}}},
@@ -94,6 +97,8 @@ def test_every_setting_of_other_configs_is_classified(engine, name):
 CHANGES = {
     "curriculum": "curriculum.kind",
     "warm start": "warm_start.steps",
+    "random start": "warm_start.random_steps",
+    "moving reference": "learner.reference_every",
     "thinking": "sampling.thinking_budget",
     "filters": "selection.filters",
 }
