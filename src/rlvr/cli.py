@@ -18,6 +18,7 @@ from rlvr import (
     cli_eval,
     cli_export,
     cli_launch,
+    cli_models,
     cli_ors,
     cli_plan,
     cli_report,
@@ -248,6 +249,7 @@ def _parser() -> argparse.ArgumentParser:
     cli_view.add_parser(commands)
     cli_report.add_parser(commands)
     cli_export.add_parser(commands)
+    cli_models.add_parsers(commands)
     cli_completion.add_parser(commands, _parser)
     cli_launch.add_parser(commands)
     cli_plan.add_parser(commands)
