@@ -15,14 +15,18 @@ if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
     from rlvr.agents import Episode
 
+EPISODES_ONLY = ("success", "min_reward", "env", "best_of", "dedupe", "max_turns", "max_tokens")
+
 
 def export(options: argparse.Namespace, rest: list[str]) -> int:
     """Write the episodes that pass the filters, and say how many were left out, and why."""
     from rlvr.adapters.export.files import check_target, write
     from rlvr.adapters.export.selection import Selection, episode_files, read_all
 
-    if bool(options.paths) == (options.expert is not None):
-        raise ValueError("say what to export: files or runs, or --expert ID")
+    if bool(options.paths) + (options.expert is not None) + (options.harbor is not None) != 1:
+        raise ValueError("say what to export: files or runs, or --expert ID, or --harbor ID")
+    if options.harbor is not None:
+        return _tasks(options)
     wanted = _wanted(options)
     check_target(options.out, options.format)
     selection = Selection()
@@ -48,6 +52,26 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _counts(selection: Selection) -> str:
     return ", ".join(f"{count} {reason}" for reason, count in selection.left_out.most_common())
+
+
+def _tasks(options: argparse.Namespace) -> int:
+    """Write an environment's tasks as folders of Harbor."""
+    from rlvr.adapters.export.harbor import write_tasks
+
+    given = [name for name in EPISODES_ONLY if getattr(options, name)]
+    if given or options.format != "chat":
+        name = given[0].replace("_", "-") if given else "format"
+        raise ValueError(f"--{name} is for episodes, and --harbor writes tasks")
+    env_id, settings = full_id(options.harbor), settings_of(options)
+    require_registered(env_id, settings)
+    written = write_tasks(env_id, options.out, options.episodes, seed=options.seed, **settings)
+    left_out = ", ".join(f"{count} {reason}" for reason, count in written.left_out.most_common())
+    if not written.tasks:
+        raise ValueError(f"none of the tasks is exported: {left_out}")
+    print(f"{options.out}: {written.tasks} of {written.tasks + written.left_out.total()} tasks")
+    if left_out:
+        print(f"left out: {left_out}")
+    return 0
 
 
 def _wanted(options: argparse.Namespace) -> Filter:
@@ -85,9 +109,11 @@ def _demonstrated(options: argparse.Namespace) -> Iterator[Episode]:
 
 def add_parser(commands: Any) -> None:
     """Add ``export`` to the sub-commands of `rlvr`."""
-    exporting = commands.add_parser("export", help="write episodes as chats to train on, or as ATIF trajectories")
+    exporting = commands.add_parser("export", help="write episodes as chats or trajectories, or tasks for Harbor")
     exporting.add_argument("paths", nargs="*", type=Path, help="JSONL files of episodes, folders of them, or runs")
-    exporting.add_argument("--out", type=Path, required=True, help="X.jsonl or X.parquet; for atif also a new folder")
+    exporting.add_argument(
+        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for --harbor, or atif"
+    )
     exporting.add_argument(
         "--format",
         choices=("chat", "openai", "atif"),
@@ -95,8 +121,9 @@ def add_parser(commands: Any) -> None:
         help="chat: messages as played, and reward; openai: for its fine-tuning; atif: Harbor's trajectories",
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
-    exporting.add_argument("--episodes", type=int, help="of the expert; all rows of a table, else 100, if left out")
-    exporting.add_argument("--seed", type=int, default=0, help="decides the expert's tasks")
+    exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
+    exporting.add_argument("--episodes", type=int, help="of --expert or --harbor; all rows of a table, else 100")
+    exporting.add_argument("--seed", type=int, default=0, help="decides the tasks of --expert and --harbor")
     exporting.add_argument("--success", action="store_true", help="only episodes that succeeded")
     exporting.add_argument("--min-reward", type=float, metavar="R", help="only episodes with at least this return")
     exporting.add_argument("--env", action="append", help="only episodes of this environment; give it again for more")
