@@ -162,7 +162,7 @@ def _exercise(state: coding_tasks.CodingState) -> HarborTask:
             for test in json.loads(json.dumps(tests))
         ],
     }
-    begun = exercise.broken or f"# {exercise.entry} is to be written here.\n"
+    start = exercise.broken or f"# {exercise.entry} is to be written here.\n"
     calls = (
         f"{exercise.entry}({', '.join(map(repr, test.arguments))}) == {test.expected!r}" for test in exercise.visible
     )
@@ -175,7 +175,7 @@ def _exercise(state: coding_tasks.CodingState) -> HarborTask:
     )
     end = "END_OF_SOLUTION"
     solution = f"cat > {SOLUTION} <<'{end}'\n{exercise.solution}\n{end}\n"
-    return HarborTask(asked, {SOLUTION: begun.encode()}, expected, solution)
+    return HarborTask(asked, {SOLUTION: start.encode()}, expected, solution)
 
 
 def _write(out: Path, spec: Mapping[str, Any], task: HarborTask) -> None:
