@@ -18,7 +18,7 @@ from typing import Any
 
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, question_of
 
 
 class FiniteAutomaton(ListAnswerTask):
@@ -292,13 +292,13 @@ class BitManipulation(ListAnswerTask):
         drawn = rng.randbytes(1 + 2 * count)
         value = drawn[0]
         lines = [f"Start with the eight bits {_BITS[value]}. Then, one after the other:"]
-        for index in range(1, 2 * count, 2):
-            operations, choices = choices[drawn[index]]
-            text, table = operations[drawn[index + 1]]
+        for kind, operand in zip(drawn[1::2], drawn[2::2], strict=True):
+            operations, choices = choices[kind]
+            text, table = operations[operand]
             value = table[value]
             lines.append(text)
         lines.append("What are the bits at the end? Answer with all eight.")
-        return Question("\n".join(lines), (_BITS[value],))
+        return question_of(("\n".join(lines), (_BITS[value],), "", "", "", 0))
 
     def explain(self, state: Question) -> str:
         """The bits after each operation."""

@@ -27,7 +27,7 @@ from typing import ClassVar
 from rlvr.envs.algorithmic import workings
 from rlvr.envs.tasks.answers import ListAnswerTask, items, listed
 from rlvr.envs.tasks.draws import below, permuted, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, question_of
 from rlvr.envs.tasks.wording import in_a_row
 
 _LETTERS = ALPHABET.encode()
@@ -35,14 +35,19 @@ CONSONANTS, VOWELS = "bcdfghjklmnprstvwxyz", "aeiou"
 SYLLABLES = [consonant + vowel for consonant in CONSONANTS for vowel in VOWELS]
 
 
+@cache
+def syllable_pairs() -> list[str]:
+    """Two syllables each: number 100 n + m is syllable m, then syllable n."""
+    return [first + second for second in SYLLABLES for first in SYLLABLES]
+
+
 def word(rng: random.Random, length: int) -> str:
     """A made-up word that can be spoken."""
-    half = (length + 1) // 2
-    code = rng.randint(0, len(SYLLABLES) ** half - 1)  # one draw for all syllables
-    found = ""
-    for _ in range(half):
-        code, syllable = divmod(code, len(SYLLABLES))
-        found += SYLLABLES[syllable]
+    code = rng.randint(0, len(SYLLABLES) ** ((length + 1) // 2) - 1)  # one draw for all syllables
+    pairs, found = syllable_pairs(), ""
+    for _ in range((length + 3) // 4):
+        found += pairs[code % 10_000]
+        code //= 10_000
     return found[:length]
 
 
@@ -99,7 +104,7 @@ class ReverseText(ListAnswerTask):
         """Made-up words, so that no spelling is known by heart."""
         if level <= 2:
             text = word(rng, 8 * level)
-            return Question(f"Spell this word backwards: {text}", (text[::-1],))
+            return question_of((f"Spell this word backwards: {text}", (text[::-1],), "", "", "", 0))
         line = made_up(rng, 2 * level, 4, 6 + level)
         gold = line[::-1].split()
         if level == 3:

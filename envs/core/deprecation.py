@@ -17,6 +17,24 @@ def warn_renamed(old: str, new: str, stacklevel: int = 3) -> None:
     warnings.warn(f"{old} is now called {new}; the old name goes in the next version", DeprecationWarning, stacklevel)
 
 
+class RenamedAttribute:
+    """An attribute of instances under its old name; a class has none of that name.
+
+    Args:
+        old: the name that this is an attribute by.
+        new: the name of the attribute that it gives.
+    """
+
+    def __init__(self, old: str, new: str) -> None:
+        self._old, self._new = old, new
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        if instance is None:
+            raise AttributeError(f"type object {owner.__name__!r} has no attribute {self._old!r}")
+        warn_renamed(f"{owner.__name__}.{self._old}", self._new)
+        return getattr(instance, self._new)
+
+
 def renamed_in_module(module: str, names: Mapping[str, str], values: Mapping[str, Any]) -> Callable[[str], Any]:
     """A module's ``__getattr__`` that gives its classes and functions under their old names.
 

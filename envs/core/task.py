@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from rlvr.envs.core.deprecation import warn_renamed
+from rlvr.envs.core.deprecation import RenamedAttribute, warn_renamed
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.verdict import Verdict, wrong
 
@@ -64,12 +64,6 @@ class Task(Generic[S]):
             if old in vars(cls) and new not in vars(cls):
                 warn_renamed(f"{cls.__name__}.{old}", new)
                 setattr(cls, new, vars(cls)[old])
-
-    def __getattr__(self, name: str) -> Any:
-        if name not in _RENAMED:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
-        warn_renamed(f"{type(self).__name__}.{name}", _RENAMED[name])
-        return getattr(self, _RENAMED[name])
 
     @property
     def name(self) -> str:
@@ -165,3 +159,7 @@ class Task(Generic[S]):
 
     def close(self) -> None:
         """Let go of what runs on behalf of the task, such as tools; called by ``env.close()``. It may be used again."""
+
+
+for _old, _new in _RENAMED.items():  # a ``__getattr__`` would make every attribute of a task slower to read
+    setattr(Task, _old, RenamedAttribute(_old, _new))

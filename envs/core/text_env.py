@@ -396,7 +396,7 @@ class TextEnv(gym.Env[Any, str]):
         split, level, index = self.split, self.level, None
         for name, value in options.items():
             if name == "level":
-                level = self._checked_level(value)
+                level = value if type(value) is int and 1 <= value <= self.task.levels else self._checked_level(value)
             elif name == "split":
                 split = self._checked_split(value)
                 if self.task.size is not None and split != self.split:

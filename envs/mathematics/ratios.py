@@ -19,7 +19,7 @@ from typing import Final
 
 from rlvr.envs.mathematics.common import bracketed, lines
 from rlvr.envs.tasks import draws
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, question_of
 
 OPERATIONS: Final[dict[str, Callable[[Fraction, Fraction], Fraction]]] = {"+": add, "-": sub, "*": mul, "/": truediv}
 _FRACTION = re.compile("[0-9]+/[0-9]+")
@@ -56,13 +56,15 @@ class FractionArithmetic(ExactAnswerTask):
             bracket = "]"
         common = gcd(above, below) if below > 0 else -gcd(above, below)
         gold = f"{above // common}/{below // common}" if below != common else str(above // common)
-        return Question(f"What is {shown}? Answer with a whole number or one fraction.", gold, "", "", shown)
+        return question_of((f"What is {shown}? Answer with a whole number or one fraction.", gold, "", "", shown, 0))
 
     @staticmethod
     def part(code: int, belows: int, aboves: int) -> tuple[int, int]:
         """A fraction in lowest terms that is not whole, from a code of which the lowest two bits are not read."""
-        a, b = (code >> 2) % aboves + 1, (code >> 2) // aboves + 2
-        a += not a % b
+        code >>= 2
+        a, b = code % aboves + 1, code // aboves + 2
+        if not a % b:
+            a += 1
         common = gcd(a, b)
         return (a, b) if common == 1 else (a // common, b // common)
 

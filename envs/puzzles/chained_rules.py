@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import accumulate, pairwise
+from itertools import accumulate, count, repeat
 from math import isqrt
+from operator import add, mul, sub
 from typing import Any
 
 Function = Callable[[Any], Any]
@@ -18,8 +19,7 @@ def exchanged_pairs(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def minus_least(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    least = min(numbers, default=0)
-    return tuple([number - least for number in numbers])
+    return tuple(map(sub, numbers, repeat(min(numbers)))) if numbers else numbers
 
 
 def exchanged_halves(value: Any) -> Any:
@@ -50,30 +50,30 @@ LISTS: dict[str, Function] = {
     "only the odd ones": lambda xs: tuple([x for x in xs if x & 1]),
     "every second one, from the first on": lambda xs: xs[::2],
     "only those over 5": lambda xs: tuple([x for x in xs if x > 5]),
-    "each plus 1": lambda xs: tuple([x + 1 for x in xs]),
-    "each doubled": lambda xs: tuple([2 * x for x in xs]),
-    "each squared": lambda xs: tuple([x * x for x in xs]),
+    "each plus 1": lambda xs: tuple(map(add, xs, repeat(1))),
+    "each doubled": lambda xs: tuple(map(add, xs, xs)),
+    "each squared": lambda xs: tuple(map(mul, xs, xs)),
     "running sums": lambda xs: tuple(accumulate(xs)),
-    "each but the first minus the one before it": lambda xs: tuple([b - a for a, b in pairwise(xs)]),
+    "each but the first minus the one before it": lambda xs: tuple(map(sub, xs[1:], xs)),
     "the first moved to the end": lambda xs: xs[1:] + xs[:1],
     "the last moved to the front": lambda xs: xs[-1:] + xs[:-1],
     HALVES: exchanged_halves,
     PAIRS: exchanged_pairs,
     "each minus the least of them": minus_least,
     "the largest left out, the first of them if there are several": without_largest,
-    "each with its position added, counted from 1": lambda xs: tuple([x + k for k, x in enumerate(xs, 1)]),
+    "each with its position added, counted from 1": lambda xs: tuple(map(add, xs, count(1))),
 }
 # What undoes a rule, where only one list can have led to a result; a list that it does not lead to is none.
 UNDONE: dict[str, Function] = {
     "reversed": lambda ys: ys[::-1],
-    "each plus 1": lambda ys: tuple([y - 1 for y in ys]),
+    "each plus 1": lambda ys: tuple(map(sub, ys, repeat(1))),
     "each doubled": lambda ys: tuple([y // 2 for y in ys]),
-    "running sums": lambda ys: ys[:1] + tuple([b - a for a, b in pairwise(ys)]),
+    "running sums": lambda ys: ys[:1] + tuple(map(sub, ys[1:], ys)),
     "the first moved to the end": lambda ys: ys[-1:] + ys[:-1],
     "the last moved to the front": lambda ys: ys[1:] + ys[:1],
     HALVES: lambda ys: ys[(len(ys) + 1) // 2 :] + ys[: (len(ys) + 1) // 2],
     PAIRS: LISTS[PAIRS],
-    "each with its position added, counted from 1": lambda ys: tuple([y - k for k, y in enumerate(ys, 1)]),
+    "each with its position added, counted from 1": lambda ys: tuple(map(sub, ys, count(1))),
 }
 # What holds for every result of a rule.
 RESULTS: dict[str, Callable[[tuple[int, ...]], bool]] = {
@@ -107,7 +107,7 @@ def possible_rules(first: tuple[int, ...], result: tuple[int, ...]) -> set[str]:
     Of numbers from 0 on, a rule of ``VALUES`` changes the sum of every list that it changes at all.
     """
     if len(first) != len(result):
-        return _OTHERS
+        return _OTHERS if len(first) == len(result) + 1 else _FILTERS
     return MOVES if sum(first) == sum(result) else VALUES
 
 
@@ -132,3 +132,4 @@ WORDS: dict[str, Function] = {
     "all letters but the first and the last reversed": lambda s: s[:1] + s[1:-1][::-1] + s[-1:] if len(s) > 1 else s,
 }
 _OTHERS = LISTS.keys() - MOVES - VALUES
+_FILTERS = _OTHERS - SHORTER

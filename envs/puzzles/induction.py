@@ -11,6 +11,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from itertools import product
+from operator import eq
 from typing import Any, ClassVar
 
 from rlvr.envs.core.seeding import KeyedRandom
@@ -18,7 +19,7 @@ from rlvr.envs.puzzles import workings
 from rlvr.envs.puzzles.chained_rules import LISTS, RESULTS, SHORTER, UNDONE, WORDS, Function, possible_rules
 from rlvr.envs.tasks.answers import ListAnswerTask
 from rlvr.envs.tasks.draws import distinct
-from rlvr.envs.tasks.questions import ExactAnswerTask, Question
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, question_of
 
 POINTS = range(1, 31)
 
@@ -122,9 +123,9 @@ class Chained(ListAnswerTask):
         """A value as the question writes it."""
         raise NotImplementedError
 
-    def all_written(self, values: list[Any]) -> list[str]:
-        """Values as the question writes them."""
-        return [*map(self.written, values)]
+    def examples(self, inputs: list[Any], results: list[Any]) -> str:
+        """A line for each input and its result."""
+        return "\n".join([f"{self.written(x)} -> {self.written(y)}" for x, y in zip(inputs, results, strict=True)])
 
     def gold(self, value: Any) -> tuple[Any, ...]:
         """A value as the parts of the answer."""
@@ -146,7 +147,7 @@ class Chained(ListAnswerTask):
         first, result = examples[0]
         fitting: list[tuple[str, ...]]
         if self.length(level) == 1:
-            fitting = [(name,) for name in self.candidates(first, result, names) if self.family[name](first) == result]
+            fitting = [(name,) for name in self.candidates(first, result, names)]
             return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
         reached: dict[Any, list[str]] = {}
         for name in names:
@@ -157,9 +158,17 @@ class Chained(ListAnswerTask):
                 fitting += [(earlier, name) for earlier in reached[value]]
         return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
 
-    def candidates(self, value: Any, result: Any, names: list[str]) -> list[str]:
+    def candidates(self, value: Any, result: Any, names: list[str]) -> Iterable[str]:
         """Rules among which are all that turn the value into the result."""
         return names
+
+    def alone(self, name: str, value: Any, result: Any, names: list[str]) -> bool:
+        """Whether no other of the rules turns the value into the result."""
+        family = self.family
+        for other in self.candidates(value, result, names):
+            if other != name and family[other](value) == result:
+                return False
+        return True
 
     def fits(self, chain: Iterable[str], examples: list[tuple[Any, Any]]) -> bool:
         """Whether a chain turns each value into its result."""
@@ -191,28 +200,28 @@ class Chained(ListAnswerTask):
 
     def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
         """Asks for the split before it looks for a chain: inputs come twice so rarely that they may decide it."""
-        length, every, size = self.length(level), list(self.family), self.rules[level - 1]
+        every, size = [*self.family], self.rules[level - 1]
         found = None
         while found is None:
             named = sorted(distinct(rng, len(every), size))
             inputs = self.inputs(rng, level)
-            later = KeyedRandom(rng.randbytes(16))  # for what comes after the question for the split
+            later = rng.randbytes(16)  # the key of what comes after the question for the split
             content = f"{bytes(named).hex()} {self.code(inputs)}"
             if len(set(inputs)) == len(inputs) and accepts(content):
                 names = [every[number] for number in named]
-                found = self.found_chain(later, level, names, inputs)
+                found = self.found_chain(KeyedRandom(later), level, names, inputs)
         chain, results = found
-        *shown, last = self.all_written(inputs)
-        lines = "\n".join([f"{x} -> {y}" for x, y in zip(shown, self.all_written(results), strict=False)])
-        kinds = "one of these changes"
+        kinds, tried = "one of these changes", size
         if level > 1:
             kinds += ", or two of them one after the other (the same one twice, too)"
+            tried += size * size
+        listed = "\n- ".join(names)
         text = (
-            f"A rule turns each {self.what} on the left into the one on the right:\n{lines}\nThe rule is {kinds}:\n- "
+            f"A rule turns each {self.what} on the left into the one on the right:\n"
+            f"{self.examples(inputs[:-1], results[:-1])}\n"
+            f"The rule is {kinds}:\n- {listed}\nWhat does the rule make of {self.written(inputs[-1])}?"
         )
-        text += "\n- ".join(names) + f"\nWhat does the rule make of {last}?"
-        tried = size if length == 1 else size + size * size
-        return Question(text, self.gold(results[-1]), f"The rule: {', then '.join(chain)}.", "", content, tried)
+        return question_of((text, self.gold(results[-1]), f"The rule: {', then '.join(chain)}.", "", content, tried))
 
     def found_chain(
         self, rng: random.Random, level: int, names: list[str], inputs: list[Any]
@@ -223,16 +232,13 @@ class Chained(ListAnswerTask):
         """
         length, family = self.length(level), self.family
         for _ in range(12):
-            chain = tuple([rng.choice(names) for _ in range(length)])
-            results = []
-            for value in inputs:
-                result = value
-                for name in chain:
-                    result = family[name](result)
-                if not result or result == value:
-                    break
-                results.append(result)
-            else:
+            chain = (rng.choice(names),) if length == 1 else (rng.choice(names), rng.choice(names))
+            results = inputs
+            for name in chain:
+                results = [*map(family[name], results)]
+            if all(results) and not any(map(eq, results, inputs)):
+                if length == 1 and self.alone(chain[0], inputs[0], results[0], names):
+                    return chain, results
                 *examples, (last, gold) = zip(inputs, results, strict=True)
                 others = self.chains(level, names, examples, chain)
                 if len(others) == 1 or all(self.apply_chain(other, last) == gold for other in others):
@@ -259,6 +265,8 @@ class Chained(ListAnswerTask):
 
 
 _DIGIT_OF = [bytes(byte % most for byte in range(256)) for most in (10, 14)]
+_ROWS = [f"[{', '.join(['%d'] * length)}]" for length in range(10)]
+_LINES = [[f"{x} -> {y}" for y in _ROWS] for x in _ROWS]  # by how long both lists are; no rule makes one longer
 _LENGTH_OF = [bytes(4 + (byte * (level + 1) >> 8) for byte in range(256)) for level in range(6)]
 
 
@@ -285,12 +293,9 @@ class ListFunctionInduction(Chained):
         starts = range(count, len(drawn), most)
         return [tuple(numbers[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
 
-    def candidates(self, value: tuple[int, ...], result: tuple[int, ...], names: list[str]) -> list[str]:
+    def candidates(self, value: tuple[int, ...], result: tuple[int, ...], names: list[str]) -> Iterable[str]:
         """By how many numbers are left, and their sum."""
-        if value == result:
-            return names
-        possible = possible_rules(value, result)
-        return [name for name in names if name in possible]
+        return names if value == result else possible_rules(value, result).intersection(names)
 
     def before(self, name: str, result: tuple[int, ...], values: Iterable[Any]) -> Iterable[Any]:
         """Which of the values a rule turns into the result: by undoing the rule, where only one can be."""
@@ -309,9 +314,9 @@ class ListFunctionInduction(Chained):
         """``[3, 1, 2]``, with the brackets that the answer may leave out."""
         return str(list(value))
 
-    def all_written(self, values: list[tuple[int, ...]]) -> list[str]:
-        """All from one ``repr``: none of the lists is empty."""
-        return [f"[{numbers}]" for numbers in repr([*map(list, values)])[2:-2].split("], [")]
+    def examples(self, inputs: list[tuple[int, ...]], results: list[tuple[int, ...]]) -> str:
+        """As ``written``, in half the time."""
+        return "\n".join([_LINES[len(x)][len(y)] % (x + y) for x, y in zip(inputs, results, strict=True)])
 
     def code(self, inputs: list[tuple[int, ...]]) -> str:
         """The numbers in hexadecimal, the lists apart by ff."""

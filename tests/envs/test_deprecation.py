@@ -65,6 +65,12 @@ def test_reading_an_old_name_warns_and_gives_the_new_one():
         assert env.shortcut() == env.direct_answer()
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         _ = env.task.nothing
+    with pytest.raises(AttributeError, match="no attribute 'certain'"):
+        _ = type(env.task).certain
+
+
+def test_reading_an_attribute_of_a_task_runs_no_code_of_its_class():
+    assert not hasattr(Task, "__getattr__"), "every read of every attribute would look for it first"
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ from rlvr.envs import TextEnv
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.tasks.questions import ExactAnswerTask, Question, question_of
 
 
 class Colours(Task[str]):
@@ -302,3 +303,35 @@ def test_a_table_of_any_length_is_reset_without_reading_its_order():
     assert len(set(rows)) == 1_000
     assert sum(rows) / 1_000 == pytest.approx(5e8, rel=0.1)
     assert rows_of(TextEnv(Long()), 3, seed=8) == rows_of(env, 3, seed=8)
+
+
+class Asks(ExactAnswerTask):
+    def ask(self, rng: random.Random, level: int) -> Question:
+        number = rng.randrange(10**6)
+        return Question(f"Say {number}.", number)
+
+
+class OwnContent(Asks):
+    def content(self, state: Question) -> str:
+        return f"the number {state.answer}"
+
+
+class OwnStart(Asks):
+    def start(self, rng: random.Random, level: int) -> Question:
+        return self.ask(rng, level)._replace(text="Say it.", content=f"{rng.randrange(10**6)}")
+
+
+@pytest.mark.parametrize("split", ["train", "validation", "test"])
+@pytest.mark.parametrize("made", [Asks, OwnContent, OwnStart])
+def test_a_question_is_in_its_split_by_the_content_that_its_task_gives(made, split):
+    env = TextEnv(made(), split=split)
+    for seed in range(40):
+        text, _ = env.reset(seed=seed)
+        assert split_of(env.content) == split
+        assert (text == "Say it.") == (made is OwnStart)
+
+
+def test_a_question_of_six_parts_is_the_one_that_names_them():
+    made = question_of(("What?", 1, "By hand.", "one", "what", 2))
+    assert type(made) is Question
+    assert made == Question("What?", 1, working="By hand.", answer_text="one", content="what", operations=2)
