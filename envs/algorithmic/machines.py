@@ -292,7 +292,7 @@ class BitManipulation(ListAnswerTask):
         drawn = rng.randbytes(1 + 2 * count)
         value = drawn[0]
         lines = [f"Start with the eight bits {_BITS[value]}. Then, one after the other:"]
-        for kind, operand in zip(drawn[1::2], drawn[2::2], strict=True):
+        for kind, operand in zip(drawn[1::2], drawn[2::2]):  # noqa: B905 (of equal length; the check costs 4 % of an item)
             operations, choices = choices[kind]
             text, table = operations[operand]
             value = table[value]
