@@ -35,6 +35,7 @@ def run_signs(run: Path) -> tuple[HackingSigns, list[str]]:
     for name, episode in _episodes(run):
         replies.append(graded_reply(len(names), episode))
         names.append(name)
+    # A second pass, as the texts of all episodes would not fit into memory.
     wanted = set(to_read(replies))
     texts = {number: reply_text(episode) for number, (_, episode) in enumerate(_episodes(run)) if number in wanted}
     return find_signs(replies, texts), names
@@ -43,6 +44,7 @@ def run_signs(run: Path) -> tuple[HackingSigns, list[str]]:
 def _episodes(run: Path) -> Iterator[tuple[str, Episode]]:
     """One file after another: a long run does not fit into the memory."""
     folder = run / "episodes"
+    # Names have the step with leading zeros: sorted by name is sorted by step.
     for path in sorted(folder.glob("train-*.jsonl")) or sorted(folder.glob("*.jsonl")):
         for number, episode in enumerate(read_episodes(path)):
             yield f"{path.stem}:{number}", episode
@@ -115,6 +117,7 @@ def _table(head: Row, rows: Iterable[Row]) -> str:
 def _cell(value: Any) -> str:
     if value is None:
         return "–"
+    # Control characters are made visible, then HTML is escaped.
     return escape(
         printable(value if isinstance(value, str) else f"{value:.3g}" if isinstance(value, float) else str(value))
     )

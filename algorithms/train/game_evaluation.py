@@ -38,11 +38,12 @@ class GameEvaluation:
                 f"evaluation.panel and exploitability are of games of several seats, not of {env.spec.id}"
             )
         self.task = task
+        # Before training: a bot that is misspelt must not end a run at its first evaluation.
         try:
             for name in self.bots:
                 make_bot(name)
             if self.exact:
-                information_states(self.task.game)
+                information_states(self.task.game)  # refuses games too large to walk
         except ValueError as error:
             raise ConfigError(f"evaluation: {error}") from error
 
@@ -57,6 +58,7 @@ class GameEvaluation:
             return found
         brief, system = self.task.brief, self.config.env.system
         if self.bots:
+            # One seed for all evaluations of a run: the same deals and seats, so that a change is the policy's.
             matches, seed = self.config.evaluation.episodes, self.config.seed
             found["panel"] = {
                 way: {
@@ -68,9 +70,11 @@ class GameEvaluation:
                 for way, agent in agents.items()
             }
         if self.exact:
+            # At the temperature of sampling: the policy that plays is the one that is measured.
             score = model_scorer(model, renderer, temperature=self.config.sampling.temperature)
             policy = text_policy(self.task.referee, score, system=system, brief=brief)
             found["exploitability"] = exploitability(self.task.game, policy).value
+            # Where the mass is small, the policy writes other texts, and the value says little.
             found["scored_mass"] = policy.mean_mass
             found["least_scored_mass"] = policy.least_mass
         return found
@@ -83,6 +87,7 @@ def role_metrics(episodes: Sequence[Episode]) -> dict[str, Any]:
     """
     by_role: dict[str, list[Episode]] = defaultdict(list)
     for episode in episodes:
+        # A match that ended before the seat moved has no tokens.
         if episode.valid and episode.tokens.sampled and "role" in episode.training:
             by_role[str(episode.training["role"])].append(episode)
     return (
@@ -92,6 +97,7 @@ def role_metrics(episodes: Sequence[Episode]) -> dict[str, Any]:
                     "episodes": len(played),
                     "reward": fmean(episode.reward for episode in played),
                     "tokens": fmean(episode.tokens.sampled for episode in played),
+                    # H ~ -1/N sum_t log pi(y_t)     N sampled tokens of the role
                     "entropy": -sum(_sampled_logprobs(played)) / sum(episode.tokens.sampled for episode in played),
                 }
                 for role, played in sorted(by_role.items())

@@ -28,7 +28,7 @@ class Saver:
     def __init__(self, folder: Path, world: ProcessWorld) -> None:
         self.folder, self.world = folder, world
         self._thread: Thread | None = None
-        self._error: BaseException | None = None
+        self._error: BaseException | None = None  # of the thread, until the run asks
         self._copies: dict[str, dict[str, torch.Tensor]] = {}
         self._stager: Any = None
         self._group: Any = None
@@ -41,9 +41,11 @@ class Saver:
         Raises:
             CheckpointError: the one before could not be written.
         """
+        # Two writers would want two copies, and might end in another order.
         self.wait()
         tensors = {name: getattr(checkpoint, name) for name in (*TENSORS, REFERENCE)}
         copies = self._copy(tensors)
+        # Counters are small, and the next step changes them in place.
         copied = Checkpoint(checkpoint.step, counters=deepcopy(checkpoint.counters), **copies)
         self._thread = Thread(target=self._run, args=(self._writer(copied),), name="checkpoint")
         self._thread.start()
@@ -57,6 +59,7 @@ class Saver:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        # Raised once: the run may go on and write the next one.
         error, self._error = self._error, None
         if error is not None:
             raise error
@@ -73,7 +76,7 @@ class Saver:
         from torch.distributed.checkpoint.staging import DefaultStager, StagingOptions
 
         if self._stager is None:
-            pinned = torch.cuda.is_available()
+            pinned = torch.cuda.is_available()  # copies from a GPU to page-locked memory do not block
             self._stager = DefaultStager(StagingOptions(pinned, False, False, pinned))
         copied: dict[str, Any] = self._stager.stage(tensors)
         return copied
@@ -95,6 +98,6 @@ class Saver:
 
 def _copy_into(copy: torch.Tensor | None, value: torch.Tensor) -> torch.Tensor:
     if copy is None or (copy.shape, copy.dtype) != (value.shape, value.dtype):
-        copy = torch.empty(value.shape, dtype=value.dtype)
+        copy = torch.empty(value.shape, dtype=value.dtype)  # on the CPU, wherever the value is
     with torch.no_grad():
         return copy.copy_(value)

@@ -30,6 +30,7 @@ class RecordedChat:
     @property
     def prompt(self) -> str:
         """What stands before the assistant's first message: chats of one prompt are of one task."""
+        # What the assistant saw first names the task.
         first = next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
         return json.dumps([self.messages[:first], self.tools])
 
@@ -75,6 +76,7 @@ def chat_of(row: Mapping[str, Any]) -> RecordedChat:
 def _message(message: Any) -> Message:
     if not isinstance(message, Mapping) or message.get("role") not in ROLES:
         raise ValueError(f"each message needs a role of {', '.join(ROLES)}")
+    # Another template would write the calls in another syntax than the one that was recorded.
     if message.get("tool_calls"):
         raise ValueError("it has tool_calls apart from the text: export it with --format chat, which keeps the text")
     content = message.get("content")
@@ -109,10 +111,12 @@ def split_chats(
         raise ValueError(f"--held-out must be at least 0 and below 1, got {share:g}")
     if not share:
         return list(chats), []
+    # In order of first occurrence, so that the seed alone decides.
     prompts = list(dict.fromkeys(chat.prompt for chat in chats))
     if len(prompts) < 2:
         raise ValueError("all chats begin with one prompt, so that none can be held out: give --held-out 0")
     random.Random(seed).shuffle(prompts)
+    # At least one prompt on each side.
     held_out = {*prompts[: min(max(1, round(share * len(prompts))), len(prompts) - 1)]}
     sides: tuple[list[RecordedChat], list[RecordedChat]] = ([], [])
     for chat in chats:
@@ -139,6 +143,7 @@ def mean_loss(learner: Learner, sequences: Sequence[TokenSequence], batch_size: 
     total, tokens = 0.0, 0
     for start in range(0, len(sequences), batch_size):
         padded = learner.pad(sequences[start : start + batch_size])
+        # L = -1/N sum_t mask_t log pi(y_t | y_<t)     N assistant tokens of all sequences
         total -= float(learner.logprobs(padded).double().sum())
         tokens += int(padded.mask.sum())
     return total / tokens if tokens else math.nan
@@ -167,15 +172,16 @@ def fine_tune(
     """
     if not sequences:
         raise ValueError("there is no chat to train on")
-    steps = epochs * math.ceil(len(sequences) / batch_size)
+    steps = epochs * math.ceil(len(sequences) / batch_size)  # the last batch of an epoch may be smaller
     parameters = learner.model.parameters()
     optimiser = Optimiser(parameters, schedule(lr, warmup_steps, steps, decay=True), betas=(0.9, 0.98))
     for epoch in range(1, epochs + 1):
         order = list(sequences)
-        random.Random(f"{seed}/{epoch}").shuffle(order)
+        random.Random(f"{seed}/{epoch}").shuffle(order)  # any epoch can be drawn again alone
         total, tokens = 0.0, 0.0
         for start in range(0, len(order), batch_size):
             found = learner.imitate(order[start : start + batch_size], optimiser)
+            # Weighted by tokens: batches have chats of other lengths.
             total += found["loss"] * found["tokens"]
             tokens += found["tokens"]
         on_epoch(epoch, total / tokens)

