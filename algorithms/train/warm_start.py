@@ -9,11 +9,15 @@ cards.
 
 Of a game of several seats every demonstration is kept, lost matches too: a fold never wins, and a policy that sees won
 matches alone learns to call with every card.
+
+`fine_tune` imitates chats that were recorded before, epoch by epoch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rlvr.agents.conversation import Agent, TokenSequence
@@ -106,3 +110,52 @@ def demonstrations(
     if not sequences:
         raise ValueError(f"no demonstration of {play.env_id} succeeded: its expert cannot warm a policy up")
     return sequences
+
+
+def mean_loss(learner: Learner, sequences: Sequence[TokenSequence], batch_size: int) -> float:
+    """The mean negative log-likelihood of the assistant's tokens of all sequences; nan without any."""
+    total, tokens = 0.0, 0
+    for start in range(0, len(sequences), batch_size):
+        padded = learner.pad(sequences[start : start + batch_size])
+        # L = -1/N sum_t mask_t log pi(y_t | y_<t)     N assistant tokens of all sequences
+        total -= float(learner.logprobs(padded).double().sum())
+        tokens += int(padded.mask.sum())
+    return total / tokens if tokens else math.nan
+
+
+def fine_tune(
+    learner: Learner,
+    sequences: Sequence[TokenSequence],
+    *,
+    epochs: int,
+    batch_size: int,
+    lr: float,
+    warmup_steps: int = 0,
+    seed: int = 0,
+    on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
+) -> None:
+    """Imitate the sequences; each epoch takes all of them once, in an order that ``seed`` and its number decide.
+
+    Args:
+        lr: rises over ``warmup_steps``, then falls linearly to a tenth at the last step.
+        on_epoch: told the epoch, from 1, and the mean loss of the tokens as they were learned.
+
+    Raises:
+        ValueError: there is nothing to learn from.
+        FloatingPointError: gradients are not finite.
+    """
+    if not sequences:
+        raise ValueError("there is no chat to train on")
+    steps = epochs * math.ceil(len(sequences) / batch_size)  # the last batch of an epoch may be smaller
+    parameters = learner.model.parameters()
+    optimiser = Optimiser(parameters, schedule(lr, warmup_steps, steps, decay=True), betas=(0.9, 0.98))
+    for epoch in range(1, epochs + 1):
+        order = list(sequences)
+        random.Random(f"{seed}/{epoch}").shuffle(order)  # any epoch can be drawn again alone
+        total, tokens = 0.0, 0.0
+        for start in range(0, len(order), batch_size):
+            found = learner.imitate(order[start : start + batch_size], optimiser)
+            # Weighted by tokens: batches have chats of other lengths.
+            total += found["loss"] * found["tokens"]
+            tokens += found["tokens"]
+        on_epoch(epoch, total / tokens)

@@ -1,19 +1,16 @@
-"""Supervised fine-tuning on chats that `rlvr export` wrote: the loss is on the assistant's tokens alone."""
+"""Chats that `rlvr export` wrote, read as token sequences to imitate: mask 1 on the assistant's tokens alone."""
 
 from __future__ import annotations
 
 import json
-import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rlvr.agents.conversation import Message, TokenSequence
 from rlvr.agents.rendering import Renderer
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser, schedule
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.tables import scan_table
 
@@ -136,52 +133,3 @@ def sequences_of(chats: Sequence[RecordedChat], renderer: Renderer, max_length: 
         if len(ids) <= max_length:
             sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))  # nobody sampled them: no log-prob
     return sequences, len(chats) - len(sequences)
-
-
-def mean_loss(learner: Learner, sequences: Sequence[TokenSequence], batch_size: int) -> float:
-    """The mean negative log-likelihood of the assistant's tokens of all sequences; nan without any."""
-    total, tokens = 0.0, 0
-    for start in range(0, len(sequences), batch_size):
-        padded = learner.pad(sequences[start : start + batch_size])
-        # L = -1/N sum_t mask_t log pi(y_t | y_<t)     N assistant tokens of all sequences
-        total -= float(learner.logprobs(padded).double().sum())
-        tokens += int(padded.mask.sum())
-    return total / tokens if tokens else math.nan
-
-
-def fine_tune(
-    learner: Learner,
-    sequences: Sequence[TokenSequence],
-    *,
-    epochs: int,
-    batch_size: int,
-    lr: float,
-    warmup_steps: int = 0,
-    seed: int = 0,
-    on_epoch: Callable[[int, float], None] = lambda epoch, loss: None,
-) -> None:
-    """Imitate the sequences; each epoch takes all of them once, in an order that ``seed`` and its number decide.
-
-    Args:
-        lr: rises over ``warmup_steps``, then falls linearly to a tenth at the last step.
-        on_epoch: told the epoch, from 1, and the mean loss of the tokens as they were learned.
-
-    Raises:
-        ValueError: there is nothing to learn from.
-        FloatingPointError: gradients are not finite.
-    """
-    if not sequences:
-        raise ValueError("there is no chat to train on")
-    steps = epochs * math.ceil(len(sequences) / batch_size)  # the last batch of an epoch may be smaller
-    parameters = learner.model.parameters()
-    optimiser = Optimiser(parameters, schedule(lr, warmup_steps, steps, decay=True), betas=(0.9, 0.98))
-    for epoch in range(1, epochs + 1):
-        order = list(sequences)
-        random.Random(f"{seed}/{epoch}").shuffle(order)  # any epoch can be drawn again alone
-        total, tokens = 0.0, 0.0
-        for start in range(0, len(order), batch_size):
-            found = learner.imitate(order[start : start + batch_size], optimiser)
-            # Weighted by tokens: batches have chats of other lengths.
-            total += found["loss"] * found["tokens"]
-            tokens += found["tokens"]
-        on_epoch(epoch, total / tokens)
