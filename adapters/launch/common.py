@@ -1,18 +1,12 @@
-"""What is alike for all trainers: the task mix as rows, and settings that none of them has."""
+"""What several trainers do alike: settings that none of them has, and those that each has under a name of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch.translation import LaunchRefused, Translation
-from rlvr.adapters.rows import rows, write_rows
-from rlvr.adapters.spec import TaskSpec, turns_of
-from rlvr.envs.core.registry import size_of
+from rlvr.adapters.launch.translation import Translation
 
-MAX_ROWS = 20_000  # of tasks made without end; the trainer repeats them after that
 KEPT_HERE = {
     "threads": "of our own learner",
     "episodes_every": "the trainer has its own records",
@@ -30,6 +24,7 @@ KEPT_HERE = {
     "sampler.tolerance": "the trainer does not compare its engines' log-probabilities with its own after a sync",
 }
 OF_AN_ADVANTAGE = ("overrides.alpha", "overrides.group_keep", "overrides.pass_k", "overrides.continuations")
+BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate")
 OF_TINY = ("model.hidden", "model.layers", "model.words")
 # Filters that no trainer has, and when they have no effect.
 OWN_FILTERS = {
@@ -39,88 +34,6 @@ OWN_FILTERS = {
     "keep_correct": "failures stay in the batch",
     "keep_short": "all sequences of a group stay in the batch",
 }
-
-
-@dataclass(frozen=True)
-class TaskMix:
-    """The tasks of a config: what `rlvr.adapters.rows` is asked for, and the turns of an episode (None: unknown)."""
-
-    env_id: str
-    seed: int
-    use_system: bool
-    kwargs: Mapping[str, Any]
-    test_kwargs: Mapping[str, Any]
-    train_rows: int | None
-    test_rows: int | None
-    turns: int | None
-
-    def write(self, format: str, folder: Path, suffix: str) -> tuple[Path, Path]:
-        """Write train and test rows; their paths."""
-        paths = []
-        for name, count, kwargs in (
-            ("train", self.train_rows, self.kwargs),
-            ("test", self.test_rows, self.test_kwargs),
-        ):
-            # an evaluation asks no task of the training: another split, and another seed beside it
-            seed = self.seed if name == "train" else self.seed + 1
-            table = rows(self.env_id, count, format, seed=seed, kwargs=kwargs, use_system=self.use_system)
-            paths.append(write_rows(table, folder / f"{name}{suffix}"))
-        return paths[0], paths[1]
-
-
-def task_mix(values: Mapping[str, Any], train_rows: int | None = None) -> TaskMix:
-    """The tasks that a config asks for.
-
-    Raises:
-        LaunchRefused: it needs more rows than there may be, and none were named.
-        ValueError: there is no such environment or split.
-    """
-    kwargs = {"level": values["env.level"], "split": values["env.split"], **values["env.settings"]}
-    test_kwargs = {**kwargs, "split": values["evaluation.split"]}
-    env, _, info = TaskSpec(values["env.id"], values["seed"], "rlvr", kwargs).start()
-    size, turns = size_of(env), turns_of(env, info)
-    env.close()
-    test_env, _, _ = TaskSpec(values["env.id"], values["seed"], "rlvr", test_kwargs).start()
-    test_size = size_of(test_env)
-    test_env.close()
-    wanted = values["prompts"] * max(1, values["steps"])
-    if train_rows is not None:
-        wanted = train_rows
-    elif size is None:
-        wanted = min(wanted, MAX_ROWS)
-    if wanted < values["prompts"] and (size is None or size >= values["prompts"]):
-        raise LaunchRefused(f"--rows {wanted} is less than a batch of {values['prompts']} prompts")
-    return TaskMix(
-        env_id=values["env.id"],
-        seed=values["seed"],
-        use_system=values["env.system"],
-        kwargs=kwargs,
-        test_kwargs=test_kwargs,
-        train_rows=wanted if size is None else min(size, wanted),
-        test_rows=_at_most(test_size, values["evaluation.episodes"]),
-        turns=turns,
-    )
-
-
-def _at_most(size: int | None, wanted: int) -> int:
-    return wanted if size is None else min(size, wanted)
-
-
-def classify_tasks(t: Translation, mix: TaskMix) -> None:
-    """The task mix, which all trainers get as rows (or as a plug-in's tasks)."""
-    t.exact("env.id", "the rows")
-    t.exact("env.level", "the rows")
-    t.exact("env.split", "the rows")
-    t.exact("env.settings", "the rows")
-    needed = t["prompts"] * t["steps"]
-    again = (
-        f"; {mix.train_rows} tasks, repeated for the {needed} groups of the run"
-        if needed > (mix.train_rows or needed)
-        else ""
-    )
-    t.approximate("seed", "the rows", f"other tasks of the same kind, and other noise{again}")
-    t.exact("evaluation.split", "the rows")
-    t.exact("evaluation.episodes", "the rows")
 
 
 def classify_rest(t: Translation) -> None:
@@ -234,3 +147,68 @@ def _acts(t: Translation, name: str) -> bool:
     if name == "partial_rollouts":
         return bool(t["sampling.segment"])
     return True
+
+
+def classify_model_name(t: Translation, options: Mapping[str, Any]) -> None:
+    """A Hugging Face model; our own tiny one is refused."""
+    if t["model.name"] == "rlvr/tiny":
+        t.refuse("model.name", f"{t.engine} loads models of Hugging Face: name one by hub name or folder")
+    else:
+        t.exact("model.name", options)
+
+
+def classify_head(t: Translation) -> None:
+    """The switch for float32 logits, which is ours alone."""
+    if t["model.float32_head"] and t["model.dtype"] != "float32":
+        t.changes("model.float32_head", f"{t.engine} makes the logits in the model's precision")
+    else:
+        t.unused("model.float32_head", "off, or the model is in float32")
+
+
+def classify_bounds(t: Translation) -> None:
+    """Numbers of the clip rule, which go with it."""
+    for choice in BOUNDS:
+        if f"overrides.{choice}" not in t.idle:
+            t.exact(f"overrides.{choice}", "with overrides.clip")
+
+
+def classify_lengthless(t: Translation) -> None:
+    """Sequences without trained tokens in the denominators."""
+    if t["overrides.count_empty_sequences"]:
+        t.exact("overrides.count_empty_sequences", "sequences count whatever their mask")
+    else:
+        t.refuse("overrides.count_empty_sequences", f"{t.engine} counts sequences without trained tokens")
+
+
+def classify_groups(t: Translation, options: Mapping[str, Any], compared: bool) -> None:
+    """The size of a group; ``compared``: whether the advantage compares its members."""
+    if t["group_size"] == 1 and compared:
+        t.refuse("group_size", f"{t.engine} compares the members of a group, and a group of one has none")
+    else:
+        t.exact("group_size", options)
+
+
+def classify_segment(t: Translation) -> None:
+    """Partial rollouts of a synchronous run."""
+    if t["sampling.segment"] and "partial_rollouts" in t["selection.filters"]:
+        t.changes("sampling.segment", f"{t.engine}'s trainer waits for whole replies")
+    else:
+        t.unused("sampling.segment", "no partial rollouts")
+
+
+def classify_minibatches(t: Translation, options: Mapping[str, Any]) -> None:
+    """Optimiser steps of a pass, all of one size."""
+    if t["prompts"] % t["learner.minibatches"]:
+        t.refuse("learner.minibatches", f"{t['prompts']} prompts cannot be cut into so many parts of one size")
+    else:
+        t.exact("learner.minibatches", options)
+
+
+def one_update(t: Translation) -> bool:
+    """Whether a batch has one optimiser step, so that the ratio to the policy before it is 1."""
+    return bool(t["learner.epochs"] * t["learner.minibatches"] == 1)
+
+
+def token_budget(t: Translation) -> int:
+    """Tokens of a micro-batch, at least one sequence."""
+    return int(max(t["learner.micro_batch_tokens"], t["sampling.max_length"]))

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from rlvr.adapters.launch import openrlhf, prime_rl, skyrl, verl
-from rlvr.adapters.launch.common import TaskMix, task_mix
+from rlvr.adapters.launch.task_mix import TaskMix, task_mix
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
 
 

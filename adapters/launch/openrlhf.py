@@ -10,8 +10,8 @@ import math
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch import shared
-from rlvr.adapters.launch.common import TaskMix, classify_filters, classify_rest, classify_tasks
+from rlvr.adapters.launch import common
+from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation
 
 TESTED = ("openrlhf", "0.11.2")
@@ -48,7 +48,7 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
     _model(t)
     _sampling(t)
     _run(t, mix, machines)
-    classify_rest(t)
+    common.classify_rest(t)
 
 
 def _advantage(t: Translation, mix: TaskMix) -> None:
@@ -79,7 +79,7 @@ def _advantage(t: Translation, mix: TaskMix) -> None:
         t.changes("critic.width", note, {"critic.model_name_or_path": t["model.name"]})
         t.exact("critic.lr", {"critic.adam.lr": t["critic.lr"]})
         t.changes("critic.epochs", "OpenRLHF's critic makes as many passes as the policy", "learner.epochs")
-    shared.classify_groups(t, {"rollout.n_samples_per_prompt": t["group_size"]}, name not in ("gae", "reinforce_pp"))
+    common.classify_groups(t, {"rollout.n_samples_per_prompt": t["group_size"]}, name not in ("gae", "reinforce_pp"))
 
 
 def _loss(t: Translation) -> None:
@@ -88,7 +88,7 @@ def _loss(t: Translation) -> None:
     options: dict[str, Any] = {}
     note = "log-ratios are held within 20 nats"
     behaviour = t["overrides.ratio_denominator"] == "behaviour" and level != "none"
-    if clip == "none" and (level == "token" or (level == "none" and shared.one_update(t))) and not behaviour:
+    if clip == "none" and (level == "token" or (level == "none" and common.one_update(t))) and not behaviour:
         options = {"actor.policy_loss_type": "ppo", "actor.eps_clip_low_high": [NO_BOUND, NO_BOUND]}
         note = "with one update a batch the ratio is 1, and its gradient that of log pi" if level == "none" else note
     elif clip == "ppo" and level == "token" and not behaviour:
@@ -107,14 +107,14 @@ def _loss(t: Translation) -> None:
     t.exact("overrides.ratio_level", "with overrides.clip")
     if "overrides.ratio_denominator" not in t.idle:
         t.exact("overrides.ratio_denominator", "the policy that the batch was taken with")
-    shared.classify_bounds(t)
+    common.classify_bounds(t)
     how = t["overrides.aggregation"]
     if how in AGGREGATIONS:
         t.exact("overrides.aggregation", {"actor.loss_agg_mode": AGGREGATIONS[how]})
     else:
         note = f"OpenRLHF has no {how}; it has {', '.join(AGGREGATIONS)}, and would take token_mean"
         t.changes("overrides.aggregation", note, {"actor.loss_agg_mode": "token-mean"})
-    shared.classify_lengthless(t)
+    common.classify_lengthless(t)
     if "overrides.behaviour_penalty" not in t.idle:
         t.changes("overrides.behaviour_penalty", "OpenRLHF adds no square of the log-ratio to the behaviour policy")
     if "overrides.entropy_coef" not in t.idle:
@@ -176,8 +176,8 @@ def _optimiser(t: Translation) -> None:
         t.approximate("learner.schedule", cosine, "OpenRLHF's own: a cosine to the same tenth")
     t.exact("learner.epochs", {"train.max_epochs": t["learner.epochs"]})
     part = t["prompts"] * t["group_size"] // t["learner.minibatches"]
-    shared.classify_minibatches(t, {"train.batch_size": part})
-    budget = shared.token_budget(t)
+    common.classify_minibatches(t, {"train.batch_size": part})
+    budget = common.token_budget(t)
     t.approximate(
         "learner.micro_batch_tokens",
         {"train.dynamic_batch_enable": True, "train.max_tokens_per_gpu": budget, "ds.packing_samples": True},
@@ -188,14 +188,14 @@ def _optimiser(t: Translation) -> None:
 
 
 def _model(t: Translation) -> None:
-    shared.classify_model_name(t, {"actor.model_name_or_path": t["model.name"]})
+    common.classify_model_name(t, {"actor.model_name_or_path": t["model.name"]})
     types = {"bfloat16": "bf16", "float16": "fp16"}
     if t["model.dtype"] in types:
         t.exact("model.dtype", {"ds.param_dtype": types[t["model.dtype"]]}, "float32 masters under it")
     else:
         note = "OpenRLHF computes in bfloat16 or float16; it would take bfloat16 over float32 masters"
         t.changes("model.dtype", note, {"ds.param_dtype": "bf16"})
-    shared.classify_head(t)
+    common.classify_head(t)
     rank = t["model.lora_rank"]
     t.exact("model.lora_rank", {"ds.lora.rank": rank, "ds.lora.alpha": 2 * rank} if rank else {"ds.lora.rank": 0})
     t.exact("model.template_options", AGENT_FILE)
@@ -204,7 +204,7 @@ def _model(t: Translation) -> None:
 
 def _sampling(t: Translation) -> None:
     t.exact("sampling.temperature", {"rollout.temperature": t["sampling.temperature"], "rollout.top_p": 1.0})
-    shared.classify_segment(t)
+    common.classify_segment(t)
     t.approximate("sampler.kind", "vLLM", "OpenRLHF samples with a vLLM of its own")
     options = dict(t["sampler.options"])
     known: dict[str, Any] = {}
@@ -220,7 +220,7 @@ def _sampling(t: Translation) -> None:
     t.left("sampler.concurrency", "OpenRLHF's engines decide")
     keep = {"algo.dynamic_filtering_enable": True, "algo.dynamic_filtering_range": [0.0, 1.0]}
     note = "groups whose mean reward is 0 or 1 are replaced without a limit of rounds"
-    classify_filters(t, {"dynamic_sampling": (keep, note), "active_sampling": (keep, note)})
+    common.classify_filters(t, {"dynamic_sampling": (keep, note), "active_sampling": (keep, note)})
     if {"active_sampling", "dynamic_sampling"} & {*t["selection.filters"]}:
         t.left("selection.max_rounds", "OpenRLHF refills until the batch is full")
         t.left("selection.over_sampling", "OpenRLHF asks for as many groups as are missing")

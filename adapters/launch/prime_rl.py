@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch import shared
-from rlvr.adapters.launch.common import TaskMix, classify_filters, classify_rest, classify_tasks
+from rlvr.adapters.launch import common
+from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
 
 TESTED = ("prime-rl", "0.8.1.dev9")
@@ -40,7 +40,7 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
     _model(t)
     _sampling(t)
     _run(t, machines)
-    classify_rest(t)
+    common.classify_rest(t)
 
 
 def _algorithm(t: Translation) -> None:
@@ -53,7 +53,7 @@ def _algorithm(t: Translation) -> None:
         t.refuse("overrides.value_clip", "prime-rl has no critic")
         for name in ("critic.width", "critic.lr", "critic.epochs"):
             t.left(name, "see overrides.value_clip")
-    shared.classify_groups(
+    common.classify_groups(
         t, {ORCHESTRATOR + "group_size": t["group_size"]}, t["overrides.advantage"] in ("group_mean", "maxrl")
     )
     clip, level, denominator = (
@@ -78,13 +78,13 @@ def _algorithm(t: Translation) -> None:
         t.exact("overrides.ratio_denominator", "with overrides.clip")
     if "overrides.behaviour_penalty" not in t.idle:
         t.exact("overrides.behaviour_penalty", LOSS + "kl_tau")
-    shared.classify_bounds(t)
+    common.classify_bounds(t)
     if t["overrides.aggregation"] == "token_mean":
         t.exact("overrides.aggregation", "the tokens of a step")
     else:
         note = f"prime-rl divides by the tokens of a step (token_mean), not by {t['overrides.aggregation']}"
         t.changes("overrides.aggregation", note, "token_mean")
-    shared.classify_lengthless(t)
+    common.classify_lengthless(t)
     if "overrides.entropy_coef" not in t.idle:
         t.refuse("overrides.entropy_coef", "prime-rl has no entropy bonus")
     if "overrides.kl_coef" not in t.idle:
@@ -130,7 +130,7 @@ def _optimiser(t: Translation) -> None:
 
 
 def _model(t: Translation) -> None:
-    shared.classify_model_name(t, {"model.name": t["model.name"]})
+    common.classify_model_name(t, {"model.name": t["model.name"]})
     if t["model.dtype"] == "bfloat16":
         t.exact("model.dtype", {"inference.vllm.dtype": "bfloat16"}, "float32 masters under it")
     else:
@@ -159,7 +159,7 @@ def _model(t: Translation) -> None:
 
 def _sampling(t: Translation) -> None:
     t.exact("sampling.temperature", {ORCHESTRATOR + "train.sampling.temperature": t["sampling.temperature"]})
-    shared.classify_segment(t)
+    common.classify_segment(t)
     t.approximate("sampler.kind", "vLLM", "prime-rl samples with vLLM servers of its own")
     known = {name: t["sampler.options"][name] for name in _VLLM if name in t["sampler.options"]}
     unknown = [name for name in t["sampler.options"] if name not in known]
@@ -172,7 +172,7 @@ def _sampling(t: Translation) -> None:
     t.approximate("sampler.concurrency", {ORCHESTRATOR + "concurrency.max_inflight": inflight}, "of all engines")
     gate = ORCHESTRATOR + "train.curriculum_gate"  # written for each source
     replaced = "groups whose advantages are all 0 do not train, and others are asked for in their place"
-    classify_filters(
+    common.classify_filters(
         t,
         {
             "active_sampling": ({gate: True}, replaced),

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch import shared
-from rlvr.adapters.launch.common import TaskMix, classify_filters, classify_rest, classify_tasks
+from rlvr.adapters.launch import common
+from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation, shown
 
 TESTED = ("skyrl", "0.3.0")
@@ -94,7 +94,7 @@ def classify(t: Translation, mix: TaskMix, machines: Machines, prompt_tokens: in
     _model(t)
     _sampling(t)
     _run(t, machines)
-    classify_rest(t)
+    common.classify_rest(t)
 
 
 def _lengths(t: Translation, mix: TaskMix) -> None:
@@ -139,7 +139,7 @@ def _advantage(t: Translation, mix: TaskMix) -> None:
         )
         t.exact("critic.lr", {"trainer.critic.optimizer_config.lr": t["critic.lr"]})
         t.changes("critic.epochs", "SkyRL's critic makes as many passes as the policy", "learner.epochs")
-    shared.classify_groups(
+    common.classify_groups(
         t, {GENERATOR + "n_samples_per_prompt": t["group_size"]}, name in ("group_mean", "group_z", "maxrl")
     )
 
@@ -154,7 +154,7 @@ def _loss(t: Translation) -> None:
     kind = ALGORITHM + "policy_loss_type"
     options: dict[str, Any] = {}
     note = "log-ratios are held within 20 nats"
-    if clip == "none" and ((level == "none" and shared.one_update(t)) or level == "token") and not behaviour:
+    if clip == "none" and ((level == "none" and common.one_update(t)) or level == "token") and not behaviour:
         options = _clip("regular", NO_BOUND, NO_BOUND)
         note = "with one update a batch the ratio is 1, and its gradient that of log pi" if level == "none" else note
     elif clip == "ppo" and level == "token" and not behaviour:
@@ -189,7 +189,7 @@ def _loss(t: Translation) -> None:
     t.exact("overrides.ratio_level", "with overrides.clip")
     if "overrides.ratio_denominator" not in t.idle:
         t.exact("overrides.ratio_denominator", "with overrides.clip")
-    shared.classify_bounds(t)
+    common.classify_bounds(t)
     _aggregation(t)
     if "overrides.behaviour_penalty" not in t.idle:
         t.changes("overrides.behaviour_penalty", "SkyRL adds no square of the log-ratio to the behaviour policy")
@@ -213,7 +213,7 @@ def _aggregation(t: Translation) -> None:
         t.exact("overrides.aggregation", options)
     else:
         t.refuse("overrides.aggregation", f"SkyRL has no {how}; it has {', '.join(REDUCTIONS)}")
-    shared.classify_lengthless(t)
+    common.classify_lengthless(t)
 
 
 def _kl(t: Translation) -> None:
@@ -284,17 +284,17 @@ def _optimiser(t: Translation) -> None:
         t.approximate("learner.schedule", {optim + "scheduler": "linear"}, "it falls to 0, ours to a tenth")
     t.exact("learner.epochs", {"trainer.update_epochs_per_batch": t["learner.epochs"]})
     part = t["prompts"] // t["learner.minibatches"]
-    shared.classify_minibatches(t, {"trainer.policy_mini_batch_size": part, "trainer.critic_mini_batch_size": part})
+    common.classify_minibatches(t, {"trainer.policy_mini_batch_size": part, "trainer.critic_mini_batch_size": part})
     t.approximate(
         "learner.micro_batch_tokens",
-        {"trainer.max_tokens_per_microbatch": shared.token_budget(t)},
+        {"trainer.max_tokens_per_microbatch": common.token_budget(t)},
         "of each GPU, without padding. It changes memory, not the result",
     )
     t.exact("learner.recompute_layers", {"trainer.gradient_checkpointing": t["learner.recompute_layers"]})
 
 
 def _model(t: Translation) -> None:
-    shared.classify_model_name(t, {"trainer.policy.model.path": t["model.name"]})
+    common.classify_model_name(t, {"trainer.policy.model.path": t["model.name"]})
     if t["model.dtype"] == "float16":
         t.refuse("model.dtype", "SkyRL trains in bfloat16 or float32")
     else:
@@ -302,7 +302,7 @@ def _model(t: Translation) -> None:
         dtype = {"trainer.bf16": half, ENGINE + "model_dtype": t["model.dtype"]}
         whole = {} if half else {"trainer.policy.fsdp_config.mixed_precision.param_dtype": "fp32"}
         t.exact("model.dtype", dtype | whole, "float32 masters under it")
-    shared.classify_head(t)
+    common.classify_head(t)
     rank = t["model.lora_rank"]
     lora = {"trainer.policy.model.lora.rank": rank, "trainer.policy.model.lora.alpha": 2 * rank}
     t.exact("model.lora_rank", lora if rank else {"trainer.policy.model.lora.rank": 0})
@@ -313,7 +313,7 @@ def _model(t: Translation) -> None:
 
 def _sampling(t: Translation) -> None:
     t.exact("sampling.temperature", {SAMPLING + "temperature": t["sampling.temperature"], SAMPLING + "logprobs": 1})
-    shared.classify_segment(t)
+    common.classify_segment(t)
     t.approximate("sampler.kind", {ENGINE + "backend": "vllm"}, "SkyRL samples with a vLLM of its own")
     options = {
         (ENGINE + name if name in NAMED_ENGINE_OPTIONS else f"{ENGINE}engine_init_kwargs.{name}"): value
@@ -327,7 +327,7 @@ def _sampling(t: Translation) -> None:
         ALGORITHM + "dynamic_sampling.type": "filter",
         ALGORITHM + "dynamic_sampling.max_sample_batches": t["selection.max_rounds"],
     }
-    classify_filters(
+    common.classify_filters(
         t,
         {
             "active_sampling": (refill, "batches are asked for whole until enough groups differ"),

@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.launch.common import TaskMix, classify_filters, classify_rest, classify_tasks
+from rlvr.adapters.launch.common import classify_filters, classify_rest
+from rlvr.adapters.launch.task_mix import TaskMix, classify_tasks
 from rlvr.adapters.launch.translation import NO_BOUND, Machines, Translation, shown
 from rlvr.adapters.rows import AGENT
 
