@@ -26,7 +26,7 @@ from rlvr.envs.algorithmic import workings
 from rlvr.envs.core.task import DRAWS
 from rlvr.envs.tasks.answers import ListAnswerTask, listed
 from rlvr.envs.tasks.draws import distinct, permuted, picked
-from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, question_of, whole_numbers
 
 Edge = tuple[int, int]
 SIZES = (6, 8, 10, 13, 16)  # nodes of levels 1 to 5
@@ -160,7 +160,8 @@ class ShortestPath(ExactAnswerTask):
                 if goals:
                     distance, goal = divmod(goals[-1] if level > 1 else goals[choice % len(goals)], 32)
                     ask = f"How long is the shortest way from {start} to {goal}?"
-                    return Question(f"These {kind} have these lengths: {shown}.\n{ask}", distance, content=shown)
+                    text = f"These {kind} have these lengths: {shown}.\n{ask}"
+                    return question_of((text, distance, "", "", shown, 0))
         return None
 
     @staticmethod
@@ -360,10 +361,12 @@ class Colouring(CheckedAnswerTask):
         drawn = distinct(rng, among, 2 * size if level < 5 else 3 * size)
         written, table = written_edges(), nodes.ljust(256, b"\0")
         ends = zip(drawn.translate(first.translate(table)), drawn.translate(second.translate(table)), strict=True)
-        text = f"Give each of the nodes 1 to {size} one of the colours 1 to {colours} so that these pairs differ: "
-        text += ", ".join([written[a][b] for a, b in ends])
-        text += ".\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
-        return Question(text, (colours, nodes))
+        edges = ", ".join([written[a][b] for a, b in ends])
+        text = (
+            f"Give each of the nodes 1 to {size} one of the colours 1 to {colours} so that these pairs differ: {edges}."
+            "\nAnswer with the colours of the nodes 1, 2, 3, ... in this order."
+        )
+        return question_of((text, (colours, nodes), "", "", "", 0))
 
     @staticmethod
     def hidden(state: Question) -> str:

@@ -115,7 +115,7 @@ class ReverseText(ListAnswerTask):
         else:
             gold[1::2] = line.split()[-2::-2]
             what = "Write the words in reverse order, and spell the first, third, fifth... word of the result backwards"
-        return Question(f"{what}: {line}", tuple(gold))
+        return question_of((f"{what}: {line}", tuple(gold), "", "", "", 0))
 
     def explain(self, state: Question) -> str:
         """Letter by letter from the end."""
@@ -152,13 +152,13 @@ class SortWords(ListAnswerTask):
                 break
         if level < 4:
             text = f"Sort these words in alphabetical order.\n{shown}\nAnswer with all words, in order."
-            return Question(text, tuple(sorted(words)), "", "", shown)
+            return question_of((text, tuple(sorted(words)), "", "", shown, 0))
         letters = permuted(rng, _LETTERS)
         keys = shown.encode().translate(bytes.maketrans(letters, _LETTERS)).split(b", ")
         keys.sort()
         gold = b" ".join(keys).translate(bytes.maketrans(_LETTERS, letters)).decode().split()
         text = f"Sort these words in the order of this alphabet: {letters.decode()}.\n{shown}\n"
-        return Question(f"{text}Answer with all words, in order.", tuple(gold), "", "", shown)
+        return question_of((f"{text}Answer with all words, in order.", tuple(gold), "", "", shown, 0))
 
     def explain(self, state: Question) -> str:
         """The words by their first letters, in the order of the alphabet, and each group sorted."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Container, Iterable
 from functools import cache
 from itertools import product
 from operator import eq
@@ -110,10 +110,15 @@ class FunctionInduction(ExactAnswerTask):
 class Chained(ListAnswerTask):
     """What both kinds share: one or two rules of some of a family, one after the other, shown on a few inputs."""
 
-    family: ClassVar[dict[str, Function]]
+    family: ClassVar[dict[str, Function]] = {}
     rules: ClassVar[tuple[int, ...]]  # how many of them a level names
     inputs_of: ClassVar[tuple[int, ...]] = (4, 6, 6, 5, 5)  # how many a level has, with the one that is asked for
     what: ClassVar[str]
+    names: ClassVar[tuple[str, ...]] = ()  # of the family's rules, in its order
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.names = (*cls.family,)
 
     def drawn(self, rng: random.Random, level: int) -> Any:
         """An input, drawn."""
@@ -132,8 +137,12 @@ class Chained(ListAnswerTask):
         raise NotImplementedError
 
     def inputs(self, rng: random.Random, level: int) -> list[Any]:
-        """The inputs of the examples, and the last one, which is asked for."""
+        """The inputs of the examples, and the last one, which is asked for, in the form that ``code`` reads."""
         return [self.drawn(rng, level) for _ in range(self.inputs_of[level - 1])]
+
+    def read(self, inputs: list[Any]) -> list[Any]:
+        """The inputs in the form that rules change."""
+        return inputs
 
     def before(self, name: str, result: Any, values: Iterable[Any]) -> Iterable[Any]:
         """Which of the values a rule turns into the result."""
@@ -147,7 +156,8 @@ class Chained(ListAnswerTask):
         first, result = examples[0]
         fitting: list[tuple[str, ...]]
         if self.length(level) == 1:
-            fitting = [(name,) for name in self.candidates(first, result, names)]
+            possible = self.candidates(first, result, names)
+            fitting = [(name,) for name in names if name in possible]
             return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
         reached: dict[Any, list[str]] = {}
         for name in names:
@@ -158,15 +168,18 @@ class Chained(ListAnswerTask):
                 fitting += [(earlier, name) for earlier in reached[value]]
         return [chain for chain in fitting if chain == known or self.fits(chain, examples)]
 
-    def candidates(self, value: Any, result: Any, names: list[str]) -> Iterable[str]:
+    def candidates(self, value: Any, result: Any, names: list[str]) -> Container[str]:
         """Rules among which are all that turn the value into the result."""
         return names
 
     def alone(self, name: str, value: Any, result: Any, names: list[str]) -> bool:
         """Whether no other of the rules turns the value into the result."""
         family = self.family
-        for other in self.candidates(value, result, names):
-            if other != name and family[other](value) == result:
+        possible = self.candidates(value, result, names)
+        for other in names:
+            if other not in possible or other == name:
+                continue
+            if family[other](value) == result:
                 return False
         return True
 
@@ -200,15 +213,15 @@ class Chained(ListAnswerTask):
 
     def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
         """Asks for the split before it looks for a chain: inputs come twice so rarely that they may decide it."""
-        every, size = [*self.family], self.rules[level - 1]
+        every, size = self.names, self.rules[level - 1]
         found = None
         while found is None:
             named = sorted(distinct(rng, len(every), size))
-            inputs = self.inputs(rng, level)
+            drawn = self.inputs(rng, level)
             later = rng.randbytes(16)  # the key of what comes after the question for the split
-            content = f"{bytes(named).hex()} {self.code(inputs)}"
-            if len(set(inputs)) == len(inputs) and accepts(content):
-                names = [every[number] for number in named]
+            content = f"{bytes(named).hex()} {self.code(drawn)}"
+            if len(set(drawn)) == len(drawn) and accepts(content):
+                names, inputs = [every[number] for number in named], self.read(drawn)
                 found = self.found_chain(KeyedRandom(later), level, names, inputs)
         chain, results = found
         kinds, tried = "one of these changes", size
@@ -232,12 +245,14 @@ class Chained(ListAnswerTask):
         """
         length, family = self.length(level), self.family
         for _ in range(12):
-            chain = (rng.choice(names),) if length == 1 else (rng.choice(names), rng.choice(names))
-            results = inputs
-            for name in chain:
-                results = [*map(family[name], results)]
+            name = rng.choice(names)
+            chain: tuple[str, ...] = (name,)
+            results = [*map(family[name], inputs)]
+            if length > 1:
+                chain = (name, rng.choice(names))
+                results = [*map(family[chain[1]], results)]
             if all(results) and not any(map(eq, results, inputs)):
-                if length == 1 and self.alone(chain[0], inputs[0], results[0], names):
+                if length == 1 and self.alone(name, inputs[0], results[0], names):
                     return chain, results
                 *examples, (last, gold) = zip(inputs, results, strict=True)
                 others = self.chains(level, names, examples, chain)
@@ -284,18 +299,22 @@ class ListFunctionInduction(Chained):
         """Four to 4 + level numbers from 0 to 9, from level 4 on to 13; repeats are wanted."""
         return tuple(rng.choices(range(10 if level < 4 else 14), k=rng.randint(4, 4 + level)))
 
-    def inputs(self, rng: random.Random, level: int) -> list[tuple[int, ...]]:
-        """As ``drawn`` says, all from one draw."""
+    def inputs(self, rng: random.Random, level: int) -> list[bytes]:
+        """As ``drawn`` says, all from one draw; a byte is a number."""
         count, most = self.inputs_of[level - 1], 4 + level
         drawn = rng.randbytes(count * (1 + most))
         numbers = drawn.translate(_DIGIT_OF[level >= 4])
         lengths = drawn[:count].translate(_LENGTH_OF[level])
         starts = range(count, len(drawn), most)
-        return [tuple(numbers[start : start + length]) for start, length in zip(starts, lengths, strict=True)]
+        return [numbers[start : start + length] for start, length in zip(starts, lengths, strict=True)]
 
-    def candidates(self, value: tuple[int, ...], result: tuple[int, ...], names: list[str]) -> Iterable[str]:
+    def read(self, inputs: list[bytes]) -> list[tuple[int, ...]]:
+        """Each as the tuple of its numbers."""
+        return [*map(tuple, inputs)]
+
+    def candidates(self, value: tuple[int, ...], result: tuple[int, ...], names: list[str]) -> Container[str]:
         """By how many numbers are left, and their sum."""
-        return names if value == result else possible_rules(value, result).intersection(names)
+        return names if value == result else possible_rules(value, result)
 
     def before(self, name: str, result: tuple[int, ...], values: Iterable[Any]) -> Iterable[Any]:
         """Which of the values a rule turns into the result: by undoing the rule, where only one can be."""
@@ -318,9 +337,9 @@ class ListFunctionInduction(Chained):
         """As ``written``, in half the time."""
         return "\n".join([_LINES[len(x)][len(y)] % (x + y) for x, y in zip(inputs, results, strict=True)])
 
-    def code(self, inputs: list[tuple[int, ...]]) -> str:
+    def code(self, inputs: list[bytes]) -> str:
         """The numbers in hexadecimal, the lists apart by ff."""
-        return b"\xff".join(map(bytes, inputs)).hex()
+        return b"\xff".join(inputs).hex()
 
     def gold(self, value: tuple[int, ...]) -> tuple[int, ...]:
         """The list itself: its numbers are the parts of the answer, in order."""
