@@ -6,6 +6,7 @@ So an episode does not depend on the batch it was sampled in. The learner's log-
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
 
 import numpy as np
@@ -15,6 +16,8 @@ from rlvr.envs.core.deprecation import moved_names
 
 # Logits held at once, in numbers: above this they are made, used and made again, a piece at a time.
 LOGITS_AT_ONCE = 2**24
+IN_CACHE = 2**20  # the same on a CPU, where they are to stay in its cache while a token is chosen
+LARGE = 4096  # tokens of a vocabulary from which a token is sought in blocks of it
 
 
 def uniforms(seed: int, key: str, start: int, count: int) -> np.ndarray:
@@ -57,27 +60,78 @@ def choose_tokens(
     Raises:
         FloatingPointError: the logits of a sequence hold NaN or positive infinity.
     """
-    logits = logits.float()
+    # A CPU goes through a part of the batch five times: it must stay in the cache meanwhile.
+    rows = len(logits) if logits.is_cuda else max(1, IN_CACHE // logits.shape[-1])
+    parts = [
+        _choose(logits[start : start + rows], noise[start : start + rows], temperature, top_k, top_p, greedy)
+        for start in range(0, len(logits), rows)
+    ]
+    tokens, logprobs = (torch.cat(column) for column in zip(*parts, strict=True))
+    _require_numbers(logprobs)
+    return tokens, logprobs
+
+
+def _choose(
+    logits: torch.Tensor, noise: torch.Tensor, temperature: float, top_k: int | None, top_p: float, greedy: bool
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`choose_tokens`, where a row that holds no numbers gets some token and the log-probability NaN."""
+    size = logits.shape[-1]
+    width = 1 if size < LARGE else math.isqrt(size)  # of a block of the vocabulary
+    logits = logits.float()  # [n, V]
     if temperature != 1.0:
         logits = logits / temperature
-    logprobs = logits.log_softmax(-1)
-    _require_numbers(logprobs)
+    top = logits.amax(-1, keepdim=True)  # [n, 1]
+    weights = logits.new_empty(len(logits), -(-size // width) * width)  # [n, V], whole blocks
+    weights[:, size:] = 0.0
+    torch.sub(logits, top, out=weights[:, :size]).exp_()
+    reached = _running(weights, width)
+    total = reached[:, -1:]  # [n, 1]
     if greedy:
-        tokens = logprobs.argmax(-1, keepdim=True)
+        tokens = logits.argmax(-1, keepdim=True)
     else:
-        weights = truncate(logprobs.exp(), top_k, top_p)
-        reached = weights.cumsum(-1, dtype=torch.float64)
-        total = reached[:, -1]
-        # Below the total even where the product rounds up to it, so that a token of weight 0 is never met.
-        below = torch.nextafter(total, torch.zeros_like(total))
-        target = torch.minimum(noise * total, below)
-        tokens = torch.searchsorted(reached, target[:, None], right=True)
-    return tokens[:, 0], logprobs.gather(1, tokens)[:, 0]
+        if top_p < 1.0 or (top_k is not None and top_k < size):
+            weights[:, :size] = truncate(weights[:, :size] / total.float(), top_k, top_p)
+            reached = _running(weights, width)
+        tokens = _invert(weights, reached, noise[:, None]).clamp_(max=size - 1)  # NaN leads beyond the last
+    # log pi(y) = z_y - max_j z_j - log sum_j exp(z_j - max)                 [n, 1]
+    logprobs = logits.gather(1, tokens) - top - total.log().float()
+    return tokens[:, 0], logprobs[:, 0]
+
+
+def _running(weights: torch.Tensor, width: int) -> torch.Tensor:
+    """The sum of each block of weights (n, V) and all before it, (n, blocks), float64."""
+    sums = weights if width == 1 else weights.view(len(weights), -1, width).sum(-1)
+    return sums.cumsum(-1, dtype=torch.float64)
+
+
+def _invert(weights: torch.Tensor, reached: torch.Tensor, noise: torch.Tensor) -> torch.Tensor:
+    """Where the distribution function of weights (n, V) reaches ``noise`` (n, 1), as tokens (n, 1).
+
+    First the block, by what `_running` has ``reached``, then the token within it: a running sum over one block is a
+    small part of one over the vocabulary.
+    """
+    target = torch.minimum(noise * reached[:, -1:], _below(reached[:, -1:]))
+    block = torch.searchsorted(reached, target, right=True).clamp_(max=reached.shape[1] - 1)  # [n, 1]
+    width = weights.shape[1] // reached.shape[1]
+    if width == 1:
+        return block
+    before = torch.where(block > 0, reached.gather(1, (block - 1).clamp_(min=0)), 0.0)
+    rows = torch.arange(len(weights), device=weights.device)
+    own = weights.view(len(weights), -1, width)[rows, block[:, 0]]  # [n, width]
+    inside = own.cumsum(-1, dtype=torch.float64)
+    # the block's own sum, added up in another order, may be less than what is left of the target
+    left = torch.minimum(target - before, _below(inside[:, -1:]))
+    return block * width + torch.searchsorted(inside, left, right=True)
+
+
+def _below(total: torch.Tensor) -> torch.Tensor:
+    # Below the total even where a product rounds up to it, so that a token of weight 0 is never met.
+    return torch.nextafter(total, torch.zeros_like(total))
 
 
 def _require_numbers(logprobs: torch.Tensor) -> None:
-    # One NaN or +inf makes the whole row of a log-softmax NaN; -inf, a token that cannot come, does not.
-    broken = logprobs[:, 0].isnan()
+    # One NaN or +inf makes the sum of a row NaN; -inf, a token that cannot come, does not.
+    broken = logprobs.isnan()
     if broken.any():
         raise FloatingPointError(
             f"the model's logits are NaN or infinite in {int(broken.sum())} of {len(broken)} sequences, so no token "

@@ -31,6 +31,7 @@ from transformers import (
 )
 
 from rlvr.agents.conversation import Conversation, Reply
+from rlvr.agents.models import sampling
 from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import choose_tokens, uniforms
 from rlvr.agents.models.tiny import tiny_policy, tiny_tokenizer
@@ -453,6 +454,57 @@ def test_the_ends_of_the_noise_never_choose_what_cannot_be():
     logits = torch.tensor([[float("-inf"), 0.0, 1.0, float("-inf"), float("-inf")]]).expand(3, -1)
     noise = torch.tensor([0.0, 1 - 2**-53, 0.5], dtype=torch.float64)
     assert choose_tokens(logits, noise)[0].tolist() == [1, 2, 2]
+
+
+LARGE_VOCABULARY = 10_007  # a prime: its blocks do not fill it
+
+
+def test_a_token_of_a_large_vocabulary_is_where_the_distribution_function_reaches_the_noise():
+    generator = torch.Generator().manual_seed(0)
+    logits = 3 * torch.randn(4, LARGE_VOCABULARY, generator=generator)
+    logits[1, 40:9000] = float("-inf")
+    for temperature in (1.0, 0.7):
+        exact = (logits.double() / temperature).softmax(-1)
+        reached = exact.cumsum(-1)
+        for noise in torch.linspace(0, 1 - 2**-53, 200, dtype=torch.float64):
+            tokens, logprobs = choose_tokens(logits, noise.expand(4), temperature=temperature)
+            chosen = exact.gather(1, tokens[:, None])[:, 0]
+            end = reached.gather(1, tokens[:, None])[:, 0]
+            assert (chosen > 0).all()
+            assert (noise <= end + 1e-6).all()
+            assert (noise >= end - chosen - 1e-6).all()
+            torch.testing.assert_close(logprobs.double(), chosen.log(), atol=5e-6, rtol=0)
+
+
+def test_a_token_of_a_large_vocabulary_does_not_depend_on_the_batch(monkeypatch):
+    generator = torch.Generator().manual_seed(1)
+    logits, noise = torch.randn(7, LARGE_VOCABULARY, generator=generator), torch.rand(7, dtype=torch.float64)
+    together = choose_tokens(logits, noise)
+    alone = [choose_tokens(logits[i : i + 1], noise[i : i + 1]) for i in range(7)]
+    assert together[0].tolist() == [tokens.item() for tokens, _ in alone]
+    assert together[1].tolist() == [logprobs.item() for _, logprobs in alone]
+    monkeypatch.setattr(sampling, "IN_CACHE", 2 * LARGE_VOCABULARY)  # two sequences at a time
+    assert torch.equal(choose_tokens(logits, noise)[0], together[0])
+
+
+@pytest.mark.parametrize("options", [{"top_k": 3}, {"top_p": 0.5}, {"greedy": True}], ids=str)
+def test_a_large_vocabulary_is_cut_to_the_likeliest(options):
+    logits = torch.full((1, LARGE_VOCABULARY), -20.0)
+    logits[0, [5, 6000, 10_006]] = torch.tensor([1.0, 2.0, 1.5])
+    for noise in (0.0, 0.3, 0.6, 1 - 2**-53):
+        tokens, logprobs = choose_tokens(logits, torch.tensor([noise], dtype=torch.float64), **options)
+        allowed = {"top_k": [5, 6000, 10_006], "top_p": [6000, 10_006], "greedy": [6000]}[next(iter(options))]
+        assert tokens.item() in allowed
+        torch.testing.assert_close(logprobs, logits.log_softmax(-1)[0, tokens])
+
+
+@pytest.mark.parametrize("options", [{}, {"top_p": 0.5}, {"top_k": 3}, {"greedy": True}], ids=str)
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_one_number_that_is_none_in_a_large_vocabulary_is_found(number, options):
+    logits = torch.zeros(3, LARGE_VOCABULARY)
+    logits[1, 9_000] = number
+    with pytest.raises(FloatingPointError, match="in 1 of 3 sequences"):
+        choose_tokens(logits, torch.full((3,), 0.5, dtype=torch.float64), **options)
 
 
 # scoring
