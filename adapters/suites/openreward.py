@@ -89,7 +89,7 @@ class OpenRewardApp:
         self._first = next(iter(self.tables))
         self._limit = sum(table.limit for table in self.tables.values())
         self._most, self._under_way = 2 * self._limit + 16, 0  # requests at once
-        self._gate = ServerApp(self.tables[self._first], "", self._most, hosts)
+        self.gate = ServerApp(self.tables, "", self._most, hosts)
         self._issued: OrderedDict[str, None] = OrderedDict()
         self._creating: set[str] = set()
         self._rollouts: dict[str, _Rollout] = {}
@@ -116,7 +116,7 @@ class OpenRewardApp:
         return answered
 
     def _admit(self, request: Request, public: bool) -> None:
-        if refusal := self._gate.refused(request):
+        if refusal := self.gate.refused(request):
             raise refusal
         if self._under_way > self._most and not public:
             raise ProtocolError("overloaded", f"{self._most} requests are under way: try later")
@@ -128,7 +128,7 @@ class OpenRewardApp:
             )
 
     async def _body(self, request: Request, *fields: str) -> Json:
-        data = await self._gate.body(request)
+        data = await self.gate.body(request)
         large = len(data) > SMALL  # read beside the event loop
         record = await asyncio.to_thread(read_json, data) if large else read_json(data) if data.strip() else {}
         if unknown := sorted(record.keys() - set(fields)):
@@ -430,10 +430,7 @@ class OpenRewardApp:
 
     def shutdown(self) -> None:
         """End every session."""
-        for table in self.tables.values():
-            if table is not self._gate.sessions:
-                table.shutdown()
-        self._gate.shutdown()
+        self.gate.shutdown()
 
 
 def application(app: OpenRewardApp) -> Starlette:
@@ -447,6 +444,7 @@ def application(app: OpenRewardApp) -> Starlette:
 
     @contextlib.asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
+        app.gate.loop = asyncio.get_running_loop()
         for table in app.tables.values():
             table.start()
         sweeping = [asyncio.create_task(sweep(table)) for table in app.tables.values()]
@@ -463,6 +461,7 @@ def application(app: OpenRewardApp) -> Starlette:
 
     at_root = {"/version": app.version, "/list_environments": app.environments}
     routes = [Route("/health", app.route(app.health, public=True), methods=["GET"])]
+    routes += [Route("/ready", app.gate.health, methods=["GET"])]
     routes += [Route(path, app.route(answer), methods=["GET"]) for path, answer in at_root.items()]
     posts: dict[str, Any] = {"/ping": app.ping, "/create": app.create, "/delete": app.delete}
     posts |= {"/create_session": app.create_session, "/delete_session": app.delete}
@@ -514,7 +513,9 @@ class OpenRewardServer(EnvServer):
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         tables = dict(zip(self._names, self._tables, strict=True))
-        return application(OpenRewardApp(tables, self.token, hosts, self._tasks))
+        app = OpenRewardApp(tables, self.token, hosts, self._tasks)
+        self._face = app.gate  # what drains
+        return application(app)
 
 
 def _native(env_id: str, settings: dict[str, Any], others: dict[str, Any]) -> SessionTable:

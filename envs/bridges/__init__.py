@@ -14,6 +14,8 @@ from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 register_template("rlvr/openenv.Remote-v0", "rlvr.envs.bridges.openenv:OpenEnv")
 register_template("rlvr/nemo_gym.Remote-v0", "rlvr.envs.bridges.nemo_gym:NeMoGym")
 register_template("rlvr/ors.Remote-v0", "rlvr.envs.bridges.ors:OpenReward")
+# Task folders of Harbor, in our sandbox.
+register_template("rlvr/harbor.Tasks-v0", ENTRY_POINT, task="rlvr.envs.bridges.harbor:Harbor")
 # Any environment of Gymnasium or PettingZoo, said in words.
 register_template("rlvr/Gymnasium-v0", ENTRY_POINT, task="rlvr.envs.bridges.gymnasium_text:GymnasiumText")
 register_template("rlvr/PettingZoo-v0", ENTRY_POINT, task="rlvr.envs.bridges.pettingzoo:PettingZooSeat")

@@ -14,13 +14,19 @@ def add_parser(commands: Any) -> None:
     serving = commands.add_parser("serve-ors", help="serve environments by the Open Reward Standard")
     serving.add_argument("ids", nargs="+", metavar="env", help="ids of environments")
     serving.add_argument("--tasks", type=int, default=1_000, help="listed of a split that is endless")
+    serving.add_argument(
+        "--drain",
+        type=float,
+        default=30.0,
+        help="seconds that running episodes have after SIGTERM; 0 ends them at once",
+    )
     add_settings(serving)
     add_server(serving, port=8080)
     serving.set_defaults(command=serve_ors)
 
 
 def serve_ors(options: argparse.Namespace, rest: list[str]) -> int:
-    """Serve until Ctrl-C."""
+    """Serve until Ctrl-C, or until the episodes under way have ended after SIGTERM."""
     from rlvr.adapters.suites.openreward import OpenRewardServer
 
     settings = settings_of(options)
@@ -31,6 +37,7 @@ def serve_ors(options: argparse.Namespace, rest: list[str]) -> int:
         ids,
         settings,
         tasks=options.tasks,
+        drain=options.drain,
         **server_of(options),
     )
     key = f", X-API-Key: {server.token}" if server.token and not (options.token_file or options.token_env) else ""

@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 import http.client
 import json
+import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
+from types import SimpleNamespace
 
 import gymnasium as gym
 import pytest
@@ -434,6 +438,31 @@ def test_an_image_is_a_block_beside_the_text():
         assert text["text"] == observation["text"]
         assert image["mimeType"] == "image/png"
         assert (read_data_url(f"data:image/png;base64,{image['data']}") == observation["image"]).all()
+
+
+def test_sigterm_drains_the_command_and_another_ends_it(child):
+    """No task begins any more, the one under way is played to its end, and then the server ends."""
+    command = [sys.executable, "-m", "rlvr", "serve-ors", GUESS, "--port", "0", "--no-token"]
+    for signals, status in ((1, 0), (2, -signal.SIGTERM)):
+        with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            port = int(process.stdout.readline().split()[2].rpartition(":")[2].rstrip(","))
+            client, other = (Client(SimpleNamespace(port=port, token="")) for _ in range(2))
+            assert client.open(split="train", index=0)[0] == 200
+            assert client.get("/ready")["ready"]
+            process.send_signal(signal.SIGTERM)
+            until = time.monotonic() + 60
+            while client.ask("GET", "/ready")[0] != 503:
+                assert time.monotonic() < until
+            status_code, text = other.open(split="train", index=1)
+            assert status_code == 503
+            assert "begins nothing new" in text
+            assert client.get("/health") == {"status": "ok"}
+            assert client.reply("no number")[1]["output"]["finished"] is False  # the episode goes on
+            if signals == 2:
+                process.send_signal(signal.SIGTERM)
+            else:
+                client.post("/delete")
+            assert process.wait(60) == status
 
 
 def test_two_environments_of_one_name_are_refused():

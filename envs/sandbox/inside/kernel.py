@@ -110,13 +110,14 @@ def _column() -> tuple[int, int]:
 # --- seccomp ---------------------------------------------------------------------------------------------
 
 
-def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) -> bytes:
+def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, processor_limits: bool = False) -> bytes:
     """A classic BPF program that refuses the calls above with EPERM and allows the rest.
 
     Args:
         without_namespaces: also refuse to leave the process group, to change times and extended attributes, and to
             watch folders.
         own_uid: False if the program shares its uid with the user; then chmod and chown are refused as well.
+        processor_limits: allow a new limit of processor time, and limits of other processes that are seen.
     """
     column, audit = _column()
     names = dict(_CALLS)
@@ -136,11 +137,12 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True) ->
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
     # prlimit on somebody else needs no more than an equal uid. The kernel kills who is over a processor limit: with a
     # lower one a program could let itself be killed, as if by somebody else. To read the limit is allowed.
-    code += [(equal, 0, 10, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 0, 6, 0), (load, 0, 0, arg1_low),
-             (equal, 0, 5, 0), (load, 0, 0, arg2_low), (equal, 0, 2, 0), (load, 0, 0, arg2_low + 4),
-             (equal, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
-    code += [(equal, 0, 4, _SETRLIMIT[column]), (load, 0, 0, arg0_low), (equal, 0, 1, 0), (ret, 0, 0, eperm),
-             (ret, 0, 0, allow)]  # fmt: skip
+    if not processor_limits:
+        code += [(equal, 0, 10, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 0, 6, 0), (load, 0, 0, arg1_low),
+                 (equal, 0, 5, 0), (load, 0, 0, arg2_low), (equal, 0, 2, 0), (load, 0, 0, arg2_low + 4),
+                 (equal, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
+        code += [(equal, 0, 4, _SETRLIMIT[column]), (load, 0, 0, arg0_low), (equal, 0, 1, 0), (ret, 0, 0, eperm),
+                 (ret, 0, 0, allow)]  # fmt: skip
     # TIOCSTI and TIOCLINUX type into the terminal that started us.
     code += [(equal, 0, 5, _IOCTL[column]), (load, 0, 0, arg1_low), (equal, 1, 0, 0x5412), (equal, 0, 1, 0x541C),
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip

@@ -1,0 +1,137 @@
+"""The first process of a root filesystem of its own: it unpacks files, runs one command, and packs the files again.
+
+It runs alone, as ``python -c``, so it imports nothing of ours. From its input it reads a line of JSON and a tar; it
+writes a line of JSON and a tar. What the command left running is ended before the files are packed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import threading
+from typing import Any, BinaryIO
+
+MAX_ENTRIES = 20_000
+_BLOCK = 1 << 16
+
+
+class TooMuch(Exception):
+    """More files, or more bytes in them, than may be packed."""
+
+
+def unpack(packed: bytes) -> None:
+    """Files with their owners, modes and times below ``/``."""
+    if packed:
+        with tarfile.open(fileobj=io.BytesIO(packed), mode="r:*") as tar:
+            tar.extraction_filter = staticmethod(lambda entry, path: entry)  # what 3.12 asks for
+            tar.extractall("/", numeric_owner=True)
+
+
+def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
+    """The folders as a tar.
+
+    Raises:
+        TooMuch: over ``most`` bytes or 20,000 entries.
+    """
+    count = size = 0
+
+    def counted(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+        nonlocal count, size
+        if f"/{entry.name}" in left_out:
+            return None
+        count, size = count + 1, size + entry.size
+        if count > MAX_ENTRIES or size > most:
+            raise TooMuch
+        return entry
+
+    packed = io.BytesIO()
+    with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as tar:
+        for folder in folders:
+            try:
+                tar.add(folder, filter=counted)
+            except RecursionError:
+                raise TooMuch from None
+    return packed.getvalue()
+
+
+def run(order: dict[str, Any]) -> dict[str, Any]:
+    """Run the command; its exit code (None past its time) and what it printed."""
+
+    def limit() -> None:
+        for name, most in order["limits"].items():
+            resource.setrlimit(getattr(resource, name), (most, most))
+        os.umask(0o022)
+
+    try:
+        os.makedirs(order["cwd"], exist_ok=True)
+    except OSError as error:
+        return {"exit_code": 126, "output": f"there is no folder {order['cwd']}: {error.strerror}"}
+    process = subprocess.Popen(
+        ["/bin/bash", "-c", order["command"]], cwd=order["cwd"], env=order["env"], stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limit,
+    )  # fmt: skip
+    assert process.stdout is not None
+    kept = _Output(process.stdout, order["output_bytes"])
+    try:
+        code: int | None = process.wait(order["seconds"])
+    except subprocess.TimeoutExpired:
+        code = None
+    _end_all()
+    process.wait()
+    kept.join()
+    return {"exit_code": code, "output": kept.text()}
+
+
+def _end_all() -> None:
+    """End every other process here: this is process 1, which a signal to all leaves out."""
+    try:
+        os.kill(-1, signal.SIGKILL)
+        while True:
+            os.waitpid(-1, 0)
+    except (ProcessLookupError, ChildProcessError):
+        return
+
+
+class _Output(threading.Thread):
+    """Reads what is printed to its end, and keeps the first and the last of it."""
+
+    def __init__(self, stream: Any, most: int) -> None:
+        super().__init__(daemon=True)
+        self._stream, self._half = stream, most // 2
+        self._first, self._last, self._count = bytearray(), bytearray(), 0
+        self.start()
+
+    def run(self) -> None:
+        while block := self._stream.read1(_BLOCK):
+            self._count += len(block)
+            missing = self._half - len(self._first)
+            self._first += block[:missing]
+            self._last = (self._last + block[missing:])[-self._half :]
+
+    def text(self) -> str:
+        left_out = self._count - len(self._first) - len(self._last)
+        middle = f"\n[{left_out} bytes left out]\n".encode() if left_out else b""
+        return (bytes(self._first) + middle + bytes(self._last)).decode("utf-8", "replace")
+
+
+def main(given: BinaryIO, taken: BinaryIO) -> None:
+    order = json.loads(given.readline())
+    unpack(given.read())
+    answer = run(order)
+    files = b""
+    try:
+        files = pack(order["folders"], order["left_out"], order["most_bytes"])
+    except TooMuch:
+        answer["too_much"] = True
+    taken.write(json.dumps(answer).encode() + b"\n" + files)
+    taken.flush()
+
+
+if __name__ == "__main__":
+    main(sys.stdin.buffer, sys.stdout.buffer)
