@@ -217,9 +217,9 @@ def _make_users() -> int:
     argv = [sys.executable, "-I", "-S", "-c", _HOLD]
     with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         try:
-            said = holder.stdout.readline().strip() if holder.stdout else ""
-            if said != "made":
-                raise SandboxUnavailable(f"no namespace of users can be made here: {said}")
+            answer = holder.stdout.readline().strip() if holder.stdout else ""
+            if answer != "made":
+                raise SandboxUnavailable(f"no namespace of users can be made here: {answer}")
             for name in ("uid_map", "gid_map"):
                 Path(f"/proc/{holder.pid}/{name}").write_text(f"0 {first} {USERS}\n")
             return os.open(f"/proc/{holder.pid}/ns/user", os.O_RDONLY)
