@@ -24,6 +24,7 @@ from rlvr.envs.rewards.errors import BadOption
 MAX_REPLY_BYTES: Final = 4 << 20
 DEADLINE: Final = "deadline"
 TOO_MANY_REQUESTS: Final = 429
+NO_KEY: Final = "; no key was sent"
 _RETRIED: Final = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
 
 
@@ -118,7 +119,12 @@ def chat(endpoint: Endpoint, messages: Sequence[Mapping[str, str]]) -> str:
 
 
 def call(
-    endpoint: Endpoint, path: str, body: Mapping[str, Any] | None = None, throttle: Throttle | None = None
+    endpoint: Endpoint,
+    path: str,
+    body: Mapping[str, Any] | None = None,
+    throttle: Throttle | None = None,
+    *,
+    needs: str = "",
 ) -> dict[str, Any]:
     """The JSON object that the endpoint answers with: a POST of ``body``, or a GET without one.
 
@@ -126,9 +132,11 @@ def call(
 
     Args:
         throttle: asked before each try. The deadline begins once it has let the first one in.
+        needs: a field of the answer that must be a list of objects, such as "choices". Gateways answer with status 200
+            and none in it where the server behind them has failed, so it is tried again.
 
     Raises:
-        EndpointError: no JSON object within the deadline.
+        EndpointError: no such JSON object within the deadline.
     """
     data = None if body is None else json.dumps(body).encode()
     if throttle is not None:
@@ -136,7 +144,7 @@ def call(
     end = time.monotonic() + endpoint.deadline
     failures = waits = 0
     while True:
-        request = _Request(endpoint, path, data, max(0.0, end - time.monotonic()))
+        request = _Request(endpoint, path, data, max(0.0, end - time.monotonic()), needs)
         if throttle is not None:
             wait = request.retry_after
             throttle.leave(request.status, wait if wait is not None and wait < endpoint.deadline else None)
@@ -163,13 +171,14 @@ def call(
 class _Request:
     """One HTTP request in a thread; when its time is up the socket is shut and the thread ends by itself."""
 
-    def __init__(self, endpoint: Endpoint, path: str, body: bytes | None, seconds: float) -> None:
+    def __init__(self, endpoint: Endpoint, path: str, body: bytes | None, seconds: float, needs: str) -> None:
         late = f"did not answer within the deadline of {endpoint.deadline:g} s"
         self.failure: str | None = late
         self.retryable = False
         self.retry_after: float | None = None
         self.reply: dict[str, Any] = {}
         self.status, self.code = 0, ""
+        self._needs, self._with_key = needs, bool(endpoint.api_key)
         self._connection: http.client.HTTPConnection | None = None
         self._over = False
         thread = threading.Thread(
@@ -214,16 +223,31 @@ class _Request:
             self.retry_after = seconds_to_wait(response.getheader("Retry-After"))
             self.code, detail = _error(reply)
             self.failure = f"answered with status {response.status}" + (f": {detail}" if detail else "")
+            self.failure += self._cure(detail)
         elif len(reply) > MAX_REPLY_BYTES:
             self.failure = f"sent a reply over the cap of {MAX_REPLY_BYTES:,} bytes"
         elif response.length:
             self.failure, self.retryable = "closed the connection in the middle of its reply", True
         else:
             value = _json(reply)
-            if isinstance(value, dict):
-                self.reply, self.failure = value, None
+            if not isinstance(value, dict):
+                kind, (_, begins) = response.getheader("Content-Type") or "no Content-Type", _error(reply)
+                found = f"{_line(kind)[:60]}, {begins[:60]!r}" if reply else "it is empty"
+                self.failure, self.retryable = f"sent a reply that is not a JSON object ({found})", True
+            elif self._needs and not _has_objects(value.get(self._needs)):
+                self.code, detail = _error(reply) if value.get("error") else ("", "")
+                what = f"sent a reply without {self._needs}, with status 200"
+                self.failure, self.retryable = what + (f": {detail}" if detail else ""), True
             else:
-                self.failure, self.retryable = "sent a reply that is not a JSON object", True
+                self.reply, self.failure = value, None
+
+    def _cure(self, detail: str) -> str:
+        """What a user may have to mend, where the status tells."""
+        if self.status in (401, 403) and not self._with_key:
+            return NO_KEY
+        if self.status in (404, 405) and "model" not in detail.lower():
+            return "; is the address right? It usually ends in /v1"
+        return ""
 
     def _shut(self) -> None:
         sock = self._connection.sock if self._connection is not None else None
@@ -270,8 +294,16 @@ def _error(reply: bytes) -> tuple[str, str]:
             detail = inner.get("message") or inner.get("detail") or detail
         elif isinstance(inner, str):
             detail = inner
-    line = " ".join(str(detail).split())
-    return str(code)[:100], "".join(char if char.isprintable() else "?" for char in line)[:200]
+    return str(code)[:100], _line(detail)[:200]
+
+
+def _line(text: Any) -> str:
+    """One printable line."""
+    return "".join(char if char.isprintable() else "?" for char in " ".join(str(text).split()))
+
+
+def _has_objects(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, dict) for item in value)
 
 
 def _content(reply: Mapping[str, Any]) -> str:

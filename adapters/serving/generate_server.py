@@ -10,32 +10,44 @@ without a word being encoded twice. ::
 
 The log-probabilities are those of softmax(logits / temperature) over the whole vocabulary (vLLM calls them processed),
 of the sampled token alone. A setting that the sampler does not have is refused, never passed over.
+
+`ChatServer` answers OpenAI's ``POST /v1/chat/completions`` as well; `rlvr serve-model` starts one.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import logging
 import math
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+import time
+from array import array
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 from rlvr.adapters.serving.guard import without_paths
 from rlvr.adapters.serving.loopback import HttpError, HttpRequest, LoopbackServer
+from rlvr.agents.conversation import Conversation, Message, TokenSequence
 from rlvr.agents.models.tiny import MISSING_EXTRA
+from rlvr.agents.rendering import Renderer
+from rlvr.envs.tools.calls import Call, write_call
 
 try:
     from rlvr.agents.models.decoding import Sampling, sample
     from rlvr.agents.models.sampling import uniforms
+    from rlvr.agents.models.transformers import end_tokens
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
 
 PATH = "/inference/v1/generate"
+CHAT_PATH = "/v1/chat/completions"
 DEFAULT_TOKENS = 16  # vLLM's
 MOST_CHOICES = 256
 ANSWER_SECONDS = 3_600.0
@@ -48,6 +60,12 @@ WITHOUT_EFFECT |= {"routed_experts_prompt_start"}  # of models with experts, who
 # What it does not: named with its neutral value, it is let through.
 NEUTRAL: dict[str, Any] = {"min_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "repetition_penalty": 1.0}
 NEUTRAL |= {"min_tokens": 0}
+# Fields of a chat's request that are none of the sampler's.
+CHAT = {"model", "messages", "tools", "logprobs", "max_tokens", "max_completion_tokens", "return_token_ids"}
+CHAT_WITHOUT_EFFECT = {"user", "metadata", "store", "parallel_tool_calls", "stream_options", "service_tier"}
+CHAT_NEUTRAL: dict[str, Any] = {"tool_choice": "auto", "response_format": {"type": "text"}, "stream": False}
+CHAT_NEUTRAL |= {"top_logprobs": 0}
+REMEMBERED = 1_024  # conversations that are continued with the tokens of their replies
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,21 +169,42 @@ class GenerateServer:
                 return {"object": "list", "data": [{**model, "max_model_len": self.max_length}]}
             case "POST", path if path == PATH:
                 return self._generate(request.body)
-        raise HttpError(404, f"there is no {request.method} {request.path}: this server has POST {PATH}")
+        raise HttpError(404, f"there is no {request.method} {request.path}: this server has POST {self._posts()}")
 
-    def _generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+    def _posts(self) -> str:
+        return PATH
+
+    def _check_model(self, body: Mapping[str, Any]) -> None:
         if body.get("model") not in (None, "", self.name):
             raise HttpError(404, f"the model {body['model']!r:.100} is not served here; {self.name!r} is")
+
+    def _generate(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_model(body)
         for unsupported in ("stream", "features", "content_parts"):
             if body.get(unsupported):
                 raise HttpError(400, f"{unsupported} is not supported: answers are whole, and of text tokens")
         prompt = _tokens(body.get("token_ids"), self.vocabulary)
+        settings = _settings(body.get("sampling_params") or {}, self.vocabulary)
+        number, jobs, version = self._continue(prompt, settings)
+        choices = []
+        for index, job in enumerate(jobs):
+            ids, logprobs, _ = job.done.result()
+            choices.append(_choice(index, ids, logprobs, job.end_ids, settings.logprobs))
+        usage = _usage(prompt, sum(len(choice["token_ids"]) for choice in choices))
+        head = {"request_id": body.get("request_id") or f"rlvr-{number}", "policy_version": version}
+        return {**head, "choices": choices, "usage": usage, "prompt_logprobs": None, "kv_transfer_params": None}
+
+    def _continue(self, prompt: list[int], settings: _Settings) -> tuple[int, list[_Job], int]:
+        """The number of the request, its jobs, which are done, and the version of the weights that the last one saw.
+
+        Raises:
+            HttpError: the prompt is too long, sampling failed, or the server was closed.
+        """
         room = self.max_length - len(prompt)
         if room < 1:
             text = f"the maximum context length is {self.max_length} tokens, and the prompt has {len(prompt)}"
             raise HttpError(400, text)
         number = next(self._numbers)
-        settings = _settings(body.get("sampling_params") or {}, self.vocabulary)
         ends = settings.stops | (frozenset() if settings.ignore_eos else self.end_ids)
         limit = min(settings.max_tokens, room)
         drawn = (self.seed, f"request {number}") if settings.seed is None else (settings.seed, "")
@@ -177,14 +216,10 @@ class GenerateServer:
             self._jobs.put(job)
         if self._closed:
             raise HttpError(503, "this server was closed")
-        choices, version = [], self.version
-        for index, job in enumerate(jobs):
-            ids, logprobs, version = job.done.result(ANSWER_SECONDS)
-            choices.append(_choice(index, ids, logprobs, job.end_ids, settings.logprobs))
-        sampled = sum(len(choice["token_ids"]) for choice in choices)
-        usage = {"prompt_tokens": len(prompt), "completion_tokens": sampled, "total_tokens": len(prompt) + sampled}
-        head = {"request_id": body.get("request_id") or f"rlvr-{number}", "policy_version": version}
-        return {**head, "choices": choices, "usage": usage, "prompt_logprobs": None, "kv_transfer_params": None}
+        version = self.version
+        for job in jobs:
+            _, _, version = job.done.result(ANSWER_SECONDS)
+        return number, jobs, version
 
     # sampling
 
@@ -223,6 +258,160 @@ class GenerateServer:
             return
         for job, (ids, logprobs) in zip(jobs, replies, strict=True):
             job.done.set_result((ids, logprobs, version))
+
+
+class ChatServer(GenerateServer):
+    """Serves one model to clients of OpenAI's chat completions, and of token ids as `GenerateServer` does.
+
+    A request is rendered by the tokenizer's chat template. A conversation whose last reply came from here is continued
+    with the tokens of that reply, as an agent in this process does: nothing that was sampled is encoded again, and a
+    template that rewrites history changes nothing. A reply's text is all that was sampled, without special tokens:
+    thinking and calls of tools stand in it as the model wrote them. With ``return_token_ids`` an answer has
+    ``prompt_token_ids``, and each choice ``token_ids``, as vLLM's do. Streams are refused.
+
+    Args:
+        model: a transformers causal language model.
+        tokenizer: its tokenizer, with a chat template.
+        options: of `GenerateServer`, beside ``end_ids``.
+
+    Raises:
+        ValueError: a number out of range, no bound on the length, or a tokenizer without chat template.
+    """
+
+    def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
+        self.renderer = Renderer(tokenizer, end_ids=end_tokens(model))
+        self._replies: OrderedDict[bytes, array[int]] = OrderedDict()
+        self._remembering = threading.Lock()
+        super().__init__(model, end_ids=self.renderer.end_ids, **options)
+
+    def _posts(self) -> str:
+        return f"{CHAT_PATH} and {PATH}"
+
+    def _answer(self, request: HttpRequest) -> dict[str, Any]:
+        if (request.method, request.path) == ("POST", CHAT_PATH):
+            return self._chat(request.body)
+        return super()._answer(request)
+
+    def _chat(self, body: Mapping[str, Any]) -> dict[str, Any]:
+        self._check_model(body)
+        conversation = self._conversation(body)
+        try:
+            prompt = conversation.tokens.ids + self.renderer.render(conversation)
+        except ValueError as error:
+            raise HttpError(400, str(error)) from error
+        settings = _settings(_sampling_params(body, self.max_length - len(prompt)), self.vocabulary)
+        number, jobs, version = self._continue(prompt, settings)
+        choices = []
+        for index, job in enumerate(jobs):
+            ids, logprobs, _ = job.done.result()
+            ended = ids[-1] in job.end_ids
+            text = self.renderer.decode(ids[:-1] if ended else ids)
+            self._remember(conversation, text, prompt + ids)
+            choice = {"index": index, "message": {"role": "assistant", "content": text}}
+            choice |= {"finish_reason": "stop" if ended else "length", "logprobs": None}
+            if settings.logprobs:
+                choice["logprobs"] = {"content": self._scored(ids, logprobs)}
+            choices.append(choice | ({"token_ids": ids} if body.get("return_token_ids") else {}))
+        head = {"id": f"chatcmpl-rlvr-{number}", "object": "chat.completion", "created": int(time.time())}
+        head |= {"model": self.name, "policy_version": version}
+        usage = _usage(prompt, sum(len(job.done.result()[0]) for job in jobs))
+        return {
+            **head,
+            "choices": choices,
+            "usage": usage,
+            **({"prompt_token_ids": prompt} if body.get("return_token_ids") else {}),
+        }
+
+    def _conversation(self, body: Mapping[str, Any]) -> Conversation:
+        """What a request asks to continue, with the tokens of all up to the last reply, where that came from here."""
+        messages = _messages(body.get("messages"))
+        tools = body.get("tools") or []
+        if not isinstance(tools, list) or not all(isinstance(tool, dict) for tool in tools):
+            raise HttpError(400, "tools must be a list of objects")
+        conversation = Conversation("request", messages, tools=json.dumps(tools) if tools else "")
+        done = max((i + 1 for i, message in enumerate(messages) if message["role"] == "assistant"), default=0)
+        with self._remembering:
+            ids = self._replies.get(_digest(conversation, done)) if done else None
+        if ids is not None:
+            conversation.tokens = TokenSequence([*ids], [0] * len(ids), [0.0] * len(ids))
+            conversation.rendered = done
+        return conversation
+
+    def _remember(self, conversation: Conversation, text: str, ids: Sequence[int]) -> None:
+        reply: Message = {"role": "assistant", "content": text}
+        messages = [*conversation.messages, reply]
+        key = _digest(Conversation(conversation.key, messages, tools=conversation.tools), len(messages))
+        with self._remembering:
+            self._replies[key] = array("q", ids)
+            self._replies.move_to_end(key)
+            while len(self._replies) > REMEMBERED:
+                self._replies.popitem(last=False)
+
+    def _scored(self, ids: Sequence[int], logprobs: Sequence[float]) -> list[dict[str, Any]]:
+        """Each token as OpenAI writes it; special ones too."""
+        tokens = self.renderer.tokenizer.convert_ids_to_tokens(ids)
+        return [
+            {"token": str(token), "logprob": logprob, "bytes": None, "top_logprobs": []}
+            for token, logprob in zip(tokens, logprobs, strict=True)
+        ]
+
+
+def _digest(conversation: Conversation, count: int) -> bytes:
+    turns = [[message["role"], message["content"]] for message in conversation.messages[:count]]
+    return blake2b(json.dumps([conversation.tools, turns]).encode(), digest_size=16).digest()
+
+
+def _messages(given: Any) -> list[Message]:
+    """The messages of a request: parts of text joined, calls as text, before which the content stands.
+
+    Raises:
+        HttpError: they are none, or show images.
+    """
+    if not isinstance(given, list) or not given or not all(isinstance(message, dict) for message in given):
+        raise HttpError(400, "messages must be a list of objects that is not empty")
+    messages: list[Message] = []
+    for message in given:
+        role, content = message.get("role"), message.get("content")
+        role = {"developer": "system", "function": "tool"}.get(str(role), role)
+        if role not in ("system", "user", "assistant", "tool"):
+            raise HttpError(400, f"a role is system, user, assistant or tool, got {role!r:.60}")
+        if isinstance(content, list):
+            if not all(isinstance(part, dict) and isinstance(part.get("text"), str) for part in content):
+                raise HttpError(400, "this model reads text alone: a part of a content must be text")
+            content = "".join(part["text"] for part in content)
+        if not isinstance(content, str | None):
+            raise HttpError(400, f"a content must be a text or parts of text, got {type(content).__name__}")
+        calls = [_written(call) for call in message.get("tool_calls") or []]
+        messages.append({"role": role, "content": "\n".join([*filter(None, [content]), *calls])})
+    return messages
+
+
+def _written(call: Any) -> str:
+    """A call as the text of Hermes' form."""
+    try:
+        given = call["function"].get("arguments") or "{}"
+        arguments = json.loads(given) if isinstance(given, str) else given
+        return write_call(Call(str(call["function"]["name"]), dict(arguments)), "hermes")
+    except (KeyError, TypeError, ValueError, AttributeError, RecursionError):
+        raise HttpError(400, "a tool call must have a function with a name and arguments that are an object") from None
+
+
+def _sampling_params(body: Mapping[str, Any], room: int) -> dict[str, Any]:
+    """The settings of a chat's request by the names of ``sampling_params``; what may be passed over is left out."""
+    if body.get("stream"):
+        raise HttpError(400, "stream is not supported: an answer comes whole; leave stream out")
+    params: dict[str, Any] = {}
+    for name, value in body.items():
+        neutral = name in CHAT_NEUTRAL and value == CHAT_NEUTRAL[name]
+        if not neutral and value is not None and name not in CHAT | CHAT_WITHOUT_EFFECT:
+            params[name] = value
+    limits = (body.get("max_completion_tokens"), body.get("max_tokens"), max(1, room))
+    params["max_tokens"] = next(limit for limit in limits if limit is not None)
+    return params | ({"logprobs": 1} if body.get("logprobs") else {})
+
+
+def _usage(prompt: Sequence[int], sampled: int) -> dict[str, int]:
+    return {"prompt_tokens": len(prompt), "completion_tokens": sampled, "total_tokens": len(prompt) + sampled}
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,6 +101,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         statuses = ", ".join(f"{name} {count}" for name, count in sorted(self.statuses.items()))
+        if not self.valid:
+            return f"no episode counts, so nothing is known of the success\nverdicts: {statuses}"
         lines = [
             f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})",
             f"mean reward {self.reward:.3f}   turns {self.turns:.2f}   sampled tokens {self.tokens:.1f}",

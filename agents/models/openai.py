@@ -75,6 +75,8 @@ class OpenAIAgent:
         keep_reasoning: put thoughts before the reply, for environments that grade or count them.
         request: more fields of the request, or other values of them; None leaves a field out, as some endpoints ask:
             ``{"max_tokens": None, "max_completion_tokens": 1024}``.
+        tool_messages: send every output of a tool as a tool message, as a policy sees it that is sampled here.
+            `rlvr serve-model` and vLLM take them; others refuse one that answers no call of theirs.
 
     Raises:
         ValueError: a concurrency below 1, or an unknown style.
@@ -89,6 +91,7 @@ class OpenAIAgent:
         tool_style: str = "hermes",
         keep_reasoning: bool = False,
         request: Mapping[str, Any] | None = None,
+        tool_messages: bool = False,
     ) -> None:
         if tool_style not in STYLES:
             raise ValueError(f"tool_style {tool_style!r} is none of {', '.join(STYLES)}")
@@ -97,6 +100,7 @@ class OpenAIAgent:
         self.tool_style = tool_style
         self.keep_reasoning = keep_reasoning
         self.request = dict(request or {})
+        self.tool_messages = tool_messages
         self.usage = Usage()
         self._calls = Calls(concurrency)
         self._limit = AdaptiveLimit(concurrency)
@@ -125,7 +129,7 @@ class OpenAIAgent:
         tools = json.loads(conversation.tools) if conversation.tools else []
         body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": _messages(conversation.messages, tools, self.tool_style),
+            "messages": _messages(conversation.messages, tools, self.tool_style, self.tool_messages),
             "temperature": self.endpoint.temperature,
             "max_tokens": self.endpoint.max_tokens,
         }
@@ -139,7 +143,7 @@ class OpenAIAgent:
         if not conversation.messages or conversation.messages[-1]["role"] == "assistant":
             raise ValueError(f"conversation {conversation.key!r} has no new message that asks for a reply")
         try:
-            answer = call(self.endpoint, PATH, self.body(conversation), self._limit)
+            answer = call(self.endpoint, PATH, self.body(conversation), self._limit, needs="choices")
             reply = self._read(answer)
         except EndpointError as error:
             if _too_long(error):
@@ -193,7 +197,9 @@ class OpenAIAgent:
             self.usage.completion_tokens += _number({"usage": usage}, "completion_tokens")
 
 
-def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> list[dict[str, Any]]:
+def _messages(
+    messages: Sequence[Message], tools: Sequence[Any], style: str, tool_messages: bool
+) -> list[dict[str, Any]]:
     """The messages as an endpoint takes them: calls and their outputs in its own form where it knows the tools."""
     names = {
         tool["function"]["name"]: list(tool["function"].get("parameters", {}).get("properties", {})) for tool in tools
@@ -225,7 +231,8 @@ def _messages(messages: Sequence[Message], tools: Sequence[Any], style: str) -> 
             if images:  # endpoints take text alone in a tool message
                 sent.append({"role": "user", "content": _parts("", images)})
         else:
-            sent.append({"role": "user" if role == "tool" else role, "content": _parts(content, images)})
+            as_user = role == "tool" and not tool_messages
+            sent.append({"role": "user" if as_user else role, "content": _parts(content, images)})
     return sent
 
 

@@ -215,7 +215,8 @@ def _show(
     spent = progress.spent()
     again = determinism(options, getattr(rollout.agent, "in_any_thread", False))
     about = {"env": rollout.env_id, "split": split, "agent": options.agent, "determinism": again}
-    results.append({**about, **result.to_dict(), **spent})
+    unknown = {} if result.valid else dict.fromkeys(("success", "reward", "turns", "tokens"))
+    results.append({**about, **result.to_dict(), **unknown, **spent})
     if not options.json:
         print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
         if spent:
@@ -223,7 +224,10 @@ def _show(
     invalid = [episode for episode in progress.episodes if not episode.valid]
     if invalid and (verdict := invalid[0].verdict) is not None:
         failed = f"{len(invalid)} episodes failed through no fault of the policy and are not counted"
-        print(f"rlvr: {failed}; the first: {verdict.reason}", file=sys.stderr)
+        from rlvr.envs.endpoint import NO_KEY
+
+        cure = "; --api-key-env NAME sends one" if verdict.reason.endswith(NO_KEY) else ""
+        print(f"rlvr: {failed}; the first: {verdict.reason}{cure}", file=sys.stderr)
     if result.identical and options.samples > 1 and 2 * result.identical >= result.tasks:
         alike = f"the samples of {result.identical} of {result.tasks} tasks are copies of one episode"
         print(f"rlvr: {alike}: the sampling may not be random", file=sys.stderr)
@@ -294,9 +298,10 @@ class _Progress:
             return
         self._shown = now
         done, valid = len(self.episodes), [e for e in self.episodes if e.valid]
-        share = sum(e.success for e in valid) / max(1, len(valid))
+        share = f"{sum(e.success for e in valid) / len(valid):.3f}" if valid else "unknown"
+        faults = f"  faults {done - len(valid)}" if done > len(valid) else ""
         left = (now - self._began) / done * (self._total - done)
-        self._write(f"{self._env_id}  {done}/{self._total}  success {share:.3f}  {self._paid()}  {left:.0f} s left")
+        self._write(f"{self._env_id}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
 
     def _paid(self) -> str:
         usage = self.usage()
@@ -386,7 +391,8 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
 
         style = str(settings.get("tool_style", "hermes"))
         seed = options.seed if options.temperature else None
-        return OpenAIAgent(server, concurrency=options.concurrency, seed=seed, tool_style=style, request=more)
+        limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages}
+        return OpenAIAgent(server, seed=seed, tool_style=style, request=more, **limits)
     from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 
     if server is not None and more:
@@ -428,6 +434,12 @@ def add_parsers(commands: Any) -> None:
         "--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1"
     )
     evaluating.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
+    evaluating.add_argument(
+        "--tool-messages",
+        action="store_true",
+        default=None,  # as in records of before there was this option
+        help="send tools' outputs to the endpoint under the role tool; rlvr serve-model and vLLM take them",
+    )
     evaluating.add_argument("--deadline", type=float, default=300.0, help="seconds a call may take, retries included")
     evaluating.add_argument("--concurrency", type=int, default=32, help="calls to the endpoint under way at once")
     evaluating.add_argument(

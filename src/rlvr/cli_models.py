@@ -1,14 +1,19 @@
-"""``rlvr sft`` and ``rlvr merge``: from exported chats to a model's folder, and an adapter into its base."""
+"""``rlvr sft``, ``rlvr merge`` and ``rlvr serve-model``: chats to a model, an adapter into its base, a model served."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import json
+import os
+import secrets
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlvr.cli_options import add_allow_code, key_of, value_of
 from rlvr.envs.core.files import write_whole
 
 if TYPE_CHECKING:
@@ -142,8 +147,72 @@ def merge(options: argparse.Namespace, rest: list[str]) -> int:
     return 0
 
 
+def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
+    """Serve a model to clients of OpenAI's chat completions until Ctrl-C or SIGTERM."""
+    folder = Path(options.model)
+    if (folder / "config.yaml").is_file() and (folder / "policy").is_dir():
+        folder = folder / "policy"  # of a run
+    model = str(folder) if folder.is_dir() else options.model
+    name = options.name or Path(options.model).resolve().name
+    key = None if options.no_key else key_of(options.api_key_env) or secrets.token_urlsafe(24)
+    if options.engine == "vllm":
+        return _serve_with_vllm(model, name, key, options)
+    if options.options is not None or options.host != "127.0.0.1":
+        raise ValueError("--host and --options are vLLM's: add --engine vllm, or reach this machine through ssh -L")
+    try:
+        from rlvr.adapters.serving.generate_server import ChatServer
+        from rlvr.agents.models.tiny import load_policy
+    except ModuleNotFoundError as error:
+        raise ImportError(MISSING.format(error.name).replace("supervised training", "serving a model")) from error
+    _without_progress_bars()
+    policy, tokenizer = load_policy(model, device=options.device or "cpu", dtype=options.dtype)
+    stopped = threading.Event()
+    for signum in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(signum, lambda *_: stopped.set())
+    try:
+        server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
+    except OSError as error:
+        raise ValueError(
+            f"port {options.port} cannot be listened at ({error.strerror}): give another --port"
+        ) from error
+    with server:
+        _say_where(f"{server.url}/v1", name, key, options)
+        stopped.wait()
+    return 0
+
+
+def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.Namespace) -> int:
+    """Become vLLM's server."""
+    from rlvr.agents.models.vllm import MISSING as VLLM_MISSING
+    from rlvr.agents.models.vllm import PLAIN_OPTIONS, whole_prefills
+    from rlvr.agents.models.vllm_process import flags
+    from rlvr.envs.core.code_rule import require_code
+
+    more = value_of(options.options or "{}")
+    if not isinstance(more, dict):
+        raise ValueError(f"--options takes a JSON object, got {options.options!r}")
+    for option in sorted(more.keys() - PLAIN_OPTIONS):
+        require_code(f"--options {option}, which vLLM may take for a class or a file to load,")
+    try:
+        chosen = {"logprobs_mode": "processed_logprobs", **whole_prefills(), "dtype": options.dtype}
+    except ImportError as error:
+        raise ImportError(VLLM_MISSING) from error
+    chosen |= {"max_model_len": options.max_length} if options.max_length else {}
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+    command += ["--served-model-name", name, "--host", options.host, "--port", str(options.port)]
+    command += flags(chosen | more)
+    variables = os.environ | {"PYTHONSAFEPATH": "1"} | ({"VLLM_API_KEY": key} if key else {})
+    _say_where(f"http://{options.host}:{options.port}/v1", name, key, options)
+    os.execve(sys.executable, command, variables)
+
+
+def _say_where(url: str, name: str, key: str | None, options: argparse.Namespace) -> None:
+    shown = f", key {key}" if key and options.api_key_env is None else ""
+    print(f"{name} at {url}{shown} (Ctrl-C ends it)", flush=True)
+
+
 def add_parsers(commands: Any) -> None:
-    """Add ``sft`` and ``merge`` to the sub-commands of `rlvr`."""
+    """Add ``sft``, ``merge`` and ``serve-model`` to the sub-commands of `rlvr`."""
     training = commands.add_parser("sft", help="train a model on chats that `rlvr export` wrote")
     training.add_argument("data", type=Path, help="X.jsonl or X.parquet of chats")
     training.add_argument("--model", required=True, help="rlvr/tiny, or a Hugging Face model by name or folder")
@@ -165,3 +234,18 @@ def add_parsers(commands: Any) -> None:
     merging.add_argument("--base", help="base model in place of the one that the adapter names")
     merging.add_argument("--dtype", help="of the merged weights; the base's own if left out")
     merging.set_defaults(command=merge)
+    serving = commands.add_parser("serve-model", help="serve a model by OpenAI's chat completions")
+    serving.add_argument("model", help="folder of a run or of a model, rlvr/tiny, or a Hugging Face model by name")
+    serving.add_argument("--engine", choices=("transformers", "vllm"), default="transformers", help="what samples")
+    serving.add_argument("--name", help="of the model, for clients; the folder's name if left out")
+    serving.add_argument("--host", default="127.0.0.1", help="where vLLM listens")
+    serving.add_argument("--port", type=int, default=8000, help="0 takes any that is free")
+    key = serving.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="NAME", help="environment variable with the clients' key; else a new one")
+    key.add_argument("--no-key", action="store_true", help="let in every user of this machine")
+    serving.add_argument("--max-length", type=int, help="tokens of a conversation; what the model takes if left out")
+    serving.add_argument("--device", help="cpu, cuda, cuda:1 …; cpu if left out")
+    serving.add_argument("--dtype", default="float32", help="of the weights: float32, bfloat16 or float16")
+    serving.add_argument("--options", metavar="JSON", help="more options of vLLM")
+    add_allow_code(serving)
+    serving.set_defaults(command=serve_model)

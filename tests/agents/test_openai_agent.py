@@ -258,7 +258,7 @@ FAULTS = {
     "malformed": "not a JSON object",
     "html": "not a JSON object",
     "deep": "not a JSON object",
-    "null": "no chat completion",
+    "null": "without choices, with status 200",
     "parts": "no chat completion",
     "nothing": "without text",
     "filtered": "content_filter",
