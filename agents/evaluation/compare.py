@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.statistics import mean_interval
+from rlvr.agents.evaluation.statistics import mean_interval, success_difference_interval
 from rlvr.agents.evaluation.summary import TaskKey, samples_by_task
 
 
@@ -21,7 +21,8 @@ class Comparison:
         only_a, only_b: tasks with a valid episode in one alone.
         success_a, success_b, reward_a, reward_b: means over the shared tasks of the means over their samples.
         success: the mean difference, B less A; ``success_interval`` bounds it (95 %, paired by task).
-        reward, reward_interval: the same of the returns.
+        reward, reward_interval: the same of the returns; without ends where all differences are equal, as nothing is
+            known of the returns that were not seen.
         gained, lost: the tasks that B solves more often than A, and less often.
     """
 
@@ -48,7 +49,7 @@ class Comparison:
         return self.reward_b - self.reward_a
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types; an interval that a single task leaves open is null."""
+        """Plain JSON types; the ends of an interval that is not known are null."""
         record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name in ("success_interval", "reward_interval"):
             record[name] = [end if math.isfinite(end) else None for end in record[name]]
@@ -90,8 +91,8 @@ def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
         success_b=math.fsum(success_b) / len(shared),
         reward_a=math.fsum(reward_a) / len(shared),
         reward_b=math.fsum(reward_b) / len(shared),
-        success_interval=mean_interval(difference),
-        reward_interval=mean_interval([after - before for before, after in zip(reward_a, reward_b, strict=True)]),
+        success_interval=success_difference_interval(difference),
+        reward_interval=_reward_interval([after - before for before, after in zip(reward_a, reward_b, strict=True)]),
         gained=tuple(task for task, change in zip(shared, difference, strict=True) if change > 0),
         lost=tuple(task for task, change in zip(shared, difference, strict=True) if change < 0),
     )
@@ -105,5 +106,10 @@ def _reward(samples: Sequence[Episode]) -> float:
     return math.fsum(episode.reward for episode in samples) / len(samples)
 
 
+def _reward_interval(differences: Sequence[float]) -> tuple[float, float]:
+    return mean_interval(differences) if min(differences) < max(differences) else (-math.inf, math.inf)
+
+
 def _interval(ends: tuple[float, float]) -> str:
-    return f"95 % {ends[0]:+.3f} to {ends[1]:+.3f}" if math.isfinite(ends[0]) else "one task gives no interval"
+    known = f"95 % {ends[0]:+.3f} to {ends[1]:+.3f}"
+    return known if math.isfinite(ends[0]) else "no interval: the difference is the same on every task"

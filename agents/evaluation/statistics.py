@@ -83,6 +83,20 @@ def mean_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
+def success_difference_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The 95 % interval of the mean of differences between shares, each from -1 to 1.
+
+    `mean_interval`, cut to -1 and 1. Where n differences are all v, their spread says nothing; what was not seen in n
+    tasks befalls a share of at most p = 1 - 0.05^(1 / n) of all tasks (Hanley and Lippman-Hand 1983, the rule of
+    three), and moves the mean by at most p (1 + v) down and p (1 - v) up.
+    """
+    if len(values) > 1 and min(values) == max(values):
+        share = 1 - 0.05 ** (1 / len(values))
+        return values[0] - share * (1 + values[0]), values[0] + share * (1 - values[0])
+    low, high = mean_interval(values)
+    return (low, high) if math.isinf(low) else (max(-1.0, low), min(1.0, high))
+
+
 def student(degrees: int) -> float:
     """The 97.5 % quantile of Student's t, to 0.005 (Abramowitz and Stegun 26.7.5; 1 and 2 degrees in closed form)."""
     if degrees < 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import random
 
 import pytest
@@ -26,7 +27,13 @@ from rlvr.agents import (
 from rlvr.agents.evaluation import read_episodes, wilson, write_episodes
 from rlvr.agents.evaluation.compare import compare
 from rlvr.agents.evaluation.regrade import regrade
-from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, student
+from rlvr.agents.evaluation.statistics import (
+    pass_all_k,
+    pass_at_k,
+    share_interval,
+    student,
+    success_difference_interval,
+)
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import STATUSES
 
@@ -332,6 +339,28 @@ def test_a_comparison_is_paired_by_task():
     assert (mirrored.gained, mirrored.lost) == (result.lost, result.gained)
     assert len(result.gained) == sum(sum(y) > sum(x) for x, y in zip(before, after, strict=True))
     json.dumps(result.to_dict())
+
+
+@pytest.mark.parametrize(("tasks", "value"), [(1, 1.0), (2, 1.0), (5, 0.0), (100, -1.0), (100, 0.5)])
+def test_equal_differences_are_not_taken_for_certainty(tasks, value):
+    low, high = success_difference_interval([value] * tasks)
+    if tasks == 1:
+        assert (low, high) == (-math.inf, math.inf)
+        return
+    # A share p of all tasks may differ by all that a difference can, and still not be among so many: (1 - p)^n = 5 %.
+    down, up = (value - low) / (value + 1) if value > -1 else 0, (high - value) / (1 - value) if value < 1 else 0
+    for share in {down, up} - {0}:
+        assert (1 - share) ** tasks == pytest.approx(0.05)
+    assert -1 <= low <= value <= high <= 1
+    assert low < high
+
+
+def test_a_comparison_of_equal_results_says_so():
+    a = samples(*[[True]] * 5)
+    result = compare(a, a)
+    assert result.success_interval == pytest.approx((-0.4507, 0.4507), abs=1e-4)
+    assert "no interval: the difference is the same on every task" in str(result)
+    assert result.to_dict()["reward_interval"] == [None, None]
 
 
 def test_a_comparison_leaves_out_faults_and_tasks_of_one_side():
