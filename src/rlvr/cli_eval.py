@@ -339,6 +339,8 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
 def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent
 
+    if options.tool_messages and (options.endpoint is None or options.vllm is not None):
+        raise ValueError("--tool-messages is for --endpoint with --model: elsewhere tools' outputs have their role")
     if options.endpoint is not None or options.vllm is not None:
         return _foreign_agent(options, settings)
     if options.options is not None:

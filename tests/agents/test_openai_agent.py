@@ -569,6 +569,7 @@ def test_a_price_is_two_numbers(price: str, capsys: Any) -> None:
         (["--endpoint", "http://x/v1", "--model", "m", "--options", "[1]"], "JSON object"),
         (["--endpoint", "http://x/v1", "--model", "m", "--concurrency", "0"], "concurrency"),
         (["--agent", "expert", "--options", "{}"], "--endpoint and --vllm"),
+        (["--agent", "expert", "--tool-messages"], "--tool-messages is for --endpoint with --model"),
     ],
 )
 def test_eval_refuses_what_cannot_be(arguments: list[str], said: str, capsys: Any) -> None:
