@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,33 @@ def until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come to pass"
         time.sleep(0.01)
+
+
+def test_an_action_of_100_mb_is_refused_on_both_sides_and_the_episode_goes_on(server: EnvServer):
+    with connect(server.url) as env:
+        env.reset(seed=0)
+        with pytest.raises(ValueError, match="over the server's"):
+            env.step("x" * 100_000_000)
+        assert env.step("a")[0] == "1"
+        address = urllib.parse.urlsplit(server.url)
+        with socket.create_connection((address.hostname, address.port), timeout=30) as link:
+            link.sendall(b"POST /v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000000\r\n\r\n")
+            link.sendall(b"x" * (wire.MAX_FRAME + 1))  # the rest is not waited for
+            assert b" 413 " in link.recv(1000)
+        assert env.step("a")[0] == "2"
+
+
+def test_a_clock_that_jumps_ends_no_session(server: EnvServer, monkeypatch):
+    """The machine's clock is set back and forth by days; what has a time to live counts by another."""
+    clock = time.time
+    with connect(server.url) as env:
+        env.reset(seed=0)
+        for number, days in enumerate((3, -3, 400, 0), 1):
+            monkeypatch.setattr(time, "time", lambda days=days: clock() + days * 86_400)
+            text, _, terminated, truncated, info = env.step("a")
+            assert (text, terminated, truncated) == (str(number), False, False)
+            assert "verdict" not in info or info["verdict"].valid
+        assert len(server.sessions) == 1
 
 
 # copies of requests
