@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import importlib.util
+import multiprocessing
+import pickle
+import queue
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -217,8 +221,14 @@ def test_one_turn_with_the_reward_function_alone(tmp_path, policy):
     assert trainer.state.log_history[0]["reward"] == 0.0
 
 
-@foreign
-def test_tools_under_the_real_trainer(tmp_path, policy):
+def tool_script(text: str) -> str:
+    """Three calls of ``act``, then the end."""
+    calls = text.rpartition("<|im_start|>")[0].count("<tool_response>")
+    return "Done." if calls == 3 else write_call(Call("act", {"action": kit.obey(text)}), "hermes")
+
+
+def tool_policy():
+    """A tiny policy under a chat template with tools that TRL knows."""
     import trl
 
     from rlvr.agents.models.tiny import tiny_policy
@@ -229,15 +239,67 @@ def test_tools_under_the_real_trainer(tmp_path, policy):
     )
     tokenizer.chat_template = (Path(trl.__file__).parent / "chat_templates" / "qwen3.jinja").read_text()
     model.resize_token_embeddings(len(tokenizer))
+    return model, tokenizer
+
+
+@foreign
+def test_the_rollout_loop_of_the_asynchronous_trainer():
+    """Its own loop plays, scores and queues; only the request to vLLM, which it needs, is ours."""
+    accelerate, datasets = pytest.importorskip("accelerate"), pytest.importorskip("datasets")
+    worker = pytest.importorskip("trl.experimental.async_grpo.async_rollout_worker")
+    accelerate.PartialState(cpu=True)
+    assert pickle.loads(pickle.dumps(ToolEnvironment)) is ToolEnvironment  # it is sent to a spawned process
+    model, tokenizer = tool_policy()
+    engine = kit.RecordingEngine(model, tokenizer, script=tool_script, max_new_tokens=120, wrong_every=4)
+    context, samples = multiprocessing.get_context("spawn"), queue.Queue()
+    loop = worker._AsyncRolloutLoop(
+        model_name="tiny",
+        dataset=datasets.Dataset.from_list(rows(kit.MODULE + ":" + kit.SAY, 2, "trl")),
+        reward_funcs=[],
+        processing_class=tokenizer,
+        eos_token_ids=[tokenizer.eos_token_id],
+        rollout_buffer=samples,
+        model_version_value=context.Value("i", 0),
+        heartbeat_value=context.Value("d", 0.0),
+        failed_event=context.Event(),
+        exception_info_queue=queue.Queue(),
+        metrics_queue=queue.Queue(),
+        environment_factory=ToolEnvironment,
+        num_generations=4,
+        max_inflight_tasks=4,
+        max_tokens=120,
+    )
+
+    async def turn(prompt: list[int]) -> tuple[list[int], list[float]]:
+        call = engine.generate(prompt)
+        return list(call.sampled), [float(each) for each in call.logprobs]
+
+    async def played() -> list:
+        loop._generate_one_turn, stop = turn, asyncio.Event()
+        both = asyncio.gather(loop._generate_loop(stop), loop._score_loop(stop))
+        while samples.qsize() < 4:
+            await asyncio.wait([both], timeout=0.05)
+            assert not both.done(), both.exception()
+        stop.set()
+        await both
+        return [samples.get_nowait() for _ in range(4)]
+
+    found = asyncio.run(played())
+    rewards = [sample.metrics["rewards/ToolEnvironment"] for sample in found]
+    assert max(rewards) == pytest.approx(1.0)
+    assert min(rewards) < 1.0
+    for sample, reward in zip(found, rewards, strict=True):
+        roles = [message["role"] for message in sample.completion]
+        assert roles == (["assistant", "tool"] * (len(roles) // 2)) + ["assistant"]
+        assert (sample.advantage > 0) == (reward > sum(rewards) / 4)
+        assert 0 < sample.completion_mask.sum() < len(sample.input_ids)
+
+
+@foreign
+def test_tools_under_the_real_trainer(tmp_path):
+    model, tokenizer = tool_policy()
     specs = kit.say_specs(2, 2)
-
-    def script(text: str) -> str:
-        said = text.rpartition("<|im_start|>")[0].count("<tool_response>")
-        if said == 3:
-            return "Done."
-        return write_call(Call("act", {"action": kit.obey(text)}), "hermes")
-
-    engine = kit.RecordingEngine(model, tokenizer, script=script, max_new_tokens=120, wrong_every=1000)
+    engine = kit.RecordingEngine(model, tokenizer, script=tool_script, max_new_tokens=120, wrong_every=1000)
     table = rows(kit.MODULE + ":" + kit.SAY, 2, "trl", group_size=2)
     trainer = make_trainer(
         tmp_path,
