@@ -229,8 +229,7 @@ def tool_script(text: str) -> str:
 
 def tool_policy():
     """A tiny policy under a chat template with tools that TRL knows."""
-    import trl
-
+    trl = pytest.importorskip("trl")
     from rlvr.agents.models.tiny import tiny_policy
 
     model, tokenizer = tiny_policy(hidden=32, layers=1)
