@@ -28,9 +28,9 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.algorithms.sampling.confirm import Confirmation
-from rlvr.algorithms.sampling.protocol import SamplerError
-from rlvr.algorithms.sampling.vllm import ServerSampler
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.sampling.protocol import SamplerError, policy_weights
+from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
+from rlvr.algorithms.train.trainer import Trainer, load_model
 
 from .runs import Callback, small
 
@@ -44,6 +44,8 @@ RUN: dict[str, Any] = {
     "warm_start": {"steps": 0, "mixed_steps": 0}, "steps": 3, "prompts": 2, "group_size": 4,
     "evaluation": {"episodes": 2},
 }  # fmt: skip
+
+EAGER = {"enforce_eager": True}
 
 
 @pytest.fixture(scope="module")
@@ -135,6 +137,27 @@ def test_long_prompts_with_seeds_are_computed_whole(engine: LiveEngine):
     prompts = [[1 + (index + position) % 200 for position in range(600)] for index in range(24)]
     replies = engine.generate(prompts, [{**OPTIONS, "max_tokens": 3, "seed": seed} for seed in range(24)])
     assert [len(reply[0]) for reply in replies] == [3] * 24
+
+
+@pytest.mark.parametrize("wide", [False, True])
+def test_logits_are_float32_where_the_config_says_so(wide: bool, tmp_path: Path):
+    """In bfloat16, whose 8 bits leave few numbers, some of the likeliest tokens have one log-probability."""
+    run = {**RUN, "model": {"dtype": "bfloat16", "float32_head": wide}, "sampler": {"kind": "vllm", "options": EAGER}}
+    config = small(tmp_path / "run", **run)
+    model, tokenizer = load_model(config)
+    with torch.no_grad():
+        model.model.norm.weight.fill_(20.0)  # logits up to about 8, where bfloat16 steps by 1/32
+    sampler = LocalSampler(config, model, tokenizer, tmp_path / "sampler")
+    try:
+        assert sampler.sync(lambda: policy_weights(model), 1)["sync_difference"] < 0.1
+        params = sampler.engine._params(temperature=1.0, max_tokens=1, logprobs=20, detokenize=False)
+        prompts = [{"prompt_token_ids": [1, 2, 3 + index]} for index in range(32)]
+        outputs = sampler.engine._call(lambda: sampler.engine.llm.generate(prompts, [params] * 32, use_tqdm=False))
+        rows = [[entry.logprob for entry in output.outputs[0].logprobs[0].values()] for output in outputs]
+        ties = sum(len(row) - len({*row}) for row in rows)
+        assert ties == 0 if wide else ties > 32
+    finally:
+        sampler.close()
 
 
 def test_a_server_that_is_killed_in_a_run_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
