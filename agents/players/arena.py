@@ -1,4 +1,4 @@
-"""Arena: round robins between bots and policies, with ratings, intervals and a payoff matrix.
+"""Arena: round robins and Swiss tournaments of bots and policies, with ratings, intervals and a payoff matrix.
 
 Both entrants of a pair play every key in every seat, so that neither has the better seats or cards. Matches are written
 one line each as they end; an arena that was stopped goes on where it was.
@@ -34,7 +34,8 @@ Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
 class PlayedMatch:
     """One match: ``first`` had seat ``seat`` and ``second`` all others. ``score`` is the share of ``first``, 0 to 1.
 
-    ``error`` says why a match has no score: an entrant failed, which is nobody's loss.
+    ``error`` says why a match has no score: an entrant failed, which is nobody's loss. ``round`` counts from 1 in a
+    Swiss tournament.
     """
 
     first: str
@@ -45,6 +46,7 @@ class PlayedMatch:
     payoff: float = 0.0
     forfeited: bool = False
     error: str = ""
+    round: int = 0
 
 
 def bot_entrant(name: str) -> Entrant:
@@ -129,28 +131,36 @@ class Arena:
 
     def plan(self) -> Iterator[tuple[str, str, str, int]]:
         """Every match that is to be played: both names, the key, and the seat of the first."""
-        seats = self.referee.game.seats
         for first, second in combinations(self.entrants, 2):
-            for number in range(math.ceil(self.matches / seats)):
-                for seat in range(seats):
-                    yield first, second, f"{self.seed} {number}", seat
+            for key, seat in self.keys(str(self.seed)):
+                yield first, second, key, seat
+
+    def keys(self, prefix: str) -> Iterator[tuple[str, int]]:
+        """The key of each match of a pair, and the seat of the first: each key in every seat."""
+        seats = self.referee.game.seats
+        for number in range(math.ceil(self.matches / seats)):
+            for seat in range(seats):
+                yield f"{prefix} {number}", seat
 
     def play(self, done: Sequence[PlayedMatch] = ()) -> Iterator[PlayedMatch]:
         """Play what is not done yet. An entrant that raises ends its match without a score."""
         known = {(each.first, each.second, each.key, each.seat) for each in done}
+        for planned in self.plan():
+            if planned not in known:
+                yield self.played(*planned)
+
+    def played(self, first: str, second: str, key: str, seat: int, round: int = 0) -> PlayedMatch:
+        """One match, in which ``first`` has a seat and ``second`` all others."""
         game = self.referee.game
-        for first, second, key, seat in self.plan():
-            if (first, second, key, seat) in known:
-                continue
-            entrants = [self.entrants[first if other == seat else second] for other in range(game.seats)]
-            try:
-                match = play_match(self.referee, entrants, key, self.brief)
-            except Exception as error:  # an entrant is somebody's program or a model behind a network
-                yield PlayedMatch(first, second, key, seat, None, error=f"{type(error).__name__}: {error}"[:300])
-                continue
-            returns = self.referee.returns(match)
-            share = _share(game.outcome(returns, seat), game.outcome(returns, (seat + 1) % game.seats), game.seats)
-            yield PlayedMatch(first, second, key, seat, share, float(returns[seat]), match.loser >= 0)
+        entrants = [self.entrants[first if other == seat else second] for other in range(game.seats)]
+        try:
+            match = play_match(self.referee, entrants, key, self.brief)
+        except Exception as error:  # an entrant is somebody's program or a model behind a network
+            fault = f"{type(error).__name__}: {error}"[:300]
+            return PlayedMatch(first, second, key, seat, None, error=fault, round=round)
+        returns = self.referee.returns(match)
+        share = _share(game.outcome(returns, seat), game.outcome(returns, (seat + 1) % game.seats), game.seats)
+        return PlayedMatch(first, second, key, seat, share, float(returns[seat]), match.loser >= 0, round=round)
 
 
 def _share(mine: float, theirs: float, seats: int) -> float:

@@ -18,8 +18,9 @@ MODEL = "model:"  # before the folder of a player that is a policy
 
 
 def play(options: argparse.Namespace, rest: list[str]) -> int:
-    """Play a round robin and print the table and the payoff matrix."""
+    """Play a round robin, or a Swiss tournament, and print the table and the payoff matrix."""
     from rlvr.agents.players.arena import Arena, payoff_matrix, ratings, run_arena
+    from rlvr.agents.players.swiss import Swiss
     from rlvr.envs.players.catalogue import game_from_spec
     from rlvr.envs.players.game import Referee
 
@@ -32,7 +33,13 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
     setting = {"game": options.game, "settings": settings, "seed": options.seed} | (
         {"brief": True} if options.brief else {}
     )
-    arena = Arena(referee, entrants, matches=options.matches, seed=options.seed, brief=options.brief)
+    shared = {"matches": options.matches, "seed": options.seed, "brief": options.brief}
+    arena: Arena
+    if options.swiss is None:
+        arena = Arena(referee, entrants, **shared)
+    else:
+        arena = Swiss(referee, entrants, rounds=options.swiss, **shared)
+        setting["swiss"] = True
     played = run_arena(arena, options.out, setting)
     exploited = _exploitabilities(names, referee, options) if options.exploitability else {}
     table, matrix = ratings(played, names), payoff_matrix(played, names)
@@ -109,6 +116,9 @@ def add_parsers(commands: Any) -> None:
     playing.add_argument("game", help="a game of several players, such as TicTacToeDuel")
     playing.add_argument("player", nargs="+", help="a bot, such as expert or mcts:50, or model:FOLDER")
     playing.add_argument("--matches", type=int, default=100, help="of each pair")
+    playing.add_argument(
+        "--swiss", type=int, metavar="ROUNDS", help="rounds between players of like score, instead of all pairs"
+    )
     playing.add_argument("--seed", type=int, default=0, help="decides the matches")
     playing.add_argument("--settings", metavar="JSON", help='of the game, as {"size": 7}')
     playing.add_argument("--out", type=Path, help="JSONL file of the matches; goes on with one that is there")
