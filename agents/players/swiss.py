@@ -96,7 +96,8 @@ def paired(standing: Sequence[str], met: set[Pair], sat_out: Sequence[str] = ())
     """
     if len(standing) % 2 == 0:
         return _matching(standing, met) or _matching(standing, set()) or []
-    waiting = sorted(standing[::-1], key=lambda name: name in sat_out)  # stable: the lowest first
+    lowest_first = standing[::-1]
+    waiting = [name for name in lowest_first if name not in sat_out] + [name for name in lowest_first if name in sat_out]
     for name in waiting:
         rest = [other for other in standing if other != name]
         pairs = _matching(rest, met)
