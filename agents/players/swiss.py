@@ -97,7 +97,7 @@ def paired(standing: Sequence[str], met: set[Pair], sat_out: Sequence[str] = ())
     if len(standing) % 2 == 0:
         return _matching(standing, met) or _matching(standing, set()) or []
     lowest_first = standing[::-1]
-    waiting = [name for name in lowest_first if name not in sat_out] + [name for name in lowest_first if name in sat_out]
+    waiting = sorted(lowest_first, key=lambda name: name in sat_out)  # stable: the lowest first
     for name in waiting:
         rest = [other for other in standing if other != name]
         pairs = _matching(rest, met)
