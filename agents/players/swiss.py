@@ -52,13 +52,13 @@ class Swiss(Arena):
     def pairs(self, number: int, played: Sequence[PlayedMatch]) -> list[tuple[str, str]]:
         """Who meets in a round, from 1, given the matches of those before and what has begun of it."""
         rounds = [self._pairs_played(before, played) for before in range(1, number)]
-        begun = self._pairs_played(number, played)
+        started = self._pairs_played(number, played)
         points = self.points(number, played)
         standing = sorted(self.order, key=lambda name: -points[name])
-        free = [name for name in standing if all(name not in pair for pair in begun)]
+        free = [name for name in standing if all(name not in pair for pair in started)]
         sat_out = [name for pairs in rounds for name in self.order if pairs and not any(name in pair for pair in pairs)]
         at_names = {name: at for at, name in enumerate(self.entrants)}
-        pairs = [*begun, *paired(free, {pair for pairs in rounds for pair in pairs}, sat_out)]
+        pairs = [*started, *paired(free, {pair for pairs in rounds for pair in pairs}, sat_out)]
         return [(first, second) for first, second in (sorted(pair, key=at_names.__getitem__) for pair in pairs)]
 
     def points(self, number: int, played: Sequence[PlayedMatch]) -> dict[str, float]:
