@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Literal, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
-from rlvr.algorithms.config_sections import SERVER_FIELDS, SamplerSection, ScheduleSection, Section
+from rlvr.algorithms.config_sections import (
+    SERVER_FIELDS,
+    SamplerSection,
+    ScheduleSection,
+    Section,
+    SelfPlaySection,
+)
 from rlvr.algorithms.names import hint
 from rlvr.algorithms.off_policy import corrected, samples_off_policy
 from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, renamed_choices, renamed_filters
@@ -246,6 +252,7 @@ class TrainConfig(Section):
     credit: CreditSection = CreditSection()
     critic: CriticSection = CriticSection()
     evaluation: EvaluationSection = EvaluationSection()
+    self_play: SelfPlaySection = SelfPlaySection()
     algorithm: str = "grpo"
     """Name of a preset; `rlvr algorithms` lists them."""
     overrides: dict[str, Any] = Field(default_factory=dict)

@@ -55,6 +55,20 @@ class SamplerSection(Section):
     """vllm: nats by which a log-probability may differ from the learner's; 0 takes 1e-3, in half precision 0.1."""
 
 
+class SelfPlaySection(Section):
+    """Opponents of a game of several seats that are language models: the names are in env.settings.opponents."""
+
+    every: int = Field(10, ge=1)
+    """Steps after which the policy joins the pool; before the first, `pool` is the policy itself."""
+    keep: int = Field(8, ge=1)
+    """Policies in the pool; the oldest leaves. Each checkpoint holds the trained weights of all of them."""
+    # p(i) ~ (1 - x_i)^2, x_i the points won against i: doi 10.1038/s41586-019-1724-z, PFSP
+    rule: Literal["latest", "uniform", "pfsp", "pfsp_variance"] = "pfsp"
+    """How a match draws from the pool: pfsp prefers what beats the policy, pfsp_variance what is as strong."""
+    api_key_env: str = ""
+    """Environment variable that holds the key of opponents behind an endpoint."""
+
+
 class ScheduleSection(Section):
     """When a run samples. `schedule: async` is short for its kind."""
 

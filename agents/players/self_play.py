@@ -1,4 +1,4 @@
-"""Self-play: a rollout in which the agent also plays the seats of ``self`` among the opponents of a game.
+"""Self-play: a rollout in which language models play the other seats of a game: the agent itself, and frozen ones.
 
 Every request is one match, and its episode is that of the request's own seat: the members of a group have the same deal
 and the same seat, so that a group's mean is a baseline of its role. The other seats' tokens stand in conversations of
@@ -7,11 +7,12 @@ their own and are never trained on; the trained seat reads their moves as part o
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any
+from typing import Any, Protocol
 
 from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.agents.driver.active_episode import ActiveEpisode, new_episode
@@ -20,29 +21,68 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.envs import TextEnv
 from rlvr.envs.core.verdict import env_error
-from rlvr.envs.players.single import SELF, AsSingleAgent, SeatEpisode
+from rlvr.envs.players.single import POOL, SELF, AsSingleAgent, SeatEpisode, is_language_model
 
 
-def plays_itself(settings: dict[str, Any]) -> bool:
-    """Whether an environment's settings name ``self`` among the opponents."""
-    return SELF in (settings.get("opponents") or ())
+class Opponents(Protocol):
+    """Who plays the seats of language models other than ``self``."""
+
+    def choose(self, opponent: str, request: RolloutRequest, seat: int) -> str:
+        """The name of who plays a seat in a match: ``self``, or one that ``agent`` knows.
+
+        Raises:
+            ValueError: nobody plays such an opponent.
+        """
+        ...
+
+    def agent(self, name: str) -> Agent:
+        """Who plays under a name that ``choose`` gave."""
+        ...
+
+
+class SelfAlone:
+    """`Opponents` where there is none beside ``self``."""
+
+    def choose(self, opponent: str, request: RolloutRequest, seat: int) -> str:
+        """``self``."""
+        if opponent != SELF:
+            raise ValueError(f"nobody plays the opponent {opponent!r} here")
+        return SELF
+
+    def agent(self, name: str) -> Agent:
+        """There is none."""
+        raise ValueError(f"nobody plays the opponent {name!r} here")
+
+
+def plays_models(settings: dict[str, Any]) -> bool:
+    """Whether an environment's settings name a language model among the opponents, such as ``self``."""
+    return any(map(is_language_model, settings.get("opponents") or ()))
 
 
 def without_self(settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with fixed opponents alone: those beside ``self``, else those of the level."""
-    if not plays_itself(settings):
-        return settings
-    fixed = [name for name in settings["opponents"] if name != SELF]
-    return {**settings, "opponents": fixed or None}
+    """The settings with opponents that stay the same alone: those beside ``self`` and ``pool``, else the level's."""
+    return _without(settings, lambda name: name in (SELF, POOL))
+
+
+def without_models(settings: dict[str, Any]) -> dict[str, Any]:
+    """The settings with bots alone as opponents, else those of the level."""
+    return _without(settings, is_language_model)
+
+
+def _without(settings: dict[str, Any], drops: Callable[[str], bool]) -> dict[str, Any]:
+    names = settings.get("opponents") or ()
+    left = [name for name in names if not drops(name)]
+    return settings if len(left) == len(names) else {**settings, "opponents": left or None}
 
 
 @dataclass(slots=True)
 class _SeatMatch:
-    """A match under way: the record of its own seat, and the conversations of the seats of ``self``."""
+    """A match under way: the record of its own seat, who plays the others, and their conversations."""
 
     active: ActiveEpisode
     state: SeatEpisode
     first: tuple[Any, dict[str, Any]]
+    names: dict[int, str]  # of the seats of language models
     others: dict[int, Conversation] = field(default_factory=dict)
     read: dict[int, int] = field(default_factory=dict)  # events that each of the other seats has read
 
@@ -52,17 +92,25 @@ class _SeatMatch:
 
 
 class SelfPlayRollout(Rollout):
-    """A `Rollout` of a game of several seats whose opponents may be ``self``. The agent is asked for all seats at once.
+    """A `Rollout` of a game of several seats whose opponents may be language models.
+
+    The agent is asked for its own seats and those of ``self`` at once, and each other model for all of its seats. The
+    names of who was drawn from ``opponents`` are in `Episode.training`, by seat.
+
+    Args:
+        opponents: plays the seats of models other than ``self``.
+        settings: of `Rollout`.
 
     Raises:
         TypeError: the environment is no game of several seats.
     """
 
-    def __init__(self, env: str, agent: Agent, **settings: Any) -> None:
+    def __init__(self, env: str, agent: Agent, *, opponents: Opponents | None = None, **settings: Any) -> None:
         super().__init__(env, agent, **settings)
+        self.opponents = opponents or SelfAlone()
         base = self.env.unwrapped
         if not isinstance(base, TextEnv) or not isinstance(base.task, AsSingleAgent):
-            raise TypeError(f"{self.env_id} is no game of several seats: its opponents cannot be 'self'")
+            raise TypeError(f"{self.env_id} is no game of several seats: its opponents cannot be 'self' or a model")
         self.task = base.task
         self.task.self_play = True
         self.base = base
@@ -84,11 +132,23 @@ class SelfPlayRollout(Rollout):
                 live[index] = self._begin(request)
             if not live:
                 return
-            asked = [(index, self._conversation(match)) for index, match in live.items()]
-            replies = self.agent.act([conversation for _, conversation in asked])
-            for (index, conversation), reply in zip(asked, replies, strict=True):
-                if self._played(live[index], conversation, reply):
+            asked = {index: self._conversation(match) for index, match in live.items()}
+            replies = self._replies(live, asked)
+            for index, conversation in asked.items():
+                if self._played(live[index], conversation, replies[index]):
                     yield index, live.pop(index).episode
+
+    def _replies(self, live: dict[int, _SeatMatch], asked: dict[int, Conversation]) -> dict[int, Reply]:
+        """The reply to each conversation: one batch for each model."""
+        by_name: dict[str, list[int]] = defaultdict(list)
+        for index, match in live.items():
+            seat = self.task.waits_for(match.state)
+            by_name[SELF if seat is None else match.names[seat]].append(index)
+        replies: dict[int, Reply] = {}
+        for name, indices in sorted(by_name.items()):
+            agent = self.agent if name == SELF else self.opponents.agent(name)
+            replies.update(zip(indices, agent.act([asked[index] for index in indices]), strict=True))
+        return replies
 
     def _begin(self, request: RolloutRequest) -> _SeatMatch:
         env = self.base.spawn()
@@ -96,8 +156,16 @@ class SelfPlayRollout(Rollout):
         first = env.reset(seed=request.seed, options=request.options() or None)
         state = env.get_state().state
         episode.training["role"] = f"seat {state.seat}"
+        names = {
+            seat: self.opponents.choose(name, request, seat)
+            for seat, name in enumerate(state.opponents)
+            if is_language_model(name)
+        }
+        drawn = {str(seat): name for seat, name in names.items() if name != SELF}
+        if drawn:
+            episode.training["opponents"] = drawn
         active = ActiveEpisode(None, episode, Conversation(episode.key, []), self.use_system)
-        return _SeatMatch(active, state, first)
+        return _SeatMatch(active, state, first, names)
 
     def _conversation(self, match: _SeatMatch) -> Conversation:
         """The conversation of the seat that must move, up to its observation."""

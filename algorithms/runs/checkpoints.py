@@ -27,7 +27,10 @@ TENSORS = ("model", "optimiser", "critic")
 COUNTERS = "counters.json"
 FILES = {"model.safetensors", "optimiser.safetensors", "critic.safetensors", COUNTERS}
 SHARDS = re.compile(r"shard-\d{5}-model-00001-of-00001\.safetensors")  # as torch.distributed.checkpoint names them
+POOL = "pool"  # of runs that play against earlier policies
 REFERENCE = "reference"  # of runs whose reference policy moves; others have that of their first checkpoint
+OPTIONAL = (REFERENCE, POOL)
+OPTIONAL_FILES = {f"{name}.safetensors" for name in OPTIONAL}
 
 
 class CheckpointError(ValueError):
@@ -36,7 +39,10 @@ class CheckpointError(ValueError):
 
 @dataclass(slots=True)
 class Checkpoint:
-    """Where a run stood after ``step`` steps: trained weights, optimiser tensors, plain counters, critic, reference."""
+    """Where a run stood after ``step`` steps: trained weights, optimiser tensors, plain counters, critic, reference.
+
+    ``pool`` has the trained weights of earlier policies, under the step of each and a dot before their names.
+    """
 
     step: int
     model: dict[str, torch.Tensor]
@@ -44,6 +50,7 @@ class Checkpoint:
     counters: dict[str, Any]
     critic: dict[str, torch.Tensor] = field(default_factory=dict)
     reference: dict[str, torch.Tensor] = field(default_factory=dict)
+    pool: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
@@ -180,7 +187,7 @@ def sweep(folder: Path) -> None:
 def _write(draft: Path, checkpoint: Checkpoint) -> None:
     from safetensors.torch import save_file
 
-    for name in (*TENSORS, *([REFERENCE] if checkpoint.reference else [])):
+    for name in (*TENSORS, *(name for name in OPTIONAL if getattr(checkpoint, name))):
         tensors: Mapping[str, torch.Tensor] = getattr(checkpoint, name)
         save_file({key: value.detach().cpu().contiguous() for key, value in tensors.items()}, draft / _file(name))
     _complete(draft, checkpoint)
@@ -210,7 +217,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
         manifest = json.loads((path / MANIFEST).read_bytes())
         shards = [name for name in manifest if SHARDS.fullmatch(name)]
         # a file that the manifest leaves out would be read unchecked
-        if manifest.keys() != ({*shards, COUNTERS} if shards else FILES | (manifest.keys() & {_file(REFERENCE)})):
+        if manifest.keys() != ({*shards, COUNTERS} if shards else FILES | (manifest.keys() & OPTIONAL_FILES)):
             raise CheckpointError(f"{path / MANIFEST} is not what was saved: it names {', '.join(manifest)}")
         for name, digest in manifest.items():
             if _sha256(path / name) != digest:
@@ -227,7 +234,7 @@ def load_checkpoint(path: Path) -> Checkpoint:
 def _read_whole(path: Path, manifest: Mapping[str, str]) -> dict[str, dict[str, torch.Tensor]]:
     from safetensors.torch import load_file
 
-    return {name: load_file(path / _file(name)) for name in (*TENSORS, REFERENCE) if _file(name) in manifest}
+    return {name: load_file(path / _file(name)) for name in (*TENSORS, *OPTIONAL) if _file(name) in manifest}
 
 
 def _read_shards(path: Path, shards: list[str]) -> dict[str, dict[str, torch.Tensor]]:

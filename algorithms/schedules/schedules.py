@@ -92,11 +92,11 @@ def build_schedule(config: TrainConfig, rollout: Rollout, order: TaskOrder, samp
     """The schedule that a config names.
 
     Raises:
-        ConfigError: a game against oneself cannot be sampled ahead.
+        ConfigError: a game against language models cannot be sampled ahead.
     """
     # Its opponents are the weights of now, which another thread is updating.
     if config.schedule.kind == "async" and isinstance(rollout, SelfPlayRollout):
-        raise ConfigError("schedule: async does not play a game whose opponents are 'self': use schedule: sync")
+        raise ConfigError("schedule: async does not play against 'self' or other models: use schedule: sync")
     background = BackgroundRollout(rollout) if config.schedule.kind == "async" else None
     play: Play = recovering(background or rollout, sampler)
     collector = Collector(play, order, config, config.filters())

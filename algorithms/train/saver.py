@@ -46,7 +46,8 @@ class Saver:
         tensors = {name: getattr(checkpoint, name) for name in (*TENSORS, REFERENCE)}
         copies = self._copy(tensors)
         # Counters are small, and the next step changes them in place.
-        copied = Checkpoint(checkpoint.step, counters=deepcopy(checkpoint.counters), **copies)
+        # Earlier policies never change, so that they need no copy.
+        copied = Checkpoint(checkpoint.step, counters=deepcopy(checkpoint.counters), pool=checkpoint.pool, **copies)
         self._thread = Thread(target=self._run, args=(self._writer(copied),), name="checkpoint")
         self._thread.start()
 

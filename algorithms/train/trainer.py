@@ -14,16 +14,17 @@ from typing import Any, Protocol, runtime_checkable
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
-from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
 from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
 from rlvr.agents.models.token_agent import TokenAgent
-from rlvr.agents.players.self_play import SelfPlayRollout, plays_itself, without_self
+from rlvr.agents.players.self_play import SelfPlayRollout, plays_models, without_models, without_self
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
+from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.entries import MissingInput
 from rlvr.algorithms.objectives import Objective
@@ -40,6 +41,7 @@ from rlvr.algorithms.runs.clocks import Clock, Stopwatch
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
+from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import policy_weights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
@@ -137,6 +139,9 @@ class Trainer:
         self.sampling = Stopwatch()
         vars(self.agent)["act"] = self.sampling.timed(self.agent.act)
         self.renderer = self.agent.renderer
+        self.opponents = LearnerOpponents(config, self.model, self.tokenizer)
+        if self.opponents.pool is not None and self.world.size > 1:
+            raise ConfigError("the opponent 'pool' goes with one process: shards cannot be copied")
         self.rollout = self._rollout(self.agent, config.env.split, training=True)
         algorithm = ALGORITHMS[config.algorithm]
         self.learner = Learner(
@@ -199,13 +204,15 @@ class Trainer:
         )
 
     def _demonstrations(self, requests: list[RolloutRequest]) -> list[TokenSequence]:
-        return demonstrations(self._rollout(ExpertAgent(), self.config.env.split), self.renderer, requests)
+        play = self._rollout(ExpertAgent(), self.config.env.split, bots=True)
+        return demonstrations(play, self.renderer, requests)
 
-    def _rollout(self, agent: Any, split: str, *, training: bool = False) -> Any:
-        """A rollout; in training the opponent ``self`` is the policy, and elsewhere fixed opponents stand in for it."""
+    def _rollout(self, agent: Any, split: str, *, training: bool = False, bots: bool = False) -> Any:
+        """A rollout; the opponents ``self`` and ``pool`` are of training alone; ``bots`` leaves other models out."""
         env = self.config.env
-        kind = SelfPlayRollout if training and plays_itself(env.settings) else Rollout
-        settings = env.settings if training else without_self(env.settings)
+        without = without_models if bots else without_self
+        settings = env.settings if training else without(env.settings)
+        kind = partial(SelfPlayRollout, opponents=self.opponents) if plays_models(settings) else Rollout
         rollout = kind(
             env.id,
             agent,
@@ -275,6 +282,7 @@ class Trainer:
         self._load_weights(checkpoint.model)
         self.optimiser.load_state_dict(checkpoint.counters["optimiser"], checkpoint.optimiser)
         load_state_dicts(self._parts(), checkpoint.counters)
+        self.opponents.load_tensors(checkpoint.pool)
         if self.critic is not None:
             self.critic.load_tensors(checkpoint.critic, checkpoint.counters["critic"])
         self.evaluations = checkpoint.counters["evaluations"]
@@ -309,7 +317,7 @@ class Trainer:
         warm_start(
             self.learner,
             self.renderer,
-            lambda player: self._rollout(player, self.config.env.split),
+            lambda player: self._rollout(player, self.config.env.split, bots=True),
             requests,
             settings,
             on_step,
@@ -367,6 +375,7 @@ class Trainer:
             "step": self.step,
             **collection_metrics(episodes),
             **role_metrics(episodes),
+            **self.opponents.count(episodes),
             **metrics,
         }
         sampled = sum(episode.tokens.sampled for episode in episodes)  # tokens of the policy alone
@@ -404,6 +413,7 @@ class Trainer:
 
     def _after_step(self) -> None:
         config = self.config
+        self.opponents.after_step(self.step)
         if config.learner.reference_every and self.step % config.learner.reference_every == 0:
             self.learner.freeze_reference()
         last = self.step == config.steps
@@ -438,7 +448,7 @@ class Trainer:
 
     def _parts(self) -> dict[str, Stateful | None]:
         """What remembers something beside the weights."""
-        return {"collector": self.collector, "method": self.method}
+        return {"collector": self.collector, "method": self.method, "pool": self.opponents.pool}
 
     def _save(self) -> None:
         checkpoint = Checkpoint(
@@ -454,6 +464,7 @@ class Trainer:
             },
             critic=self.critic.tensors() if self.critic is not None else {},
             reference=self.learner.reference_weights() if self.config.learner.reference_every else {},
+            pool=self.opponents.tensors(),
         )
         self.saver.save(checkpoint)
 
@@ -513,32 +524,6 @@ class Trainer:
         finally:
             for signum, handler in before.items():
                 signal.signal(signum, handler)
-
-
-def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
-    """What a batch of training episodes was like, before anything is learned from it."""
-    result = summarise(episodes)
-    groups: dict[int, set[float]] = {}
-    for episode in episodes:
-        if episode.valid:
-            groups.setdefault(episode.group, set()).add(episode.reward)  # a fault of ours is no outcome
-    return {
-        "reward": result.reward,
-        "success": result.success,
-        "groups_with_signal": sum(len(rewards) > 1 for rewards in groups.values()) / max(1, len(groups)),
-        "turns": result.turns,
-        "tool_calls": tool_calls(episodes),
-        "sampled_tokens": result.tokens,
-        "hit_token_limit": sum(episode.hit_token_limit for episode in episodes) / max(1, len(episodes)),
-        "invalid": result.episodes - result.valid,
-        "statuses": dict(sorted(result.statuses.items())),
-    }
-
-
-def tool_calls(episodes: list[Episode]) -> float:
-    """How many replies of an episode a tool answered, in the mean."""
-    answered = sum(turn.role == "tool" for episode in episodes for turn in episode.turns)
-    return answered / max(1, len(episodes))
 
 
 def require_finite(model: Any) -> None:

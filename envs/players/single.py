@@ -16,10 +16,17 @@ from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
 SELF: Final = "self"
+POOL: Final = "pool"  # earlier policies of the run
+MODEL, ENDPOINT = "model:", "endpoint:"  # before a folder, and before MODEL@URL
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
 ILLEGAL: Final = "That is not a legal move."
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
+
+
+def is_language_model(opponent: str) -> bool:
+    """Whether an opponent is a policy that writes text, so that a rollout plays it, and not the environment."""
+    return opponent in (SELF, POOL) or opponent.startswith((MODEL, ENDPOINT))
 
 
 class SeatEpisode(NamedTuple):
@@ -43,8 +50,9 @@ class AsSingleAgent(Task[SeatEpisode]):
         game: a name of the catalogue, such as ``KuhnPoker``.
         game_settings: of the game, as it takes them.
         seat: the policy's seat; None draws one for each task.
-        opponents: names of bots to draw the others from; None takes those of the level. A seat that ``self`` has is
-            played by the learner's own policy (`rlvr.agents.players.self_play`), and by nobody elsewhere.
+        opponents: names of bots to draw the others from; None takes those of the level. The seats of ``self``,
+            ``pool``, ``model:FOLDER`` and ``endpoint:MODEL@URL`` are played in the learner's rollouts
+            (`rlvr.agents.players.self_play`), and by nobody elsewhere.
         tries: illegal moves that forfeit the game.
         brief: leave the rules out of the first observation, for policies that are trained on one game.
         reward: ``outcome`` pays 1 for more than every other team has, 0.5 for as much as the best of them; ``payoff``
@@ -79,10 +87,10 @@ class AsSingleAgent(Task[SeatEpisode]):
             if isinstance(opponents, str) or not opponents:
                 raise ValueError(f"opponents is a list of bots' names, not {opponents!r}")
             for name in opponents:
-                if name != SELF:
+                if not is_language_model(name):
                     make_bot(name)
         self.game_name, self.seat, self.brief, self.reward = game, seat, brief, reward
-        self.self_play = False  # whether somebody plays the seats of ``self``; set by who does
+        self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
         self.asks = self.describe(game)
 
@@ -133,17 +141,17 @@ class AsSingleAgent(Task[SeatEpisode]):
         match, referee, seat = episode.match, self.referee, episode.seat
         while (movers := referee.to_move(match)) and seat not in movers:
             name = episode.opponents[movers[0]]
-            if name == SELF:
+            if is_language_model(name):
                 if not self.self_play:
                     raise ValueError(
-                        "the opponent 'self' is the policy that is trained: name a bot to play outside of it"
+                        f"the opponent {name!r} is played where a policy is trained: name a bot to play outside of it"
                     )
                 break
             match = self._moved(match, movers[0], name)
         return episode._replace(match=match)
 
     def waits_for(self, episode: SeatEpisode) -> int | None:
-        """The seat of ``self`` that must move before the episode's own seat does; None where it need not wait."""
+        """The language model's seat that must move before the episode's own does; None where it need not wait."""
         movers = self.referee.to_move(episode.match)
         return None if not movers or episode.seat in movers else movers[0]
 

@@ -9,7 +9,7 @@ import pytest
 
 from rlvr.agents import Rollout, RolloutRequest
 from rlvr.agents.conversation import Reply, TokenSequence
-from rlvr.agents.players.self_play import SelfPlayRollout, plays_itself, without_self
+from rlvr.agents.players.self_play import SelfPlayRollout, plays_models, without_models, without_self
 from rlvr.algorithms.advantages.roles import one_role
 
 REQUESTS = [RolloutRequest(seed=seed, group=seed, sample=member) for seed in range(12) for member in range(2)]
@@ -100,15 +100,48 @@ def test_an_agent_without_a_reply_for_another_seat_is_nobodys_loss():
 
 def test_fixed_opponents_are_mixed_in_and_stand_alone_in_evaluations():
     settings = {"opponents": ["self", "random", "expert"], "brief": True}
-    assert plays_itself(settings)
+    assert plays_models(settings)
     assert without_self(settings) == {"opponents": ["random", "expert"], "brief": True}
     assert without_self({"opponents": ["self"]}) == {"opponents": None}
     assert without_self({"seat": 1}) == {"seat": 1}
+    models = {"opponents": ["pool", "model:x", "self", "first"]}
+    assert plays_models({"opponents": ["model:x"]})
+    assert not plays_models({"opponents": ["first"]})
+    assert not plays_models({"opponents": None})
+    assert without_self(models) == {"opponents": ["model:x", "first"]}
+    assert without_models(models) == {"opponents": ["first"]}
     agent = Listed()
     rollout = SelfPlayRollout("rlvr/KuhnPoker-v0", agent, env_settings=settings)
     episodes = rollout([RolloutRequest(seed=seed) for seed in range(40)])
     asked = {key for key in agent.seen if "/seat " in key}
     assert 0 < len(asked) < len(episodes)
+
+
+def test_each_model_is_asked_in_one_batch_for_its_own_seats_alone():
+    class Named:
+        def __init__(self):
+            self.agents = {"a": Listed(), "b": Listed(lambda each, moves: moves[-1])}
+
+        def choose(self, opponent, request, seat):
+            return opponent.removeprefix("model:") if opponent != "pool" else "ab"[request.seed % 2]
+
+        def agent(self, name):
+            return self.agents[name]
+
+    agent, others = Listed(), Named()
+    settings = {"opponents": ["self", "model:a", "pool"]}
+    episodes = SelfPlayRollout("rlvr/KuhnPoker-v0", agent, opponents=others, env_settings=settings)(REQUESTS)
+    assert all(episode.valid for episode in episodes)
+    drawn = {episode.key: episode.training.get("opponents", {}) for episode in episodes}
+    assert {name for names in drawn.values() for name in names.values()} == {"a", "b"}
+    for name, player in others.agents.items():
+        asked = {tuple(key.split("/seat ")) for key in player.seen}
+        assert asked <= {(key, seat) for key, names in drawn.items() for seat, who in names.items() if who == name}
+        assert asked
+    itself = {key for key, names in drawn.items() if not names}
+    assert {key.split("/seat ")[0] for key in agent.seen if "/seat " in key} <= itself
+    with pytest.raises(ValueError, match="nobody plays the opponent 'pool' here"):
+        SelfPlayRollout("rlvr/KuhnPoker-v0", agent, env_settings={"opponents": ["pool"]})(REQUESTS)
 
 
 def test_self_is_refused_where_nobody_plays_it_and_where_there_are_no_seats():
