@@ -27,8 +27,8 @@ from rlvr.envs.players.single import POOL, SELF, AsSingleAgent, SeatEpisode, is_
 class Opponents(Protocol):
     """Who plays the seats of language models other than ``self``."""
 
-    def choose(self, opponent: str, request: RolloutRequest, seat: int) -> str:
-        """The name of who plays a seat in a match: ``self``, or one that ``agent`` knows.
+    def choose(self, opponent: str, request: RolloutRequest, player: int) -> str:
+        """The name of who plays the seat ``player`` in a match: ``self``, or one that ``agent`` knows.
 
         Raises:
             ValueError: nobody plays such an opponent.
@@ -43,7 +43,7 @@ class Opponents(Protocol):
 class SelfAlone:
     """`Opponents` where there is none beside ``self``."""
 
-    def choose(self, opponent: str, request: RolloutRequest, seat: int) -> str:
+    def choose(self, opponent: str, request: RolloutRequest, player: int) -> str:
         """``self``."""
         if opponent != SELF:
             raise ValueError(f"nobody plays the opponent {opponent!r} here")

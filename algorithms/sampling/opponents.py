@@ -87,11 +87,11 @@ class LearnerOpponents:
 
     # in a rollout
 
-    def choose(self, opponent: str, request: RolloutRequest, seat: int) -> str:
+    def choose(self, opponent: str, request: RolloutRequest, player: int) -> str:
         """Who plays a seat: the members of a group meet the same member of the pool, and ``self`` while it is empty."""
         if opponent != POOL or self.pool is None:
             return opponent
-        step = self.pool.draw(request.seed, request.index, request.salt, seat)
+        step = self.pool.draw(request.seed, request.index, request.salt, player)
         return SELF if step is None else f"step {step}"
 
     def agent(self, name: str) -> Agent:
