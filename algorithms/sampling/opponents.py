@@ -43,8 +43,10 @@ class LearnerOpponents:
         names = [name for name in config.env.settings.get("opponents") or () if is_language_model(str(name))]
         settings = config.self_play
         self.pool = OpponentPool(settings.rule, settings.keep, config.seed) if POOL in names else None
+        # On the CPU: one copy alone is on the device, and takes the weights of whoever plays.
         self.weights: dict[int, dict[str, Tensor]] = {}  # of the members of the pool
         self._player: _PoolPlayer | None = None
+        # Loaded before training: a folder that is misspelt must not end a run at its first step.
         self._fixed = {name: self._load(name) for name in dict.fromkeys(names) if name not in (SELF, POOL)}
 
     def _load(self, name: str) -> Agent:
@@ -58,6 +60,7 @@ class LearnerOpponents:
         if not folder:
             raise ValueError("name the folder of a policy or of a LoRA adapter after model:")
         device = next(self.model.parameters()).device
+        # Merged, so that an adapter on another base than the run's can play, too.
         if (Path(folder) / ADAPTER).is_file():
             model, tokenizer = merge_adapter(Path(folder), dtype=settings.dtype)
         else:
@@ -68,6 +71,7 @@ class LearnerOpponents:
         model, at, url = name.removeprefix(ENDPOINT).partition("@")
         if not (model and at and url):
             raise ValueError("write endpoint:MODEL@URL, such as endpoint:my-model@http://localhost:8000/v1")
+        # The key is never in the config, which a run writes into its folder.
         variable, sampling = self.config.self_play.api_key_env, self.config.sampling
         if variable and not os.environ.get(variable):
             raise ValueError(f"the environment variable {variable}, which self_play.api_key_env names, holds nothing")
@@ -91,6 +95,7 @@ class LearnerOpponents:
         """Who plays a seat: the members of a group meet the same member of the pool, and ``self`` while it is empty."""
         if opponent != POOL or self.pool is None:
             return opponent
+        # Keyed by the task and the step, never by the member of the group: a group's mean is a baseline of one match-up.
         step = self.pool.draw(request.seed, request.index, request.salt, player)
         return SELF if step is None else f"step {step}"
 
@@ -110,6 +115,7 @@ class LearnerOpponents:
         """Count the matches of a step against the pool; its figures as they were when these were drawn."""
         if self.pool is None:
             return {}
+        # Counted when all are played: what was drawn first must not change what is drawn last.
         figures = self.pool.figures()
         for episode in episodes:
             for name in dict.fromkeys(episode.training.get("opponents", {}).values()):
@@ -122,6 +128,7 @@ class LearnerOpponents:
         """Take the policy of a step into the pool, when it is time."""
         if self.pool is None or step % self.config.self_play.every:
             return
+        # A copy, as the optimiser writes to the weights in place.
         gone = self.pool.add(step)
         self.weights[step] = {name: p.detach().to("cpu", copy=True) for name, p in _trained(self.model).items()}
         for old in gone:
@@ -149,6 +156,7 @@ class _PoolPlayer:
 
     def take(self, step: int, weights: Weights) -> None:
         """Play as this member from now on."""
+        # Weights that never change need not be copied twice.
         if step == self._step:
             return
         parameters = dict(self.model.named_parameters())
