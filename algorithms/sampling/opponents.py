@@ -95,7 +95,7 @@ class LearnerOpponents:
         """Who plays a seat: the members of a group meet the same member of the pool, and ``self`` while it is empty."""
         if opponent != POOL or self.pool is None:
             return opponent
-        # Keyed by the task and the step, never by the member of the group: a group's mean is a baseline of one match-up.
+        # Keyed by the task and the step, not by the member of a group: its mean is a baseline of one match-up.
         step = self.pool.draw(request.seed, request.index, request.salt, player)
         return SELF if step is None else f"step {step}"
 
