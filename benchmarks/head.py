@@ -1,6 +1,7 @@
 """Log-probabilities over a large vocabulary, forward and backward: time and memory beside plain autograd.
 
     python benchmarks/head.py               # about twenty CPU-minutes on one core
+    python benchmarks/head.py --only long   # measures one sequence of 16,384 tokens again, keeps the other figures
     python benchmarks/head.py --tokens 1024 --long 2048
 
 One thread, each way in a process of its own; time is CPU time of the process, memory the peak above what was held
@@ -42,6 +43,8 @@ RESULTS = Path(__file__).parent / "results"
 NAIVE, BLOCKS, CHUNKS = "plain autograd, float32", "ours, float32", "ours, float32, gradient in the forward pass"
 HALF = "ours, bfloat16"  # the same with a known gradient: the weight's would be rounded at each chunk
 AGAIN, KEPT = "layers computed again", "layers kept"
+BFLOAT16 = "instructions for bfloat16"
+GRADIENT = "gradient of the long sequence, kept or computed again"
 
 
 def give_back_freed_memory() -> None:
@@ -136,7 +139,19 @@ def long_sequence(tokens: int) -> tuple[list[Table], dict[str, Any]]:
         memory.add(way, peak)
         digests.add(digest)
     same = "equal bit for bit" if len(digests) == 1 else "differs"
-    return [seconds, memory], {"gradient of the long sequence, kept or computed again": same}
+    return [seconds, memory], {GRADIENT: same}
+
+
+def kept(folder: Path, remeasured: list[Table]) -> tuple[list[Table], dict[str, Any]]:
+    """The tables of the file that is there, without those that were measured again, and what it says of gradients."""
+    path = folder / "head.json"
+    found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
+    tables = [
+        Table(title, table["unit"], next(iter(table["rounds"])), table["rounds"])
+        for title, table in found["tables"].items()
+        if title not in {table.title for table in remeasured}
+    ]
+    return tables, {name: fact for name, fact in found["facts"].items() if name == GRADIENT}
 
 
 def main() -> None:
@@ -144,6 +159,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=8192, help="tokens to score")
     parser.add_argument("--long", type=int, default=16_384, help="tokens of the long sequence")
     parser.add_argument("--rounds", type=int, default=1, help="how often each way runs")
+    parser.add_argument("--only", choices=["head", "long"], help="measure this part; the other keeps its figures")
     parser.add_argument("--way", help="measure this one alone, and print its figures")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
     arguments = parser.parse_args()
@@ -152,11 +168,17 @@ def main() -> None:
         one = score_long if arguments.way in (AGAIN, KEPT) else score
         print(json.dumps(one(arguments.way, arguments.long if one is score_long else arguments.tokens)))
         return
-    sequence, facts = long_sequence(arguments.long)
-    tables = race(arguments.tokens, arguments.rounds)
+    measured: list[Table] = []
+    facts: dict[str, Any] = {}
+    if arguments.only != "long":
+        measured += race(arguments.tokens, arguments.rounds)
+    if arguments.only != "head":
+        tables, facts = long_sequence(arguments.long)
+        measured += tables
+    before, known = kept(arguments.out, measured) if arguments.only else ([], {})
     native = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    facts |= {"torch": torch.__version__, "threads": 1, "instructions for bfloat16": "yes" if native else "no"}
-    write_results("head", [*tables, *sequence], facts, arguments.out)
+    facts = known | facts | {"torch": torch.__version__, "threads": 1, BFLOAT16: "yes" if native else "no"}
+    write_results("head", [*before, *measured], facts, arguments.out)
 
 
 if __name__ == "__main__":
