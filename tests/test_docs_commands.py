@@ -110,7 +110,7 @@ def serve(line: str, folder: Path) -> None:
         stderr=subprocess.STDOUT,
         text=True,
     )
-    killer = threading.Timer(120, child.kill)
+    killer = threading.Timer(300, child.kill)
     killer.start()
     printed: list[str] = []
     try:
