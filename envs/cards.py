@@ -42,10 +42,10 @@ LICENCES = {
 RANDOM_MOST, ANSWER_MOST = 0.2, 0.25
 # Games of several seats, whose first level has opponents that move at random.
 _AGAINST_RANDOM = (
-    "BattleshipDuel Blotto Breakthrough Chicken ConnectFourDuel CubicTicTacToe DotsAndBoxes Goofspiel Hex "
-    "KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel Othello Pig PigTable "
-    "PrisonersDilemma RockPaperScissors SealedAuction StagHunt TicTacToeDuel UltimateTicTacToe VickreyAuction "
-    "WildTicTacToe"
+    "BattleshipDuel Blotto Breakthrough Checkers Chicken Clues ConnectFourDuel CubicTicTacToe DotsAndBoxes Goofspiel "
+    "Hex KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel NoLimitHoldem Othello Pig "
+    "PigTable PriceNegotiation PrisonersDilemma RockPaperScissors SealedAuction ShareNegotiation StagHunt "
+    "TicTacToeDuel UltimateTicTacToe VickreyAuction WildTicTacToe WordChain"
 ).split()
 # Where random play earns more, and why that is left so.
 LUCK: Mapping[str, str] = {
@@ -53,6 +53,7 @@ LUCK: Mapping[str, str] = {
     "rlvr/FogMaze-v0": "there must be turns enough to walk every corridor twice, and a random walk uses them too",
     "rlvr/Game2048-v0": "level 1 asks for 32 on a small board, which half of all random games reach",
     "rlvr/GuessNumber-v0": "level 1 is one of 15 numbers in 4 guesses",
+    "rlvr/HanabiSmall-v0": "every card that luck adds to a stack counts, and the other seat of the team plays well",
     "rlvr/HigherLower-v0": "each call is right half of the time",
     "rlvr/PushYourLuck-v0": "chance deals: the best play wins seven times in ten",
     "rlvr/TwentyQuestions-v0": "level 1 is one of 8 things in 5 turns",

@@ -14,6 +14,7 @@ _AT: Final = "rlvr.envs.players"
 GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "KuhnPoker": ("poker:KuhnPoker", {}),
     "LeducPoker": ("poker:LeducPoker", {}),
+    "NoLimitHoldem": ("holdem:NoLimitHoldem", {}),
     "LiarsDice": ("dice:LiarsDice", {}),
     "LiarsDiceTable": ("dice:LiarsDice", {"seats": 4}),
     "Pig": ("dice:Pig", {}),
@@ -28,6 +29,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Mancala": ("piles:Mancala", {}),
     "Othello": ("boards:Othello", {}),
     "Breakthrough": ("boards:Breakthrough", {}),
+    "Checkers": ("checkers:Checkers", {}),
     "Hex": ("boards:Hex", {}),
     "BattleshipDuel": ("ships:BattleshipDuel", {}),
     "Goofspiel": ("bids:Goofspiel", {}),
@@ -37,6 +39,12 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Chicken": ("bids:MatrixGame", {"matrix": "chicken"}),
     "RockPaperScissors": ("bids:MatrixGame", {"matrix": "rock_paper_scissors"}),
     "MatchingPennies": ("bids:MatrixGame", {"matrix": "matching_pennies"}),
+    "PriceNegotiation": ("deals:PriceNegotiation", {}),
+    "ShareNegotiation": ("deals:ShareNegotiation", {}),
+    "WordChain": ("chains:WordChain", {}),
+    "Clues": ("clues:Clues", {}),
+    "HanabiSmall": ("fireworks:HanabiSmall", {}),
+    "GuideAndWalker": ("walks:GuideAndWalker", {}),
     "SealedAuction": ("bids:SealedAuction", {}),
     "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),
 }

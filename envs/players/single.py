@@ -14,6 +14,7 @@ from rlvr.envs.players.catalogue import make_game, sentence_of
 from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
 
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
+MATES: Final = (("expert",), ("mixed:0.1",), ("mixed:0.2",))  # of the policy's team: the worse, the harder
 AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
 SELF: Final = "self"
 POOL: Final = "pool"  # earlier policies of the run
@@ -44,13 +45,14 @@ class AsSingleAgent(Task[SeatEpisode]):
     """One seat of a game of several; the others are bots, drawn with the seat from the task's seed.
 
     Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; with three seats or
-    more a quarter of them on level 2 and half of them on level 3.
+    more a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team play well on level 1;
+    a tenth of their moves is random on level 2, and a fifth on level 3.
 
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.
         game_settings: of the game, as it takes them.
         seat: the policy's seat; None draws one for each task.
-        opponents: names of bots to draw the others from; None takes those of the level. The seats of ``self``,
+        opponents: names of bots to draw all other seats from; None takes those of the level. The seats of ``self``,
             ``pool``, ``model:FOLDER`` and ``endpoint:MODEL@URL`` are played in the learner's rollouts
             (`rlvr.agents.players.self_play`), and by nobody elsewhere.
         tries: illegal moves that forfeit the game.
@@ -109,8 +111,9 @@ class AsSingleAgent(Task[SeatEpisode]):
     def start(self, rng: random.Random, level: int) -> SeatEpisode:
         seats = self.game.seats
         seat = rng.randrange(seats) if self.seat is None else self.seat
-        names = self.opponents or (AT_TABLES if seats > 2 else OPPONENTS)[level - 1]
-        opponents = tuple("" if other == seat else rng.choice(names) for other in range(seats))
+        opponents = tuple(
+            "" if other == seat else rng.choice(self._names(seat, other, level)) for other in range(seats)
+        )
         for _ in range(DRAWS):
             match = self._opened(
                 self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng
@@ -119,6 +122,12 @@ class AsSingleAgent(Task[SeatEpisode]):
             if self.referee.to_move(episode.match):
                 return episode
         raise ValueError(f"in {DRAWS} games of {self.game.name} seat {seat} never came to move")
+
+    def _names(self, seat: int, other: int, level: int) -> Sequence[str]:
+        """The bots that another seat is drawn from."""
+        teams = self.game.teams
+        usual = MATES if teams[other] == teams[seat] else AT_TABLES if len({*teams}) > 2 else OPPONENTS
+        return self.opponents or usual[level - 1]
 
     def _opened(self, match: Match, moves: int, rng: random.Random) -> Match:
         """The match after random moves of all seats; none is played that would end the game."""

@@ -53,6 +53,29 @@ def roll(text):
     return text.split()[1]
 
 
+def holdem(text, ours):
+    """``player=0 move=Bet6``: theirs counts chips since the deal as well."""
+    word = text.rpartition("=")[2].lower()
+    return word.replace("bet", "raise ")
+
+
+HOLDEM = (
+    "universal_poker(betting=nolimit,numPlayers=2,numRounds=2,blind=1 2,firstPlayer=1 2,numSuits=4,numRanks=6,"
+    "numHoleCards=2,numBoardCards=0 3,stack=10 10,bettingAbstraction=fullgame)"
+)
+
+HANABI = "hanabi(players=2,colors=3,ranks=3,hand_size=3,max_information_tokens=5,max_life_tokens=3)"
+COLOURS = {"R": "red", "Y": "green", "G": "blue"}
+
+
+def hanabi(text, ours):
+    words = text.strip("()").lower().split()
+    if words[0] in ("play", "discard"):
+        return f"{words[0]} {int(words[1]) + 1}"
+    head = next(move for move in ours if move.startswith("hint"))[: len("hint seat 0")]
+    return f"{head} {COLOURS[text[-2]] if words[3] == 'color' else 'rank ' + words[4]}"
+
+
 # Our game, OpenSpiel's, how a move of theirs reads here, and how a draw of chance does.
 PAIRS = {
     "KuhnPoker": ("kuhn_poker", poker, lambda text: "jqk"[int(text.split(":")[-1])]),
@@ -65,6 +88,9 @@ PAIRS = {
     "Breakthrough": ("breakthrough(rows=6,columns=6)", breakthrough, None),
     "Hex": ("hex(board_size=5)", same, None),
     "Mancala": ("mancala", mancala, None),
+    "Checkers": ("checkers", lambda text, ours: f"{text[:2]} {text[2:4]}", None),
+    "NoLimitHoldem": (HOLDEM, holdem, lambda text: "9tjqka"[int(text[-2]) - 2] + text[-1]),
+    "HanabiSmall": (HANABI, hanabi, lambda text: COLOURS[text[-3]][0] + text[-2]),
     "LiarsDice": ("liars_dice(numdice=2)", same, roll),
     "Pig": ("pig(winscore=30)", same, roll),
 }

@@ -20,8 +20,16 @@ from rlvr.envs.players.poker import KuhnPoker
 from rlvr.envs.players.single import AsSingleAgent
 
 # What a seat learns of hidden things by the rules: the alternatives of the leak test must agree on it.
-LEARNT = {"BattleshipDuel": lambda state: state.shots}
-HIDES = {"KuhnPoker", "LeducPoker", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction", "VickreyAuction"}
+LEARNT = {
+    "BattleshipDuel": lambda state, seat: state.shots,
+    "HanabiSmall": lambda state, seat: state._replace(hands=()),
+    "Clues": lambda state, seat: state.found,
+    "GuideAndWalker": lambda state, seat: (state.at == state.goal, seat and state.seen),
+}
+HIDES = {
+    "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
+    "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues",
+}  # fmt: skip
 
 
 def random_match(referee, key, rng, stop=None):
@@ -68,7 +76,7 @@ def compared(game, matches=8, tries=5):
         AssertionError: it can.
     """
     referee, rng, count = Referee(game), random.Random(7), 0
-    learnt = LEARNT.get(game.name, lambda state: None)
+    learnt = LEARNT.get(game.name, lambda state, seat: None)
     for key in range(matches):
         for match in random_match(referee, str(key), rng):
             movers = referee.to_move(match)
@@ -77,7 +85,11 @@ def compared(game, matches=8, tries=5):
                     continue  # nothing of this match is hidden from it
                 for _ in range(tries):
                     other = otherwise(game, match, seat, rng)
-                    if other is None or other.state == match.state or learnt(other.state) != learnt(match.state):
+                    if (
+                        other is None
+                        or other.state == match.state
+                        or learnt(other.state, seat) != learnt(match.state, seat)
+                    ):
                         continue
                     count += 1
                     assert referee.observe(other, seat) == referee.observe(match, seat)
@@ -184,7 +196,8 @@ def test_the_third_illegal_move_forfeits_the_game_and_no_other_seats(name):
     returns = referee.returns(match)
     assert referee.to_move(match) == ()
     assert returns[seat] == game.lowest
-    assert all(value > game.lowest for other, value in enumerate(returns) if other != seat)
+    teams = game.teams
+    assert all((value > game.lowest) == (teams[other] != teams[seat]) for other, value in enumerate(returns))
     assert f"Seat {seat} forfeits" in referee.observe(match, 0)
     assert referee.replay(referee.record(match)) == match
     with pytest.raises(NotThisSeat, match="over"):
