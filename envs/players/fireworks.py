@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from rlvr.envs.players.game import CHANCE, SeatGame
 
@@ -17,6 +17,7 @@ HINTS: Final = 5
 LIVES: Final = 3
 BEST: Final = len(COLOURS) * len(COPIES)
 PAR: Final = 8
+T = TypeVar("T")
 
 
 class Known(NamedTuple):
@@ -148,10 +149,7 @@ class HanabiSmall(SeatGame[HanabiState]):
     def apply(self, state: HanabiState, seat: int, move: str) -> HanabiState:
         if seat == CHANCE:
             owner = self.owed(state)
-            hands, known = (
-                tuple((*each, new) if at == owner else each for at, each in enumerate(rows))
-                for rows, new in ((state.hands, move), (state.known, Known()))
-            )
+            hands, known = with_one(state.hands, owner, move), with_one(state.known, owner, Known())
             after = state._replace(hands=hands, known=known)
             return after._replace(left=self.seats) if after.deck == 0 and state.left < 0 else after
         left = state.left - 1 if state.left > 0 else state.left
@@ -180,10 +178,7 @@ class HanabiSmall(SeatGame[HanabiState]):
     @staticmethod
     def _used(state: HanabiState, seat: int, spot: int, played: bool) -> HanabiState:
         card = state.hands[seat][spot]
-        hands, known = (
-            tuple((*row[:spot], *row[spot + 1 :]) if at == seat else row for at, row in enumerate(rows))
-            for rows in (state.hands, state.known)
-        )
+        hands, known = without_one(state.hands, seat, spot), without_one(state.known, seat, spot)
         state = state._replace(hands=hands, known=known)
         if played and playable(state, card):
             at = "rgb".index(card[0])
@@ -279,6 +274,16 @@ class HanabiSmall(SeatGame[HanabiState]):
             elif plays[0] and not plays[1]:
                 total += -1 if good else 2
         return total
+
+
+def with_one(rows: tuple[tuple[T, ...], ...], at: int, new: T) -> tuple[tuple[T, ...], ...]:
+    """Rows with one thing more at the end of one of them."""
+    return tuple((*row, new) if index == at else row for index, row in enumerate(rows))
+
+
+def without_one(rows: tuple[tuple[T, ...], ...], at: int, spot: int) -> tuple[tuple[T, ...], ...]:
+    """Rows without one thing of one of them."""
+    return tuple((*row[:spot], *row[spot + 1 :]) if index == at else row for index, row in enumerate(rows))
 
 
 def on_stacks(state: HanabiState) -> Iterator[str]:
