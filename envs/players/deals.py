@@ -289,10 +289,10 @@ class ShareNegotiation(_Negotiation):
 
     def show(self, view: SharesState, seat: int) -> str:
         """Counts, own worths and offers; at the end all worths, the points, the frontier and the Nash solution."""
-        things = ", ".join(f"{count} {kind}" for count, kind in zip(view.counts, self.kinds, strict=True))
+        things = ", ".join(f"{kind} {count}" for kind, count in zip(self.kinds, view.counts, strict=True))
         made = ", ".join(f"seat {at % 2} would {offer}" for at, offer in enumerate(view.offers))
         own = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[seat], strict=True))
-        text = f"There are {things}. Worth of one to you: {own}. Offers so far: {made or 'none'}."
+        text = f"To divide: {things}. Worth of one to you: {own}. Offers so far: {made or 'none'}."
         if not self._over(view.offers, view.end):
             return f"{text} Turns left: {self.turns - len(view.offers)}."
         theirs = ", ".join(f"{kind} {value}" for kind, value in zip(self.kinds, view.worths[1 - seat], strict=True))
