@@ -11,6 +11,7 @@ Vieta: symmetric functions of the roots, without the roots.
 from __future__ import annotations
 
 import random
+import re
 from fractions import Fraction
 from itertools import pairwise
 from math import gcd, isqrt
@@ -73,40 +74,64 @@ class LinearSystems(NumberList):
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Draws a regular matrix, then a solution from -12 to 12; the working is Gaussian elimination."""
+        """Draws a regular matrix, then a solution from -12 to 12."""
         count, most = (2, 3, 3, 4, 4)[level - 1], (9, 5, 12, 6, 15)[level - 1]
         names = "xyzw"[:count]
         while True:
             rows = [[rng.randint(-most, most) for _ in range(count)] for _ in range(count)]
-            if all(any(row) for row in rows) and (reduced := _eliminate(rows)):
+            if all(any(row) for row in rows) and eliminated(rows)[0]:
                 break
         values = [rng.randint(-12, 12) for _ in range(count)]
         equations = [f"{linear(row, names)} = {sum(a * v for a, v in zip(row, values, strict=True))}" for row in rows]
-        steps = ["Elimination leaves"]
-        for index, row in enumerate(reversed(reduced)):
-            right = sum(a * v for a, v in zip(row, values, strict=True))
-            at = count - 1 - index
-            equation, solved = f"{linear(row, names)} = {right}", f"{names[at]} = {values[at]}"
-            steps.append(equation if equation == solved else f"{equation}, so {solved}")
         text = f"Solve {'; '.join(equations)}. Answer with the whole numbers {listed(names)} in this order."
-        return Question(text, tuple(values), lines(steps))
+        return Question(text, tuple(values))
+
+    def explain(self, state: Question) -> str:
+        """Gaussian elimination, each new equation with how it comes about, and the unknowns from the last one up."""
+        names = "xyzw"[: len(state.answer)]
+        rows = []
+        for equation in state.text.removeprefix("Solve ").partition(". Answer")[0].split("; "):
+            left, _, right = equation.partition(" = ")
+            found = {name: int(f"{sign}{size or 1}") for sign, size, name in _TERM.findall(left.replace(" ", ""))}
+            rows.append([*(found.get(name, 0) for name in names), int(right)])
+        reduced, steps = eliminated(rows, names)
+        shown = [f"({n}) {linear(row[:-1], names)} = {row[-1]}" for n, row in enumerate(rows, 1)]
+        for name, value, row in zip(names[::-1], state.answer[::-1], reversed(reduced or ()), strict=True):
+            equation, solved = f"{linear(row[:-1], names)} = {row[-1]}", f"{name} = {value}"
+            steps.append(equation if equation == solved else f"{equation}, so {solved}")
+        return lines([*shown, *steps])
 
 
-def _eliminate(rows: list[list[int]]) -> list[list[int]] | None:
-    """An upper triangle with the same solutions; None when the rows depend on one another."""
-    rows = [list(row) for row in rows]
+_TERM = re.compile("([+-]?)([0-9]*)([xyzw])")
+
+
+def eliminated(rows: list[list[int]], names: str = "") -> tuple[list[list[int]] | None, list[str]]:
+    """An upper triangle with the same solutions, None when the rows depend on one another; with names, the steps.
+
+    Columns behind as many as there are rows are right sides, which no pivot is looked for in.
+    """
+    rows, labels, steps = [list(row) for row in rows], list(range(1, len(rows) + 1)), list[str]()
+    last = len(rows)
     for index in range(len(rows)):
         pivot = next((r for r in range(index, len(rows)) if rows[r][index]), None)
         if pivot is None:
-            return None
+            return None, []
         rows[index], rows[pivot] = rows[pivot], rows[index]
+        labels[index], labels[pivot] = labels[pivot], labels[index]
         top = rows[index]
         for r in range(index + 1, len(rows)):
-            factor = rows[r][index]
+            if not (factor := rows[r][index]):
+                continue
             new = [top[index] * value - factor * other for value, other in zip(rows[r], top, strict=True)]
             common = gcd(*new) or 1
             rows[r] = [value // common for value in new]
-    return rows
+            if names:
+                last += 1
+                how = f"{top[index]} * ({labels[r]}) {'+' if factor < 0 else '-'} {abs(factor)} * ({labels[index]})"
+                how += f", divided by {common}" if common > 1 else ""
+                steps.append(f"({last}) is {how}: {linear(rows[r][:-1], names)} = {rows[r][-1]}")
+                labels[r] = last
+    return rows, steps
 
 
 class QuadraticEquations(ExactAnswerTask):

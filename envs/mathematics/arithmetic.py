@@ -206,8 +206,8 @@ class Rounding(ExactAnswerTask):
         kept, after = (digits + unit // 2) // unit, places - (length - keep)
         answer = _decimal(kept, after) if after > 0 else str(kept * 10**-after)
         steps = (
-            f"The first {keep} significant digits are {digits // unit}; the next one is {digits % unit * 10 // unit}.",
-            f"From 5 up the last kept digit grows by one: {answer}",
+            f"The first {keep} significant digits are {digits // unit}; the next one is {digits % unit * 10 // unit}, "
+            + (f"so the last of them grows by one: {answer}" if kept > digits // unit else f"so they stay: {answer}"),
         )
         text = f"Round {_decimal(digits, places)} to {keep} significant digits; a half is rounded up."
         return Question(text, answer, lines(steps))

@@ -149,9 +149,9 @@ class LatticePaths(ExactAnswerTask):
 
 
 class Distributions(ExactAnswerTask):
-    """Count the ways to put like balls into boxes.
+    """Count the ways to put identical balls into boxes.
 
-    Levels 1 to 5: like balls in three to five boxes, each with a least number; from 2 on most numbers too.
+    Levels 1 to 5: identical balls in three to five boxes, each with a least number; from 2 on most numbers too.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -168,11 +168,10 @@ class Distributions(ExactAnswerTask):
             rest = free - sum(some)
             if rest >= 0:
                 answer += (-1) ** len(some) * comb(rest + count - 1, count - 1)
-        facts = [
-            f"box {n} {f'from {a} to {high[n - 1]}' if n <= capped else f'at least {a}'}" for n, a in enumerate(low, 1)
-        ]
-        text = f"In how many ways can {total} like balls be put into {count} numbered boxes, when these must hold so "
-        return Question(f"{text}many: {listed(facts)}?", answer)
+        bounds = [f"from {a} to {high[n]}" if n < capped else f"at least {a}" for n, a in enumerate(low)]
+        facts = in_a_row(f"{bound} in box {number}" for number, bound in enumerate(bounds, 1))
+        text = f"In how many ways can {total} identical balls be put into {count} numbered boxes, with {facts}?"
+        return Question(text, answer)
 
     def explain(self, state: Question) -> str:
         """The least numbers taken away, then the bounds one after another."""
@@ -202,16 +201,22 @@ class SetSizes(ExactAnswerTask):
         total, steps = sum(regions.values()), []
         sums = [sum(size for mask, size in meets.items() if mask.bit_count() == k) for k in range(len(names) + 1)]
         sums[0] = total
-        steps.append(f"The sums over all choices of k journals are {listed(sums)}, from k = 0 on.")
+        kinds = ("all people", "one journal", "two together", "three together", "four together")
+        steps.append("; ".join(f"{kind}: {size}" for kind, size in zip(kinds, sums, strict=False)))
+        steps[0] = f"The given numbers, added up for each count of journals: {steps[0]}."
         how = ("none", "exactly one", "exactly two")[exactly]
         shown = signed([(-1) ** (k - exactly) * comb(k, exactly) * sums[k] for k in range(exactly, len(sums))])
         formula = " ".join(
             f"{'-' if (k - exactly) % 2 else '+'} {comb(k, exactly)} * {sums[k]}" for k in range(exactly, len(sums))
         )
         shown = f"{formula.removeprefix('+ ')} = {shown}" if exactly else shown
-        steps.append(f"Those who read {how}: {shown} = {answer}")
-        text = f"Of {total} people, {in_a_row(facts)}, whatever else of these journals they may read. "
-        return Question(f"{text}How many of the people read {how} of the {len(names)} journals?", answer, lines(steps))
+        steps.append(f"Those who read {how} of them: {shown} = {answer}")
+        text = (
+            f"{total} people were asked which of the journals {in_a_row(names)} they read: {in_a_row(facts)}. Each of "
+        )
+        text += "these numbers counts all who read the journals that it names, also those who read others. "
+        asked = f"{how} of the {len(names)}" if len(names) > 2 else "neither of the two"
+        return Question(f"{text}How many read {asked} journals?", answer, lines(steps))
 
 
 class Tilings(ExactAnswerTask):

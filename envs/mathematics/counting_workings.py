@@ -48,10 +48,10 @@ def arrangements(text: str, answer: int) -> str:
 
 def distributions(text: str) -> str:
     """The least numbers taken away, then inclusion and exclusion over the boxes with a bound."""
-    total = int(re.findall(r"can (\d+) like balls", text)[0])
-    boxes = re.findall(r"box (\d+) (?:from (\d+) to (\d+)|at least (\d+))", text)
-    low = [int(a or least) for _, a, _, least in boxes]
-    over = {number: int(b) - int(a) + 1 for number, a, b, _ in boxes if b}
+    total = int(re.findall(r"can (\d+) identical balls", text)[0])
+    boxes = re.findall(r"(?:from (\d+) to (\d+)|at least (\d+)) in box (\d+)", text)
+    low = [int(a or least) for a, _, least, _ in boxes]
+    over = {number: int(b) - int(a) + 1 for a, b, _, number in boxes if b}
     free, bars = total - sum(low), len(boxes) - 1
     value = comb(free + bars, bars)
     lines = [

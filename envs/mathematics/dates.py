@@ -326,8 +326,9 @@ class UnitConversion(ExactAnswerTask):
         if level == 4:
             asked, gold = f"How many {names[-1]} are {amount} {names[0]}?", amount * values[0]
         else:
-            asked = f"A thing costs {amount} {names[0]} for each of the {names[7]}. How many {names[6]} is that for "
-            asked, gold = f"{asked}each of the {names[-1]}?", amount * values[0] / values[1]
+            thing, per = (names[index].removesuffix("s") for index in (7, -1))
+            asked = f"Cloth costs {amount} {names[0]} per {thing}. How many {names[6]} does one {per} of it cost?"
+            gold = amount * values[0] / values[1]
         text = f"{'; '.join(facts)}.\n{asked} Answer exactly, with a fraction or whole number."
         return Question(text, gold, operations=1 + len(facts))
 

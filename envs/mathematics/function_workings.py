@@ -30,6 +30,24 @@ def put_in(given: Sequence[int], x: int) -> str:
     )
 
 
+def expanded(shown: str) -> str:
+    """A product of polynomials from the left, each coefficient of each product as a sum of products."""
+    factors = [coefficients(text) for text in re.findall(r"\(([^()]+)\)", shown)]
+    product, steps = factors[0], list[str]()
+    for factor in factors[1:]:
+        top, new = len(product) + len(factor) - 2, list[int]()
+        steps.append(f"({polynomial(product)})({polynomial(factor)}), power by power:")
+        for index in range(top + 1):
+            pairs = [(a, factor[index - i]) for i, a in enumerate(product) if 0 <= index - i < len(factor)]
+            terms = [f"{bracketed(a)}*{bracketed(b)}" for a, b in pairs if a and b]
+            new.append(sum(a * b for a, b in pairs))
+            name = ("the constant", "x")[top - index] if top - index < 2 else f"x^{top - index}"
+            steps.append(f"{name}: {' + '.join(terms)} = {new[-1]}" if terms else f"{name}: 0")
+        steps.append(f"Together: {polynomial(new)}")
+        product = new
+    return "\n".join(steps)
+
+
 def joined(terms: Sequence[str]) -> str:
     """A sum: ``3 - 4*2 + 5``."""
     return terms[0] + "".join(f" - {term[1:]}" if term.startswith("-") else f" + {term}" for term in terms[1:])
@@ -222,13 +240,11 @@ def conversion(text: str) -> str:
         unit = "feet" if one == "foot" else one if one.endswith("s") else f"{one}s"
         facts[unit, other] = f"{n} {one} = {m} {other}", Fraction(int(m), int(n))
         facts[other, unit] = facts[unit, other][0], Fraction(int(n), int(m))
-    if found := re.search(
-        r"costs (\d+) (\w+) for each of the (\w+)\. How many (\w+) is that for each of the (\w+)\?", text
-    ):
+    if found := re.search(r"costs (\d+) (\w+) per (\w+)\. How many (\w+) does one (\w+) of it cost\?", text):
         amount, money, thing, to, per = found.groups()
         first, value = chain(facts, Fraction(amount), money, to)
-        second, many = chain(facts, Fraction(1), per, thing)
-        share = f"So it is {bracketed(value)} * {bracketed(many)} = {named(value * many, to)} for each of the {per}."
+        second, many = chain(facts, Fraction(1), f"{per}s", f"{thing}s")
+        share = f"So one {per} costs {bracketed(value)} * {bracketed(many)} = {named(value * many, to)}."
         return "\n".join([*first, *second, share])
     kind, to, size, start = re.findall(
         r"How many (square |cubic )?(\w+) are ([\d/]+) (?:square |cubic )?(\w+)\?", text

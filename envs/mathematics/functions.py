@@ -47,14 +47,16 @@ class PolynomialProducts(NumberList):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Multiplies the factors from left to right; the content is the product as written."""
         factors = [_coefficients(rng, degree, 30 if level == 1 else 12) for degree in self.DEGREES[level - 1]]
-        product, steps = factors[0], []
+        product = factors[0]
         for factor in factors[1:]:
-            new = times(product, factor)
-            steps.append(f"({polynomial(product)})({polynomial(factor)}) = {polynomial(new)}")
-            product = new
+            product = times(product, factor)
         shown = "".join(f"({polynomial(factor)})" for factor in factors)
         text = f"Expand {shown}. Answer with the coefficients alone, from the highest power of x down to the constant, "
-        return Question(text + "zeros included.", tuple(product), lines(steps), content=shown)
+        return Question(text + "zeros included.", tuple(product), content=shown)
+
+    def explain(self, state: Question) -> str:
+        """Each product from the left, power by power."""
+        return function_workings.expanded(state.content)
 
 
 class PolynomialDivision(NumberList):
@@ -261,7 +263,9 @@ class ComplexNumbers(NumberList):
         value, steps = factors[0], []
         for factor in factors[1:]:
             new = _complex_product(value, factor)
-            steps.append(f"({_written(value)})({_written(factor)}) = {_written(new)}")
+            (a, b), (c, d) = [tuple(map(bracketed, number)) for number in (value, factor)]
+            parts = f"({a}*{c} - {b}*{d}) + ({a}*{d} + {b}*{c})i"
+            steps.append(f"({_written(value)})({_written(factor)}) = {parts} = {_written(new)}")
             value = new
         return lines(steps)
 

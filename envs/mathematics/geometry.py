@@ -133,18 +133,19 @@ class RightTriangles(ExactAnswerTask):
         for index, leg in enumerate(legs[1:], 1):
             down = level == 5 and index % 2 == 0 and leg * leg < square  # here the old hypotenuse is the new one too
             new = square - leg * leg if down else square + leg * leg
-            steps.append(f"Triangle {index}: {square} {'-' if down else '+'} {leg}^2 = {new}")
+            steps.append(f"Triangle {index}: {NAMES[index]}^2 = {square} {'-' if down else '+'} {leg}^2 = {new}")
             legs[index], square = (-leg if down else leg), new
         facts = "".join(
-            f" Triangle {n} has {'the last length as hypotenuse and' if leg < 0 else 'the last length as a leg and'} "
-            f"a leg of {abs(leg)}; its third side is the next length."
+            f" Triangle {n} has {'the hypotenuse' if leg < 0 else 'a leg'} {NAMES[n - 1]} and a leg of {abs(leg)}; its "
+            f"third side is {NAMES[n]}."
             for n, leg in enumerate(legs[1:], 1)
         )
         root = _root(square)
-        text = (
-            f"All these triangles are right-angled. The first length is {legs[0]}.{facts} How long is the last length?"
-        )
+        text = f"All these triangles are right-angled, and a is {legs[0]}.{facts} How long is {NAMES[len(legs) - 1]}?"
         return _exact(text, root, [*steps, f"The root of {square} is {root}."])
+
+
+NAMES = "abcdef"  # of the lengths in a row of triangles
 
 
 def _root(number: int) -> str:

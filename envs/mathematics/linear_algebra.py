@@ -19,6 +19,7 @@ from fractions import Fraction
 from rlvr.envs.mathematics import matrix_workings, workings
 from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, nonzero, polynomial
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question, whole_numbers
+from rlvr.envs.tasks.wording import times
 
 Rows = Sequence[Sequence[int | Fraction]]
 _ENTRY = re.compile(r"-?\d{1,12}(?:/\d{1,12})?", re.ASCII)
@@ -176,7 +177,7 @@ class MatrixProducts(Matrix):
                 cells = [[(i, j) for j in range(size)] for i in range(size)]
                 result = [[cube[i][j] + a * square[i][j] + b * base[i][j] + c * (i == j) for i, j in r] for r in cells]
                 sign = "-" if c < 0 else "+"
-                asked = f"{polynomial((1, a, b, 0), 'A')} {sign} {abs(c)}I, where I is the identity matrix"
+                asked = f"{polynomial((1, a, b, 0), 'A')} {sign} {times(abs(c), 'I')}, where I is the identity matrix"
             shown = f"A =\n{written(base)}"
         text = f"{shown}\nWhat is {asked}? Answer with its rows, one per line, the numbers separated by blanks."
         return Question(text, tuple(map(tuple, result)))

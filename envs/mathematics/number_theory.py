@@ -21,7 +21,7 @@ from math import gcd, lcm, prod
 from struct import unpack
 
 from rlvr.envs.mathematics import counting_workings
-from rlvr.envs.mathematics.common import NumberList, linear, lines, listed
+from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, polynomial
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
@@ -208,8 +208,8 @@ class ModularPower(ExactAnswerTask):
             exponent = middle**top
         answer, last = _by_squaring(base, exponent, modulus)
         steps = [
-            f"Multiplied on, the powers of {base} repeat from exponent {start} on, with period {period}.",
-            *_by_squaring(middle, top, period)[1],
+            f"The powers of {base} repeat from exponent {start} on, with period {period}.",
+            *(_by_squaring(middle, top, period)[1] if period > 1 else ()),
             f"So the exponent {middle}^{top} may be replaced by {exponent}.",
             *last,
         ]
@@ -270,10 +270,18 @@ class ChineseRemainder(ExactAnswerTask):
         number = rng.randrange(1, lcm(*moduli))
         value, period, steps = 0, 1, []
         for modulus in moduli:
-            while value % modulus != number % modulus:
+            before, left = value, number % modulus
+            while value % modulus != left:
                 value += period
-            period = lcm(period, modulus)
-            steps.append(f"With the remainder on division by {modulus}: {value} modulo {period}")
+            whole = lcm(period, modulus)
+            if period > 1:
+                shown = polynomial((period % modulus, before % modulus), "t")
+                same = f"{polynomial((period, before), 't')} leaves on division by {modulus} what {shown} leaves"
+                at = f", {left} first at t = {(value - before) // period}" if period % modulus else " for every t"
+                steps.append(f"{same}{at}. So it is {value} modulo {whole}.")
+            else:
+                steps.append(f"It is {value} modulo {whole}.")
+            period = whole
         facts = in_a_row(f"{number % modulus} on division by {modulus}" for modulus in moduli)
         text = f"What is the least whole number from 0 up that leaves the remainders {facts}?"
         return Question(text, value, lines(steps))

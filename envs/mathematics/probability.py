@@ -204,7 +204,7 @@ class ExpectedValue(ExactAnswerTask):
             kept = [prize for prize in prizes if prize > onward]
             worth = (sum(kept) + (count - len(kept)) * onward) / count
             steps.append(f"Going on is worth {onward}: one keeps only {in_a_row(kept)}; that draw is worth {worth}.")
-        text = f"{box}, and put back. One may keep its number as a prize, or pay {fee} and draw again, up to "
+        text = f"{box}, and put back. One may keep its number as a prize, or pay {fee} and draw again, at most "
         text += (
             f"{'once' if level == 4 else 'twice'}; the last number drawn is the prize. What is the largest possible "
         )

@@ -19,7 +19,8 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _VERB = re.compile(r"(?:answer|solution|result)(?: is| are|\s*[:=])", re.IGNORECASE)
-_TEXT = re.compile(r"\\(?:text|texttt|textbf|textrm|textit|textsf|mathrm|mathtt|mathbf|mathit|mathsf|operatorname|mbox)"
+_TEXT = re.compile(r"\\(?:text|texttt|textbf|textrm|textit|textsf|mathrm|mathtt|mathbf|mathit|mathsf|operatorname|mbox|"
+                   r"underline|emph|textnormal|textup|boldsymbol)"
                    r"\s*\{([^{}]*)\}")  # fmt: skip
 _FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{\s*(-?\s*\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
 _SIZE = re.compile(r"\\(?:left|right|[bB]igg?[lr]?)\s*(?=[\[\](){}|.<>]|\\[{}l|r])\.?")

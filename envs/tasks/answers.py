@@ -14,6 +14,7 @@ from typing import ClassVar
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
+from rlvr.envs.tasks.wording import counted
 
 _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
@@ -65,7 +66,7 @@ def items(answer: str, count: int | None = None) -> list[str]:
     if not words or len(words) > MAX_ITEMS or not all(_ITEM.fullmatch(word) for word in words):
         raise ValueError("the answer is not a list of words or numbers")
     if count is not None and len(words) != count:
-        raise ValueError(f"the answer has {len(words)} parts instead of {count}")
+        raise ValueError(f"the answer has {counted(len(words), 'part')} instead of {count}")
     return [word.lower() for word in words]
 
 

@@ -18,6 +18,7 @@ from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.readings import readings
+from rlvr.envs.tasks.wording import counted
 
 BOXED = "Think step by step. Put the final answer, and nothing else, in \\boxed{}."
 
@@ -209,7 +210,7 @@ def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> l
     except ValueError:
         raise ValueError("the answer is not a list of whole numbers") from None
     if count is not None and len(numbers) != count:
-        raise ValueError(f"the answer has {len(numbers)} numbers instead of {count}")
+        raise ValueError(f"the answer has {counted(len(numbers), 'number')} instead of {count}")
     return numbers
 
 

@@ -217,9 +217,9 @@ def paths(text: str, level: int) -> int:
 
 
 def distributions(text: str, level: int) -> int:
-    total = int(found(r"can (\d+) like", text))
+    total = int(found(r"can (\d+) identical", text))
     row = {0: 1}
-    for low, high, least in re.findall(r"box \d (?:from (\d+) to (\d+)|at least (\d+))", text):
+    for low, high, least in re.findall(r"(?:from (\d+) to (\d+)|at least (\d+)) in box \d", text):
         span = range(int(low or least), int(high or total) + 1)
         new: Counter[int] = Counter()
         for filled, ways in row.items():
@@ -235,12 +235,13 @@ def journals(text: str, level: int) -> int:
         frozenset(re.findall("[A-D]", names)): int(n)
         for n, names in re.findall(r"(\d+) read ([A-D](?:(?:, | and )[A-D])*)", text)
     }
-    told[frozenset()] = int(found(r"Of (\d+) people", text))
+    told[frozenset()] = int(found(r"(\d+) people were", text))
     regions: dict[frozenset[str], int] = {}
     for names in sorted(told, key=len, reverse=True):
         regions[names] = told[names] - sum(size for other, size in regions.items() if other > names)
     assert min(regions.values()) > 0
-    asked = ("none", "exactly one", "exactly two").index(found(r"people read (.*) of the", text))
+    how = found(r"How many read (.*) of the", text).replace("neither", "none")
+    asked = ("none", "exactly one", "exactly two").index(how)
     return sum(size for names, size in regions.items() if len(names) == asked)
 
 

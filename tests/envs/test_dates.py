@@ -144,9 +144,9 @@ def unit_conversion(text: str, level: int, answer: Any) -> Any:
         return None
 
     if level == 5:
-        amount, one, by = re.search(r"costs (\d+) (\w+) for each of the (\w+)", text).groups()
-        other, for_ = re.search(r"How many (\w+) is that for each of the (\w+)", text).groups()
-        return int(amount) * factor(one, other) * factor(for_, by)
+        amount, one, by = re.search(r"costs (\d+) (\w+) per (\w+)", text).groups()
+        other, for_ = re.search(r"How many (\w+) does one (\w+) of it cost", text).groups()
+        return int(amount) * factor(one, other) * factor(f"{for_}s", f"{by}s")
     kind = r"(?:square |cubic )?"
     other, amount, one = re.search(rf"How many {kind}(\w+).*? are (\S+) {kind}(\w+)", text).groups()
     power = 2 if "square" in text else 3 if "cubic" in text else 1

@@ -71,8 +71,8 @@ def length(text: str, level: int, answer: Any) -> Any:
     elif level == 3:
         square = int(np.dot(numbers, numbers))
     else:
-        square = int(re.search(r"first length is (\d+)", text)[1]) ** 2
-        for how, leg in re.findall(r"last length as (a leg|hypotenuse) and a leg of (\d+)", text):
+        square = int(re.search(r"and a is (\d+)", text)[1]) ** 2
+        for how, leg in re.findall(r"has (a leg|the hypotenuse) \w and a leg of (\d+)", text):
             square += int(leg) ** 2 * (1 if how == "a leg" else -1)
     assert squared(answer) == square
     assert all(

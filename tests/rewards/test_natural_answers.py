@@ -114,6 +114,63 @@ def test_any_grid_in_any_dress_is_paid(around: str) -> None:
         assert not paid(Matrix(), ((1, 2, 3), (4, 5, 7)), text), text
 
 
+# How a list may be written whose parts have marks of their own.
+MARKED: list[Form] = [
+    lambda parts: ", ".join(f"${part}$" for part in parts),
+    lambda parts: ", ".join(f"**{part}**" for part in parts),
+    lambda parts: " ".join(f"`{part}`" for part in parts),
+    lambda parts: "\n".join(f"{n}. {part}" for n, part in enumerate(parts, 1)),
+    lambda parts: "\n".join(f"{n}) {part}" for n, part in enumerate(parts, 1)),
+    lambda parts: "\n".join(f"* {part}" for part in parts),
+    lambda parts: "\n".join(f"\u2022 {part}" for part in parts),
+    lambda parts: " & ".join(map(str, parts)),
+    lambda parts: f'"{", ".join(map(str, parts))}"',
+    lambda parts: f"\u201c{', '.join(map(str, parts))}\u201d",
+    lambda parts: f"= {', '.join(map(str, parts))}",
+    lambda parts: rf"\underline{{{', '.join(map(str, parts))}}}",
+    lambda parts: rf"\langle {', '.join(map(str, parts))} \rangle",
+    lambda parts: rf"\lbrack {', '.join(map(str, parts))} \rbrack",
+]
+MARKED_ROWS: list[Form] = [
+    lambda rows: "\n".join(f"| {' | '.join(map(str, row))} |" for row in rows),
+    lambda rows: "\n".join(f"Row {n}: {' '.join(map(str, row))}" for n, row in enumerate(rows, 1)),
+    lambda rows: "\n".join(f"{n}. {' '.join(map(str, row))}" for n, row in enumerate(rows, 1)),
+    lambda rows: str([" ".join(map(str, row)) for row in rows]),
+    lambda rows: '"' + "\n".join(" ".join(map(str, row)) for row in rows) + '"',
+]
+
+
+@pytest.mark.parametrize("form", MARKED)
+def test_parts_may_have_marks_of_their_own(form: Form) -> None:
+    for task, gold in ((NumberList(), (-53, 31, 23)), (ListAnswerTask(), ("Ann", "knave", "7"))):
+        assert paid(task, gold, form(gold)), form(gold)
+        for wrong in ((*gold[:-1], 24), (*gold, gold[0]), gold[:-1], gold[::-1]):
+            assert not paid(task, gold, form(wrong)), form(wrong)
+
+
+@pytest.mark.parametrize("form", MARKED_ROWS)
+def test_rows_may_have_marks_of_their_own(form: Form) -> None:
+    grid = ((1, 2, 3), (4, 5, 6))
+    assert paid(Board(), ("123", "456"), form(grid)), form(grid)
+    assert paid(Matrix(), grid, form(grid)), form(grid)
+    for wrong in (((1, 2, 3), (4, 5, 7)), grid[::-1], grid[:1]):
+        assert not paid(Board(), ("123", "456"), form(wrong)), form(wrong)
+        assert not paid(Matrix(), grid, form(wrong)), form(wrong)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["- 2\n- 3", "1. 2\n3. 3", "2. 2\n1. 3", "**2** or **3**", "~~2~~, 2, 3", "$2$, $3$, $4$", '"2, 3" or "3, 2"'],
+)
+def test_marks_that_may_mean_something_are_not_dropped(text: str) -> None:
+    assert not paid(NumberList(), (2, 3), text)
+
+
+def test_hyphens_before_words_are_bullets() -> None:
+    assert paid(ListAnswerTask(), ("Sat", "22", "50"), "- Sat\n- 22\n- 50")
+    assert not paid(ListAnswerTask(), ("22", "50"), "- 22\n- 50")
+
+
 @given(
     st.lists(st.integers(-999, 999), min_size=2, max_size=6),
     st.integers(-999, 999),
