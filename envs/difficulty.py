@@ -115,7 +115,7 @@ _NAMED: dict[Measure, str] = {
         "BullsAndCows Countdown DateArithmetic DiceSums FunctionComposition Mastermind MatrixInverse Minesweeper "
         "MultiArmedBandit PalindromeCount RightTriangles SlidingPuzzle VectorGeometry VisualClocks VisualGraphs"
     ),
-    NUMBERS: ("ChineseRemainder CodeOutput Eigenvalues EscapeRoom NullSpace QueensCompletion RomanNumerals"),
+    NUMBERS: ("CodeOutput Eigenvalues EscapeRoom NullSpace QueensCompletion RomanNumerals"),
     DIGITS: "GridTransformation Motion",
     OPERATORS: "Rounding",
     EMPTY: "Futoshiki KnightsTour MiniSudoku Numbrix Skyscrapers Slitherlink Sudoku Takuzu",

@@ -95,7 +95,7 @@ class LinearSystems(NumberList):
             found = {name: int(f"{sign}{size or 1}") for sign, size, name in _TERM.findall(left.replace(" ", ""))}
             rows.append([*(found.get(name, 0) for name in names), int(right)])
         reduced, steps = eliminated(rows, names)
-        shown = [f"({n}) {linear(row[:-1], names)} = {row[-1]}" for n, row in enumerate(rows, 1)]
+        shown = [f"{name}: {linear(row[:-1], names)} = {row[-1]}" for name, row in zip(EQUATIONS, rows, strict=False)]
         for name, value, row in zip(names[::-1], state.answer[::-1], reversed(reduced or ()), strict=True):
             equation, solved = f"{linear(row[:-1], names)} = {row[-1]}", f"{name} = {value}"
             steps.append(equation if equation == solved else f"{equation}, so {solved}")
@@ -103,6 +103,7 @@ class LinearSystems(NumberList):
 
 
 _TERM = re.compile("([+-]?)([0-9]*)([xyzw])")
+EQUATIONS = "ABCDEFGHIJ"  # the names of the equations given, and of those that follow: six for four unknowns
 
 
 def eliminated(rows: list[list[int]], names: str = "") -> tuple[list[list[int]] | None, list[str]]:
@@ -110,8 +111,7 @@ def eliminated(rows: list[list[int]], names: str = "") -> tuple[list[list[int]] 
 
     Columns behind as many as there are rows are right sides, which no pivot is looked for in.
     """
-    rows, labels, steps = [list(row) for row in rows], list(range(1, len(rows) + 1)), list[str]()
-    last = len(rows)
+    rows, labels, steps = [list(row) for row in rows], list(EQUATIONS), list[str]()
     for index in range(len(rows)):
         pivot = next((r for r in range(index, len(rows)) if rows[r][index]), None)
         if pivot is None:
@@ -126,11 +126,10 @@ def eliminated(rows: list[list[int]], names: str = "") -> tuple[list[list[int]] 
             common = gcd(*new) or 1
             rows[r] = [value // common for value in new]
             if names:
-                last += 1
-                how = f"{top[index]} * ({labels[r]}) {'+' if factor < 0 else '-'} {abs(factor)} * ({labels[index]})"
+                how = linear((top[index], -factor), labels[r] + labels[index])
                 how += f", divided by {common}" if common > 1 else ""
-                steps.append(f"({last}) is {how}: {linear(rows[r][:-1], names)} = {rows[r][-1]}")
-                labels[r] = last
+                labels[r] = EQUATIONS[len(rows) + len(steps)]
+                steps.append(f"{labels[r]} is {how}: {linear(rows[r][:-1], names)} = {rows[r][-1]}")
     return rows, steps
 
 

@@ -256,18 +256,25 @@ class ComplexNumbers(NumberList):
             above, *two = factors
             below, answer = _complex_product(*two), (int(state.answer[0]), int(state.answer[1]))
             top, norm = _complex_product(above, (below[0], -below[1])), below[0] ** 2 + below[1] ** 2
-            first = f"({_written(two[0])})({_written(two[1])}) = {_written(below)}"
-            return f"{first}\nTimes its conjugate: ({_written(top)}) / {norm} = {_written(answer)}"
+            conjugate = (below[0], -below[1])
+            size = f"{bracketed(below[0])}^2 + {bracketed(below[1])}^2 = {norm}"
+            result = f"The quotient is ({_written(top)}) / {norm} = {_written(answer)}."
+            return lines([_multiplied(*two), f"Times its conjugate: {_multiplied(above, conjugate)}", size, result])
         if power := re.search(r"\^([0-9])", state.content):
             factors[:1] *= int(power[1])
         value, steps = factors[0], []
         for factor in factors[1:]:
             new = _complex_product(value, factor)
-            (a, b), (c, d) = [tuple(map(bracketed, number)) for number in (value, factor)]
-            parts = f"({a}*{c} - {b}*{d}) + ({a}*{d} + {b}*{c})i"
-            steps.append(f"({_written(value)})({_written(factor)}) = {parts} = {_written(new)}")
+            steps.append(_multiplied(value, factor))
             value = new
         return lines(steps)
+
+
+def _multiplied(left: tuple[int, int], right: tuple[int, int]) -> str:
+    """A product of two complex numbers, worked out."""
+    (a, b), (c, d) = [tuple(map(bracketed, number)) for number in (left, right)]
+    parts = f"({a}*{c} - {b}*{d}) + ({a}*{d} + {b}*{c})i"
+    return f"({_written(left)})({_written(right)}) = {parts} = {_written(_complex_product(left, right))}"
 
 
 def _complex_product(left: tuple[int, int], right: tuple[int, int]) -> tuple[int, int]:

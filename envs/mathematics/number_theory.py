@@ -284,7 +284,7 @@ class ChineseRemainder(ExactAnswerTask):
             period = whole
         facts = in_a_row(f"{number % modulus} on division by {modulus}" for modulus in moduli)
         text = f"What is the least whole number from 0 up that leaves the remainders {facts}?"
-        return Question(text, value, lines(steps))
+        return Question(text, value, lines(steps), operations=count)
 
 
 class LinearDiophantine(ExactAnswerTask):
