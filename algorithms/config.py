@@ -144,6 +144,12 @@ class LearnerSection(Section):
     # theta_ref <- theta: 2206.15378, R-NaD
     reference_every: int = Field(0, ge=0)
     """Steps after which the reference policy of a KL term is taken anew; 0 keeps that of the start."""
+    # c_s = c_1 (c_S / c_1)^((s - 1) / (S - 1)): magnetic mirror descent with a temperature that falls, 2206.05825
+    kl_coef_end: float | None = Field(None, gt=0, allow_inf_nan=False)
+    """The KL term's coefficient at the last step; from overrides.kl_coef it gets there geometrically. null keeps it."""
+    # a <- d a + (1 - d) theta after each step: 1412.6980; R-NaD, 2206.15378, plays and saves such an average
+    ema: float = Field(0.0, ge=0, lt=1)
+    """Decay of an exponential moving average of the weights, which is evaluated and saved for the policy; 0: none."""
     # Rows times the longest of them: what a padded batch costs, and bounds memory.
     micro_batch_tokens: int = Field(8192, ge=1)
     """Padded tokens that go through the model at once; changes memory, not the result. Halved when memory runs out."""
@@ -298,6 +304,7 @@ class TrainConfig(Section):
         self.filters()
         self._check_teacher()
         self._check_schedule()
+        self._check_learner()
         if self.curriculum.kind in ("target", "easy_to_hard") and self.env.level < 2:
             raise ValueError(
                 f"curriculum.kind {self.curriculum.kind} needs levels: set env.level to the highest of them"
@@ -322,6 +329,20 @@ class TrainConfig(Section):
             raise ValueError(
                 "distillation needs a teacher: name a model in credit.teacher, or warm up with mixed_steps, so that "
                 "the policy before those (of full weights, not of adapters) can teach"
+            )
+
+    def _check_learner(self) -> None:
+        """Refuse a schedule of a KL term that is not there, and an average that the sampler could not play."""
+        learner, preset = self.learner, self.preset()
+        if learner.kl_coef_end is not None and not preset.kl_coef:
+            raise ValueError(
+                f"learner.kl_coef_end {learner.kl_coef_end} needs a KL term, and {self.algorithm} has none here: set "
+                "overrides.kl_coef (and overrides.kl, such as k2), or leave it out"
+            )
+        if learner.ema and (self.sampler.kind, self.schedule.kind) != ("transformers", "sync"):
+            raise ValueError(
+                "learner.ema goes with sampler: transformers and schedule: sync, whose evaluations sample with the "
+                f"learner's own weights; not with {self.sampler.kind} and {self.schedule.kind}"
             )
 
     def _check_schedule(self) -> None:

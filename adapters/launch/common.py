@@ -29,6 +29,12 @@ KEPT_HERE = {
 }
 OF_AN_ADVANTAGE = ("overrides.alpha", "overrides.group_keep", "overrides.pass_k", "overrides.continuations")
 BOUNDS = ("clip_low", "clip_high", "dual_clip", "ratio_min", "ratio_max", "tau", "gate")
+# Without an effect on a config that leaves them out; with one, the trainer does as the text says all the same.
+OF_OUR_LEARNER = {
+    "learner.reference_every": "the reference policy stays that of the start",
+    "learner.kl_coef_end": "the coefficient of the KL term stays as it is",
+    "learner.ema": "the last weights are the policy, not an average",
+}
 OF_TINY = ("model.hidden", "model.layers", "model.words")
 # Filters that no trainer has, and when they have no effect.
 OWN_FILTERS = {
@@ -52,8 +58,8 @@ def classify_rest(t: Translation) -> None:
             t.unused(name, "of rlvr/tiny alone")
         elif name.startswith("warm_start."):
             _warm_start(t, name)
-        elif name == "learner.reference_every":
-            _reference(t, name)
+        elif name in OF_OUR_LEARNER:
+            _learner(t, name)
         elif name.startswith("curriculum."):
             _curriculum(t, name)
         elif name.startswith("credit."):
@@ -80,11 +86,12 @@ def _warm_start(t: Translation, name: str) -> None:
         t.left(name, f"see warm_start.{kinds[0]}")
 
 
-def _reference(t: Translation, name: str) -> None:
+def _learner(t: Translation, name: str) -> None:
+    kept = OF_OUR_LEARNER[name]
     if not t[name]:
-        t.unused(name, "the reference policy stays that of the start")
+        t.unused(name, kept)
     else:
-        t.changes(name, f"{t.engine}'s reference policy stays that of the start")
+        t.changes(name, f"{t.engine}: {kept}")
 
 
 def _curriculum(t: Translation, name: str) -> None:

@@ -29,7 +29,8 @@ FILES = {"model.safetensors", "optimiser.safetensors", "critic.safetensors", COU
 SHARDS = re.compile(r"shard-\d{5}-model-00001-of-00001\.safetensors")  # as torch.distributed.checkpoint names them
 POOL = "pool"  # of runs that play against earlier policies
 REFERENCE = "reference"  # of runs whose reference policy moves; others have that of their first checkpoint
-OPTIONAL = (REFERENCE, POOL)
+AVERAGE = "average"  # of runs that keep an average of the weights
+OPTIONAL = (REFERENCE, POOL, AVERAGE)
 OPTIONAL_FILES = {f"{name}.safetensors" for name in OPTIONAL}
 
 
@@ -42,6 +43,7 @@ class Checkpoint:
     """Where a run stood after ``step`` steps: trained weights, optimiser tensors, plain counters, critic, reference.
 
     ``pool`` has the trained weights of earlier policies, under the step of each and a dot before their names.
+    ``average`` has the moving average of the trained weights, in float32.
     """
 
     step: int
@@ -51,6 +53,7 @@ class Checkpoint:
     critic: dict[str, torch.Tensor] = field(default_factory=dict)
     reference: dict[str, torch.Tensor] = field(default_factory=dict)
     pool: dict[str, torch.Tensor] = field(default_factory=dict)
+    average: dict[str, torch.Tensor] = field(default_factory=dict)
 
 
 def save_checkpoint(folder: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:

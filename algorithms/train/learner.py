@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import replace
@@ -43,6 +43,7 @@ class Learner:
         micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
         recompute_layers: keep less of each layer for the backward pass, which then computes it again.
         reference: keep a reference policy even if the preset has no KL term.
+        ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
             trained, sharded over them: `sync` copies the weights back.
     """
@@ -60,6 +61,7 @@ class Learner:
         micro_batch_tokens: int = 8192,
         recompute_layers: bool = False,
         reference: bool = False,
+        ema: float = 0.0,
         world: ProcessWorld | None = None,
     ) -> None:
         self.world = world or ProcessWorld()
@@ -79,6 +81,8 @@ class Learner:
         self.device = next(model.parameters()).device
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
+        self.ema = ema
+        self.average: list[Tensor] | None = None  # float32: in half precision small differences would be lost
 
     def _shard(self, dtype: torch.dtype) -> None:
         if dtype == torch.float16:
@@ -105,10 +109,55 @@ class Learner:
 
     def reference_weights(self) -> dict[str, Tensor]:
         """The reference's trained weights by name, whole; none where there is no reference."""
+        return self._by_name(self.reference)
+
+    def average_weights(self) -> dict[str, Tensor]:
+        """The average's trained weights by name, float32; none where there is no average."""
+        return self._by_name(self.average)
+
+    def _by_name(self, values: Sequence[Tensor] | None) -> dict[str, Tensor]:
         names = [name for name, parameter in self.model.named_parameters() if parameter.requires_grad]
-        return {
-            name: whole(value) for name, value in zip(names, self.reference or [], strict=self.reference is not None)
-        }
+        return {name: whole(value) for name, value in zip(names, values or [], strict=values is not None)}
+
+    def begin_average(self, weights: Mapping[str, Tensor] | None = None) -> None:
+        """Let the average be the policy as it is now, or the weights that `average_weights` gave."""
+        if not self.ema:
+            return
+        self.average = [parameter.detach().float().clone() for parameter in self._trained()]
+        if weights is not None:
+            for name, average in self.average_weights().items():
+                average.copy_(weights[name])
+
+    def update_average(self) -> None:
+        """Take the policy as it is now into the average: R-NaD's target network, 2206.15378."""
+        if self.average is None:
+            return
+        for average, parameter in zip(self.average, self._trained(), strict=True):
+            # a <- d a + (1 - d) theta     1412.6980, section 7.2
+            average.lerp_(parameter.detach().float(), 1 - self.ema)
+
+    @contextmanager
+    def averaged(self) -> Iterator[None]:
+        """The model with the averaged weights; the policy as it is where there is no average."""
+        if self.average is None:
+            yield
+            return
+        trained = self._trained()
+        with self._swapped([a.to(parameter.dtype) for a, parameter in zip(self.average, trained, strict=True)]):
+            yield
+
+    def anneal_kl(self, done: float, start: float, end: float | None) -> dict[str, float]:
+        """Set the KL term's coefficient after a share of the steps, from ``start`` to ``end`` geometrically.
+
+        Magnetic mirror descent (2206.05825) converges to an equilibrium of the game plus the KL; as the coefficient
+        falls, to one of the game. Returns what to log, nothing where ``end`` is None.
+        """
+        if end is None:
+            return {}
+        # c = c_1 (c_S / c_1)^done     done = (s - 1) / (S - 1)
+        coefficient: float = start * (end / start) ** done
+        self.preset = self.preset.replace(kl_coef=coefficient)
+        return {"kl_coef": coefficient}
 
     def _trained(self) -> list[torch.nn.Parameter]:
         return [parameter for parameter in self.model.parameters() if parameter.requires_grad]
@@ -118,11 +167,17 @@ class Learner:
         """The model with the reference's weights. Only trained ones differ: with LoRA, the adapters alone."""
         if self.reference is None:
             raise RuntimeError("there is no reference policy yet: call freeze_reference() where training begins")
+        with self._swapped(self.reference):
+            yield
+
+    @contextmanager
+    def _swapped(self, values: Sequence[Tensor]) -> Iterator[None]:
+        """The model with other values of its trained weights, for a while."""
         trained = self._trained()
         # a shard is copied, as FSDP holds on to its memory; else swapped in and out: no second model in memory
         now = [parameter.detach().clone() if self.world.sharded else parameter.data for parameter in trained]
         try:
-            self._put(trained, self.reference)
+            self._put(trained, values)
             yield
         finally:
             self._put(trained, now)

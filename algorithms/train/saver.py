@@ -10,7 +10,7 @@ from threading import Thread
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.runs.checkpoints import REFERENCE, TENSORS, Checkpoint, save_checkpoint, save_shards
+from rlvr.algorithms.runs.checkpoints import AVERAGE, REFERENCE, TENSORS, Checkpoint, save_checkpoint, save_shards
 from rlvr.algorithms.train.world import ProcessWorld
 
 
@@ -43,7 +43,7 @@ class Saver:
         """
         # Two writers would want two copies, and might end in another order.
         self.wait()
-        tensors = {name: getattr(checkpoint, name) for name in (*TENSORS, REFERENCE)}
+        tensors = {name: getattr(checkpoint, name) for name in (*TENSORS, REFERENCE, AVERAGE)}
         copies = self._copy(tensors)
         # Counters are small, and the next step changes them in place.
         # Earlier policies never change, so that they need no copy.

@@ -113,8 +113,9 @@ class Trainer:
         self.world = ProcessWorld.join()
         if self.world.size > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
             raise ConfigError("more than one process goes with schedule: sync and sampler: transformers alone")
-        if self.world.size > 1 and config.learner.reference_every:
-            raise ConfigError("learner.reference_every goes with one process: shards have the first reference alone")
+        for name in ("reference_every", "ema"):
+            if self.world.size > 1 and getattr(config.learner, name):
+                raise ConfigError(f"learner.{name} goes with one process: a checkpoint of shards holds no such weights")
         self.folder = run_folder(config.out, resume, self.world)
         self.saver = Saver(self.folder.checkpoints, self.world)
         try:
@@ -155,6 +156,7 @@ class Trainer:
             micro_batch_tokens=config.learner.micro_batch_tokens,
             recompute_layers=config.learner.recompute_layers,
             reference=isinstance(algorithm, Objective) and algorithm.reference,
+            ema=config.learner.ema,
             world=self.world,
         )
         if self.renderer.rewrites_history:
@@ -239,7 +241,8 @@ class Trainer:
                     self._train()
                 finally:
                     self.saver.wait()  # an interrupted run is saved, too
-                self._save_policy(self.folder.policy)
+                with self.learner.averaged():
+                    self._save_policy(self.folder.policy)
                 if self.config.push_to_hub and self.world.rank == 0:
                     self.callback.say(push_policy(self.folder.policy, self.config.push_to_hub))
             self.world.leave()
@@ -280,6 +283,7 @@ class Trainer:
             self._load_weights(checkpoint.reference or first)
         self._begin_reinforcement()
         self._load_weights(checkpoint.model)
+        self.learner.begin_average(checkpoint.average)
         self.optimiser.load_state_dict(checkpoint.counters["optimiser"], checkpoint.optimiser)
         load_state_dicts(self._parts(), checkpoint.counters)
         self.opponents.load_tensors(checkpoint.pool)
@@ -334,6 +338,7 @@ class Trainer:
     def _begin_reinforcement(self) -> None:
         settings = self.config.learner
         self.learner.freeze_reference()  # the policy after the warm start
+        self.learner.begin_average()
         if self.learner.preset.estimator.teacher and isinstance(self.method, PolicyGradient):
             model = self.config.model
             name = self.config.credit.teacher or self.folder.teacher
@@ -358,7 +363,10 @@ class Trainer:
         episodes, seconds = collected.played, clock.seconds()
         sampling = min(self.sampling.seconds, seconds)  # asynchronous sampling goes on meanwhile
         fits = self.learner.micro_batch_tokens
+        done = self.step / max(1, self.config.steps - 1)  # 0 in the first step, 1 in the last
+        annealed = self.learner.anneal_kl(done, self.config.preset().kl_coef, self.config.learner.kl_coef_end)
         metrics = self.method.update(collected, self.optimiser) if collected.episodes else {}  # nothing valid: no step
+        self.learner.update_average()
         updated = clock.seconds()
         self.learner.sync()
         if self.learner.micro_batch_tokens < fits:
@@ -366,7 +374,7 @@ class Trainer:
             self.callback.say(f"out of memory: from now on micro-batches have {fits} tokens; the gradient is the same")
         if self.sampler.versioned:
             metrics |= staleness(collected.episodes, self.step)
-        metrics = {**collected.stats, **metrics}
+        metrics = {**collected.stats, **metrics, **annealed}
         self.step += 1
         metrics |= self._sync()
         self.schedule.ready(self.step)
@@ -428,7 +436,11 @@ class Trainer:
     # evaluation, checkpoints, log
 
     def _evaluate(self, name: str) -> None:
-        """Play held-out tasks greedily and sampled; keep the greedy episodes."""
+        """Play held-out tasks greedily and sampled, with the averaged weights if there are any."""
+        with self.learner.averaged():
+            self._measure(name)
+
+    def _measure(self, name: str) -> None:
         settings = self.config.evaluation
         clock = Clock()
         require_finite(self.model)
@@ -465,6 +477,7 @@ class Trainer:
             critic=self.critic.tensors() if self.critic is not None else {},
             reference=self.learner.reference_weights() if self.config.learner.reference_every else {},
             pool=self.opponents.tensors(),
+            average=self.learner.average_weights(),
         )
         self.saver.save(checkpoint)
 

@@ -73,6 +73,8 @@ OTHERS = {
     "warm start": {"warm_start": {"steps": 10, "mixed_steps": 5}},
     "random start": {"warm_start": {"random_steps": 5}},
     "moving reference": {"overrides": {"kl": "k3", "kl_in": "loss"}, "learner": {"reference_every": 50}},
+    "falling kl": {"overrides": {"kl": "k3", "kl_in": "loss", "kl_coef": 0.1}, "learner": {"kl_coef_end": 0.01}},
+    "average": {"learner": {"ema": 0.99}},
     "panel": {"evaluation": {"panel": ["random"], "exploitability": True}},
     "thinking": {"sampling": {"max_new_tokens": 128, "max_length": 512, "thinking_budget": 64}},
     "segment": {"sampling": {"max_new_tokens": 128, "max_length": 512, "segment": 32}},
@@ -99,6 +101,7 @@ CHANGES = {
     "warm start": "warm_start.steps",
     "random start": "warm_start.random_steps",
     "moving reference": "learner.reference_every",
+    "average": "learner.ema",
     "thinking": "sampling.thinking_budget",
     "filters": "selection.filters",
 }
