@@ -280,7 +280,8 @@ class ChatServer(GenerateServer):
 
     def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
         self.renderer = Renderer(tokenizer, end_ids=end_tokens(model))
-        self._replies: OrderedDict[bytes, array[int]] = OrderedDict()
+        # None: sampled as two sequences of tokens that are one text
+        self._replies: OrderedDict[bytes, array[int] | None] = OrderedDict()
         self._remembering = threading.Lock()
         super().__init__(model, end_ids=self.renderer.end_ids, **options)
 
@@ -342,7 +343,8 @@ class ChatServer(GenerateServer):
         messages = [*conversation.messages, reply]
         key = _digest(Conversation(conversation.key, messages, tools=conversation.tools), len(messages))
         with self._remembering:
-            self._replies[key] = array("q", ids)
+            tokens = array("q", ids)
+            self._replies[key] = tokens if self._replies.get(key, tokens) == tokens else None
             self._replies.move_to_end(key)
             while len(self._replies) > REMEMBERED:
                 self._replies.popitem(last=False)

@@ -64,7 +64,7 @@ def choose_tokens(
     rows = len(logits) if logits.is_cuda else max(1, IN_CACHE // logits.shape[-1])
     parts = [
         _choose(logits[start : start + rows], noise[start : start + rows], temperature, top_k, top_p, greedy)
-        for start in range(0, len(logits), rows)
+        for start in range(0, max(1, len(logits)), rows)  # an empty batch is one part
     ]
     tokens, logprobs = (torch.cat(column) for column in zip(*parts, strict=True))
     _require_numbers(logprobs)
@@ -100,7 +100,7 @@ def _choose(
 
 def _running(weights: torch.Tensor, width: int) -> torch.Tensor:
     """The sum of each block of weights (n, V) and all before it, (n, blocks), float64."""
-    sums = weights if width == 1 else weights.view(len(weights), -1, width).sum(-1)
+    sums = weights if width == 1 else weights.view(len(weights), weights.shape[1] // width, width).sum(-1)
     return sums.cumsum(-1, dtype=torch.float64)
 
 
@@ -117,7 +117,7 @@ def _invert(weights: torch.Tensor, reached: torch.Tensor, noise: torch.Tensor) -
         return block
     before = torch.where(block > 0, reached.gather(1, (block - 1).clamp_(min=0)), 0.0)
     rows = torch.arange(len(weights), device=weights.device)
-    own = weights.view(len(weights), -1, width)[rows, block[:, 0]]  # [n, width]
+    own = weights.view(len(weights), weights.shape[1] // width, width)[rows, block[:, 0]]  # [n, width]
     inside = own.cumsum(-1, dtype=torch.float64)
     # the block's own sum, added up in another order, may be less than what is left of the target
     left = torch.minimum(target - before, _below(inside[:, -1:]))

@@ -19,6 +19,7 @@ from rlvr.envs.core.files import write_whole
 if TYPE_CHECKING:
     from rlvr.agents.conversation import TokenSequence
 
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 MISSING = 'supervised training needs {}: pip install "rlvr[train]"'
 
 
@@ -155,6 +156,8 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     model = str(folder) if folder.is_dir() else options.model
     name = options.name or Path(options.model).resolve().name
     key = None if options.no_key else key_of(options.api_key_env) or secrets.token_urlsafe(24)
+    if key is None and options.host not in LOOPBACK:
+        raise ValueError("--no-key serves everybody who reaches the port: leave out --host, or let clients show a key")
     if options.engine == "vllm":
         return _serve_with_vllm(model, name, key, options)
     if options.options is not None or options.host != "127.0.0.1":
@@ -188,6 +191,8 @@ def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.N
     from rlvr.agents.models.vllm_process import flags
     from rlvr.envs.core.code_rule import require_code
 
+    if options.device is not None:
+        raise ValueError("--device is the other engine's: vLLM chooses by its build, or by --options")
     more = value_of(options.options or "{}")
     if not isinstance(more, dict):
         raise ValueError(f"--options takes a JSON object, got {options.options!r}")
@@ -244,7 +249,7 @@ def add_parsers(commands: Any) -> None:
     key.add_argument("--api-key-env", metavar="NAME", help="environment variable with the clients' key; else a new one")
     key.add_argument("--no-key", action="store_true", help="let in every user of this machine")
     serving.add_argument("--max-length", type=int, help="tokens of a conversation; what the model takes if left out")
-    serving.add_argument("--device", help="cpu, cuda, cuda:1 …; cpu if left out")
+    serving.add_argument("--device", help="cpu, cuda, cuda:1 …; cpu if left out; not of vLLM")
     serving.add_argument("--dtype", default="float32", help="of the weights: float32, bfloat16 or float16")
     serving.add_argument("--options", metavar="JSON", help="more options of vLLM")
     add_allow_code(serving)

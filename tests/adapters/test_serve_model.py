@@ -135,6 +135,8 @@ def test_a_port_that_is_taken_is_named(served: Served, checkpoint: Path, capsys:
         (["--options", "{}"], "--host and --options are vLLM's"),
         (["--engine", "vllm", "--options", "[1]"], "--options takes a JSON object"),
         (["--engine", "vllm", "--options", '{"middleware": "x.y"}'], "--allow-code"),
+        (["--engine", "vllm", "--device", "cuda"], "--device is the other engine's"),
+        (["--engine", "vllm", "--host", "0.0.0.0", "--no-key"], "--no-key serves everybody"),
         (["--api-key-env", "NO_SUCH_KEY"], "NO_SUCH_KEY"),
         (["--max-length", "1"], "max_length=1 must be at least 2"),
     ],
@@ -211,6 +213,23 @@ def test_a_conversation_goes_on_with_the_tokens_that_were_sampled(server: ChatSe
     # Of a reply that it never gave, it has the template's text alone.
     other = [*user("One"), {"role": "assistant", "content": "x"}, *user("Two")]
     assert ask(server, other, return_token_ids=True)["prompt_token_ids"] != sampled
+
+
+def test_one_text_of_two_token_sequences_is_read_as_text(server: ChatServer) -> None:
+    for seed in range(100):
+        ended = ask(server, user(f"Text {seed}"), temperature=1.0, seed=seed, return_token_ids=True)
+        if ended["choices"][0]["finish_reason"] == "stop" and len(ended["choices"][0]["token_ids"]) > 1:
+            break
+    (choice,) = ended["choices"]
+    # The same text without the token that ends it.
+    limit = len(choice["token_ids"]) - 1
+    cut = ask(server, user(f"Text {seed}"), temperature=1.0, seed=seed, max_tokens=limit, return_token_ids=True)
+    (other,) = cut["choices"]
+    assert other["message"] == choice["message"]
+    assert other["token_ids"] == choice["token_ids"][:limit]
+    conversation = [*user(f"Text {seed}"), choice["message"], *user("Two")]
+    written = server.renderer.render(Conversation("k", conversation))
+    assert ask(server, conversation, return_token_ids=True)["prompt_token_ids"] == written
 
 
 def test_calls_and_parts_become_the_text_that_the_template_is_shown(server: ChatServer) -> None:

@@ -487,6 +487,12 @@ def test_a_token_of_a_large_vocabulary_does_not_depend_on_the_batch(monkeypatch)
     assert torch.equal(choose_tokens(logits, noise)[0], together[0])
 
 
+@pytest.mark.parametrize("size", [10, LARGE_VOCABULARY])
+def test_an_empty_batch_has_no_tokens(size):
+    tokens, logprobs = choose_tokens(torch.zeros(0, size), torch.zeros(0, dtype=torch.float64))
+    assert (tokens.shape, logprobs.shape) == ((0,), (0,))
+
+
 @pytest.mark.parametrize("options", [{"top_k": 3}, {"top_p": 0.5}, {"greedy": True}], ids=str)
 def test_a_large_vocabulary_is_cut_to_the_likeliest(options):
     logits = torch.full((1, LARGE_VOCABULARY), -20.0)
