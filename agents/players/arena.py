@@ -1,7 +1,8 @@
 """Arena: round robins and Swiss tournaments of bots and policies, with ratings, intervals and a payoff matrix.
 
-Both entrants of a pair play every key in every seat, so that neither has the better seats or cards. Matches are written
-one line each as they end; an arena that was stopped goes on where it was.
+Both entrants of a pair play every key in every seat, so that neither has the better seats or cards; where seats form
+teams, an entrant has all seats of one. Matches are written one line each as they end; an arena that was stopped goes on
+where it was.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
 
 @dataclass(frozen=True, slots=True)
 class PlayedMatch:
-    """One match: ``first`` had seat ``seat`` and ``second`` all others. ``score`` is the share of ``first``, 0 to 1.
+    """One match: ``first`` had the team of ``seat``, and ``second`` all others. ``score`` is ``first``'s, 0 to 1.
 
     ``error`` says why a match has no score: an entrant failed, which is nobody's loss. ``round`` counts from 1 in a
     Swiss tournament.
@@ -105,12 +106,12 @@ class Arena:
     Args:
         referee: the game.
         entrants: who plays, by name.
-        matches: of each pair; rounded up so that both have every seat equally often.
+        matches: of each pair; rounded up so that both have every seat, or every team, equally often.
         seed: decides the keys of the matches.
         brief: leave the system prompt and the rules out, for policies that were trained without them.
 
     Raises:
-        ValueError: fewer than two entrants or one match.
+        ValueError: fewer than two entrants or one match, or all seats of the game are one team.
     """
 
     def __init__(
@@ -126,6 +127,7 @@ class Arena:
             raise ValueError(f"an arena needs two entrants, not {len(entrants)}")
         if matches < 1:
             raise ValueError(f"a pair plays at least one match, not {matches}")
+        self.seats = _seats_of_first(referee)
         self.referee, self.entrants, self.matches, self.seed = referee, dict(entrants), matches, seed
         self.brief = brief
 
@@ -136,10 +138,9 @@ class Arena:
                 yield first, second, key, seat
 
     def keys(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The key of each match of a pair, and the seat of the first: each key in every seat."""
-        seats = self.referee.game.seats
-        for number in range(math.ceil(self.matches / seats)):
-            for seat in range(seats):
+        """The key of each match of a pair, and the first's seat, the lowest of its team: each key with every team."""
+        for number in range(math.ceil(self.matches / len(self.seats))):
+            for seat in self.seats:
                 yield f"{prefix} {number}", seat
 
     def play(self, done: Sequence[PlayedMatch] = ()) -> Iterator[PlayedMatch]:
@@ -150,22 +151,31 @@ class Arena:
                 yield self.played(*planned)
 
     def played(self, first: str, second: str, key: str, seat: int, round: int = 0) -> PlayedMatch:
-        """One match, in which ``first`` has a seat and ``second`` all others."""
+        """One match, in which ``first`` has the team of a seat and ``second`` all others."""
         game = self.referee.game
-        entrants = [self.entrants[first if other == seat else second] for other in range(game.seats)]
+        mine = [team == game.teams[seat] for team in game.teams]
+        entrants = [self.entrants[first if own else second] for own in mine]
         try:
             match = play_match(self.referee, entrants, key, self.brief)
         except Exception as error:  # an entrant is somebody's program or a model behind a network
             fault = f"{type(error).__name__}: {error}"[:300]
             return PlayedMatch(first, second, key, seat, None, error=fault, round=round)
         returns = self.referee.returns(match)
-        share = _share(game.outcome(returns, seat), game.outcome(returns, (seat + 1) % game.seats), game.seats)
+        share = game.outcome(returns, seat)
+        if len(self.seats) == 2:
+            share = 0.5 + (share - game.outcome(returns, mine.index(False))) / 2
+            if match.loser >= 0:  # in a game that is not zero-sum a forfeit need not pay the other more
+                share = 0.0 if mine[match.loser] else 1.0
         return PlayedMatch(first, second, key, seat, share, float(returns[seat]), match.loser >= 0, round=round)
 
 
-def _share(mine: float, theirs: float, seats: int) -> float:
-    """The score of the first of two entrants: its own outcome beside the other's where two play, else its own."""
-    return 0.5 + (mine - theirs) / 2 if seats == 2 else mine
+def _seats_of_first(referee: Referee) -> list[int]:
+    """The seats that the first of a pair has in turn: the lowest of each team."""
+    teams = referee.game.teams
+    seats = [teams.index(team) for team in dict.fromkeys(teams)]
+    if len(seats) < 2:
+        raise ValueError(f"all seats of {referee.game.name} are one team: an arena rates players against each other")
+    return seats
 
 
 @dataclass(frozen=True, slots=True)

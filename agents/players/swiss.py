@@ -26,7 +26,8 @@ class Swiss(Arena):
         settings: of `Arena`; ``matches`` is of each pair that meets.
 
     Raises:
-        ValueError: fewer than two entrants, one match or one round, or more rounds than a round robin has.
+        ValueError: fewer than two entrants, one match or one round, or more rounds than a round robin has, or all seats
+            of the game are one team.
     """
 
     def __init__(self, referee: Referee, entrants: Mapping[str, Entrant], *, rounds: int, **settings: Any) -> None:

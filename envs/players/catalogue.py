@@ -43,7 +43,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "ShareNegotiation": ("deals:ShareNegotiation", {}),
     "WordChain": ("chains:WordChain", {}),
     "Clues": ("clues:Clues", {}),
-    "HanabiSmall": ("fireworks:HanabiSmall", {}),
+    "HanabiSmall": ("hanabi:HanabiSmall", {}),
     "GuideAndWalker": ("walks:GuideAndWalker", {}),
     "SealedAuction": ("bids:SealedAuction", {}),
     "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),

@@ -18,6 +18,8 @@ from rlvr.envs.players.game import CHANCE, SeatGame
 HIDDEN: Final = -1
 WORTH: Final = 10  # what all things together are worth to each seat
 NO_DEAL: Final = "quit"
+LEAST_ROOM: Final = 4  # coins that a value lies above a cost, at least
+LEAST_VALUE: Final = 1 + LEAST_ROOM
 
 
 class _Negotiation(SeatGame[Any]):
@@ -36,6 +38,10 @@ class _Negotiation(SeatGame[Any]):
     def outcome(self, returns: Sequence[float], seat: int) -> float:
         """The own gain as a share of that in the Nash solution, cut to [0, 1]."""
         return max(0.0, min(1.0, returns[seat]))
+
+    def payoff(self, returns: Sequence[float], seat: int) -> float:
+        """The own gain as a share of the highest that counts, cut to [0, 1]: no deal is worth nothing."""
+        return max(0.0, min(1.0, returns[seat] / self.highest))
 
     def witnesses(self, state: Any, actor: int) -> Sequence[int]:
         """Offers are seen by both; private values by their seat alone."""
@@ -80,7 +86,7 @@ class PriceNegotiation(_Negotiation):
         if not 2 <= turns <= 20:
             raise ValueError(f"turns must be 2 to 20, not {turns}")
         self.turns = turns
-        self.lowest = -float(self.most)
+        self.lowest = (LEAST_VALUE - self.most) / (LEAST_ROOM / 2)  # the buyer pays the most for what is worth least
 
     def rules(self) -> str:
         return (
@@ -102,7 +108,7 @@ class PriceNegotiation(_Negotiation):
 
     def chance(self, state: PriceState) -> list[tuple[str, float]]:
         """A cost from 1 to 15, then a value 4 to 12 above it."""
-        low, high = (1, 15) if not state.limits else (state.limits[0] + 4, state.limits[0] + 12)
+        low, high = (1, 15) if not state.limits else (state.limits[0] + LEAST_ROOM, state.limits[0] + 12)
         return [(str(number), 1 / (high - low + 1)) for number in range(low, high + 1)]
 
     def witnesses(self, state: PriceState, actor: int) -> Sequence[int]:
@@ -205,8 +211,8 @@ class ShareNegotiation(_Negotiation):
     """
 
     title = "Negotiation over things of three kinds"
-    nouns = ("books", "hats", "balls", "book", "hat", "ball", "and", "i")
-    lowest = -1.0
+    nouns = ("and", "i")  # and no kind: without its noun a number would count another kind
+    lowest = -1.0  # of a forfeit; no deal is worse than 0
     kinds = ("books", "hats", "balls")
 
     def __init__(self, *, turns: int = 8) -> None:
@@ -248,9 +254,21 @@ class ShareNegotiation(_Negotiation):
         return [*self._answers(state.offers), *offers]
 
     def parse(self, view: SharesState, seat: int, words: str) -> str:
-        """Also reads ``1 0 2``, ``offer keep 1 0 2`` and ``keep 1 book, 0 hats and 2 balls``."""
+        """Also reads ``1 0 2``, ``offer keep 1 0 2`` and ``keep 2 balls, 1 book and 0 hats``, in any order."""
         words = super().parse(view, seat, words).removeprefix("offer ")
-        return f"keep {words}" if words.replace(" ", "").isdigit() else words
+        bare = words.removeprefix("keep ").replace(" and ", " ").split()
+        counts = bare if all(word.isdigit() for word in bare) else self._counts_by_noun(bare)
+        return f"keep {' '.join(counts)}" if counts else words
+
+    def _counts_by_noun(self, words: Sequence[str]) -> list[str]:
+        """The counts in the order of ``kinds``; none unless each kind is named once, all before or all after them."""
+        if len(words) != 2 * len(self.kinds):
+            return []
+        nouns, numbers = (words[1::2], words[::2]) if words[0].isdigit() else (words[::2], words[1::2])
+        named = {f"{noun.rstrip(':').removesuffix('s')}s": number for noun, number in zip(nouns, numbers, strict=True)}
+        if {*named} != {*self.kinds} or not all(number.isdigit() for number in numbers):
+            return []
+        return [named[kind] for kind in self.kinds]
 
     def apply(self, state: SharesState, seat: int, move: str) -> SharesState:
         if seat == CHANCE:
@@ -267,13 +285,13 @@ class ShareNegotiation(_Negotiation):
         if state.end != "accept":
             return (0, 0)
         last = len(state.offers) - 1
-        gains = points_of(state.counts, state.worths, share_of(state.offers[last]))
+        gains = points_of(state.counts, state.worths, kept_by(state.offers[last]))
         return gains if last % 2 == 0 else points_of(state.counts, state.worths, self._rest(state, last))
 
     @staticmethod
     def _rest(state: SharesState, at: int) -> tuple[int, ...]:
         """What the other seat would have by an offer."""
-        return tuple(whole - kept for whole, kept in zip(state.counts, share_of(state.offers[at]), strict=True))
+        return tuple(whole - kept for whole, kept in zip(state.counts, kept_by(state.offers[at]), strict=True))
 
     def returns(self, state: SharesState) -> tuple[float, ...]:
         """Points by those of the Nash solution, at most 2."""
@@ -323,19 +341,19 @@ class ShareNegotiation(_Negotiation):
                 return "accept"
         if made == self.turns - 1:
             return NO_DEAL
-        kept = [share_of(view.offers[at]) for at in range(1 - seat, made, 2)]
+        kept = [kept_by(view.offers[at]) for at in range(1 - seat, made, 2)]
         wanted = [1 + sum(share[kind] / view.counts[kind] for share in kept) for kind in range(len(self.kinds))]
 
         def worth(offer: str) -> tuple[float, float]:
-            share = share_of(offer)
+            share = kept_by(offer)
             given = zip(view.counts, share, wanted, strict=True)
             return (sum((whole - keep) * want for whole, keep, want in given), rng.random())
 
-        good = [offer for offer in all_shares(view.counts) if mine(share_of(offer)) >= wish(made)]
+        good = [offer for offer in all_shares(view.counts) if mine(kept_by(offer)) >= wish(made)]
         return max(good, key=worth)
 
 
-def share_of(offer: str) -> tuple[int, ...]:
+def kept_by(offer: str) -> tuple[int, ...]:
     """The counts that an offer keeps."""
     return tuple(map(int, offer.split()[1:]))
 

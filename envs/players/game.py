@@ -132,6 +132,10 @@ class SeatGame(Generic[S]):
         best = max(others, default=self.lowest)
         return 1.0 if returns[seat] > best else 0.5 if returns[seat] == best else 0.0
 
+    def payoff(self, returns: Sequence[float], seat: int) -> float:
+        """Where the own return lies between the lowest and the highest that there is, 0 to 1."""
+        return (returns[seat] - self.lowest) / (self.highest - self.lowest)
+
     def forfeited(self, seat: int) -> tuple[float, ...]:
         """The returns where a seat breaks off the game: the worst for its team; what that is worth for the others."""
         team = self.teams[seat]

@@ -108,7 +108,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         return moves
 
     def parse(self, view: HoldemState, seat: int, words: str) -> str:
-        """Also reads ``check``, ``raise to 6``, ``bet 6`` and ``all in``."""
+        """Also reads ``check``, ``raise to 6`` and ``all in``; not ``bet 6``, which may mean 6 chips more."""
         words = super().parse(view, seat, words)
         if words in ("all in", "all-in", "raise all in"):
             return f"raise {self.stack}"

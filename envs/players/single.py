@@ -58,7 +58,8 @@ class AsSingleAgent(Task[SeatEpisode]):
         tries: illegal moves that forfeit the game.
         brief: leave the rules out of the first observation, for policies that are trained on one game.
         reward: ``outcome`` pays 1 for more than every other team has, 0.5 for as much as the best of them; ``payoff``
-            pays where the return lies between the lowest and the highest that there is.
+            pays where the return lies between the lowest and the highest that there is, and in a negotiation the own
+            gain as a share of twice that in the Nash solution.
 
     Raises:
         ValueError: there is no such game, seat or bot, or a setting is not allowed.
@@ -213,7 +214,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     def _verdict(self, state: SeatEpisode) -> Verdict:
         returns, game = self.referee.returns(state.match), self.game
         share, won = game.outcome(returns, state.seat), returns[state.seat]
-        reward = share if self.reward == "outcome" else (won - game.lowest) / (game.highest - game.lowest)
+        reward = share if self.reward == "outcome" else game.payoff(returns, state.seat)
         mine = state.seat
         text = ", ".join(f"seat {at}{' (you)' * (at == mine)} {value + 0.0:g}" for at, value in enumerate(returns))
         end = game.show(game.view(state.match.state, state.seat), state.seat)

@@ -72,8 +72,8 @@ class GuideAndWalker(SeatGame[WalkState]):
             "and which ways (north, east, south, west) are open there. North is up on the map, to row 1. In each round "
             "the walker names a sign, the guide names a way or says wait, and the walker goes an open way or stays. "
             "Both read every move. A move is one word, such as tree, north or stay. The walker begins at least "
-            f"{FAR} steps from the goal. The team has won when the walker reaches the goal within {self.rounds} "
-            "rounds; otherwise it has lost."
+            f"{FAR} and at most {self.rounds} steps from the goal. The team has won when the walker reaches the goal "
+            f"within {self.rounds} rounds; otherwise it has lost."
         )
 
     def start(self) -> WalkState:
@@ -88,7 +88,10 @@ class GuideAndWalker(SeatGame[WalkState]):
         return (GUIDE,) if len(state.words) < len(state.reports) else (WALKER,)
 
     def chance(self, state: WalkState) -> Sequence[tuple[str, float]]:
-        """Blocked cells that leave the rest in one piece, a sign for each cell, the goal, and a start far from it."""
+        """Blocked cells that leave the rest in one piece, a sign for each cell, the goal, and a start far from it.
+
+        Every walk can be won: no start is farther from the goal than there are rounds.
+        """
         cells = range(self.size**2)
         found: Sequence[str]
         if len(state.blocked) < self.holes:
@@ -99,7 +102,7 @@ class GuideAndWalker(SeatGame[WalkState]):
             found = [self.names[at] for at in cells if max(self._far(state.blocked, at)) >= FAR]
         else:
             far = self._far(state.blocked, state.goal)
-            found = [self.names[at] for at in cells if far[at] >= FAR]
+            found = [self.names[at] for at in cells if FAR <= far[at] <= self.rounds]
         return [(move, 1 / len(found)) for move in found]
 
     def _far(self, blocked: tuple[int, ...], goal: int) -> tuple[int, ...]:
@@ -195,7 +198,7 @@ class GuideAndWalker(SeatGame[WalkState]):
 
     def candidates(self, view: WalkState) -> set[int]:
         """The cells where an honest walker may be; all that its steps allow if its reports fit none."""
-        cells = {at for at, far in enumerate(self._far(view.blocked, view.goal)) if far >= FAR}
+        cells = {at for at, far in enumerate(self._far(view.blocked, view.goal)) if FAR <= far <= self.rounds}
         for number, report in enumerate(view.reports):
             cells = {at for at in cells if view.signs[at] == report[0]} or cells
             if number < len(view.steps) and view.steps[number] != "stay":

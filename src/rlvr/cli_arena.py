@@ -14,8 +14,6 @@ from rlvr.envs.core.json_text import load_json
 if TYPE_CHECKING:
     from rlvr.envs.players.game import Referee
 
-MODEL = "model:"  # before the folder of a player that is a policy
-
 
 def play(options: argparse.Namespace, rest: list[str]) -> int:
     """Play a round robin, or a Swiss tournament, and print the table and the payoff matrix."""
@@ -74,6 +72,7 @@ def _exploitabilities(names: list[str], referee: Referee, options: argparse.Name
     from rlvr.agents.players.text_policy import model_scorer, text_policy
     from rlvr.agents.rendering import Renderer
     from rlvr.envs.players.exploitability import exploitability
+    from rlvr.envs.players.single import MODEL
 
     found = {}
     for name in names:
@@ -95,11 +94,14 @@ def _policy(name: str) -> tuple[Any, Any]:
         from rlvr.agents.models.tiny import load_policy
     except ModuleNotFoundError as error:
         raise ImportError(f'a model needs {error.name}: pip install "rlvr[train]"') from error
+    from rlvr.envs.players.single import MODEL
+
     return load_policy(name.removeprefix(MODEL))
 
 
 def _entrant(name: str, options: argparse.Namespace) -> Any:
     from rlvr.agents.players.arena import agent_entrant, bot_entrant
+    from rlvr.envs.players.single import MODEL
 
     if not name.startswith(MODEL):
         return bot_entrant(name)

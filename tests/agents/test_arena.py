@@ -17,6 +17,7 @@ from rlvr.agents.players.arena import (
     read_matches,
     run_arena,
 )
+from rlvr.agents.players.swiss import Swiss
 from rlvr.cli import main
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.game import Referee
@@ -35,6 +36,57 @@ def test_both_of_a_pair_play_every_key_in_every_seat():
         seats = one.referee.game.seats
         for key in {key for _, _, key, _ in plan}:
             assert sorted(seat for _, _, other, seat in plan if other == key) == list(range(seats))
+
+
+def test_an_entrant_has_all_seats_of_a_team():
+    def named(name, seen):
+        def choose(referee, match, seat, messages):
+            seen.append((match.key, name, seat))
+            return bot_entrant("first")(referee, match, seat, messages)
+
+        return choose
+
+    seen = []
+    one = Arena(Referee(make_game("Clues")), {name: named(name, seen) for name in "ab"}, matches=4)
+    plan = list(one.plan())
+    assert [(key, seat) for _, _, key, seat in plan] == [("0 0", 0), ("0 0", 2), ("0 1", 0), ("0 1", 2)]
+    for number in range(0, 4, 2):
+        seen.clear()
+        for at in (0, 1):
+            one.played(*plan[number + at])
+            teams = [(name, one.referee.game.teams[seat]) for _, name, seat in seen]
+            assert {*teams} == ({("a", 0), ("b", 1)} if at == 0 else {("a", 1), ("b", 0)})
+            seen.clear()
+
+
+def test_the_better_of_two_teams_is_rated_higher():
+    names = ["expert", "random"]
+    played = list(arena("Clues", names, matches=12).play())
+    assert {each.score for each in played} <= {0.0, 1.0}
+    assert ratings(played, names)[0].name == "expert"
+    assert payoff_matrix(played, names)[0][1] > 0.7
+
+
+@pytest.mark.parametrize("game", ["HanabiSmall", "GuideAndWalker"])
+def test_a_game_of_one_team_is_refused(game):
+    with pytest.raises(ValueError, match=f"all seats of {game} are one team"):
+        arena(game)
+    entrants = {name: bot_entrant(name) for name in NAMES}
+    with pytest.raises(ValueError, match=f"all seats of {game} are one team"):
+        Swiss(Referee(make_game(game)), entrants, rounds=1)
+
+
+@pytest.mark.parametrize("game", ["ShareNegotiation", "PriceNegotiation", "PrisonersDilemma", "NimDuel"])
+def test_a_forfeit_loses_in_every_game_of_two(game):
+    def silent(referee, match, seat, messages):
+        return "I fold my arms"
+
+    entrants = {"expert": bot_entrant("expert"), "silent": silent}
+    for names in (("expert", "silent"), ("silent", "expert")):
+        one = Arena(Referee(make_game(game)), {name: entrants[name] for name in names}, matches=4)
+        best, worst = ratings(list(one.play()), names)
+        assert (best.name, best.score, best.forfeits) == ("expert", 1.0, 0)
+        assert (worst.name, worst.score, worst.forfeits) == ("silent", 0.0, 4)
 
 
 def test_stronger_players_are_rated_higher_and_the_matrix_is_antisymmetric():
@@ -126,6 +178,8 @@ def test_the_command_prints_a_table_and_refuses_what_it_cannot_play(tmp_path, ca
         (["arena", "Nim", "expert", "random"], "no game 'Nim'"),
         (["arena", "NimDuel", "expert"], "two entrants"),
         (["arena", "NimDuel", "expert", "expert"], "named twice"),
+        (["arena", "HanabiSmall", "expert", "random"], "one team"),
+        (["arena", "GuideAndWalker", "expert", "random", "--swiss", "1"], "one team"),
         (["arena", "NimDuel", "expert", "nobody"], "no bot"),
         (["arena", "NimDuel", "expert", "random", "--matches", "0"], "at least one match"),
         ([*command], "not of this arena"),

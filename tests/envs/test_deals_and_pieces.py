@@ -12,7 +12,7 @@ from rlvr.envs.players.bots import make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.checkers import CELL_OF, QUIET, CheckersState
 from rlvr.envs.players.deals import PriceState, SharesState, all_worths, nash_points, pareto_points
-from rlvr.envs.players.game import Referee
+from rlvr.envs.players.game import IllegalText, Referee
 from rlvr.envs.players.holdem import DECK, HoldemState, equity, strength
 
 
@@ -96,6 +96,20 @@ def test_a_raise_is_at_least_the_last_one_and_at_most_all_chips():
     assert (game.actors(state), game.returns(state)) == ((), (20.0, -20.0))
     with pytest.raises(ValueError, match="4 to 50"):
         make_game("NoLimitHoldem", stack=2)
+
+
+def test_bets_are_read_as_the_rules_count_them_and_no_others():
+    game = make_game("NoLimitHoldem")
+    referee = Referee(game)
+    match = referee.begin("0")
+    for text in ("raise 6", "raise to 6", r"\boxed{Raise to 6}", "raise 6 chips"):
+        assert referee.read(match, 0, text) == "raise 6", text
+    assert referee.read(match, 0, "all in") == "raise 10"
+    for text in ("bet 6", "check"):  # a bet is in addition to what was put in; the small blind has 1 chip to pay
+        with pytest.raises(IllegalText):
+            referee.read(match, 0, text)
+    match = referee.act(match, 0, "call")
+    assert referee.read(match, 1, "check") == "call"
 
 
 def test_a_hand_is_shown_at_a_showdown_and_not_after_a_fold():
@@ -200,6 +214,75 @@ def test_offers_are_read_as_people_write_them():
     match = shares.begin("0")
     texts = ("keep 1 0 1", "keep 1, 0, 1", "1 0 1", "keep 1 book, 0 hats and 1 ball", r"\boxed{keep 1 0 1}")
     assert {shares.read(match, 0, text) for text in texts} == {"keep 1 0 1"}
+
+
+def test_an_offer_in_another_order_is_read_by_its_nouns_or_refused():
+    game = make_game("ShareNegotiation")
+    referee = Referee(game)
+    match = referee.begin("0")._replace(state=SharesState((2, 2, 2), ((1, 2, 2), (3, 1, 1))))
+    for text in (
+        "keep 0 1 2",
+        "keep 0 books, 1 hat, 2 balls",
+        "keep 2 balls, 1 hat, 0 books",
+        "keep 1 hat, 2 balls and 0 books",
+        "keep balls 2, hats 1, books 0",
+        "keep books: 0, hats: 1, balls: 2",
+        "2 balls, 1 hat, 0 books",
+        "I keep 2 balls, 1 hat and 0 books.",
+        r"My offer is this: \boxed{keep 2 balls, 1 hat, 0 books}",
+        r"\boxed{offer keep 2 balls, 1 hat, 0 books}",
+    ):
+        assert referee.read(match, 0, text) == "keep 0 1 2", text
+    for text in (
+        "keep 2 balls, 1 hat, 0 balls",  # no books
+        "keep 2 balls, 1 hat, 0",
+        "keep 2 balls and 1 hat",
+        "keep 2 1 0 balls",
+        "keep 2 balls 1 hats books 0",
+        "keep 2 balls, 1 hat, 0 books, 1 ball",
+        "keep balls hats books 2 1 0",
+        "give 2 balls, 1 hat, 0 books",
+        "keep 2 hats, 1 book, 3 balls",  # there are two
+    ):
+        with pytest.raises(IllegalText):
+            referee.read(match, 0, text)
+
+
+@pytest.mark.parametrize("name", ["PriceNegotiation", "ShareNegotiation"])
+def test_no_deal_is_worth_nothing_and_the_nash_deal_half_of_the_payoff(name):
+    game = make_game(name)
+    for seat in (0, 1):
+        assert game.payoff((0.0, 0.0), seat) == 0.0
+        assert game.payoff((1.0, 1.0), seat) == 0.5
+        assert game.payoff((game.lowest, game.lowest), seat) == 0.0
+        assert game.payoff((game.highest, game.highest), seat) == 1.0
+
+
+@pytest.mark.parametrize("name", ["PriceNegotiation", "ShareNegotiation"])
+@pytest.mark.parametrize("reward", ["outcome", "payoff"])
+def test_refusing_to_deal_is_paid_nothing(name, reward):
+    env = gym.make(f"rlvr/{name}-v0", level=3, seat=0, reward=reward).unwrapped
+    for seed in range(5):
+        env.reset(seed=seed)
+        _, paid, over, _, info = env.step(r"\boxed{quit}")
+        assert (paid, over, info["verdict"].status) == (0.0, True, "wrong")
+    env.reset(seed=3)
+    over = False
+    while not over:  # the control: a deal is paid
+        _, paid, over, _, _ = env.step(env.solve())
+    assert paid > 0
+
+
+def test_the_bounds_of_a_price_are_those_of_the_worst_deal():
+    game = make_game("PriceNegotiation")
+    deals = [
+        game.returns(PriceState((cost, cost + room), (f"offer {price}",), "accept"))
+        for cost in range(1, 16)
+        for room in range(4, 13)
+        for price in range(game.most + 1)
+    ]
+    assert min(map(min, deals)) == game.lowest
+    assert max(map(max, deals)) == game.highest
 
 
 def test_the_verdict_of_a_negotiation_states_frontier_and_nash_product():

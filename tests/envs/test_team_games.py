@@ -10,11 +10,11 @@ from rlvr.envs.players.bots import known_bots, make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.chains import ChainState, following, mover_wins
 from rlvr.envs.players.clues import CluesState
-from rlvr.envs.players.fireworks import HINTS, PAR
 from rlvr.envs.players.game import CHANCE, Referee
+from rlvr.envs.players.hanabi import HINTS, PAR
 from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 from rlvr.envs.players.single import MATES, AsSingleAgent
-from rlvr.envs.players.walks import GUIDE, WALKER, WalkState
+from rlvr.envs.players.walks import FAR, GUIDE, WALKER, WalkState, distances
 
 TEAMS = ("HanabiSmall", "GuideAndWalker", "Clues")
 
@@ -119,6 +119,21 @@ def test_hints_are_read_as_people_write_them():
     for text in (colour, f"hint 1 {name}", f"hint {name} to seat 1", f"\\boxed{{Hint seat 1 {name}}}"):
         assert referee.read(match, 0, text) == colour
     assert referee.read(match, 0, "I play card 2") == "play 2"
+    table = make_game("HanabiSmall", seats=3)
+    state = dealt(table, ["r1", "r2", "g1", "r2", "b1", "g3", "r1", "g2", "b1"])
+    assert {"hint seat 1 rank 2", "hint seat 2 rank 1"} <= {*table.legal(state, 0)}
+    for text in (
+        "hint seat 1 rank 2",
+        "hint rank 2 to seat 1",
+        "hint number 2 to seat 1",
+        "hint 2s to seat 1",
+        "hint 2 to seat 1",
+        "hint seat 1 2s",
+        "hint 1 2",
+    ):
+        assert table.parse(state, 0, text) == "hint seat 1 rank 2", text
+    for text in ("hint rank 2 rank 1", "hint seat 1 seat 2", "hint red rank 2", "hint rank"):
+        assert table.parse(state, 0, text) not in table.legal(state, 0)
     for seats in (1, 5):
         with pytest.raises(ValueError, match="2 to 4"):
             make_game("HanabiSmall", seats=seats)
@@ -152,6 +167,21 @@ def test_a_walk_ends_at_the_goal_or_after_its_rounds():
     assert "and the rounds are over" in referee.observe(match, GUIDE)
     with pytest.raises(ValueError, match="4 to 40"):
         make_game("GuideAndWalker", rounds=3)
+
+
+@pytest.mark.parametrize("rounds", [4, 5, 12])
+def test_every_walk_can_be_won_in_its_rounds(rounds):
+    game = make_game("GuideAndWalker", rounds=rounds, size=7)
+    referee, far = Referee(game), set()
+    assert f"at least {FAR} and at most {rounds} steps" in game.rules()
+    for key in range(60):
+        state = referee.begin(str(key)).state
+        far.add(distances(game.size, state.blocked, state.goal)[state.at])
+        view = game.view(game.apply(state, WALKER, state.seen[-1][0]), GUIDE)
+        assert state.at in game.candidates(view)
+    assert min(far) == FAR
+    assert max(far) <= rounds
+    assert rounds == FAR or len(far) > 1
 
 
 # words

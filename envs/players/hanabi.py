@@ -138,13 +138,32 @@ class HanabiSmall(SeatGame[HanabiState]):
         return moves
 
     def parse(self, view: HanabiState, seat: int, words: str) -> str:
-        """Also reads ``play card 2``, ``hint 1 red``, ``hint red to seat 1`` and ``hint seat 1 2s``."""
+        """Also reads ``play card 2``, ``hint 1 red``, ``hint red to seat 1`` and ``hint rank 2 to seat 1``."""
         words = super().parse(view, seat, words).removeprefix("i ").replace(" card ", " ")
-        parts = [word for word in words.split() if word not in ("seat", "rank", "to", "number", "give", "a")]
-        if len(parts) != 3 or parts[0] != "hint":
-            return words
-        name, to = (parts[1], parts[2]) if parts[1] in COLOURS.values() else (parts[2], parts[1])
-        return f"hint seat {to} {name if name in COLOURS.values() else 'rank ' + name.removesuffix('s')}"
+        parts = [word for word in words.split() if word not in ("to", "give", "a")]
+        return self._hint_of(parts[1:]) or words if parts[:1] == ["hint"] else words
+
+    @staticmethod
+    def _hint_of(parts: Sequence[str]) -> str:
+        """The hint that names one seat and one colour or rank; empty if these words do not."""
+        seats: list[str] = []
+        names: list[str] = []
+        bare: list[str] = []  # numbers that nothing says what they count
+        before = ""
+        for part in parts:
+            if part in COLOURS.values():
+                names.append(part)
+            elif before in ("rank", "number") or (part[-1] == "s" and part[:-1].isdigit()):
+                names.append(f"rank {part.removesuffix('s')}")
+            elif part.isdigit():
+                (seats if before == "seat" else bare).append(part)
+            elif part not in ("seat", "rank", "number"):
+                return ""
+            before = part
+        if bare and not seats:
+            seats.append(bare.pop(0))
+        names += [f"rank {number}" for number in bare]
+        return f"hint seat {seats[0]} {names[0]}" if len(seats) == len(names) == 1 else ""
 
     def apply(self, state: HanabiState, seat: int, move: str) -> HanabiState:
         if seat == CHANCE:
@@ -223,7 +242,7 @@ class HanabiSmall(SeatGame[HanabiState]):
         Without either it discards what is useless, or else the oldest card that no hint named.
         """
         cards = [self.odds(view, seat, known) for known in view.known[seat]]
-        chances = [share_of(view, odds) for odds in cards]
+        chances = [playable_probability(view, odds) for odds in cards]
         best = max(range(len(cards)), key=lambda at: (chances[at], view.known[seat][at].named))
         if chances[best] >= self.needed(view, view.known[seat][best]):
             return f"play {best + 1}"
@@ -265,7 +284,7 @@ class HanabiSmall(SeatGame[HanabiState]):
         for card, before, then in rows:
             plays = [
                 bool(odds := self.odds(view._replace(hands=hidden), other, known))
-                and share_of(view, odds) >= self.needed(view, known)
+                and playable_probability(view, odds) >= self.needed(view, known)
                 for known in (before, then)
             ]
             good = playable(view, card)
@@ -303,7 +322,7 @@ def useful(state: HanabiState, card: str) -> bool:
     return state.stacks["rgb".index(card[0])] < int(card[1])
 
 
-def share_of(state: HanabiState, odds: Counter[str]) -> float:
+def playable_probability(state: HanabiState, odds: Counter[str]) -> float:
     """The probability that a card of these odds is playable."""
     return sum(count for card, count in odds.items() if playable(state, card)) / max(1, odds.total())
 
