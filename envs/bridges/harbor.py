@@ -9,22 +9,22 @@ state, so that an episode can be forked and restored; processes end with the act
 from __future__ import annotations
 
 import base64
-import io
 import json
 import math
 import os
 import random
 import re
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rlvr.envs.bridges.harbor_files import handed_over, opened, replaced
 from rlvr.envs.bridges.harbor_folder import (
     HarborFolder,
     Image,
     agent_image,
     find_folders,
-    merged,
     read_folder,
     solution_files,
     verifier_image,
@@ -163,7 +163,7 @@ class Harbor(Task[HarborState]):
     def _verified(self, folder: HarborFolder, files: bytes) -> Verdict:
         try:
             return _judged(folder, files)
-        except (SandboxError, OSError, ValueError) as error:
+        except (SandboxError, OSError, ValueError, tarfile.TarError, zlib.error, EOFError) as error:
             return sandbox_fault(error, "verifier_error")
 
 
@@ -178,7 +178,8 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
         SandboxError: the sandbox failed. ValueError: what it returned cannot be read.
     """
     image = agent_image(folder)._replace(files=files)
-    for command in folder.collect:
+    untouched = files == agent_image(folder).files  # as built: only a first process packs each name once
+    for command in (*(("true",) if untouched else ()), *folder.collect):
         collected = _run(image, command, 60.0)
         if collected.files is None:
             return wrong(reason=FULL)
@@ -187,7 +188,7 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
         own = verifier_image(folder)
         handed = handed_over(image.files, folder.artifacts)
         names = (*image.folders, *(path.split("/")[1] for path in folder.artifacts))
-        image = own._replace(files=merged(own.files, handed), folders=tuple({*own.folders, *names}))
+        image = own._replace(files=replaced(own.files, handed), folders=tuple({*own.folders, *names}))
     else:
         image = with_tests(folder, image)._replace(env={**image.env, **dict(folder.variables[1])})
     command = (
@@ -200,31 +201,11 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
     return _reward(done.files or b"", " ".join(done.output.split())[-300:])
 
 
-def handed_over(files: bytes, artifacts: tuple[str, ...]) -> bytes:
-    """Of an image's files those below the artifacts, as Harbor unpacks them: no devices, no links that lead out."""
-    out = io.BytesIO()
-    with (
-        tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as written,
-        tarfile.open(fileobj=io.BytesIO(files), mode="r:gz") as tar,
-    ):
-        for entry in tar:
-            if not any(f"/{entry.name}/".startswith(f"{path}/") for path in artifacts):
-                continue
-            try:
-                kept = tarfile.data_filter(entry, "/nowhere")
-            except tarfile.FilterError:
-                continue
-            mode = 0o755 if kept.mode is None else kept.mode  # the filter leaves it open for folders and links
-            kept = kept.replace(mode=mode, uid=0, gid=0, uname="root", gname="root", deep=False)
-            written.addfile(kept, tar.extractfile(entry) if entry.isreg() else None)
-    return out.getvalue()
-
-
 def _reward(files: bytes, printed: str) -> Verdict:
     """The verdict of the verifier's file: ``reward.json`` before ``reward.txt``."""
     texts = {}
     if files:
-        with tarfile.open(fileobj=io.BytesIO(files), mode="r:gz") as tar:
+        with opened(files) as tar:
             for entry in tar:
                 name = entry.name.removeprefix(f"{_VERIFIER[1:]}/")
                 file = tar.extractfile(entry) if entry.isreg() and entry.size <= 1 << 16 else None
@@ -239,7 +220,7 @@ def _reward(files: bytes, printed: str) -> Verdict:
             reward, parts = float(texts["reward.txt"]), {}
         if not all(map(math.isfinite, (reward, *parts.values()))):
             raise ValueError("no finite number")
-    except (KeyError, ValueError, TypeError):
+    except (KeyError, ValueError, TypeError, ArithmeticError, RecursionError):
         return Verdict(0.0, "verifier_error", reason=f"the verifier wrote no reward: {printed}"[:500])
     if reward >= 1.0:
         return correct(reason=printed, reward=reward).replace(parts=parts)

@@ -7,7 +7,6 @@ in, and commands that need no network. All else is refused in one sentence, and 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
 import os
 import posixpath
@@ -15,13 +14,13 @@ import re
 import shlex
 import stat
 import subprocess
-import tarfile
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
+from rlvr.envs.bridges.harbor_files import merged, packed, without
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.sandbox.images import PATH, READ_ONLY, base_files, run_in_image
 
@@ -145,8 +144,8 @@ def verifier_image(folder: HarborFolder) -> Image:
 
 
 def with_tests(folder: HarborFolder, image: Image) -> Image:
-    """An image with the folder's tests at /tests."""
-    files = merged(image.files, packed(_tree(folder.path / "tests", "tests")))
+    """An image with the folder's tests, and nothing else, at /tests."""
+    files = merged(without(image.files, "tests"), packed(_tree(folder.path / "tests", "tests")))
     return image._replace(files=files, folders=tuple({*image.folders, "tests"}))
 
 
@@ -155,29 +154,6 @@ def solution_files(folder: HarborFolder) -> bytes | None:
     if not (folder.path / "solution" / "solve.sh").is_file():
         return None
     return packed(_tree(folder.path / "solution", "solution"))
-
-
-def packed(files: Mapping[str, tuple[bytes, int]]) -> bytes:
-    """A tar of paths, their contents and modes; a path that ends with / is a folder."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as tar:
-        for path, (content, mode) in files.items():
-            entry = tarfile.TarInfo(path.rstrip("/"))
-            entry.size, entry.mode = len(content), mode
-            entry.type = tarfile.DIRTYPE if path.endswith("/") else tarfile.REGTYPE
-            tar.addfile(entry, io.BytesIO(content))
-    return out.getvalue()
-
-
-def merged(*tars: bytes) -> bytes:
-    """One tar of several; of two files at one path the later is unpacked last."""
-    out = io.BytesIO()
-    with tarfile.open(fileobj=out, mode="w:gz", compresslevel=1) as written:
-        for each in tars:
-            with tarfile.open(fileobj=io.BytesIO(each), mode="r:gz") as tar:
-                for entry in tar:
-                    written.addfile(entry, tar.extractfile(entry) if entry.isreg() else None)
-    return out.getvalue()
 
 
 def _section(config: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:

@@ -12,11 +12,13 @@ import io
 import json
 import os
 import random
+import selectors
 import shutil
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -30,6 +32,7 @@ READ_ONLY: Final = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32", "pr
 WRITABLE: Final = ("etc", "home", "logs", "mnt", "opt", "root", "run", "srv", "tmp", "var")
 PATH: Final = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 MAX_BYTES: Final = 64 << 20  # of all files together, and of each folder at the root
+_MOST_ANSWERED = 2 * MAX_BYTES + (1 << 20)  # a tar of random bytes and long names, and what was printed
 _ANSWER_SECONDS = 60.0  # to unpack and to pack, on a busy machine
 _MEMORY_MB, _PROCESSES = 2048, 256
 _KEPT = ("/etc/alternatives", "/etc/ld.so.cache")  # what the programs below /usr read
@@ -139,7 +142,7 @@ def _answered(message: bytes, writable: list[str], seconds: float) -> bytes:
     users = _users() if os.geteuid() == 0 else -1
     locked = os.memfd_create("rlvr")
     try:
-        os.write(locked, kernel.seccomp_filter(processor_limits=True))
+        os.write(locked, kernel.seccomp_filter(allow_own_limits=True))
         os.lseek(locked, 0, os.SEEK_SET)
         code = Path(__file__).with_name("inside").joinpath("image.py").read_text(encoding="utf-8")
         folders = ":".join(group.folders) if group else ""
@@ -151,9 +154,7 @@ def _answered(message: bytes, writable: list[str], seconds: float) -> bytes:
         )  # fmt: skip
         with process:
             try:
-                answer, complaint = process.communicate(message, seconds + _ANSWER_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise SandboxError(f"an image did not answer within {_ANSWER_SECONDS:g} s of its limit") from None
+                answer, complaint = _exchanged(process, message, seconds + _ANSWER_SECONDS)
             finally:
                 process.kill()
     finally:
@@ -164,6 +165,49 @@ def _answered(message: bytes, writable: list[str], seconds: float) -> bytes:
         reason = " ".join(complaint.decode("utf-8", "replace").split())[-300:]
         raise SandboxError(f"an image's first process ended with {process.returncode}: {reason}")
     return answer
+
+
+def _exchanged(process: subprocess.Popen[bytes], message: bytes, seconds: float) -> tuple[bytes, bytes]:
+    """Give a process its input and read both its streams to their ends.
+
+    Raises:
+        SandboxError: it takes longer, or writes more than any image.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    end, left = time.monotonic() + seconds, memoryview(message)
+    answers = {process.stdout.fileno(): bytearray(), process.stderr.fileno(): bytearray()}
+    os.set_blocking(process.stdin.fileno(), False)
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdin, selectors.EVENT_WRITE)
+        for fd in answers:
+            selector.register(fd, selectors.EVENT_READ)
+        while selector.get_map():
+            if time.monotonic() > end:
+                raise SandboxError(f"an image did not answer within {_ANSWER_SECONDS:g} s of its limit")
+            for key, _ in selector.select(max(0.0, end - time.monotonic())):
+                if key.fd in answers:
+                    block = os.read(key.fd, 1 << 20)
+                    answers[key.fd] += block
+                    if not block:
+                        selector.unregister(key.fd)
+                    if len(answers[key.fd]) > _MOST_ANSWERED:
+                        raise SandboxError(f"an image's first process wrote over {_MOST_ANSWERED >> 20} MB")
+                    continue
+                try:
+                    left = left[os.write(key.fd, left[: 1 << 20]) :]
+                except BrokenPipeError:
+                    left = left[:0]
+                if not left:
+                    selector.unregister(process.stdin)
+                    process.stdin.close()
+    try:
+        process.wait(max(1.0, end - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        raise SandboxError("an image answered, and did not end") from None
+    out, complaint = answers.values()
+    return bytes(out), bytes(complaint)
 
 
 def _bubblewrap(writable: list[str]) -> list[str]:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import os
 import pickle
 import re
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +16,7 @@ import pytest
 
 import rlvr  # noqa: F401
 from rlvr.adapters.export.harbor import write_tasks
+from rlvr.envs.bridges.harbor_files import handed_over, opened
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.sandbox.images import base_files, run_in_image
 
@@ -127,7 +131,119 @@ def test_only_artifacts_reach_a_verifier_apart(tmp_path: Path) -> None:
     env = made(task_folder(tmp_path / "task", **{"task.toml": config, "tests/test.sh": verify}))
     assert solved(env) == 1.0
     assert finished(env, "touch /opt/mine; ls /opt")[0] == 0.0
-    assert finished(env, "ln -s /tests/test.sh result.txt; ls -l")[0] == 0.0
+
+
+APART = CONFIG.replace("[verifier]", 'artifacts = ["/app"]\n[verifier]\nenvironment_mode = "separate"')
+ANSWER = {"tests/expected.txt": "done\n"}
+
+
+def apart(at: Path, artifact: str = "/app", **files: str) -> Any:
+    return made(task_folder(at, **{"task.toml": APART.replace('"/app"]', f'"{artifact}"]'), **ANSWER, **files}))
+
+
+@pytest.mark.parametrize("artifact", ["/app", "/app/result.txt"])
+@pytest.mark.parametrize(
+    "script",
+    [
+        "ln -s /tests/expected.txt result.txt",
+        "ln -s ../tests/expected.txt result.txt",
+        "mkdir -p a/b; ln -s ../.. a/b/up; ln -s a/b/up/../tests/expected.txt result.txt",
+        "ln -s .. up; ln -s up/tests/expected.txt result.txt",
+        "ln -s ../../tests a; ln -s a/expected.txt result.txt",
+        "ln -s /proc/self/root/tests/expected.txt result.txt",
+    ],
+)
+def test_a_link_to_the_tests_is_not_handed_over(tmp_path: Path, artifact: str, script: str) -> None:
+    env = apart(tmp_path / "task", artifact)
+    reward, verdict, _ = finished(env, script)
+    assert (reward, verdict.status) == (0.0, "wrong")
+    assert finished(env, "cat start.txt > /dev/null; echo done > result.txt")[0] == 1.0
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "echo done > b; ln -s b result.txt",
+        "mkdir -p d/e; echo done > d/e/b; ln -s d/e f; ln -s f/../../d/./e/b result.txt",
+        "echo done > b; ln -s /app/b result.txt",
+        "echo done > b; ln -s ../app/b result.txt",
+        "echo done > b; ln b result.txt",
+    ],
+)
+def test_a_link_inside_its_artifact_is_handed_over(tmp_path: Path, script: str) -> None:
+    assert finished(apart(tmp_path / "task"), script)[0] == 1.0
+
+
+@pytest.mark.parametrize(("script", "reward"), [("ln a result.txt", 1.0), ("mkfifo result.txt", 0.0)])
+def test_a_hard_link_is_the_file_it_names(tmp_path: Path, script: str, reward: float) -> None:
+    got, verdict, _ = finished(apart(tmp_path / "task", "/app/result.txt"), f"echo done > a; {script}")
+    assert (got, verdict.valid) == (reward, True)
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["rm start.txt; mkdir start.txt; touch start.txt/a", "rm -r d; touch d", "rm -r d; ln -s start.txt d"],
+)
+def test_what_an_agent_turned_into_another_kind_of_file_is_handed_over(tmp_path: Path, script: str) -> None:
+    files = {"environment/Dockerfile": DOCKERFILE + "COPY d d\n", "environment/d/x": "x\n"}
+    reward, verdict, _ = finished(apart(tmp_path / "task", **files), f"{script}; echo done > result.txt")
+    assert (reward, verdict.status) == (1.0, "correct")
+
+
+def test_an_image_has_no_tests_of_its_own(tmp_path: Path) -> None:
+    dockerfile = DOCKERFILE + "COPY start.txt /tests/mine.txt\n"
+    verify = "#!/bin/bash\nls /tests\necho 0 > /logs/verifier/reward.txt\n"
+    env = made(task_folder(tmp_path / "task", **{"environment/Dockerfile": dockerfile, "tests/test.sh": verify}))
+    _, verdict, printed = finished(env, "ls /tests; touch /tests/more.py /tests/test.sh")
+    assert "mine.txt" in printed
+    assert verdict.reason == "test.sh"
+
+
+def _tar(*entries: tuple[str, bytes, str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, kind, target, content in entries:
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname, entry.size = kind, target, len(content)
+            tar.addfile(entry, io.BytesIO(content))
+    return out.getvalue()
+
+
+FOLDER, FILE, LINK = tarfile.DIRTYPE, tarfile.REGTYPE, tarfile.SYMTYPE
+FORGED = {
+    "below a link": (("app/d", LINK, "../tests", b""), ("app/d/test.sh", FILE, "", b"x")),
+    "below a later link": (("app/d/test.sh", FILE, "", b"x"), ("app/d", LINK, "../tests", b"")),
+    "twice": (("app/d", LINK, "../tests", b""), ("app/d", FOLDER, "", b""), ("app/d/test.sh", FILE, "", b"x")),
+    "spelt twice": (("app/d", LINK, "../tests", b""), ("app/./d", FOLDER, "", b"")),
+    "upwards": (("app/../tests/test.sh", FILE, "", b"x"),),
+    "absolute": (("/tests/test.sh", FILE, "", b"x"),),
+}
+
+
+@pytest.mark.parametrize("forged", FORGED)
+def test_a_tar_that_no_first_process_writes_is_refused(tmp_path: Path, forged: str) -> None:
+    files = _tar(("app", FOLDER, "", b""), *FORGED[forged])
+    with pytest.raises(ValueError, match="an image's files hold"):
+        handed_over(files, ("/app",))
+    env = apart(tmp_path / "task")
+    env.reset(seed=0)
+    assert env.task._verified(env.task.folders[0], files).status == "verifier_error"
+
+
+@pytest.mark.parametrize("kind", ["nothing", "text", "cut off", "no tar inside"])
+def test_what_is_no_tar_is_a_verifier_error(tmp_path: Path, kind: str) -> None:
+    whole = _tar(("app", FOLDER, "", b""))
+    files = {"nothing": b"", "text": b"no tar", "cut off": whole[:-12], "no tar inside": gzip.compress(b"x" * 600)}[
+        kind
+    ]
+    env = apart(tmp_path / "task")
+    assert env.task._verified(env.task.folders[0], files).status == "verifier_error"
+
+
+def test_a_tar_that_swells_is_refused() -> None:
+    bomb = _tar(*((f"app/{number}", FILE, "", bytes(64 << 20)) for number in range(5)))
+    with pytest.raises(ValueError, match="more than 256 MB"):
+        opened(bomb)
 
 
 def test_parts_of_a_reward_are_kept(tmp_path: Path) -> None:
@@ -143,6 +259,8 @@ def test_parts_of_a_reward_are_kept(tmp_path: Path) -> None:
         ("echo nan > /logs/verifier/reward.txt", "verifier_error"),
         ("echo much > /logs/verifier/reward.txt", "verifier_error"),
         ("echo '{\"style\": 1}' > /logs/verifier/reward.json", "verifier_error"),
+        ("printf '1%0400d' 0 > /logs/verifier/reward.json", "verifier_error"),
+        ("printf '%060000d' 0 | tr 0 '[' > /logs/verifier/reward.json", "verifier_error"),
         ("echo 1 > /logs/verifier/reward.txt; sleep 60", "timeout"),
     ],
 )

@@ -6,6 +6,8 @@ writes a line of JSON and a tar. What the command left running is ended before t
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import io
 import json
 import os
@@ -19,6 +21,8 @@ from typing import Any, BinaryIO
 
 MAX_ENTRIES = 20_000
 _BLOCK = 1 << 16
+_LATEST = 1 << 40  # seconds: a time that every file system and os.utime take
+_PR_SET_DUMPABLE = 4
 
 
 class TooMuch(Exception):
@@ -37,7 +41,7 @@ def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
     """The folders as a tar.
 
     Raises:
-        TooMuch: over ``most`` bytes or 20,000 entries.
+        TooMuch: over ``most`` bytes or 20,000 entries, or deeper than a path can name.
     """
     count = size = 0
 
@@ -48,6 +52,7 @@ def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
         count, size = count + 1, size + entry.size
         if count > MAX_ENTRIES or size > most:
             raise TooMuch
+        entry.mtime = min(max(entry.mtime, -_LATEST), _LATEST)
         return entry
 
     packed = io.BytesIO()
@@ -55,8 +60,10 @@ def pack(folders: list[str], left_out: list[str], most: int) -> bytes:
         for folder in folders:
             try:
                 tar.add(folder, filter=counted)
-            except RecursionError:
+            except (RecursionError, OSError):
                 raise TooMuch from None
+    if packed.tell() > 2 * most:  # long names
+        raise TooMuch
     return packed.getvalue()
 
 
@@ -72,12 +79,19 @@ def run(order: dict[str, Any]) -> dict[str, Any]:
         os.makedirs(order["cwd"], exist_ok=True)
     except OSError as error:
         return {"exit_code": 126, "output": f"there is no folder {order['cwd']}: {error.strerror}"}
-    process = subprocess.Popen(
-        ["/bin/bash", "-c", order["command"]], cwd=order["cwd"], env=order["env"], stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limit,
-    )  # fmt: skip
-    assert process.stdout is not None
-    kept = _Output(process.stdout, order["output_bytes"])
+    reading, writing = os.pipe()
+    kept = _Output(os.fdopen(reading, "rb"), order["output_bytes"])  # begins first: the command may use up all threads
+    try:
+        process = subprocess.Popen(
+            ["/bin/bash", "-c", order["command"]], cwd=order["cwd"], env=order["env"], stdin=subprocess.DEVNULL,
+            stdout=writing, stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limit,
+        )  # fmt: skip
+    except OSError as error:
+        if error.errno != errno.E2BIG:
+            raise
+        return {"exit_code": 126, "output": f"bash takes no script of {len(order['command'])} characters"}
+    finally:
+        os.close(writing)
     try:
         code: int | None = process.wait(order["seconds"])
     except subprocess.TimeoutExpired:
@@ -120,7 +134,20 @@ class _Output(threading.Thread):
         return (bytes(self._first) + middle + bytes(self._last)).decode("utf-8", "replace")
 
 
+def close_to_the_command() -> None:
+    """Nothing that the command does reaches this process: not its memory, its descriptors, or its handlers.
+
+    Raises:
+        OSError: the kernel refuses that.
+    """
+    if ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl(dumpable)")
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # the kernel drops what process 1 has no handler for
+    tarfile.pwd = tarfile.grp = None  # type: ignore[attr-defined]  # names would be read from the command's /etc
+
+
 def main(given: BinaryIO, taken: BinaryIO) -> None:
+    close_to_the_command()
     order = json.loads(given.readline())
     unpack(given.read())
     answer = run(order)

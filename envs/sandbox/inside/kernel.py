@@ -110,14 +110,15 @@ def _column() -> tuple[int, int]:
 # --- seccomp ---------------------------------------------------------------------------------------------
 
 
-def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, processor_limits: bool = False) -> bytes:
+def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, allow_own_limits: bool = False) -> bytes:
     """A classic BPF program that refuses the calls above with EPERM and allows the rest.
 
     Args:
         without_namespaces: also refuse to leave the process group, to change times and extended attributes, and to
             watch folders.
         own_uid: False if the program shares its uid with the user; then chmod and chown are refused as well.
-        processor_limits: allow a new limit of processor time, and limits of other processes that are seen.
+        allow_own_limits: a program may give itself any limit, of processor time too, for it cannot end as killed by
+            us; the limits of other processes it may neither change nor, with prlimit, read.
     """
     column, audit = _column()
     names = dict(_CALLS)
@@ -137,7 +138,10 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, pr
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
     # prlimit on somebody else needs no more than an equal uid. The kernel kills who is over a processor limit: with a
     # lower one a program could let itself be killed, as if by somebody else. To read the limit is allowed.
-    if not processor_limits:
+    if allow_own_limits:
+        code += [(equal, 0, 4, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 1, 0, 0), (ret, 0, 0, eperm),
+                 (ret, 0, 0, allow)]  # fmt: skip
+    else:
         code += [(equal, 0, 10, _PRLIMIT64[column]), (load, 0, 0, arg0_low), (equal, 0, 6, 0), (load, 0, 0, arg1_low),
                  (equal, 0, 5, 0), (load, 0, 0, arg2_low), (equal, 0, 2, 0), (load, 0, 0, arg2_low + 4),
                  (equal, 1, 0, 0), (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip

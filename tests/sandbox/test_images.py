@@ -1,0 +1,99 @@
+"""What a command in a root filesystem of its own can do to the process that runs it, and to what that one answers."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from typing import Any
+
+import pytest
+
+from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, images
+from rlvr.envs.sandbox.images import base_files, run_in_image
+
+
+def _can() -> bool:
+    try:
+        return run_in_image(b"", "true").exit_code == 0
+    except (SandboxUnavailable, OSError):
+        return False
+
+
+pytestmark = pytest.mark.skipif(not _can(), reason="needs bubblewrap, user namespaces and python3 below /usr")
+
+
+def names(files: bytes | None) -> list[str]:
+    with tarfile.open(fileobj=io.BytesIO(files or b""), mode="r:gz") as tar:
+        return tar.getnames()
+
+
+REACHING = {
+    "memory": "open('/proc/1/mem', 'r+b')",
+    "threads": "open('/proc/1/task/1/mem', 'rb')",
+    "answer": "open('/proc/1/fd/1', 'wb')",
+    "maps": "open('/proc/1/maps').read(1)",
+    "environment": "open('/proc/1/environ').read()",
+    "limits": "__import__('resource').prlimit(1, 7, (0, 0))",
+    "others": "__import__('resource').prlimit(__import__('os').getppid(), 7)",
+}
+
+
+@pytest.mark.parametrize("way", REACHING)
+def test_a_command_does_not_reach_the_first_process(way: str) -> None:
+    code = f"try: {REACHING[way]}\nexcept OSError as error: print(error.errno)\nelse: print('reached')"
+    done = run_in_image(base_files({"tmp/a.py": code.encode()}), "python3 /tmp/a.py; true")
+    assert done.output.strip() in ("1", "13")
+    own = (
+        code.replace("/proc/1/task/1", "/proc/self")
+        .replace("/proc/1/", "/proc/self/")
+        .replace("prlimit(1", "prlimit(0")
+    )
+    own = own.replace("__import__('os').getppid()", "0")
+    assert run_in_image(base_files({"tmp/a.py": own.encode()}), "python3 /tmp/a.py").output.strip() == "reached"
+
+
+VOIDING = {
+    "limits of process 1": "prlimit --pid 1 --nofile=0",
+    "an interrupt": "kill -INT 1; kill -TERM 1; kill -9 1; sleep 0.3",
+    "all signals": "for n in $(seq 64); do kill -$n 1; done; sleep 0.3",
+    "an account file that never ends": "rm /etc/passwd /etc/group; mkfifo /etc/passwd /etc/group",
+    "a time at the end": "touch -d @9223372036854775807 /tmp/a; touch -d @-9223372036854775808 /tmp/b",
+    "a full group": "python3 -c 'import os\nwhile os.fork() >= 0: pass' 2> /dev/null",
+}
+
+
+@pytest.mark.parametrize("way", VOIDING)
+def test_a_command_does_not_keep_the_first_process_from_its_answer(way: str) -> None:
+    done = run_in_image(base_files({}), f"{VOIDING[way]}; echo kept > /opt/a", seconds=5.0)
+    assert done.files is not None
+    assert run_in_image(done.files, "rm -f /etc/passwd", seconds=5.0).files is not None
+    if way != "a full group":
+        assert "opt/a" in names(done.files)
+
+
+def test_a_folder_too_deep_to_be_named_is_too_much() -> None:
+    code = "import os\nfor _ in range(40): os.mkdir('a' * 250); os.chdir('a' * 250)"
+    done = run_in_image(base_files({"tmp/a.py": code.encode()}), "cd /opt && python3 /tmp/a.py")
+    assert (done.exit_code, done.files) == (0, None)
+
+
+def test_a_script_that_bash_cannot_take_is_said() -> None:
+    done = run_in_image(base_files({}), "#" * 140_000)
+    assert (done.exit_code, done.output) == (126, "bash takes no script of 140000 characters")
+    assert done.files is not None
+
+
+def test_a_command_sets_its_own_limits() -> None:
+    done = run_in_image(b"", "ulimit -t 5 && ulimit -n 50 && prlimit --nofile=20 bash -c 'ulimit -n; ulimit -t'")
+    assert (done.exit_code, done.output) == (0, "20\n5\n")
+
+
+def test_an_answer_without_end_is_not_read_to_it(monkeypatch: Any) -> None:
+    monkeypatch.setattr(images, "_MOST_ANSWERED", 1 << 20)
+    with pytest.raises(SandboxError, match="wrote over 1 MB"):
+        run_in_image(b"", "head -c 3000000 /dev/urandom > /opt/a")
+
+
+def test_files_larger_than_a_pipe_go_in_and_out() -> None:
+    done = run_in_image(base_files({}), "head -c 3000000 /dev/urandom > /opt/a; md5sum < /opt/a")
+    assert run_in_image(done.files or b"", "md5sum < /opt/a").output == done.output
