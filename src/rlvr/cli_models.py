@@ -10,6 +10,7 @@ import secrets
 import signal
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -169,19 +170,28 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
         raise ImportError(MISSING.format(error.name).replace("supervised training", "serving a model")) from error
     _without_progress_bars()
     policy, tokenizer = load_policy(model, device=options.device or "cpu", dtype=options.dtype)
-    stopped = threading.Event()
-    for signum in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(signum, lambda *_: stopped.set())
     try:
         server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
     except OSError as error:
         raise ValueError(
             f"port {options.port} cannot be listened at ({error.strerror}): give another --port"
         ) from error
-    with server:
+    with server, _stopped_by_signals() as stopped:
         _say_where(f"{server.url}/v1", name, key, options)
         stopped.wait()
     return 0
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set meanwhile; the handlers of before return."""
+    stopped = threading.Event()
+    before = {signum: signal.signal(signum, lambda *_: stopped.set()) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.Namespace) -> int:

@@ -124,8 +124,10 @@ def test_without_its_key_a_server_serves_nobody(served: Served, capsys: Any) -> 
 
 def test_a_port_that_is_taken_is_named(served: Served, checkpoint: Path, capsys: Any) -> None:
     port = served.url.split(":")[2].removesuffix("/v1")
+    handler = signal.getsignal(signal.SIGINT)
     assert main(["serve-model", str(checkpoint), "--port", port]) == 2
     assert f"port {port} cannot be listened at (Address already in use): give another --port" in capsys.readouterr().err
+    assert signal.getsignal(signal.SIGINT) is handler  # a process that calls the command keeps its Ctrl-C
 
 
 @pytest.mark.parametrize(
