@@ -258,7 +258,7 @@ class ComplexNumbers(NumberList):
             top, norm = _complex_product(above, (below[0], -below[1])), below[0] ** 2 + below[1] ** 2
             conjugate = (below[0], -below[1])
             size = f"{bracketed(below[0])}^2 + {bracketed(below[1])}^2 = {norm}"
-            result = f"The quotient is ({_written(top)}) / {norm} = {_written(answer)}."
+            result = f"The quotient is ({_written(top)}) / {norm} = {_written(answer)}"
             return lines([_multiplied(*two), f"Times its conjugate: {_multiplied(above, conjugate)}", size, result])
         if power := re.search(r"\^([0-9])", state.content):
             factors[:1] *= int(power[1])
