@@ -423,7 +423,7 @@ def test_the_chains_that_fit_are_those_that_trying_all_of_them_finds(seed, level
     for made in (induction.ListFunctionInduction(), induction.StringFunctionInduction()):
         names = rng.sample(list(made.family), made.rules[level - 1])
         chain = [rng.choice(names) for _ in range(made.length(level))]
-        inputs = made.inputs(rng, level)[: rng.randint(1, 3)]  # few examples leave many chains
+        inputs = made.read(made.inputs(rng, level))[: rng.randint(1, 3)]  # few examples leave many chains
         examples = [(value, made.apply_chain(chain, value)) for value in inputs]
         every = [every for length in range(1, made.length(level) + 1) for every in product(names, repeat=length)]
         fitting = [one for one in every if all(made.apply_chain(one, x) == y for x, y in examples)]
