@@ -27,6 +27,7 @@ from typing import Any
 
 import torch
 import transformers
+from whole_runs import Silent
 
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
@@ -61,16 +62,6 @@ CHANGED: dict[tuple[str, str], dict[str, Any]] = {
 }
 COLOURS = {"Calculator": "#3465a4", "WordProblems": "#b8502f"}
 Runs = dict[str, dict[str, dict[str, Any]]]  # by task, algorithm, seed
-
-
-class Silent:
-    """A watcher that says nothing."""
-
-    def phase(self, name: str, steps: int) -> None: ...
-
-    def step(self, record: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 def train(config: dict[str, Any]) -> Path:

@@ -24,6 +24,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium as gym
 from results import Table, write_results
+from whole_runs import Silent
 
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.planning.simulation import SimulatedRun, simulate
@@ -52,16 +53,6 @@ class Sleeper(gym.Env[str, str]):
         self.turn += 1
         time.sleep(math.exp(random.gauss(math.log(MEAN) - TAIL**2 / 2, TAIL)))
         return "go", float(len(action) % 2), self.turn == TURNS, False, {}
-
-
-class Silent:
-    """Who hears nothing of the run."""
-
-    def phase(self, name: str, steps: int) -> None: ...
-
-    def step(self, record: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 def measured(depth: int, out: Path, workers: int) -> dict[str, Any]:

@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from whole_runs import evaluations
 
-from rlvr.algorithms.config import load_config, read_yaml
-from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability, uniform
 
@@ -31,29 +29,15 @@ PICTURE = ROOT / "docs" / "images" / "selfplay.png"
 GAMES = {"kuhn": ("KuhnPoker", 0.05, range(5)), "leduc": ("LeducPoker", 0.9, range(3))}
 
 
-class Silent:
-    """A callback that says nothing."""
-
-    def phase(self, name: str, steps: int) -> None: ...
-
-    def step(self, record: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
 def measure(game: str, seed: int, work: Path) -> dict[str, Any] | None:
     """The curve of one seed, trained if its folder is not there; None where its run has not ended."""
     out = work / f"{game}-{seed}"
-    if not out.exists():
-        example = read_yaml(ROOT / "examples" / f"{game}_selfplay.yaml")
-        Trainer(load_config({**example, "seed": seed, "out": str(out)}), Silent()).run()
-    records = [record for record in read_jsonl(out / "metrics.jsonl") if record["phase"] == "evaluation"]
-    if not records or records[-1]["name"] != "after":
-        print(f"the run of seed {seed} in {out} has not ended: left out")
+    run = evaluations(ROOT / "examples" / f"{game}_selfplay.yaml", seed, out)
+    if run is None:
         return None
-    cpu = sum(record["cpu_seconds"] for record in read_jsonl(out / "timing.jsonl"))
+    records, cpu = run
     kept = ("step", "exploitability", "scored_mass", "least_scored_mass")
-    return {"curve": [{name: round(record[name], 4) for name in kept} for record in records], "cpu_seconds": round(cpu)}
+    return {"curve": [{name: round(record[name], 4) for name in kept} for record in records], "cpu_seconds": cpu}
 
 
 def draw(games: dict[str, Any]) -> None:

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from whole_runs import Silent
 
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.players.text_policy import conversations
@@ -252,16 +253,6 @@ def warm_start(config: TrainConfig, work: Path) -> Path:
         values["learner"] |= {"kl_coef_end": None, "ema": 0.0}
         Trainer(load_config(values), Silent()).run()
     return out / "policy"
-
-
-class Silent:
-    """A callback that says nothing."""
-
-    def phase(self, name: str, steps: int) -> None: ...
-
-    def step(self, record: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
 
 
 def main() -> None:

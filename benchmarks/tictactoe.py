@@ -15,35 +15,22 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from whole_runs import evaluations
 
-from rlvr.algorithms.config import load_config, read_yaml
-from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.config import read_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "tictactoe_selfplay.yaml"
 RESULTS = ROOT / "benchmarks" / "results" / "tictactoe.json"
 
 
-class Silent:
-    """A callback that says nothing."""
-
-    def phase(self, name: str, steps: int) -> None: ...
-
-    def step(self, record: dict[str, Any]) -> None: ...
-
-    def say(self, text: str) -> None: ...
-
-
 def measure(seed: int, work: Path) -> dict[str, Any] | None:
     """The curve of one seed, trained if its folder is not there; None where its run has not ended."""
     out = work / f"seed-{seed}"
-    if not out.exists():
-        Trainer(load_config({**read_yaml(EXAMPLE), "seed": seed, "out": str(out)}), Silent()).run()
-    records = [record for record in read_jsonl(out / "metrics.jsonl") if record["phase"] == "evaluation"]
-    if not records or records[-1]["name"] != "after":
-        print(f"the run of seed {seed} in {out} has not ended: left out")
+    run = evaluations(EXAMPLE, seed, out)
+    if run is None:
         return None
+    records, cpu = run
     curve = [
         {"step": record["step"]}
         | {
@@ -52,8 +39,7 @@ def measure(seed: int, work: Path) -> dict[str, Any] | None:
         }
         for record in records
     ]
-    cpu = sum(record["cpu_seconds"] for record in read_jsonl(out / "timing.jsonl"))
-    return {"curve": curve, "matches": read_yaml(EXAMPLE)["evaluation"]["episodes"], "cpu_seconds": round(cpu)}
+    return {"curve": curve, "matches": read_yaml(EXAMPLE)["evaluation"]["episodes"], "cpu_seconds": cpu}
 
 
 def main() -> None:

@@ -16,6 +16,8 @@ import pytest
 from rlvr.agents.evaluation.records import read_episodes
 from rlvr.cli import main
 
+from .dripping import drip
+
 ENV, TASKS = "rlvr/Countdown-v0", 4
 KEY = "sk-right"
 HTML = b"<!doctype html><title>Sign in</title>"
@@ -85,12 +87,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", str(len(good) + 100_000))
         self.end_headers()
-        try:
-            while not self.server.stopped.wait(0.05):
-                self.wfile.write(b" ")
-                self.wfile.flush()
-        except OSError:
-            pass
+        drip(self, b" ", self.server.stopped)
 
 
 class Server(ThreadingHTTPServer):

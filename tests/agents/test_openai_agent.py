@@ -25,6 +25,8 @@ from rlvr.cli import main
 from rlvr.envs.endpoint import Endpoint, seconds_to_wait
 from rlvr.envs.tools.calls import read_calls
 
+from .dripping import drip
+
 KEY = "sk-very-secret"
 CALCULATOR = "rlvr/Calculator-v0"
 
@@ -120,21 +122,11 @@ class Handler(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Length", "100000")
         self.end_headers()
-        try:
-            while not self.server.stopped.wait(0.05):
-                self.wfile.write(b" ")
-                self.wfile.flush()
-        except OSError:
-            pass
+        drip(self, b" ", self.server.stopped)
 
     def mode_headers(self, number: int, body: Any) -> None:
         """A drip before the body has begun."""
-        try:
-            while not self.server.stopped.wait(0.05):
-                self.wfile.write(b"H")
-                self.wfile.flush()
-        except OSError:
-            pass
+        drip(self, b"H", self.server.stopped)
 
     def mode_full(self, number: int, body: Any) -> None:
         said = "This model's maximum context length is 16 tokens."

@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rlvr.algorithms.config import TrainConfig, load_config
+from rlvr.algorithms.train.trainer import Trainer
 
 from ..children import start
 
@@ -128,3 +131,19 @@ def differences(run: Path, other: Path) -> list[str]:
     """Files that differ, or that only one of the runs has."""
     one, two = content(run), content(other)
     return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+
+
+def stop_and_resume(out: Path, after: int, monkeypatch: pytest.MonkeyPatch, **changes: Any) -> None:
+    """A `small` run that fails when ``after`` steps are done, and another that goes on from its last checkpoint."""
+    stopped = Trainer(small(out, **changes), Callback())
+    step = stopped._train_step
+
+    def fail() -> None:
+        if stopped.step == after:
+            raise RuntimeError("stopped here")
+        step()
+
+    monkeypatch.setattr(stopped, "_train_step", fail)
+    with pytest.raises(RuntimeError, match="stopped here"):
+        stopped.run()
+    Trainer(small(out, **changes), Callback(), resume=True).run()

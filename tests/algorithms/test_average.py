@@ -14,7 +14,7 @@ from rlvr.algorithms.runs.checkpoints import latest_checkpoint
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.trainer import Trainer
 
-from .runs import Callback, differences, small
+from .runs import Callback, differences, small, stop_and_resume
 
 FALLING = {
     "learner": {"ema": 0.5, "kl_coef_end": 0.04},
@@ -125,18 +125,7 @@ def test_a_run_evaluates_and_saves_the_average_while_the_coefficient_of_its_kl_f
 def test_a_run_with_an_average_and_a_falling_kl_goes_on_as_if_it_had_not_stopped(tmp_path: Path, monkeypatch):
     changes = {**FALLING, "steps": 4, "checkpoint_every": 2}
     Trainer(small(tmp_path / "whole", **changes), Callback()).run()
-    stopped = Trainer(small(tmp_path / "run", **changes), Callback())
-    step = stopped._train_step
-
-    def fail() -> None:
-        if stopped.step == 3:
-            raise RuntimeError("stopped here")
-        step()
-
-    monkeypatch.setattr(stopped, "_train_step", fail)
-    with pytest.raises(RuntimeError, match="stopped here"):
-        stopped.run()
-    Trainer(small(tmp_path / "run", **changes), Callback(), resume=True).run()
+    stop_and_resume(tmp_path / "run", 3, monkeypatch, **changes)
     assert differences(tmp_path / "run", tmp_path / "whole") == []
 
 

@@ -23,7 +23,7 @@ from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability
 from rlvr.envs.players.game import Referee
 
-from .runs import GUESS, Callback, differences, small
+from .runs import GUESS, Callback, differences, small, stop_and_resume
 
 KUHN = {
     "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": {"opponents": ["self"], "brief": True, "tries": 1}},
@@ -99,18 +99,7 @@ def test_the_reference_moves_to_the_policy_every_so_many_steps(tmp_path: Path):
 def test_a_run_with_a_moving_reference_goes_on_as_if_it_had_not_stopped(tmp_path: Path, monkeypatch):
     changes = {**KUHN, "learner": {"lr": 1e-2, "reference_every": 2}, "steps": 6, "checkpoint_every": 3}
     Trainer(small(tmp_path / "whole", **changes), Callback()).run()
-    stopped = Trainer(small(tmp_path / "run", **changes), Callback())
-    step = stopped._train_step
-
-    def fail() -> None:
-        if stopped.step == 4:
-            raise RuntimeError("stopped here")
-        step()
-
-    monkeypatch.setattr(stopped, "_train_step", fail)
-    with pytest.raises(RuntimeError, match="stopped here"):
-        stopped.run()
-    Trainer(small(tmp_path / "run", **changes), Callback(), resume=True).run()
+    stop_and_resume(tmp_path / "run", 4, monkeypatch, **changes)
     assert differences(tmp_path / "run", tmp_path / "whole") == []
 
 

@@ -11,10 +11,10 @@ import torch
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.runs.checkpoints import MANIFEST, latest_checkpoint
+from rlvr.algorithms.runs.checkpoints import MANIFEST, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.train.trainer import Trainer
 
-from .runs import GUESS, Callback, content, differences, small
+from .runs import GUESS, Callback, content, differences, small, stop_and_resume
 
 
 def duel(*opponents, **changes):
@@ -82,29 +82,12 @@ def test_a_checkpoint_names_the_pool_and_holds_the_policies_of_its_steps(whole):
     assert faults == []
     assert {key.partition(".")[0] for key in checkpoint.pool} == {"4", "6"}
     assert {key.partition(".")[2] for key in checkpoint.pool} == checkpoint.model.keys()
-    at_six, _ = latest_checkpoint_of(out, 6)
+    at_six = load_checkpoint(out / "checkpoints" / step_name(6))
     assert all(torch.equal(checkpoint.pool[f"6.{name}"], value) for name, value in at_six.model.items())
 
 
-def latest_checkpoint_of(out: Path, step: int):
-    from rlvr.algorithms.runs.checkpoints import load_checkpoint, step_name
-
-    return load_checkpoint(out / "checkpoints" / step_name(step)), []
-
-
 def test_a_run_that_was_stopped_goes_on_with_its_pool_to_the_same_bytes(whole, tmp_path: Path, monkeypatch):
-    stopped = Trainer(small(tmp_path / "run", **POOL), Callback())
-    step = stopped._train_step
-
-    def fail() -> None:
-        if stopped.step == 5:
-            raise RuntimeError("stopped here")
-        step()
-
-    monkeypatch.setattr(stopped, "_train_step", fail)
-    with pytest.raises(RuntimeError, match="stopped here"):
-        stopped.run()
-    Trainer(small(tmp_path / "run", **POOL), Callback(), resume=True).run()
+    stop_and_resume(tmp_path / "run", 5, monkeypatch, **POOL)
     assert differences(tmp_path / "run", whole[0]) == []
 
 

@@ -17,20 +17,14 @@ import pytest
 import rlvr  # noqa: F401
 from rlvr.adapters.export.harbor import write_tasks
 from rlvr.envs.bridges.harbor_files import handed_over, opened
-from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.sandbox.images import base_files, run_in_image
+
+from ..needs import needs_images
 
 ID = "rlvr/harbor.Tasks-v0"
 
 
-def _can() -> bool:
-    try:
-        return run_in_image(b"", "true").exit_code == 0
-    except (SandboxUnavailable, OSError):
-        return False
-
-
-pytestmark = pytest.mark.skipif(not _can(), reason="needs bubblewrap, user namespaces and python3 below /usr")
+pytestmark = needs_images
 needs_users = pytest.mark.skipif(os.geteuid() != 0, reason="our verifier runs programs as another user: needs root")
 
 CONFIG = 'schema_version = "1.4"\n[verifier]\ntimeout_sec = 60.0\n[environment]\nworkdir = "/app"\n'
@@ -348,7 +342,7 @@ def test_output_is_cut_and_holds_no_control_tokens(tmp_path: Path) -> None:
 
 def test_a_dockerfile_is_built(tmp_path: Path) -> None:
     dockerfile = (
-        '# a comment\nFROM python:3.9-slim\nENV A=1 B="two words"\nENV C=$A-${B}\nWORKDIR /work\n'
+        '# a comment\nFROM python:3.9-slim\nENV A=1 B="two words"\nENV C=$A-${B}\nWORKDIR /project\n'
         "COPY start.txt data/ /data/\nCOPY --chmod=755 run.sh /opt/run\nRUN echo built > made.txt \\\n && ls /data\n"
         'WORKDIR sub\nCMD ["bash"]\n'
     )
@@ -361,7 +355,7 @@ def test_a_dockerfile_is_built(tmp_path: Path) -> None:
     _, _, printed = finished(
         made(task_folder(tmp_path / "task", **files)), "pwd; cat ../made.txt; ls /data; /opt/run; echo $C $D"
     )
-    assert printed.split("\n")[:6] == ["/work/sub", "built", "start.txt", "x.csv", "ran", "1-two words four"]
+    assert printed.split("\n")[:6] == ["/project/sub", "built", "start.txt", "x.csv", "ran", "1-two words four"]
 
 
 def test_a_step_that_needs_the_network_is_one_sentence(tmp_path: Path) -> None:

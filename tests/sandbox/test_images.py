@@ -8,18 +8,12 @@ from typing import Any
 
 import pytest
 
-from rlvr.envs.sandbox import SandboxError, SandboxUnavailable, images
+from rlvr.envs.sandbox import SandboxError, images
 from rlvr.envs.sandbox.images import base_files, run_in_image
 
+from ..needs import needs_images
 
-def _can() -> bool:
-    try:
-        return run_in_image(b"", "true").exit_code == 0
-    except (SandboxUnavailable, OSError):
-        return False
-
-
-pytestmark = pytest.mark.skipif(not _can(), reason="needs bubblewrap, user namespaces and python3 below /usr")
+pytestmark = needs_images
 
 
 def names(files: bytes | None) -> list[str]:
