@@ -284,6 +284,7 @@ def viewer(browser, viewed):
     assert errors == []
 
 
+# Conditions are functions: the page's policy forbids what Playwright does with a bare expression that is not true yet.
 def wait_view(page, view: str) -> None:
     """Wait until a view, ``episode 4``, is shown."""
     page.wait_for_function("(view) => document.title.startsWith(view + ' ·')", arg=view, timeout=60_000)
@@ -311,7 +312,7 @@ def test_curves_of_runs_stand_side_by_side_with_what_differs_in_their_configs(vi
     assert "1 of 2 values differ" in page.inner_text("main")
     assert page.locator("table tr").count() == 2
     page.get_by_label("raw points").uncheck()
-    page.wait_for_function("document.querySelectorAll('.chart:first-child path').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.chart:first-child path').length === 2")
     assert "raw=0" in page.url
 
 
@@ -366,7 +367,7 @@ def test_tokens_show_every_column_and_are_coloured_by_one(viewer):
     assert colours[0] == colours[1] == ""
     assert colours[2] != colours[3] != ""
     page.get_by_label("colour by").select_option("weight")
-    page.wait_for_function("location.hash.includes('column=weight')")
+    page.wait_for_function("() => location.hash.includes('column=weight')")
 
 
 def test_a_group_marks_the_first_difference_and_two_episodes_are_compared_word_by_word(viewer):
@@ -397,7 +398,7 @@ def test_new_episodes_are_announced_and_a_torn_line_is_said(viewer):
     path = viewer.folder / "one" / "episodes" / "train-000002.jsonl"
     path.write_text(json.dumps(answers(1)[0]) + "\n" + '{"env_id": "half')
     wait_for(page, "1,001 by now")
-    page.wait_for_function("document.getElementById('problems').innerText.includes('not whole')", timeout=60_000)
+    page.wait_for_function("() => document.getElementById('problems').innerText.includes('not whole')", timeout=60_000)
     page.locator("#count button").click()
     wait_for(page, "1,001 episodes")
 

@@ -81,7 +81,7 @@ document.addEventListener("keydown", (event) => {
 (async () => {
   try { const theme = localStorage.getItem("theme"); if (theme) document.documentElement.dataset.theme = theme; } catch { /* a file may have no storage */ }
   await V.look();
+  addEventListener("hashchange", V.render); // before the first page, which takes a while and may be left before it is shown
   await V.render();
-  addEventListener("hashchange", V.render);
   if (!V.embedded()) setInterval(V.look, 2000);
 })();
