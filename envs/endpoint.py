@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import email.utils
+import errno
 import http.client
 import json
 import math
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -26,6 +28,8 @@ DEADLINE: Final = "deadline"
 TOO_MANY_REQUESTS: Final = 429
 NO_KEY: Final = "; no key was sent"
 _RETRIED: Final = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
+_NOBODY_THERE: Final = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
+_NO_WAY: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
 
 
 class EndpointError(RuntimeError):
@@ -34,12 +38,14 @@ class EndpointError(RuntimeError):
     Attributes:
         status: the HTTP status of the last answer, 0 when there was none.
         code: what the endpoint itself calls its error; ``DEADLINE`` when it did not answer in time; or "".
+        lasting: the same call fails again until somebody mends the address, the key, the model's name or the request.
     """
 
-    def __init__(self, message: str, status: int = 0, code: str = "") -> None:
+    def __init__(self, message: str, status: int = 0, code: str = "", *, lasting: bool = False) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
+        self.lasting = lasting
 
 
 class Throttle(Protocol):
@@ -165,7 +171,7 @@ def call(
             break
     if endpoint.api_key:
         failure = failure.replace(endpoint.api_key, "***")
-    raise EndpointError(f"{endpoint.address(path)} {failure}", request.status, request.code)
+    raise EndpointError(f"{endpoint.address(path)} {failure}", request.status, request.code, lasting=request.lasting)
 
 
 class _Request:
@@ -174,7 +180,7 @@ class _Request:
     def __init__(self, endpoint: Endpoint, path: str, body: bytes | None, seconds: float, needs: str) -> None:
         late = f"did not answer within the deadline of {endpoint.deadline:g} s"
         self.failure: str | None = late
-        self.retryable = False
+        self.retryable = self.lasting = False
         self.retry_after: float | None = None
         self.reply: dict[str, Any] = {}
         self.status, self.code = 0, ""
@@ -211,6 +217,7 @@ class _Request:
         except (OSError, http.client.HTTPException, ValueError) as error:
             if not self._over:
                 self.failure, self.retryable = f"could not be reached: {_cause(error)}", True
+                self.lasting = isinstance(error, _NOBODY_THERE) or getattr(error, "errno", None) in _NO_WAY
         finally:
             connection.close()
 
@@ -220,6 +227,7 @@ class _Request:
         self.status = response.status
         if response.status != 200:
             self.retryable = response.status in _RETRIED
+            self.lasting = not self.retryable and response.status < 500
             self.retry_after = seconds_to_wait(response.getheader("Retry-After"))
             self.code, detail = _error(reply)
             self.failure = f"answered with status {response.status}" + (f": {detail}" if detail else "")
@@ -234,6 +242,7 @@ class _Request:
                 kind, (_, begins) = response.getheader("Content-Type") or "no Content-Type", _error(reply)
                 found = f"{_line(kind)[:60]}, {begins[:60]!r}" if reply else "it is empty"
                 self.failure, self.retryable = f"sent a reply that is not a JSON object ({found})", True
+                self.lasting = "html" in kind.lower()  # a site's page, which a wrong address gives each time
             elif self._needs and not _has_objects(value.get(self._needs)):
                 self.code, detail = _error(reply) if value.get("error") else ("", "")
                 what = f"sent a reply without {self._needs}, with status 200"

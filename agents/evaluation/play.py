@@ -15,6 +15,10 @@ from rlvr.agents.rollout import Rollout
 from rlvr.envs.core.files import open_plain
 
 
+class EvaluationStopped(RuntimeError):
+    """The agent cannot answer any more; the message says why. What had ended is in the record."""
+
+
 def task_requests(size: int | None, count: int | None, *, seed: int = 0, samples: int = 1) -> list[RolloutRequest]:
     """``samples`` requests a task: every row of a table, or the first ``count`` (100) of a generated stream.
 
@@ -49,6 +53,7 @@ def evaluate(
         on_episode: called with each new episode.
 
     Raises:
+        EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can.
         ValueError: a line of the record before the last is not an episode, or is one of another split or level.
         OSError: the record is a symbolic link or no plain file, or cannot be written.
     """
@@ -62,6 +67,7 @@ def evaluate(
     failed = {key for key, episode in known.items() if episode.verdict and episode.verdict.status == "env_error"}
     waiting = [r for r, key in zip(requests, keys, strict=True) if key not in known or key in failed]
     done = known.keys() - failed
+    agent = rollout.agent
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
         if record is not None and not getattr(rollout.agent, "in_any_thread", False):
@@ -77,6 +83,8 @@ def evaluate(
                 file.flush()
             if on_episode is not None:
                 on_episode(episode)
+            if not episode.valid and (why := getattr(agent, "given_up", "")):
+                raise EvaluationStopped(why)
     return summarise([known[key] for key in keys])
 
 

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
+from rlvr.envs.endpoint import EndpointError
+
 T = TypeVar("T")
 R = TypeVar("R")
 
@@ -70,6 +72,52 @@ class AdaptiveLimit:
             elif status == 200:
                 self._limit = min(float(self.most), self._limit + 1 / self._limit)
             self._changed.notify_all()
+
+
+FIRST_CALLS = 3  # that fail alike by a lasting cause, before any was answered, are enough to give up
+MOST_IN_A_ROW = 16  # that fail alike are enough in any case, or twice as many as may be under way
+
+
+class FailuresInARow:
+    """The calls since the last answer, where all have failed alike; says when no further one is worth making.
+
+    A server that has never answered is given up after three calls with one lasting cause, such as a refused connection,
+    a 404 or a missing key. Any other is given up when so many have failed alike that each which may be under way has
+    done so twice, and sixteen at least.
+
+    Args:
+        concurrency: how many calls may be under way at once.
+    """
+
+    def __init__(self, concurrency: int) -> None:
+        self._most = max(2 * concurrency, MOST_IN_A_ROW)
+        self._changed = threading.Lock()
+        self._cause: tuple[object, ...] = ()
+        self._count = 0
+        self._answered = False
+        self._given_up = ""
+
+    @property
+    def given_up(self) -> str:
+        """Why no further call is worth making; empty as long as one is."""
+        return self._given_up
+
+    def answered(self) -> None:
+        """A call was answered."""
+        with self._changed:
+            self._cause, self._count, self._answered, self._given_up = (), 0, True, ""
+
+    def failed(self, error: EndpointError) -> None:
+        """A call failed, all its tries included."""
+        of_request = error.status in (400, 413, 422)  # which may lie in the conversation: the text tells
+        cause = (error.status, error.code, error.lasting, str(error) if of_request else "")
+        with self._changed:
+            self._count = self._count + 1 if cause == self._cause else 1
+            self._cause = cause
+            enough = FIRST_CALLS if error.lasting and not self._answered else self._most
+            if self._count >= enough and not self._given_up:
+                since = "no call was answered before or since" if not self._answered else "no call was answered since"
+                self._given_up = f"{self._count} calls in a row failed alike and {since}; the last: {error}"
 
 
 class Calls:

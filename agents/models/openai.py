@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from rlvr.agents.conversation import Conversation, Message, Reply
-from rlvr.agents.models.calls import AdaptiveLimit, Calls
+from rlvr.agents.models.calls import AdaptiveLimit, Calls, FailuresInARow
 from rlvr.agents.rendering import clean
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
@@ -104,7 +104,13 @@ class OpenAIAgent:
         self.usage = Usage()
         self._calls = Calls(concurrency)
         self._limit = AdaptiveLimit(concurrency)
+        self._failures = FailuresInARow(concurrency)
         self._counting = threading.Lock()
+
+    @property
+    def given_up(self) -> str:
+        """Why no further call is worth making, as far as the calls so far tell; empty as long as one is."""
+        return self._failures.given_up
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order. A call that failed is a reply whose stop is "error".
@@ -147,9 +153,12 @@ class OpenAIAgent:
             reply = self._read(answer)
         except EndpointError as error:
             if _too_long(error):
+                self._failures.answered()
                 return Reply("", "context")
+            self._failures.failed(error)
             self._count({}, failed=1)
             return Reply("", "error", error=str(error))
+        self._failures.answered()
         self._count(answer.get("usage"))
         return reply
 
@@ -166,9 +175,11 @@ class OpenAIAgent:
             thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
             calls = [self._write(made["function"]) for made in message.get("tool_calls") or []]
         except (KeyError, IndexError, TypeError, AttributeError):
-            raise EndpointError(f"{self.endpoint.address(PATH)} sent a reply that is no chat completion") from None
+            what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
+            raise EndpointError(what, code="no_completion", lasting=True) from None
         if finish == "content_filter":
-            raise EndpointError(f"{self.endpoint.address(PATH)} held the reply back (content_filter)")
+            what = f"{self.endpoint.address(PATH)} held the reply back (content_filter)"
+            raise EndpointError(what, code="content_filter")
         if not (text or thought or calls) and finish not in ("stop", "length"):
             raise EndpointError(f"{self.endpoint.address(PATH)} sent a reply without text (finish_reason {finish!r})")
         if calls:

@@ -174,6 +174,7 @@ def _dry_run(plans: list[Plan], options: argparse.Namespace) -> int:
 
 def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite | None) -> int:
     from rlvr.agents import evaluation, summarise
+    from rlvr.agents.evaluation.play import EvaluationStopped
 
     results: list[dict[str, Any]] = []
     summaries: list[Evaluation] = []
@@ -188,6 +189,12 @@ def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite
             kept = f"they are in {options.out}" if options.out else "--out FILE would have kept them"
             print(f"{_name(rollout, options)}: stopped after {done.episodes} new episodes; {kept}\n{done}")
             raise
+        except EvaluationStopped as stop:
+            progress.clear()
+            if options.json:
+                print(json.dumps(results))  # of the environments before
+            _say_why(stop, rollout, progress, options)
+            return 1
         progress.clear()
         summaries.append(result)
         status = status or int(not result.valid and result.episodes > 0)
@@ -224,13 +231,27 @@ def _show(
     invalid = [episode for episode in progress.episodes if not episode.valid]
     if invalid and (verdict := invalid[0].verdict) is not None:
         failed = f"{len(invalid)} episodes failed through no fault of the policy and are not counted"
-        from rlvr.envs.endpoint import NO_KEY
-
-        cure = "; --api-key-env NAME sends one" if verdict.reason.endswith(NO_KEY) else ""
-        print(f"rlvr: {failed}; the first: {verdict.reason}{cure}", file=sys.stderr)
+        print(f"rlvr: {failed}; the first: {_with_cure(verdict.reason)}", file=sys.stderr)
     if result.identical and options.samples > 1 and 2 * result.identical >= result.tasks:
         alike = f"the samples of {result.identical} of {result.tasks} tasks are copies of one episode"
         print(f"rlvr: {alike}: the sampling may not be random", file=sys.stderr)
+
+
+def _say_why(stop: RuntimeError, rollout: Rollout, progress: _Progress, options: argparse.Namespace) -> None:
+    """What ended an evaluation before its end, in one line, and what there is of it."""
+    from rlvr.agents import summarise
+
+    valid = [episode for episode in progress.episodes if episode.valid]
+    if valid and not options.json:
+        print(f"{_name(rollout, options)}: {len(valid)} new episodes before the server failed\n{summarise(valid)}")
+    again = f"; the same command goes on with {options.out}" if options.out else ""
+    print(f"rlvr: {rollout.env_id} was stopped: {_with_cure(str(stop))}{again}", file=sys.stderr)
+
+
+def _with_cure(reason: str) -> str:
+    from rlvr.envs.endpoint import NO_KEY
+
+    return reason + ("; --api-key-env NAME sends one" if reason.endswith(NO_KEY) else "")
 
 
 def _name(rollout: Rollout, options: argparse.Namespace) -> str:

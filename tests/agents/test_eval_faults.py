@@ -14,11 +14,12 @@ import gymnasium as gym
 import pytest
 
 from rlvr.agents.evaluation.records import read_episodes
+from rlvr.agents.models.calls import MOST_IN_A_ROW
 from rlvr.cli import main
 
 from .dripping import drip
 
-ENV, TASKS = "rlvr/Countdown-v0", 4
+ENV, TASKS, MANY = "rlvr/Countdown-v0", 4, 30
 KEY = "sk-right"
 HTML = b"<!doctype html><title>Sign in</title>"
 
@@ -71,6 +72,11 @@ class Handler(BaseHTTPRequestHandler):
                 self.reply(good[:30])
             case "html":
                 self.reply(HTML, Content_Type="text/html")
+            case "given":
+                status, answer = self.server.given
+                if task not in list(self.server.calls)[: self.server.answers_to]:
+                    self.server.stopped.wait()
+                self.reply(answer, status, Content_Type="text/html" if answer == HTML else "application/json")
             case "null":
                 self.reply(b'{"choices": null, "error": {"message": "the model behind has failed"}}')
 
@@ -98,13 +104,14 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, fault: str, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Handler)
-        self.fault, self.retry_after = fault, "3600"
+        self.fault, self.retry_after, self.given = fault, "3600", (200, b"")
         self.lock, self.stopped = threading.Lock(), threading.Event()
         self.calls: Counter[int] = Counter()
-        self.sick: Any = lambda task, call: task % 2 == 0 or fault in EVERY_TASK
+        self.answers_to = MANY  # tasks; calls for later ones wait for the end of the test
+        self.sick: Any = lambda task, call: task % 2 == 0 or fault in (*EVERY_TASK, "given")
         env: Any = gym.make(ENV, split="test").unwrapped
         self.tasks, self.answers = [], []
-        for index in range(TASKS):
+        for index in range(MANY if fault == "given" else TASKS):
             self.tasks.append(env.reset(seed=0, options={"index": index})[0])
             self.answers.append(env.solve())
         threading.Thread(target=self.serve_forever, args=(0.01,), daemon=True).start()
@@ -143,16 +150,20 @@ def test_a_fault_is_a_sentence_and_no_wrong_answer_and_the_same_command_plays_wh
         server.end()  # nobody listens there any more
     status, out, err = evaluate(server, record, capsys)
     assert status == int(lost == TASKS)  # 1: nothing was measured
-    assert f"env_error {lost}" in out
-    assert ("nothing is known of the success" if lost == TASKS else "success 2/2 = 1.000") in out
-    begins = f"rlvr: {lost} episodes failed through no fault of the policy and are not counted; the first: agent: http:"
-    assert err.startswith(begins)
     assert SENTENCES[fault] in err
     assert err.count("\n") == 1
-    kept = read_episodes(record)
-    assert Counter(episode.verdict.status for episode in kept if episode.verdict) == Counter(
-        {"env_error": lost, "correct": TASKS - lost}
-    )
+    kept = Counter(episode.verdict.status for episode in read_episodes(record) if episode.verdict)
+    if fault in EVERY_TASK:
+        assert err.startswith(f"rlvr: {ENV} was stopped: 3 calls in a row failed alike and no call was answered before")
+        assert f"the same command goes on with {record}" in err
+        assert out == ""
+        assert kept.keys() == {"env_error"}
+    else:
+        assert f"env_error {lost}" in out
+        assert "success 2/2 = 1.000" in out
+        begins = f"rlvr: {lost} episodes failed through no fault of the policy and are not counted; the first: agent: "
+        assert err.startswith(begins)
+        assert kept == Counter({"env_error": lost, "correct": TASKS - lost})
 
     # The server is well again, or the user has given the key: what was not played is, and nothing else.
     before = Counter(server.calls)
@@ -172,7 +183,11 @@ def test_a_fault_is_a_sentence_and_no_wrong_answer_and_the_same_command_plays_wh
     assert (status, err) == (0, "")
     assert "success 4/4 = 1.000" in out
     assert "env_error" not in out
-    assert server.calls - before == Counter(range(TASKS) if lost == TASKS else (0, 2))
+    after = server.calls - before
+    if fault in EVERY_TASK:
+        assert after.keys() == set(range(TASKS))  # a call that was under way when the first run ended may be among them
+    else:
+        assert after == Counter((0, 2))
 
 
 @pytest.mark.parametrize("server", TRIED_AGAIN, indirect=True)
@@ -193,3 +208,73 @@ def test_what_is_not_known_is_null_in_json(server: Server, tmp_path: Path, capsy
     [result] = json.loads(out)
     assert (status, result["valid"], result["success"], result["reward"]) == (1, 0, None, None)
     assert (result["low"], result["high"]) == (0.0, 1.0)
+
+
+WRONG = {
+    "path": (404, HTML, "answered with status 404: <!doctype html>"),
+    "site": (200, HTML, "sent a reply that is not a JSON object (text/html"),
+    "moved": (308, b"", "answered with status 308"),
+    "model": (404, b'{"error": {"message": "The model `m` does not exist."}}', "The model `m` does not exist."),
+    "old model": (400, b'{"error": {"message": "model m is not known"}}', "model m is not known"),
+    "key": (401, b'{"error": {"message": "no key"}}', "no key; no key was sent; --api-key-env NAME sends one"),
+}
+
+
+@pytest.fixture
+def plain_server() -> Iterator[Server]:
+    server = Server("given")
+    yield server
+    server.end()
+
+
+def evaluate_many(server: Server, record: Path, capsys: Any, *more: str) -> tuple[int, str, str]:
+    return evaluate(server, record, capsys, "--episodes", str(MANY), "--concurrency", "4", *more)
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_server_that_no_episode_can_be_played_with_is_given_up_after_a_few_calls(
+    plain_server: Server, wrong: str, tmp_path: Path, capsys: Any
+) -> None:
+    status, body, sentence = WRONG[wrong]
+    plain_server.given, plain_server.answers_to = (status, body), 4
+    code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--deadline", "30", "--json")
+    assert code == 1
+    assert json.loads(out) == []  # no environment was played to its end
+    assert err.count("\n") == 1
+    assert sentence in err
+    assert 3 <= len(plain_server.calls) <= 4 + 4  # those that were answered, and those that waited then
+    assert 1 <= len(read_episodes(tmp_path / "e.jsonl")) <= 4
+
+
+def test_a_server_that_ends_in_the_middle_stops_the_evaluation_and_loses_nothing(
+    plain_server: Server, tmp_path: Path, capsys: Any
+) -> None:
+    record, answered = tmp_path / "e.jsonl", 10
+    plain_server.sick = lambda task, call: plain_server.calls.total() > answered
+    plain_server.given = (401, b'{"error": {"message": "the credit is used up"}}')
+    code, out, err = evaluate_many(plain_server, record, capsys, "--concurrency", "1")
+    assert code == 1
+    assert f"{MOST_IN_A_ROW} calls in a row failed alike and no call was answered since; the last: http" in err
+    assert "the credit is used up" in err
+    kept = {episode.index for episode in read_episodes(record) if episode.success}
+    assert f"{len(kept)} new episodes before the server failed\nsuccess {len(kept)}/{len(kept)} = 1.000" in out
+
+    paid = set(list(plain_server.calls)[:answered])
+    assert kept <= paid  # the other replies are in the journal
+    before = Counter(plain_server.calls)
+    plain_server.sick = lambda task, call: False
+    code, out, err = evaluate_many(plain_server, record, capsys, "--concurrency", "1")
+    assert (code, err) == (0, "")
+    assert f"success {MANY}/{MANY} = 1.000" in out
+    assert (plain_server.calls - before).keys() == {*range(MANY)} - paid
+
+
+def test_a_fault_of_most_conversations_stops_nothing(plain_server: Server, tmp_path: Path, capsys: Any) -> None:
+    """The control: as many failures of the same kind, with answers between them."""
+    plain_server.given = (400, b'{"error": {"message": "this text is not allowed"}}')
+    plain_server.sick = lambda task, call: task % 10 != 0
+    code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+    assert code == 0
+    assert f"env_error {MANY - 3}" in out
+    assert "success 3/3 = 1.000" in out
+    assert f"{MANY - 3} episodes failed through no fault of the policy" in err
