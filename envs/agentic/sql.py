@@ -14,6 +14,7 @@ from functools import cache, lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from rlvr.envs.agentic import names
+from rlvr.envs.core.task import DRAWS
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tasks.wording import with_article
@@ -138,11 +139,16 @@ class SQL(ToolTask[SqlState]):
     def begin(self, rng: random.Random, level: int) -> SqlState:
         """Draws questions until the right rows are not empty and differ between two databases."""
         while True:
-            domain = rng.randrange(len(DOMAINS))
-            question, gold, ordered = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
-            task = SqlState(rng.getrandbits(48), domain, question, gold, ordered)
-            if _tells(task):
+            if _tells(task := _draft(rng, level)):
                 return task
+
+    def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Session[SqlState] | None:
+        """The question decides the split, so no database is made for those of the others."""
+        for _ in range(DRAWS):
+            task = _draft(rng, level)
+            if accepts(self._content(task)) and _tells(task):
+                return self.opened(task, level)
+        return None
 
     def budget(self, level: int) -> int:
         """Six queries on the visible database."""
@@ -154,7 +160,10 @@ class SQL(ToolTask[SqlState]):
 
     def content(self, state: Session[SqlState]) -> str:
         """The question, with ``holdout="families"`` whatever its numbers; the databases behind it do not count."""
-        return _family(state.world.question) if self.holdout == "families" else state.world.question
+        return self._content(state.world)
+
+    def _content(self, world: SqlState) -> str:
+        return _family(world.question) if self.holdout == "families" else world.question
 
     def enumerate_contents(self, level: int) -> Sequence[str] | None:
         """Every question of the level without its numbers; None where single questions are divided."""
@@ -279,6 +288,13 @@ def _tells(task: SqlState) -> bool:
 
 
 # questions: each maker writes one in words and in SQL
+
+
+def _draft(rng: random.Random, level: int) -> SqlState:
+    """A question, on databases whose right rows may be empty or always the same."""
+    domain = rng.randrange(len(DOMAINS))
+    question, gold, ordered = rng.choice(MAKERS[level - 1])(rng, DOMAINS[domain])
+    return SqlState(rng.getrandbits(48), domain, question, gold, ordered)
 
 
 def _some(rng: random.Random, part: QueryPart) -> tuple[str, int]:

@@ -101,11 +101,7 @@ class RiverCrossing(SearchedGame[River]):
 
     def legal(self, board: River) -> list[str]:
         """Every cargo after which nobody left behind quarrels; the far bank is checked on the way back."""
-        return [self.move_text(board, cargo) for cargo in cargoes(board)]
-
-    def move_text(self, board: River, cargo: int) -> str:
-        """A crossing in words: who sits in the boat, or "alone"."""
-        return " ".join(name for number, name in enumerate(board.names) if cargo >> number & 1) or "alone"
+        return [crossing_text(board, cargo) for cargo in cargoes(board)]
 
     def after(self, board: River, move: str) -> River:
         cargo = sum(1 << board.names.index(name) for name in move.split() if name != "alone")
@@ -119,8 +115,16 @@ class RiverCrossing(SearchedGame[River]):
         return crossing(board)
 
 
-def quiet(quarrels: tuple[tuple[int, int], ...], bank: int) -> bool:
-    return not any(bank >> one & bank >> other & 1 for one, other in quarrels)
+def crossing_text(board: River, cargo: int) -> str:
+    """A crossing in words: who sits in the boat, or "alone"."""
+    return " ".join(name for number, name in enumerate(board.names) if cargo >> number & 1) or "alone"
+
+
+@lru_cache(maxsize=1_024)
+def quiet(count: int, quarrels: tuple[tuple[int, int], ...]) -> list[bool]:
+    """For each set of passengers whether it may be left alone."""
+    pairs = [1 << one | 1 << other for one, other in quarrels]
+    return [all(bank & pair != pair for pair in pairs) for bank in range(1 << count)]
 
 
 def cargoes(board: River) -> Iterator[int]:
@@ -128,10 +132,11 @@ def cargoes(board: River) -> Iterator[int]:
     everyone = (1 << len(board.names)) - 1
     bank = board.here if board.near else everyone & ~board.here
     there = [1 << number for number in range(len(board.names)) if bank >> number & 1]
+    alone = quiet(len(board.names), board.quarrels)
     for count in range(min(board.room, len(there)) + 1):
         for some in combinations(there, count):
-            if quiet(board.quarrels, bank & ~sum(some)):
-                yield sum(some)
+            if alone[bank ^ (cargo := sum(some))]:
+                yield cargo
 
 
 def crossing(board: River) -> list[str] | None:
@@ -139,15 +144,15 @@ def crossing(board: River) -> list[str] | None:
 
     def neighbours(node: tuple[int, bool]) -> Iterator[tuple[str, tuple[int, bool]]]:
         for cargo in cargoes(board._replace(here=node[0], near=node[1])):
-            names = " ".join(name for number, name in enumerate(board.names) if cargo >> number & 1)
-            yield names or "alone", (node[0] ^ cargo, not node[1])
+            yield str(cargo), (node[0] ^ cargo, not node[1])
 
-    return shortest((board.here, board.near), neighbours, lambda node: node[0] == 0)
+    moves = shortest((board.here, board.near), neighbours, lambda node: node[0] == 0)
+    return None if moves is None else [crossing_text(board, int(cargo)) for cargo in moves]
 
 
 @lru_cache(maxsize=65_536)
 def smallest_boat(count: int, quarrels: tuple[tuple[int, int], ...]) -> int:
     everyone = (1 << count) - 1
-    cover = min(mask.bit_count() for mask in range(everyone + 1) if quiet(quarrels, everyone & ~mask))
+    cover = count - max(bank.bit_count() for bank, alone in enumerate(quiet(count, quarrels)) if alone)
     names = tuple(map(str, range(count)))
     return cover if crossing(River(names, quarrels, cover, everyone)) is not None else cover + 1

@@ -286,10 +286,10 @@ def complete(board: Stones, stones: int) -> bool:
 
 def opened(board: Stones) -> Stones | None:
     """The board with what perfect play reaches as its goal; None where that is too little, or one move wins."""
-    if complete(board, board.mine) or complete(board, board.theirs):
-        return None
-    if any(complete(board, board.mine | 1 << cell) for cell in empty(board)):
-        return None
+    for line in lines(*rows_of(board)):
+        missing = line & ~board.mine
+        if line & board.theirs == line or not (missing & board.theirs or missing & missing - 1):
+            return None
     worth = value(rows_of(board), board.mine, board.theirs)
     return board._replace(goal=worth) if worth >= board.goal else None
 
@@ -310,17 +310,26 @@ def lines(height: int, width: int, inline: int) -> tuple[int, ...]:
 @lru_cache(maxsize=262_144)
 def value(shape: tuple[int, int, int], mine: int, theirs: int) -> int:
     """What perfect play makes of a board for who has to move, ``mine``: 1 won, 0 drawn, -1 lost."""
-    alive = False
+    alive, wins, threats = False, False, 0
     for line in lines(*shape):
         if not theirs & line:
             alive = True
-        elif theirs & line == line:
-            return -1
+            missing = line & ~mine
+            wins |= not missing & missing - 1
         elif not mine & line:
             alive = True
+            missing = line & ~theirs
+            if not missing:
+                return -1
+            if not missing & missing - 1:
+                threats |= missing
+    if wins:
+        return 1
+    if threats & threats - 1:
+        return -1  # one move does not stop both
     if not alive:
         return 0  # no line can be completed any more
-    free = (1 << shape[0] * shape[1]) - 1 & ~(mine | theirs)
+    free = threats or (1 << shape[0] * shape[1]) - 1 & ~(mine | theirs)
     best = -1 if free else 0
     while free and best < 1:
         cell = free & -free

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import cache
 from itertools import product
+from operator import eq, ge, le
 from typing import Any
 
 from rlvr.envs.tasks.answers import listed
@@ -19,18 +21,23 @@ ORDINALS = ("first", "second", "third", "fourth", "fifth")
 KINDS = ("knight", "knave", "spy")
 
 
-def claim_value(claim: str, kind: dict[str, str]) -> bool:
-    """Whether a claim of an islander holds, given everybody's kind."""
+def claim_check(claim: str) -> Callable[[dict[str, str]], bool]:
+    """What tells whether a claim of an islander holds, given everybody's kind."""
     if found := re.fullmatch(r"(\w+) is a (knight|knave) (and|or) (.*)", claim):
-        first, second = kind[found[1]] == found[2], claim_value(found[4], kind)
-        return (first and second) if found[3] == "and" else (first or second)
+        name, kind, joined, rest = found.groups()
+        more = claim_check(rest)
+        if joined == "and":
+            return lambda kinds: kinds[name] == kind and more(kinds)
+        return lambda kinds: kinds[name] == kind or more(kinds)
     if found := re.fullmatch(r"(\w+) is a (knight|knave)", claim):
-        return kind[found[1]] == found[2]
+        name, kind = found.groups()
+        return lambda kinds: kinds[name] == kind
     if found := re.fullmatch(r"(\w+) and (\w+) are of (the same kind|different kinds)", claim):
-        return (kind[found[1]] == kind[found[2]]) == (found[3] == "the same kind")
+        one, other, same = found[1], found[2], found[3] == "the same kind"
+        return lambda kinds: (kinds[one] == kinds[other]) == same
     if found := re.fullmatch(r"(exactly|at least|at most) (\d+) of us (?:is a knight|are knights)", claim):
-        knights, number = list(kind.values()).count("knight"), int(found[2])
-        return {"exactly": knights == number, "at least": knights >= number}.get(found[1], knights <= number)
+        compare, number = {"exactly": eq, "at least": ge, "at most": le}[found[1]], int(found[2])
+        return lambda kinds: bool(compare(list(kinds.values()).count("knight"), number))
     raise ValueError(f"no claim of an islander: {claim}")
 
 
@@ -60,8 +67,11 @@ def islander_constraint(name: str, claim: str, names: Sequence[str], which: str)
     others = names if "of us" in claim else [other for other in names if re.search(rf"\b{other}\b", claim)]
     scope = (name, *(other for other in others if other != name))
 
+    check = claim_check(claim)
+
+    @cache  # suppositions ask for the same kinds again and again
     def holds(*kinds: str) -> bool:
-        return kinds[0] == "spy" or claim_value(claim, dict(zip(scope, kinds, strict=True))) == (kinds[0] == "knight")
+        return kinds[0] == "spy" or check(dict(zip(scope, kinds, strict=True))) == (kinds[0] == "knight")
 
     return Constraint(scope, holds, f"{name}'s {which}statement")
 

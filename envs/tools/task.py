@@ -100,7 +100,10 @@ class ToolTask(Task[Session[W]]):
 
     def start(self, rng: random.Random, level: int) -> Session[W]:
         """A new world, its question as the first observation, and the calls that it may make."""
-        world = self.begin(rng, level)
+        return self.opened(self.begin(rng, level), level)
+
+    def opened(self, world: W, level: int) -> Session[W]:
+        """The first state of a task in this world."""
         return Session(world, self.ask(world), 0, self._allowed(level))
 
     def _allowed(self, level: int) -> int:

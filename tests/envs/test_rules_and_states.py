@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlvr.envs.agentic.sql import SQL
 from rlvr.envs.algorithmic import queries, rewriting
 from rlvr.envs.logic import tracking
 from rlvr.envs.logic.relations import FamilyTree
@@ -401,7 +402,14 @@ def test_a_rule_is_among_those_that_the_numbers_left_and_their_sum_allow(numbers
     assert name in task.candidates(value, induction.LISTS[name](value), [*induction.LISTS])
 
 
-SPLIT_FIRST = [induction.ListFunctionInduction, induction.StringFunctionInduction, Cryptarithms, FamilyTree, Syllogisms]
+SPLIT_FIRST = [
+    induction.ListFunctionInduction,
+    induction.StringFunctionInduction,
+    Cryptarithms,
+    FamilyTree,
+    Syllogisms,
+    SQL,
+]
 
 
 @pytest.mark.parametrize("level", [1, 2, 5])
