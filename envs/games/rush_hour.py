@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from functools import cache, lru_cache
+from math import prod
 from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SHORT, BoardState, SearchedGame, cheapest
@@ -216,29 +217,33 @@ class CarCrowd(NamedTuple):
     def layers(self, most: int) -> list[int]:
         """The sets of arrangements that are 0, 1, 2, ... moves from the exit, up to ``most``."""
         strides, firsts = self.firsts()
-        legal = self.legal(strides, firsts)
+        legal = self.legal()
+        found = frontier = legal & firsts[0] << strides[0] * (self.counts[0] - 1)
+        if not frontier:
+            return []
         steps = []
         for stride, count, first in zip(strides, self.counts, firsts, strict=True):
             # A step onwards ends at no first position, one back at no last: so none leads over the edge.
-            steps.append((stride, range(count - 1), legal & ~first, legal & ~(first << stride * (count - 1))))
-        found = frontier = legal & firsts[0] << strides[0] * (self.counts[0] - 1)
-        layers = []
-        while frontier:
-            layers.append(frontier)
-            if len(layers) > most:
+            last = first << stride * (count - 1)
+            steps.append((stride, legal ^ legal & first, legal ^ legal & last))
+        layers = [frontier]
+        while len(layers) <= most:
+            # What lies behind an arrangement that was met is met as well, or begins there: a drive may end before it.
+            after, unmet = 0, legal ^ found
+            for stride, onwards, back in steps:
+                moved = frontier << stride & onwards & unmet
+                while moved:
+                    after |= moved
+                    moved = moved << stride & onwards & unmet
+                moved = frontier >> stride & back & unmet
+                while moved:
+                    after |= moved
+                    moved = moved >> stride & back & unmet
+            if not after:
                 break
-            after = 0
-            for stride, cells, onwards, back in steps:
-                moved = frontier
-                for _ in cells:
-                    moved = moved << stride & onwards
-                    after |= moved
-                moved = frontier
-                for _ in cells:
-                    moved = moved >> stride & back
-                    after |= moved
-            frontier = after & ~found
-            found |= frontier
+            layers.append(after)
+            frontier = after
+            found |= after
         return layers
 
     def firsts(self) -> tuple[list[int], list[int]]:
@@ -248,30 +253,50 @@ class CarCrowd(NamedTuple):
         size = 1
         for count in self.counts:
             strides.append(size)
-            copies = sum(1 << size * copy for copy in range(count))
-            firsts = [first * copies for first in firsts]
+            shifts = range(0, size * count, size)
+            firsts = [copied(first, shifts) for first in firsts]
             firsts.append((1 << size) - 1)
             size *= count
         return strides, firsts
 
-    def legal(self, strides: list[int], firsts: list[int]) -> int:
-        """The set of arrangements in which no two cars cover one cell."""
-        covering = ([0] * SIZE * SIZE, [0] * SIZE * SIZE)  # by cars that stand upright, and by those that lie across
-        twice = 0
-        for car, least, count, stride, first in zip(self.cars, self.least, self.counts, strides, firsts, strict=True):
-            covered = covering[car.across]
+    def legal(self) -> int:
+        """The set of arrangements in which no two cars cover one cell: car by car, of those of the cars before."""
+        found, size = 1, 1
+        covered: dict[int, int] = {}  # for each cell that a later car may cover, where the cars before cover it
+        needed = later_cells(tuple([(across, lane) for across, lane, _ in self.cars]))
+        for car, least, count, later in zip(self.cars, self.least, self.counts, needed, strict=True):
+            every, shifts, before = (1 << size) - 1, range(0, size * count, size), found
             new: dict[int, int] = {}
-            for offset in range(count):
-                here = first << stride * offset
-                for cell in cells_of(car, least + offset):
-                    new[cell] = new.get(cell, 0) | here
-            for cell, here in new.items():
-                twice |= covered[cell] & here
-                covered[cell] |= here
-        for upright, across in zip(*covering, strict=True):
-            twice |= upright & across
-        size = strides[-1] * self.counts[-1]
-        return (1 << size) - 1 & ~twice
+            found = 0
+            for at, shift in enumerate(shifts, least):
+                taken = 0
+                for cell in cells_of(car, at):
+                    if cell in covered:
+                        taken |= covered[cell]
+                    if cell in later:
+                        new[cell] = new.get(cell, 0) | every << shift
+                found |= (before ^ before & taken) << shift
+            for cell, here in covered.items():
+                if cell in later:
+                    new[cell] = new.get(cell, 0) | copied(here, shifts)
+            covered = new
+            size *= count
+        return found
+
+
+def copied(members: int, shifts: range) -> int:
+    """A set, moved by each of the shifts; the first is 0."""
+    found = members
+    for shift in shifts[1:]:
+        found |= members << shift
+    return found
+
+
+@lru_cache(maxsize=4096)
+def later_cells(lanes: tuple[tuple[bool, int], ...]) -> list[frozenset[int]]:
+    """For each car the cells of the rows and columns of the cars after it."""
+    cells = [frozenset(SIZE * lane + k if across else SIZE * k + lane for k in range(SIZE)) for across, lane in lanes]
+    return [frozenset().union(*cells[number:]) for number in range(1, len(cells) + 1)]
 
 
 @lru_cache(maxsize=1024)
@@ -287,16 +312,18 @@ def lane_patterns() -> list[tuple[tuple[int, ...], int]]:
     return [(lengths, SIZE - sum(lengths) + 1) for lengths, weight in PATTERNS for _ in range(weight)]
 
 
+@cache
+def lane_sizes() -> list[int]:
+    """For each byte how many arrangements the cars of a lane have, in one order."""
+    return [count ** len(lengths) for lengths, count in lane_patterns()]
+
+
 def draw_crowd(rng: random.Random, limit: int) -> CarCrowd:
     """Your car, and others in the rows and columns but for yours, with at most ``limit`` arrangements."""
-    patterns = lane_patterns()
-    while True:
-        drawn = [patterns[byte] for byte in rng.randbytes(len(LANES))]
-        size = SIZE - 1
-        for lengths, count in drawn:
-            size *= count ** len(lengths)
-        if size <= limit:
-            break
+    patterns, ways, most = lane_patterns(), lane_sizes(), limit // (SIZE - 1)
+    while prod(map(ways.__getitem__, chosen := rng.randbytes(len(LANES)))) > most:
+        pass
+    drawn = [patterns[byte] for byte in chosen]
     cars, least, counts = [Car(True, EXIT_ROW, 2)], [0], [SIZE - 1]
     for (across, lane), (lengths, count) in zip(LANES, drawn, strict=True):
         before = 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter, deque
 from itertools import pairwise
+from math import prod
 
 import pytest
 from hypothesis import settings
@@ -23,7 +24,7 @@ from rlvr.envs.games.grid_walks import FogMaze, FrozenLake, KeyDoor
 from rlvr.envs.games.hanoi import HanoiGame
 from rlvr.envs.games.peg_jump import PegJump, holes
 from rlvr.envs.games.river_crossing import RiverCrossing
-from rlvr.envs.games.rush_hour import RushHour, drives, random_bit
+from rlvr.envs.games.rush_hour import SIZE, RushHour, draw_crowd, drives, filled, random_bit
 from rlvr.envs.games.sliding_boards import Game2048, SlidingPuzzle, merged, stages
 from rlvr.envs.games.snake import Snake, cycle
 from rlvr.envs.games.sokoban import Sokoban
@@ -493,6 +494,24 @@ def test_jams_are_drawn_from_all_over_an_arrangements_space():
     taken = Counter(cell for board in boards for cell, sign in enumerate(board.replace("\n", "")) if sign == ".")
     assert all(10 < count < 150 for count in taken.values())
     assert len(taken) == 36
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_arrangements_by_their_moves_from_the_exit_are_those_of_a_plain_search(seed):
+    """Beside a search that looks at one jam after the other, and at every arrangement for its first layer."""
+    crowd = draw_crowd(random.Random(seed), 3_000)
+    jams = {number: crowd.jam(number) for number in range(prod(crowd.counts))}
+    covered = sum(car.length for car in crowd.cars)
+    legal = {jam.at: number for number, jam in jams.items() if filled(jam).bit_count() == covered}
+    layer = {at for at in legal if at[0] == SIZE - 2}
+    met, layers = set[tuple[int, ...]](), []
+    while layer:
+        layers.append(sum(1 << legal[at] for at in layer))
+        met |= layer
+        layer = {to for at in layer for _, to in drives(crowd.cars, at)} - met
+    assert crowd.legal() == sum(1 << number for number in legal.values())
+    assert crowd.layers(1_000) == layers
+    assert crowd.layers(2) == layers[:3]
 
 
 def test_members_of_a_set_are_drawn_alike():
