@@ -109,25 +109,29 @@ def steps_from(start: int, roads: Mapping[int, list[int]] | Sequence[list[int]])
 
     ``roads`` has for each node 32 times the length of each road plus where it leads; numbers below 32 are nodes.
     """
-    found, queue, done = list[int](), [start], set[int]()
+    found, queue = list[int](), [start]
+    best = [1 << 30] * 32
+    best[start] = start
     while queue:
         step = heappop(queue)
         node = step & 31
-        if node not in done:
-            done.add(node)
+        if step == best[node]:  # else a shorter way was found after this one
             found.append(step)
             step -= node
             for road in roads[node]:
-                if road & 31 not in done:
-                    heappush(queue, step + road)
+                further = step + road
+                if further < best[node := road & 31]:
+                    best[node] = further
+                    heappush(queue, further)
     return found
 
 
 @cache
-def road_texts(sign: str) -> list[tuple[str, int, int]]:
-    """How roads from a to b begin, with a and b: for each pair of nodes up to 16, by the larger one, both ways."""
+def road_texts(sign: str) -> list[tuple[list[str], int, int]]:
+    """The roads from a to b of each length, with a and b: both ways for each pair of nodes up to 16, by the larger."""
     ends = [(a, b) for b in range(1, 17) for a in range(1, b)]
-    return [(f"{x}{sign}{y}: ", x, y) for a, b in ends for x, y in ((a, b), (b, a))]
+    lengths = range(max(_LENGTHS) + 1)
+    return [([f"{x}{sign}{y}: {length}" for length in lengths], x, y) for a, b in ends for x, y in ((a, b), (b, a))]
 
 
 _LENGTHS = [2 + (byte >> 1) % 29 for byte in range(256)]  # the last bit of a byte is for the direction
@@ -170,9 +174,9 @@ class ShortestPath(ExactAnswerTask):
         count, ends, both = 2 * size - 3, road_texts(sign), sign == "-"
         shown, following = list[str](), [list[int]() for _ in range(size + 1)]
         for code, byte in zip(distinct(rng, size * (size - 1) // 2, count), rng.randbytes(count), strict=True):
-            text, a, b = ends[2 * code + (byte & 1)]
+            texts, a, b = ends[2 * code + (byte & 1)]
             length = _LENGTHS[byte]
-            shown.append(f"{text}{length}")
+            shown.append(texts[length])
             length <<= 5
             following[a].append(length | b)
             if both:

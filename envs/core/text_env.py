@@ -124,7 +124,14 @@ class TextEnv(gym.Env[Any, str]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin the task of ``seed`` and ``options["index"]``, else the next of the stream: observation and info."""
-        split, level, index = self._checked_options(options) if options else (self.split, self.level, None)
+        task = self.task
+        split, level, index = self.split, self.level, None
+        if options:
+            asked = options.get("level")
+            if len(options) == 1 and type(asked) is int and 0 < asked <= task.levels:  # what most resets name
+                level = asked
+            else:
+                split, level, index = self._checked_options(options)
         if seed is not None:
             seed = operator.index(seed)
             if seed < 0:
@@ -133,7 +140,6 @@ class TextEnv(gym.Env[Any, str]):
             self._seed, self._next_index = seed, 0
         elif self._seed is None:
             self._seed = secrets.randbits(32)
-        task = self.task
         size = task.size
         if index is None or size is None:
             index = self._next_index if index is None else index

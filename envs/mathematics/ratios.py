@@ -41,8 +41,11 @@ class FractionArithmetic(ExactAnswerTask):
         shown = f"{'[' * (level - 1)}({above}/{below})"
         bracket = ""
         for code in codes:
+            b, a = divmod(code >> 2, aboves)  # as ``part`` does, without the call
+            a, b = a + 1, b + 2
+            if (common := gcd(a, b)) > 1:
+                a, b = (a + 1, b) if common == b else (a // common, b // common)
             kind = code & 3
-            a, b = self.part(code, belows, aboves)
             if kind < 2:
                 left, right, below = above * b, below * a, below * b
                 above = left - right if kind else left + right

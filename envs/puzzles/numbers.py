@@ -162,8 +162,9 @@ def hints_by_search(rng: random.Random, numbers: list[str], shown_digits: str) -
     for column in columns:  # letters that stand nowhere else could change places
         alone = [digit for digit in column if digit not in hints and shown.count(str(digit)) == 1]
         hints.update(picked(rng, alone, max(0, len(alone) - 1)))
+    other = None
     while len(digits) - len(hints) >= 5:
-        other = other_solution(columns, sums, first, sum(1 << digit for digit in hints))
+        other = other_solution(columns, sums, first, sum(1 << digit for digit in hints), other)
         if other is None:
             return "".join(map(str, hints))
         hints.add(rng.choice([digit for digit in digits if other[digit] != digit]))

@@ -422,6 +422,25 @@ def test_a_second_solution_of_a_sum_of_letters_is_found_where_there_is_one(seed,
     assert found is None or {letter: found[letter] for letter in letters} in others
 
 
+def test_a_search_that_goes_on_from_an_earlier_solution_finds_what_a_search_from_scratch_finds():
+    rng, followed = random.Random(4), 0
+    for _ in range(60):
+        length = rng.randint(3, 5)
+        addends = [rng.randrange(10 ** (length - 1), 10**length) for _ in range(rng.choice((2, 2, 3)))]
+        texts = [*map(str, addends), str(sum(addends))]
+        columns = [[int(text[-1 - k]) for text in texts[:-1]] for k in range(length)]
+        columns += [[]] * (len(texts[-1]) - length)
+        sums, first = [*map(int, reversed(texts[-1]))], sum(1 << int(d) for d in {text[0] for text in texts})
+        letters = sorted(map(int, {*"".join(texts)}))
+        told, before = sum(1 << letter for letter in rng.sample(letters, len(letters) // 5)), None
+        while other := column_sums.other_solution(columns, sums, first, told):
+            assert column_sums.other_solution(columns, sums, first, told, before) == other
+            told |= 1 << rng.choice([letter for letter in letters if other[letter] != letter])
+            before, followed = other, followed + 1
+        assert column_sums.other_solution(columns, sums, first, told, before) is None
+    assert followed > 60
+
+
 @given(SEEDS, LEVELS)
 @settings(max_examples=25, deadline=None)
 def test_cryptarithms_read_letters_in_any_order_and_nothing_else(seed, level):
