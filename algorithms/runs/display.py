@@ -36,6 +36,7 @@ class Display:
             console=self.console,
         )
         self._records: list[dict[str, Any]] = []
+        self._panels: list[dict[str, Any]] = []  # evaluations of games: all, as the best of them may be long ago
         self._times: list[float] = []
         self._timing: dict[str, Any] = {}
         self._complaints: list[str] = []
@@ -66,6 +67,9 @@ class Display:
             self.console.print(
                 f"evaluation {escape(record['name'])}: {text}", highlight=False, soft_wrap=not self.console.is_terminal
             )
+            if record.get("panel"):
+                self._panels.append(record)
+                self._complain()
             return
         self._done += 1
         if record["phase"] == "train":
@@ -88,7 +92,7 @@ class Display:
             self._times = [*self._times[1 - MEAN :], float(timing["seconds"])]
 
     def _complain(self) -> None:
-        found = health(self._records)
+        found = health([*self._panels, *self._records])
         kinds = {_kind(text) for text in self._complaints}
         if not self.console.is_terminal:
             for text in found:
@@ -116,10 +120,19 @@ def figures(record: dict[str, Any]) -> str:
     """The few numbers of a step that a person follows."""
     if record["phase"] == "evaluation":
         shares = (f"{way} success {record[f'{way}_success']:.3f}" for way in ("greedy", "sampled"))
-        return f"{', '.join(shares)} on {record['tasks']} held-out tasks"
+        return f"{', '.join(shares)} on {record['tasks']} held-out tasks{game_figures(record)}"
     if record["phase"] != "train":
         return f"loss {record['loss']:.3f}"
     return (
         f"reward {record['reward']:.3f}  success {record['success']:.3f}  turns {record['turns']:.1f}  "
         f"tokens {record['sampled_tokens']:.0f}  signal {record['groups_with_signal']:.2f}"
     )
+
+
+def game_figures(record: dict[str, Any]) -> str:
+    """What an evaluation of a game of several seats has beside success; nothing of others."""
+    bots = record.get("panel", {}).get("sampled", {})
+    parts = [f"not lost against {name} {score['not_lost']:.3f}" for name, score in bots.items()]
+    if "exploitability" in record:
+        parts.append(f"exploitability {record['exploitability']:.3f}")
+    return "".join(f", {part}" for part in parts)

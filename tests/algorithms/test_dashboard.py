@@ -111,6 +111,28 @@ def test_the_table_has_figures_times_and_complaints():
     assert "! entropy has collapsed" in text
 
 
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_alarm_of_self_play_rings_at_the_evaluation_whose_panel_has_fallen(terminal: bool):
+    def shown_after(*not_lost: float) -> str:
+        out = io.StringIO()
+        with Display(Console(file=out, force_terminal=terminal, width=200)) as display:
+            display.phase("reinforcement learning", 600)
+            for share in not_lost:
+                for step in steps(300):  # more than the display keeps, so that the best one is long ago
+                    display.step(step)
+                display.step(
+                    {"phase": "evaluation", "name": "now", "greedy_success": 0.5, "sampled_success": 0.5, "tasks": 8}
+                    | {"panel": {"sampled": {"random": {"not_lost": share}}}, "exploitability": 0.25}
+                )
+        return out.getvalue()
+
+    rung = "self-play is even (0.50), but 60% of the matches against random are not lost where 90% were"
+    fallen = shown_after(0.9, 0.88, 0.6)
+    assert rung in fallen
+    assert "on 8 held-out tasks, not lost against random 0.600, exploitability 0.250" in fallen
+    assert "self-play is even" not in shown_after(0.9, 0.88, 0.85)
+
+
 def test_small_words():
     assert (duration(20), duration(200), duration(3720)) == ("20 s", "3 min", "1 h 02 min")
     assert sparkline([0, 1, 2, 7]) == "▁▂▃█"
