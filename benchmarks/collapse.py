@@ -1,0 +1,170 @@
+"""The collapse of self-play and its cure: the examples as they are, and with all that holds them left out.
+
+    python benchmarks/collapse.py --games kuhn --seeds 0      # trains what is not there yet, then writes and draws
+    python benchmarks/collapse.py --draw                      # the figure alone
+
+Without the cures a run is that of the example, its seed, warm start and environment, but for: no pool among the
+opponents, no KL term, no average of the weights, the optimiser's usual momentum, and a larger learning rate. Of each
+evaluation are kept the panel, the exploitability where it is exact, and of the steps since the one before the reward,
+tokens and entropy of each role. An alarm is the first step at which `rlvr train` would have told it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+from collections.abc import Iterable
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import torch
+from whole_runs import records_of
+
+from rlvr.algorithms.runs.health import health
+
+ROOT = Path(__file__).resolve().parent.parent
+RESULTS = ROOT / "benchmarks" / "results" / "collapse.json"
+PICTURE = ROOT / "docs" / "images" / "collapse.png"
+TITLES = {"kuhn": "KuhnPoker", "tictactoe": "TicTacToeDuel"}
+CURED = {"kuhn": "selfplay/kuhn-{}", "tictactoe": "tictactoe/seed-{}"}  # runs of selfplay.py and tictactoe.py
+NO_KL = {"kl": "none", "kl_in": "loss", "kl_coef": 0.0}
+USUAL = {"schedule": "constant", "betas": [0.9, 0.95], "kl_coef_end": None, "ema": 0.0}
+# Fewer steps than the examples: the collapse is sooner.
+WITHOUT: dict[str, dict[str, Any]] = {
+    "kuhn": {
+        "overrides": NO_KL,
+        "learner": {**USUAL, "lr": 5e-3},
+        "steps": 150,
+        "evaluation": {"every": 10, "episodes": 256},
+    },
+    "tictactoe": {
+        "env": {"settings": {"opponents": ["self"]}},
+        "overrides": NO_KL,
+        "learner": {**USUAL, "lr": 3e-3},
+        "steps": 80,
+        "evaluation": {"every": 10},
+    },
+}
+
+
+def curve(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A point for each evaluation."""
+    points, steps = [], []
+    for record in records:
+        if record["phase"] == "train":
+            steps.append(record)
+        elif record["phase"] == "evaluation":
+            point: dict[str, Any] = {"step": record["step"]}
+            if "exploitability" in record:
+                point |= {name: round(record[name], 4) for name in ("exploitability", "scored_mass")}
+            point["panel"] = {
+                way: {bot: {name: round(score[name], 4) for name in ("not_lost", "payoff", "forfeits")}
+                      for bot, score in bots.items()}
+                for way, bots in record["panel"].items()
+            }  # fmt: skip
+            points.append(point | {"roles": roles(steps)})
+            steps = []
+    return points
+
+
+def roles(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
+    """The mean of each role over steps."""
+    found: dict[str, list[dict[str, float]]] = {}
+    for step in steps:
+        for role, figures in step.get("roles", {}).items():
+            found.setdefault(role, []).append(figures)
+    return {
+        role: {name: round(fmean(each[name] for each in rows), 4) for name in ("reward", "tokens", "entropy")}
+        for role, rows in sorted(found.items())
+    }
+
+
+def alarms(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The alarm of self-play at the first evaluation at which it rings, with its step."""
+    for at, record in enumerate(records, 1):
+        if record["phase"] == "evaluation":
+            for text in health(records[:at]):
+                if text.startswith("self-play is even"):
+                    return [{"step": record["step"], "text": text}]
+    return []
+
+
+def measure(game: str, seed: int, work: Path, cured: bool) -> dict[str, Any] | None:
+    """One run, trained if its folder is not there; None where it has not ended."""
+    out = work / (CURED[game] if cured else f"collapse/{game}-{{}}").format(seed)
+    run = records_of(ROOT / "examples" / f"{game}_selfplay.yaml", seed, out, {} if cured else WITHOUT[game])
+    if run is None:
+        return None
+    records, cpu = run
+    return {"curve": curve(records), "alarms": alarms(records), "cpu_seconds": cpu}
+
+
+def draw(games: dict[str, Any]) -> None:
+    """A row a game: exploitability where it is exact, matches not lost, and entropy, with the cures and without."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 3.1 * len(games)), dpi=110, layout="constrained")
+    FigureCanvasAgg(figure)
+    for row, (game, ways) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
+        for way, colour in (("with", "tab:blue"), ("without", "tab:red")):
+            for number, run in enumerate(ways.get(way, {}).values()):
+                label = f"{way} the cures" if number == 0 else None
+                for axes, (name, points) in zip(row, lines(run["curve"]).items(), strict=True):
+                    axes.plot(*zip(*points, strict=True), lw=1.3, color=colour, label=label)
+                    axes.set(title=f"{TITLES[game]}: {name}", xlabel="reinforcement learning step")
+                    axes.set_ylim(bottom=0)
+                    axes.grid(alpha=0.25)
+                for alarm in run["alarms"]:
+                    row[1].axvline(alarm["step"], color=colour, lw=0.8, ls=":")
+        row[0].legend(fontsize=8, frameon=False)
+    figure.savefig(PICTURE, metadata={"Software": None})
+
+
+def lines(points: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
+    """What is drawn of a curve: the title of each panel, and its points."""
+
+    def share(bot: str) -> list[tuple[int, float]]:
+        return [(point["step"], point["panel"]["sampled"][bot]["not_lost"]) for point in points]
+
+    exact = "exploitability" in points[0]
+    first = [(point["step"], point["exploitability"]) for point in points] if exact else share("expert")
+    entropy = [
+        (point["step"], fmean(role["entropy"] for role in point["roles"].values()))
+        for point in points
+        if point["roles"]
+    ]
+    return {
+        "exploitability (chips)" if exact else "not lost to perfect play": first,
+        "not lost to random moves": share("random"),
+        "entropy (nats a token)": entropy,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument(
+        "--work", type=Path, default=Path("runs"), help="folder of the runs, of selfplay.py and tictactoe.py too"
+    )
+    parser.add_argument("--games", nargs="+", choices=WITHOUT, default=list(WITHOUT))
+    parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    parser.add_argument("--draw", action="store_true", help="draw the figure from what is measured")
+    options = parser.parse_args()
+    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"command": "", "games": {}}
+    for game in [] if options.draw else options.games:
+        found = {
+            way: {str(seed): run for seed in options.seeds if (run := measure(game, seed, options.work, way == "with"))}
+            for way in ("with", "without")
+        }
+        record["games"][game] = {"changes": WITHOUT[game], **found}
+        record["command"] = "python benchmarks/collapse.py"
+        record["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
+        RESULTS.write_text(json.dumps(record, indent=1) + "\n")
+    draw(record["games"])
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    main()
