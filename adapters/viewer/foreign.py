@@ -1,5 +1,5 @@
-"""Traces that other tools wrote, each as a `Trace`: chats, results of verifiers, completions of TRL, logs of Inspect,
-trajectories of Harbor (ATIF) and rollouts of tinker-cookbook.
+"""Traces that other tools wrote, each as a `Trace`: chats, results and message graphs of verifiers, completions of TRL,
+logs of Inspect, trajectories of Harbor (ATIF) and rollouts of tinker-cookbook.
 
 Lines of JSON are told apart by their fields, whatever the file is called. Inspect's ``.eval`` is a zip of JSON files;
 TRL's completions are Parquet.
@@ -16,19 +16,25 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rlvr.adapters.viewer.graphs import is_verifiers, verifiers_trace
+from rlvr.adapters.viewer.messages import message_of, messages_of
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
     NotATrace,
     Trace,
     episode_trace,
-    image_of,
     number_of,
-    split_calls,
-    split_thinking,
     text_of,
     whole_of,
 )
-from rlvr.adapters.viewer.trajectories import atif_trace, is_atif, is_tinker, tinker_trace
+from rlvr.adapters.viewer.trajectories import (
+    atif_trace,
+    is_atif,
+    is_logtree,
+    is_tinker,
+    logtree_traces,
+    tinker_trace,
+)
 from rlvr.envs.core.json_text import load_json
 
 ZSTANDARD = 93  # the number of this compression in zip files
@@ -50,6 +56,8 @@ def trace_of(record: Any) -> Trace:
         return atif_trace(record)
     if is_tinker(record):
         return tinker_trace(record)
+    if is_verifiers(record):
+        return verifiers_trace(record)
     if isinstance(record.get("messages"), list) and "epoch" in record and "scores" in record:
         return inspect_trace(record)
     if "prompt" in record and "completion" in record:
@@ -58,54 +66,6 @@ def trace_of(record: Any) -> Trace:
         if isinstance(record.get(name), list):
             return chat_trace(record, record[name])
     raise NotATrace("it has none of the fields turns, messages, or prompt and completion")
-
-
-def messages_of(values: Sequence[Any]) -> list[ChatMessage]:
-    """Chat messages in OpenAI's form, ShareGPT's (``from``, ``value``) or Inspect's."""
-    return [_message(value) for value in values if isinstance(value, dict)]
-
-
-def _message(value: Mapping[str, Any]) -> ChatMessage:
-    role = text_of(value.get("role") or value.get("from")) or "user"
-    role = {"human": "user", "gpt": "assistant", "function": "tool", "observation": "tool"}.get(role, role)
-    content = value["value"] if "value" in value and "content" not in value else value.get("content")
-    text, reasoning, images = _content(content)
-    reasoning = reasoning or text_of(value.get("reasoning_content") or value.get("reasoning"))
-    calls = [_call(call) for call in value.get("tool_calls") or [] if isinstance(call, dict)]
-    if role == "assistant":
-        if not reasoning:
-            reasoning, text = split_thinking(text)
-        text, written = split_calls(text)
-        calls += written
-    images += [image for image in map(image_of, value.get("images") or []) if image]
-    return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")))
-
-
-def _content(content: Any) -> tuple[str, str, list[str]]:
-    """The text, the thinking and the images of a message's content: a text, or a list of parts."""
-    if not isinstance(content, list):
-        return text_of(content), "", []
-    texts, thoughts, images = [], [], []
-    for part in content:
-        if not isinstance(part, dict):
-            texts.append(text_of(part))
-        elif part.get("type") in ("reasoning", "thinking"):
-            thoughts.append(text_of(part.get("reasoning") or part.get("thinking") or part.get("summary")))
-        elif part.get("type") in ("image", "image_url"):
-            held = part.get("image_url", part.get("image"))
-            url = image_of(held.get("url") if isinstance(held, dict) else held)
-            images += [url] * bool(url)
-            texts += [] if url else ["(an image that is not in the file)"]
-        else:
-            texts.append(text_of(part.get("text", part.get("content"))))
-    return "\n".join(texts), "\n".join(thoughts), images
-
-
-def _call(call: Mapping[str, Any]) -> dict[str, str]:
-    function = call.get("function")
-    held = function if isinstance(function, dict) else call
-    name = text_of(function) if isinstance(function, str) else text_of(held.get("name"))
-    return {"id": text_of(call.get("id")), "name": name, "arguments": text_of(held.get("arguments"))}
 
 
 def _take_result(trace: Trace, record: Mapping[str, Any]) -> None:
@@ -140,13 +100,13 @@ def chat_trace(record: Mapping[str, Any], messages: Sequence[Any]) -> Trace:
 
 
 def completion_trace(record: Mapping[str, Any]) -> Trace:
-    """A result of verifiers (``results.jsonl``), or a row of TRL's completions."""
+    """A result of verifiers before 0.4 (``results.jsonl``), or a row of TRL's completions."""
     prompt, completion = record["prompt"], record["completion"]
     messages = messages_of(prompt) if isinstance(prompt, list) else [ChatMessage("user", text_of(prompt))]
     if isinstance(completion, list):
         messages += messages_of(completion)
     else:
-        messages.append(_message({"role": "assistant", "content": text_of(completion)}))
+        messages.append(message_of({"role": "assistant", "content": text_of(completion)}))
     is_trl = "advantage" in record
     trace = Trace(
         "trl" if is_trl else "verifiers", messages=messages, env=text_of(record.get("task") or record.get("env_id"))
@@ -199,7 +159,7 @@ def inspect_trace(record: Mapping[str, Any]) -> Trace:
 
 
 def read_inspect(path: Path) -> Iterator[Trace]:
-    """The samples of an Inspect log, ``.eval`` or ``.json``; of a ``.json`` that holds a trajectory, that.
+    """The samples of an Inspect log, ``.eval`` or ``.json``; of another tool's ``.json``, what that holds.
 
     Raises:
         ImportError: zstandard is missing.
@@ -210,8 +170,12 @@ def read_inspect(path: Path) -> Iterator[Trace]:
         if isinstance(log, dict) and is_atif(log):
             yield trace_of(log)
             return
+        if isinstance(log, dict) and is_logtree(log):
+            yield from logtree_traces(log)
+            return
         if not isinstance(log, dict) or "eval" not in log:
-            raise ValueError(f"{path.name} is neither a log of Inspect nor a trajectory of Harbor (ATIF)")
+            known = "a log of Inspect, a log of tinker-cookbook or a trajectory of Harbor (ATIF)"
+            raise ValueError(f"{path.name} is none of {known}")
         for sample in log.get("samples") or []:
             yield _named(trace_of(sample), log["eval"])
         return

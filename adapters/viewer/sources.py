@@ -119,6 +119,8 @@ def _is_trace(path: Path) -> bool:
         head = file.read(1 << 14)
     if b'"schema_version"' in head and b'"ATIF-v' in head:
         return True
+    if b'"started_at"' in head and b'"root"' in head:  # a log of tinker-cookbook
+        return True
     return b'"eval"' in head and b'"task"' in head  # Inspect's logs begin with what was evaluated
 
 

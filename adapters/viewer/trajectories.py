@@ -1,10 +1,11 @@
-"""Traces written as steps: trajectories of Harbor (ATIF) and rollout summaries of tinker-cookbook."""
+"""Traces written as steps: trajectories of Harbor (ATIF), rollout summaries and logs (logtree) of tinker-cookbook."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlvr.adapters.viewer.messages import messages_of
 from rlvr.adapters.viewer.traces import (
     ChatMessage,
     Trace,
@@ -17,6 +18,7 @@ from rlvr.adapters.viewer.traces import (
     whole_of,
 )
 
+GROUP = "Group Rollout"  # the heading of a group in tinker-cookbook's log
 ROLES = {"agent": "assistant", "system": "system", "user": "user"}
 
 
@@ -130,6 +132,44 @@ def tinker_trace(record: Mapping[str, Any]) -> Trace:
         name: record[name] for name in ("final_reward", "sampling_client_step", "final_ob_len") if name in record
     }
     return trace
+
+
+def is_logtree(record: Mapping[str, Any]) -> bool:
+    """Whether a record is a log of tinker-cookbook (``*_logtree.json``)."""
+    return {"title", "started_at", "root"} <= record.keys() and isinstance(record["root"], dict)
+
+
+def logtree_traces(record: Mapping[str, Any]) -> Iterator[Trace]:
+    """A trace for each group of rollouts: every conversation that was logged, in the order of the log.
+
+    The log does not say which trajectory of the group a conversation is of, so there is no reward.
+    """
+    title = text_of(record["title"])
+    number = title.rpartition(" ")[2]
+    step = int(number) if number.isascii() and number.isdigit() and len(number) < 13 else None
+    groups = [section for section in _below(record["root"]) if _heading(section) == GROUP]
+    for index, section in enumerate(groups or [record["root"]]):
+        trace = Trace("tinker-cookbook", env=title, key=f"{title}/{index}", step=step, group=index)
+        for node in _below(section):
+            data = _dict(node.get("data"))
+            if data.get("type") == "conversation":
+                trace.messages += messages_of(_plain_list(data.get("messages")))
+        if trace.messages:
+            yield trace
+
+
+def _below(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """A node and all below it, in the order of the page."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        waiting += reversed(_list(node.get("children")))
+
+
+def _heading(section: Mapping[str, Any]) -> str:
+    first = next(iter(_list(section.get("children"))), {}) if section.get("tag") == "section" else {}
+    return "".join(text_of(child) for child in _plain_list(first.get("children")) if isinstance(child, str))
 
 
 def _take_reward(trace: Trace, reward: float | None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.adapters.viewer import foreign
-from rlvr.adapters.viewer.foreign import read_inspect, read_parquet
+from rlvr.adapters.viewer.foreign import read_inspect, read_parquet, trace_of
 from rlvr.adapters.viewer.index import EpisodeIndex
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.adapters.viewer.queries import listing
@@ -52,7 +52,92 @@ def test_completions_of_trl_are_shown_with_their_rewards_and_groups():
     assert [round(t.notes["advantage"], 2) for t in traces] == [0, 0, 0.71, -0.71]
 
 
-def test_both_are_found_in_a_folder_searched_and_grouped(tmp_path):
+def episodes_in(path):
+    return [trace_of(json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def test_episodes_of_verifiers_are_shown_with_their_calls_thinking_rewards_and_errors():
+    traces = episodes_in(FOREIGN / "verifiers_traces.jsonl")
+    found = sorted((t.key, t.group, t.env, t.status, t.reward, t.success, t.reason) for t in traces)
+    assert found == [
+        *[("0", 0, "verifiers_sums", "correct", 2.5, True, "expected: 5")] * 2,
+        *[("1", 1, "verifiers_sums", "partial", 0.5, False, "expected: 8")] * 2,
+        *[("2", 2, "verifiers_sums", "env_error", None, None, "expected: 2")] * 2,
+    ]
+    right = next(t for t in traces if t.key == "0")
+    system, question, call, result, answer = right.messages
+    assert (system.role, system.text, question.text) == ("system", "Use the tool.", "What is 2 + 3?")
+    assert [(c["name"], json.loads(c["arguments"])) for c in call.calls] == [("add", {"x": 2, "y": 3})]
+    assert (call.reasoning, call.stop) == ("a sum: the tool adds", "tool_calls")
+    assert (result.role, result.text, result.call_id) == ("tool", "5", call.calls[0]["id"])
+    assert (answer.text, answer.stop) == ("5", "stop")
+    assert right.parts == {"right": 2.0, "short": 0.5, "letters": 1.0}
+    assert json.loads(right.tools)[0]["name"] == "add"
+    assert right.notes["task"]["data"]["answer"] == "5"
+    assert right.notes["agents"][0]["model"] == "scripted"
+    failed = next(t for t in traces if t.key == "2")  # its model never answered, so its graph is empty
+    assert "this model is not in the mood" in failed.error
+    assert [(m.role, m.text) for m in failed.messages] == [
+        ("system", "Use the tool."),
+        ("user", "What is 1 + 1, or fail?"),
+    ]
+
+
+def test_branches_agents_and_tokens_of_verifiers():
+    """Two histories of one conversation, a second agent that is not trained, and the columns of sampled tokens."""
+    record = json.loads((FOREIGN / "verifiers_traces.jsonl").read_text().splitlines()[-1])
+    (agent,) = record["traces"]
+    nodes = agent["nodes"]
+    for index, node in enumerate(nodes):
+        sampled = node["sampled"]
+        node |= {"token_ids": [index, index + 10], "mask": [False, sampled], "logprobs": [-0.5] * sampled}
+        node |= {"advantages": [0.25]} if sampled else {}
+    trace = trace_of(record)
+    assert trace.ids == [token for index in range(5) for token in (index, index + 10)]
+    assert trace.columns == {
+        "mask": [0, 0, 0, 0, 0, 1, 0, 0, 0, 1],
+        "log-prob": [0, 0, 0, 0, 0, -0.5, 0, 0, 0, -0.5],
+        "advantage": [0, 0, 0, 0, 0, 0.25, 0, 0, 0, 0.25],
+    }
+    assert [m.end for m in trace.messages] == [2, 4, 6, 8, 10]
+
+    other = {"parent": 1, "message": {"role": "assistant", "content": "I guess 8"}, "sampled": True}
+    nodes.append(other)
+    trace = trace_of(record)
+    assert [m.text for m in trace.messages[-2:]] == ["Branch 2 of 2: another history", "I guess 8"]
+    assert len(trace.messages) == 7  # what the branches share is shown once
+    assert trace.ids == []  # two sequences are not one
+
+    user = json.loads(json.dumps(agent)) | {"rewards": {"kind": {"score": 9.0, "weight": 1.0}}}
+    user["agent"] |= {"name": "customer", "trainable": False}
+    trace = trace_of(record | {"traces": [agent, user]})
+    assert [m.text for m in trace.messages if m.text.startswith("Agent")] == ["Agent agent", "Agent customer"]
+    assert "kind" not in trace.parts
+    nodes[0]["parent"], nodes[1]["parent"] = 1, 0  # a circle, which no tool writes, ends all the same
+    assert trace_of(record).messages
+
+
+def test_rollouts_of_tinker_cookbook_are_shown_with_their_rewards_and_the_conversations_of_its_log():
+    traces = episodes_in(FOREIGN / "tinker_rollout_summaries.jsonl")
+    assert [(t.env, t.split, t.step, t.group, t.sample, t.reward, t.status) for t in traces] == [
+        ("sums", "train", 3, 0, 0, 1.0, "correct"),
+        ("sums", "train", 3, 0, 1, 1.0, "correct"),
+        ("sums", "train", 3, 1, 0, 1.0, "correct"),
+        ("sums", "train", 3, 1, 1, 0.0, "wrong"),
+    ]
+    assert [m.reward for m in traces[1].messages] == [0.0, 1.0]
+    assert "question: What is 2 + 3?\nanswer: 4" in traces[1].messages[0].text
+    (log,) = read_inspect(FOREIGN / "tinker_logtree.json")
+    assert (log.env, log.step, log.group, log.reward) == ("RL Iteration 3", 3, 0, None)
+    assert [(m.role, m.text, m.reasoning) for m in log.messages if m.role == "assistant"] == [
+        ("assistant", "5", "digits"),
+        ("assistant", "4", "digits"),
+        ("assistant", "5", "digits"),
+    ]
+    assert [m.text for m in log.messages if m.role == "user"] == ["What is 2 + 3?"] * 2
+
+
+def test_all_are_found_in_a_folder_searched_and_grouped(tmp_path):
     pytest.importorskip("zstandard")
     pytest.importorskip("pyarrow")
     index = EpisodeIndex(find_sources([FOREIGN]), tmp_path)
@@ -60,13 +145,16 @@ def test_both_are_found_in_a_folder_searched_and_grouped(tmp_path):
         index.update()
         pages = Pages(index)
         assert pages.state()["problems"] == []
-        assert listing(index.reader, {})["total"] == 8
-        (first, second) = listing(index.reader, {"tool": "add", "status": "correct"})["rows"]
-        assert listing(index.reader, {"q": '"What is 4"'})["total"] == 2
+        assert listing(index.reader, {})["total"] == 8 + 6 + 5
+        inspect = {"tool": "add", "status": "correct", "source": "inspect.eval"}
+        (first, second) = listing(index.reader, inspect)["rows"]
+        assert listing(index.reader, {"q": '"What is 4"'})["total"] == 2 + 2 + 2
         assert [each["row"]["id"] for each in pages.group(first["id"])["samples"]] == [first["id"], second["id"]]
         (row, *_) = listing(index.reader, {"source": "trl_completions_00001.parquet"})["rows"]
         assert len(pages.group(row["id"])["samples"]) == 2
-        assert pages.signs({})["rewarded"] == 6
+        (row, *_) = listing(index.reader, {"source": "verifiers_traces.jsonl", "status": "correct"})["rows"]
+        assert len(pages.group(row["id"])["samples"]) == 2
+        assert pages.signs({})["rewarded"] == 6 + 2 + 3
     finally:
         index.close()
 

@@ -1,0 +1,158 @@
+"""Episodes of verifiers 0.4 (``traces.jsonl``): the traces of one or more agents, each a graph of messages.
+
+A message is stored once, with the index of the one before it; a path from a root to a leaf is a branch, and one
+conversation as the model saw it. Of a second branch, or a second agent, what was not shown yet follows under a heading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlvr.adapters.viewer.messages import message_of, messages_of
+from rlvr.adapters.viewer.traces import ChatMessage, Trace, number_of, numbers_of, text_of, whole_of
+
+# The columns that a node holds for its sampled tokens, under the names that the page shows.
+COLUMNS = {
+    "logprobs": "log-prob",
+    "advantages": "advantage",
+    "entropies": "entropy",
+    "reference_logprobs": "reference log-prob",
+    "trainer_logprobs": "log-prob at the update",
+}
+
+
+def is_verifiers(record: Mapping[str, Any]) -> bool:
+    """Whether a record is an episode of verifiers 0.4."""
+    return isinstance(record.get("traces"), list) and isinstance(record.get("task"), dict) and "ok" in record
+
+
+def verifiers_trace(record: Mapping[str, Any]) -> Trace:
+    """The trace of an episode, all of its agents in one."""
+    task, data = _dict(record["task"]), _dict(_dict(record["task"]).get("data"))
+    work = _dict(_dict(record.get("run")).get("work"))
+    trace = Trace("verifiers", env=text_of(_dict(record.get("env")).get("id")), split=text_of(work.get("type")))
+    trace.group, trace.step = whole_of(data.get("idx")), whole_of(work.get("step"))
+    trace.key = next(
+        (text_of(k) for k in (data.get("id"), data.get("name"), data.get("idx"), task.get("key")) if k is not None), ""
+    )
+    agents = [agent for agent in record["traces"] if isinstance(agent, dict)]
+    for agent in agents:
+        _take_agent(trace, agent, named=len(agents) > 1)
+    if not trace.messages:
+        prompt, system = data.get("prompt"), data.get("system_prompt")
+        opening = prompt if isinstance(prompt, list) else [{"role": "user", "content": prompt}] * (prompt is not None)
+        trace.messages = messages_of([{"role": "system", "content": system}] * (system is not None) + opening)
+    _take_outcome(trace, record, agents)
+    trace.reason = f"expected: {text_of(data['answer'])}" if data.get("answer") is not None else ""
+    trace.notes = {name: record[name] for name in ("id", "task", "group", "run") if record.get(name)}
+    trace.notes["agents"] = [_about(agent) for agent in agents]
+    return trace
+
+
+def _about(agent: Mapping[str, Any]) -> dict[str, Any]:
+    """What else a record says of an agent; its messages and tools are shown apart."""
+    held = ("stop_condition", "rewards", "metrics", "info", "num_input_tokens", "num_output_tokens", "timing")
+    who = _dict(agent.get("agent"))
+    named = {"name": who.get("name"), "model": _dict(who.get("config")).get("model")}
+    return {**named, **{name: agent[name] for name in held if agent.get(name)}}
+
+
+def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> None:
+    """The weighted sum of the rewards, of the agents that are trained where some are not; errors, and success."""
+    trained = [agent for agent in agents if _dict(agent.get("agent")).get("trainable", True) is not False] or agents
+    rewards = []
+    for agent in trained:
+        for name, held in _dict(agent.get("rewards")).items():
+            score, weight = number_of(_dict(held).get("score")), number_of(_dict(held).get("weight"))
+            if score is not None:
+                value = score * (1.0 if weight is None else weight)
+                rewards.append(value)
+                trace.parts[str(name)] = trace.parts.get(str(name), 0.0) + value
+        for name, held in _dict(agent.get("metrics")).items():
+            metric = number_of(held)
+            if metric is not None:
+                trace.parts.setdefault(str(name), metric)
+    errors = [error for holder in (record, *agents) for error in _dicts(holder.get("errors"))]
+    if record.get("ok") is not True:
+        stops = [text_of(agent.get("stop_condition")) for agent in agents]
+        error = text_of(errors[-1].get("message")) if errors else next(filter(None, stops), "the episode is not ok")
+        trace.status, trace.error = "env_error", error
+    if rewards:
+        trace.reward = sum(rewards)
+    if trace.error or trace.reward is None:
+        return
+    outcomes = [_dict(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
+    found = [number >= 1 for number in map(number_of, outcomes) if number is not None]
+    trace.success = all(found) if found else trace.reward >= 1
+    trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
+
+
+def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
+    nodes = _dicts(agent.get("nodes"))
+    stops = {call.get("node"): text_of(call.get("finish_reason")) for call in _dicts(agent.get("calls"))}
+    tools = agent.get("tools")
+    if tools:
+        trace.tools = "\n".join(filter(None, (trace.tools, text_of(tools))))
+    if named:
+        trace.messages.append(ChatMessage("environment", f"Agent {text_of(_dict(agent.get('agent')).get('name'))}"))
+    branches = _branches(nodes)
+    with_tokens = not named and len(branches) == 1
+    for number, branch in enumerate(branches):
+        if number:
+            trace.messages.append(
+                ChatMessage("environment", f"Branch {number + 1} of {len(branches)}: another history")
+            )
+        for index in branch:
+            message = message_of(_dict(nodes[index].get("message")))
+            message.stop = stops.get(index, "")
+            trace.messages.append(message)
+            if with_tokens:
+                _take_tokens(trace, nodes[index])
+                message.end = len(trace.ids)
+    if with_tokens:
+        trace.columns = {name: column for name, column in trace.columns.items() if len(column) == len(trace.ids)}
+
+
+def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+    """What each branch adds to those before it, in the order of the leaves. A parent stands before its children."""
+    parents = [whole_of(node.get("parent")) for node in nodes]
+    parents = [p if p is not None and 0 <= p < index else None for index, p in enumerate(parents)]
+    inner, shown = set(parents), [False] * len(nodes)
+    branches = []
+    for leaf in (index for index in range(len(nodes)) if index not in inner):
+        path: list[int] = []
+        index: int | None = leaf
+        while index is not None and not shown[index]:
+            path.append(index)
+            shown[index] = True
+            index = parents[index]
+        branches.append(path[::-1])
+    return branches
+
+
+def _take_tokens(trace: Trace, node: Mapping[str, Any]) -> None:
+    """The tokens that a message adds [T]; a column holds a value for each that was sampled, and is 0 elsewhere."""
+    ids, mask = numbers_of(node.get("token_ids")), numbers_of(node.get("mask"))
+    if len(ids) != len(mask):
+        return
+    before = len(trace.ids)
+    trace.ids += [int(number) for number in ids]
+    trace.columns.setdefault("mask", []).extend(mask)
+    sampled = int(sum(mask))
+    for name, column in COLUMNS.items():
+        values = numbers_of(node.get(name))
+        if values and len(values) == sampled:
+            spread = iter(values)
+            full = trace.columns.setdefault(column, [])
+            full += [0.0] * (before - len(full)) + [next(spread) if on else 0.0 for on in mask]
+    for known in trace.columns.values():
+        known += [0.0] * (len(trace.ids) - len(known))
+
+
+def _dict(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _dicts(value: Any) -> list[Mapping[str, Any]]:
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
