@@ -18,7 +18,7 @@ from typing import Any
 import rlvr
 from rlvr.envs.cards import ANSWER_MOST, LUCK, RANDOM_MOST, card, measure
 
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.")  # their figures stand in docs/bridges.md
+BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/openspiel.")  # their figures stand in docs/bridges.md
 
 
 def row(env_id: str, seeds: int, draws: int) -> dict[str, Any]:

@@ -39,7 +39,7 @@ from rlvr.envs.tools.search import Document  # noqa: E402
 
 Calls = Callable[[TextEnv, str], list[Call]]  # from an environment that was reset, and its prompt
 
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.")
+BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/openspiel.")
 IMAGES = ROOT / "docs" / "images" / "visual"  # the first image of each environment that shows any
 OUT = ROOT / "docs" / "gallery"
 RESULTS = ROOT / "benchmarks" / "results" / "cards.json"

@@ -42,9 +42,9 @@ LICENCES = {
 RANDOM_MOST, ANSWER_MOST = 0.2, 0.25
 # Games of several seats, whose first level has opponents that move at random.
 _AGAINST_RANDOM = (
-    "BattleshipDuel Blotto Breakthrough Checkers Chicken Clues ConnectFourDuel CubicTicTacToe DotsAndBoxes Goofspiel "
-    "Hex KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel NoLimitHoldem Othello Pig "
-    "PigTable PriceNegotiation PrisonersDilemma RockPaperScissors SealedAuction ShareNegotiation StagHunt "
+    "BattleshipDuel Blotto Breakthrough Checkers Chess Chicken Clues ConnectFourDuel CubicTicTacToe DotsAndBoxes "
+    "Goofspiel Hex KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel NoLimitHoldem Othello "
+    "Pig PigTable PriceNegotiation PrisonersDilemma RockPaperScissors SealedAuction ShareNegotiation StagHunt "
     "TicTacToeDuel UltimateTicTacToe VickreyAuction WildTicTacToe WordChain"
 ).split()
 # Where random play earns more, and why that is left so.

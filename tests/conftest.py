@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,10 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     sampling.leave_out(config, items)
+    if find_spec("chess") is None:
+        for item in items:
+            if re.search(r"[\[/-]Chess\b", item.nodeid):
+                item.add_marker(pytest.mark.skip(reason='needs the extra games: pip install "rlvr[games]"'))
 
 
 LOOPBACK = ("127.", "::1", "localhost")

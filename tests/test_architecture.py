@@ -237,7 +237,9 @@ sys.meta_path.insert(0, Blocker())
 
 def run_light(code: str) -> str:
     allowed = f"ALLOWED = {sorted(light_modules() | {'rlvr', 'sitecustomize', 'usercustomize'})!r}\n"
-    allowed += "PROBED = ('reasoning_gym', 'textarena', 'gem', 'pettingzoo', 'verifiers', 'skyrl_gym')\n"
+    allowed += (
+        "PROBED = ('reasoning_gym', 'textarena', 'gem', 'pettingzoo', 'verifiers', 'skyrl_gym', 'pyspiel', 'chess')\n"
+    )
     done = subprocess.run([sys.executable, "-c", allowed + BLOCKER + code], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -263,7 +265,7 @@ for env_id in rlvr.list_envs():
     try:
         (episode,) = Rollout(env_id, ExpertAgent())([RolloutRequest(seed=0)])
     except ImportError as error:
-        assert "rlvr[tools]" in str(error) or "rlvr[visual]" in str(error)
+        assert any(f"rlvr[{extra}]" in str(error) for extra in ("tools", "visual", "games"))
         print(env_id + " needs more")
         continue
     needs = "needs the tools extra" in episode.verdict.reason
@@ -273,7 +275,7 @@ for env_id in rlvr.list_envs():
     told = run_light(code).splitlines()
     assert [line.split()[0] for line in told] == rlvr.list_envs()
     more = [line.split()[0] for line in told if "needs" in line]
-    drawn = {env_id for env_id in rlvr.list_envs() if env_id.startswith("rlvr/Visual")}
+    drawn = {env_id for env_id in rlvr.list_envs() if env_id.startswith(("rlvr/Visual", "rlvr/Chess"))}
     assert set(more) == ({"rlvr/Terminal-v0", "rlvr/WorldSearch-v0"} & set(rlvr.list_envs())) | drawn
 
 

@@ -42,7 +42,15 @@ REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
 # where their packages are installed; tests/envs/test_bridges.py has them
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.", "rlvr/skyrl.")
+BRIDGES = (
+    "rlvr/rg.",
+    "rlvr/textarena.",
+    "rlvr/gem.",
+    "rlvr/pettingzoo.",
+    "rlvr/verifiers.",
+    "rlvr/skyrl.",
+    "rlvr/openspiel.",
+)
 ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(BRIDGES)]
 SEEDS = range(30)
 # All that `info` may hold before the end: none of it can carry the answer.

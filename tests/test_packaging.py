@@ -173,7 +173,7 @@ for env_id in sys.argv[1:]:
     try:
         gymnasium.make(env_id)
     except ImportError as error:
-        print(env_id, "rlvr[tools]" in str(error) or "rlvr[visual]" in str(error))
+        print(env_id, any(f"rlvr[{extra}]" in str(error) for extra in ("tools", "visual", "games")))
         continue
     episodes = Rollout(env_id, ExpertAgent())([RolloutRequest(seed=seed) for seed in range(3)])
     certain = gymnasium.make(env_id).unwrapped.task.always_solvable

@@ -1,6 +1,9 @@
 """Games of several seats. Each is registered as a task in which the policy has one seat and bots have the others."""
 
+from importlib.util import find_spec
+
 from rlvr.envs.core.registry import register
+from rlvr.envs.players.openspiel_names import OPENSPIEL
 
 register("rlvr/KuhnPoker-v0", "rlvr.envs.players.single:AsSingleAgent", game="KuhnPoker")
 register("rlvr/LeducPoker-v0", "rlvr.envs.players.single:AsSingleAgent", game="LeducPoker")
@@ -20,6 +23,7 @@ register("rlvr/Mancala-v0", "rlvr.envs.players.single:AsSingleAgent", game="Manc
 register("rlvr/Othello-v0", "rlvr.envs.players.single:AsSingleAgent", game="Othello")
 register("rlvr/Breakthrough-v0", "rlvr.envs.players.single:AsSingleAgent", game="Breakthrough")
 register("rlvr/Checkers-v0", "rlvr.envs.players.single:AsSingleAgent", game="Checkers")
+register("rlvr/Chess-v0", "rlvr.envs.players.single:AsSingleAgent", game="Chess")
 register("rlvr/Hex-v0", "rlvr.envs.players.single:AsSingleAgent", game="Hex")
 register("rlvr/BattleshipDuel-v0", "rlvr.envs.players.single:AsSingleAgent", game="BattleshipDuel")
 register("rlvr/Goofspiel-v0", "rlvr.envs.players.single:AsSingleAgent", game="Goofspiel")
@@ -37,3 +41,6 @@ register("rlvr/HanabiSmall-v0", "rlvr.envs.players.single:AsSingleAgent", game="
 register("rlvr/GuideAndWalker-v0", "rlvr.envs.players.single:AsSingleAgent", game="GuideAndWalker")
 register("rlvr/SealedAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="SealedAuction")
 register("rlvr/VickreyAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="VickreyAuction")
+if find_spec("pyspiel") is not None:
+    for _name in OPENSPIEL:
+        register(f"rlvr/openspiel.{_name}-v0", "rlvr.envs.players.single:AsSingleAgent", game=f"openspiel.{_name}")

@@ -230,7 +230,7 @@ def make_bot(name: str) -> Bot:
 
 def known_bots(game: SeatGame[Any]) -> Sequence[str]:
     """The bots that can play a game."""
-    names = ["random", "first", "expert", "mixed"]
+    names = ["random", "first", *(["expert", "mixed"] if game.has_expert else [])]
     if game.perfect_information:
         names.append("mcts")
         if game.seats == 2 and game.zero_sum:

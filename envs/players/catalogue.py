@@ -10,6 +10,7 @@ from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.players.game import SeatGame
 
 _AT: Final = "rlvr.envs.players"
+OPENSPIEL: Final = "openspiel."  # before the name of a game of OpenSpiel
 # Name: module and class, and the settings that make it this game. A module with a dot is a package's own.
 GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "KuhnPoker": ("poker:KuhnPoker", {}),
@@ -30,6 +31,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Othello": ("boards:Othello", {}),
     "Breakthrough": ("boards:Breakthrough", {}),
     "Checkers": ("checkers:Checkers", {}),
+    "Chess": ("chess:Chess", {}),
     "Hex": ("boards:Hex", {}),
     "BattleshipDuel": ("ships:BattleshipDuel", {}),
     "Goofspiel": ("bids:Goofspiel", {}),
@@ -64,15 +66,22 @@ def register_game(name: str, address: str, **settings: Any) -> None:
     GAMES[name] = (address, settings)
 
 
+def _entry(name: str) -> tuple[str, dict[str, Any]]:
+    """Module and class of a game, and its usual settings."""
+    if isinstance(name, str) and name.startswith(OPENSPIEL):
+        return "openspiel:OpenSpielGame", {"name": name.removeprefix(OPENSPIEL)}
+    if name not in GAMES:
+        raise ValueError(f"there is no game {name!r}{did_you_mean(str(name), GAMES)}")
+    return GAMES[name]
+
+
 def class_of(name: str) -> type[SeatGame[Any]]:
     """The class of a game.
 
     Raises:
         ValueError: there is no such game.
     """
-    if name not in GAMES:
-        raise ValueError(f"there is no game {name!r}{did_you_mean(str(name), GAMES)}")
-    module, _, kind = GAMES[name][0].partition(":")
+    module, _, kind = _entry(name)[0].partition(":")
     module = module if "." in module else f"{_AT}.{module}"
     found: type[SeatGame[Any]] = getattr(importlib.import_module(module), kind)
     return found
@@ -80,7 +89,7 @@ def class_of(name: str) -> type[SeatGame[Any]]:
 
 def sentence_of(name: str) -> str:
     """What a game is, in a sentence."""
-    settings = ", ".join(f"{key} {str(value).replace('_', ' ')}" for key, value in GAMES[name][1].items())
+    settings = ", ".join(f"{key} {str(value).replace('_', ' ')}" for key, value in _entry(name)[1].items())
     text = (class_of(name).__doc__ or "").strip().partition("\n")[0]
     return f"{text} Here: {settings}." if settings else text
 
@@ -94,7 +103,7 @@ def make_game(name: str, **settings: Any) -> SeatGame[Any]:
     """
     found = class_of(name)
     plain = {key: tuple(value) if isinstance(value, list) else value for key, value in settings.items()}
-    return found(**{**GAMES[name][1], **plain})
+    return found(**{**_entry(name)[1], **plain})
 
 
 def game_from_spec(spec: Mapping[str, Any]) -> SeatGame[Any]:

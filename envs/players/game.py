@@ -20,6 +20,7 @@ CHANCE: Final = -1
 TRIES: Final = 3  # illegal moves of one seat in one game; the last of them forfeits it
 MOST_LISTED: Final = 60  # legal moves that a text names
 SYSTEM: Final = "Play the game. Reply with your move in \\boxed{}, or with the move alone."
+MOST_SPELLED: Final = 100_000  # characters of a text that a game may rewrite
 COLUMNS: Final = "abcdefghijklmnopqrstuvwxyz"
 _BOX: Final = re.compile(r"\s*\\boxed\{([^{}\\]{0,200})\}\s*")
 
@@ -36,6 +37,7 @@ class SeatGame(Generic[S]):
         lowest, highest: bounds of one seat's return.
         zero_sum: whether the returns of all seats add up to 0.
         perfect_information: whether every seat may know all of the state.
+        has_expert: whether ``expert`` knows a move.
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
     """
@@ -45,7 +47,8 @@ class SeatGame(Generic[S]):
     lowest: float = -1.0
     highest: float = 1.0
     zero_sum: bool = True
-    perfect_information: ClassVar[bool] = True
+    perfect_information: bool = True
+    has_expert: bool = True
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")
     opening: ClassVar[tuple[int, int]] = (0, 0)
 
@@ -93,6 +96,10 @@ class SeatGame(Generic[S]):
         ((seat, move),) = moves.items()
         return self.apply(state, seat, move)
 
+    def can_end(self, state: S, seat: int) -> bool:
+        """Whether a legal move of the seat that moves ends the game."""
+        return any(not self.actors(self.apply(state, seat, move)) for move in self.legal(state, seat))
+
     def returns(self, state: S) -> tuple[float, ...]:
         """What each seat has won; asked when the game is over."""
         raise NotImplementedError
@@ -108,6 +115,10 @@ class SeatGame(Generic[S]):
     def witnesses(self, state: S, actor: int) -> Sequence[int]:
         """The seats that learn which move or draw this actor makes; it may be fewer than all where that is secret."""
         return range(self.seats)
+
+    def spelled(self, text: str) -> str:
+        """A text before its letters are made small; written anew where a capital letter has a meaning."""
+        return text
 
     def parse(self, view: Any, seat: int, words: str) -> str:
         """The spelling in ``legal`` of what a seat wrote, such as ``b2`` for ``(b, 2)``; any text may come."""
@@ -228,6 +239,8 @@ class Referee:
         """
         game = self.game
         view = game.view(match.state, seat)
+        if len(text) <= MOST_SPELLED:
+            text = game.spelled(text)
         box = _BOX.fullmatch(text) if len(text) <= 2 * MAX_MOVE_CHARS else None
         words = box[1] if box else text if len(text) <= 100 else ""
         if words and words.isascii() and "<" not in words and "\\" not in words:

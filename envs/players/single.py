@@ -46,7 +46,8 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; with three seats or
     more a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team play well on level 1;
-    a tenth of their moves is random on level 2, and a fifth on level 3.
+    a tenth of their moves is random on level 2, and a fifth on level 3. A game without an expert has level 1 alone, on
+    which all other seats move at random.
 
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.
@@ -95,6 +96,8 @@ class AsSingleAgent(Task[SeatEpisode]):
         self.game_name, self.seat, self.brief, self.reward = game, seat, brief, reward
         self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
+        if not self.game.has_expert:
+            self.levels = 1  # the others move at random
         self.asks = self.describe(game)
 
     @staticmethod
@@ -127,6 +130,8 @@ class AsSingleAgent(Task[SeatEpisode]):
     def _names(self, seat: int, other: int, level: int) -> Sequence[str]:
         """The bots that another seat is drawn from."""
         teams = self.game.teams
+        if not self.game.has_expert:
+            return self.opponents or OPPONENTS[0]
         usual = MATES if teams[other] == teams[seat] else AT_TABLES if len({*teams}) > 2 else OPPONENTS
         return self.opponents or usual[level - 1]
 
@@ -143,8 +148,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     def _wins_at_once(self, match: Match) -> bool:
         """Whether a move ends the game at once: a task that begins so is decided by luck."""
         (mover,) = self.referee.to_move(match)
-        game, state = self.game, match.state
-        return any(not game.actors(game.apply(state, mover, move)) for move in game.legal(state, mover))
+        return self.game.can_end(match.state, mover)
 
     def _advanced(self, episode: SeatEpisode) -> SeatEpisode:
         """The episode after the moves of the others, until the policy's seat moves or the match is over."""

@@ -12,7 +12,15 @@ import rlvr
 from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox import SandboxUnavailable
 
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.", "rlvr/skyrl.")
+BRIDGES = (
+    "rlvr/rg.",
+    "rlvr/textarena.",
+    "rlvr/gem.",
+    "rlvr/pettingzoo.",
+    "rlvr/verifiers.",
+    "rlvr/skyrl.",
+    "rlvr/openspiel.",
+)
 ENVS = [i for i in rlvr.list_envs() if not i.startswith(BRIDGES)]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability, uniform
-from rlvr.envs.players.game import CHANCE, COLUMNS
+from rlvr.envs.players.game import CHANCE, COLUMNS, Referee
 
 pytestmark = pytest.mark.foreign
 PLAYOUTS = 1_000  # of each game
@@ -128,6 +128,35 @@ def test_random_playouts_have_the_same_moves_and_returns_as_openspiels(name):
                 state = game.apply(state, seat, move)
         assert game.actors(state) == (), (name, seed)
         assert list(game.returns(state)) == there.returns(), (name, seed)
+
+
+def test_random_games_of_chess_have_the_same_moves_and_ends_as_openspiels():
+    """Whole games, without our limit of moves. Black is OpenSpiel's player 0."""
+    pyspiel = pytest.importorskip("pyspiel")
+    pytest.importorskip("chess")
+    game, other = make_game("Chess", moves=1000), pyspiel.load_game("chess")
+    referee = Referee(game)
+    ended = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        match, there = referee.begin(str(seed)), other.new_initial_state()
+        for _ in range(600):
+            assert bool(referee.to_move(match)) != there.is_terminal(), match.state
+            if there.is_terminal():
+                assert list(referee.returns(match)) == there.returns()[::-1], match.state
+                ended += 1
+                break
+            (seat,) = referee.to_move(match)
+            words = {there.action_to_string(each): each for each in there.legal_actions()}
+            read = {referee.read(match, seat, word): word for word in words} if rng.random() < 0.02 else None
+            legal = referee.legal(match, seat)
+            assert len(words) == len(legal)
+            assert read is None or set(read) == set(legal)
+            word = rng.choice(sorted(words))
+            match = referee.act(match, seat, word)
+            assert not any(match.faults), word
+            there.apply_action(words[word])
+    assert ended > 40
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import gymnasium as gym
 import pytest
 
 from rlvr.envs.players.bots import BOTS, known_bots, make_bot
-from rlvr.envs.players.catalogue import GAMES, game_from_spec, make_game
+from rlvr.envs.players.catalogue import GAMES, class_of, game_from_spec, make_game
 from rlvr.envs.players.exploitability import exploitability, information_states, uniform
 from rlvr.envs.players.game import CHANCE, NotThisSeat, Referee
 from rlvr.envs.players.lines import solved, wild_value
@@ -114,7 +114,7 @@ def test_the_leak_test_finds_a_leak():
         compared(Leaky())
 
 
-@pytest.mark.parametrize("name", [name for name in GAMES if not make_game(name).perfect_information])
+@pytest.mark.parametrize("name", [name for name in GAMES if not class_of(name).perfect_information])
 def test_a_move_made_at_once_with_others_is_not_seen_before_all_have_moved(name):
     referee, rng = Referee(make_game(name)), random.Random(1)
     for match in random_match(referee, "0", rng):

@@ -12,7 +12,15 @@ from rlvr.envs.core.images import text_of
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.tasks.wording import counted, times
 
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/gem.", "rlvr/pettingzoo.", "rlvr/verifiers.", "rlvr/skyrl.")
+BRIDGES = (
+    "rlvr/rg.",
+    "rlvr/textarena.",
+    "rlvr/gem.",
+    "rlvr/pettingzoo.",
+    "rlvr/verifiers.",
+    "rlvr/skyrl.",
+    "rlvr/openspiel.",
+)
 SANDBOXED = {"rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/Terminal-v0"}  # only their first observation is read
 THINGS = (
     "times chairs steps days years minutes hours weeks months words letters cells moves points pieces people cards "
