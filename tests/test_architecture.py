@@ -321,4 +321,9 @@ print(*[name for name in sys.modules if name.startswith("rlvr.") and ".core" not
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     families = {f"rlvr.envs.{path.name}" for path in (ROOT / "envs").iterdir() if path.name not in SHARED_IN_ENVS}
-    assert set(done.stdout.split()) - families == {"rlvr.envs", "rlvr.envs.bridges.names", "rlvr.envs.plugins"}
+    assert set(done.stdout.split()) - families == {
+        "rlvr.envs",
+        "rlvr.envs.bridges.names",
+        "rlvr.envs.players.openspiel_names",
+        "rlvr.envs.plugins",
+    }

@@ -8,6 +8,7 @@ made of it. Where something is hidden, a seat reads OpenSpiel's information stat
 
 from __future__ import annotations
 
+import importlib
 import random
 import re
 from collections.abc import Mapping, Sequence
@@ -30,10 +31,9 @@ def require_openspiel() -> Any:
         ImportError: it is missing.
     """
     try:
-        import pyspiel
+        return importlib.import_module("pyspiel")
     except ImportError:
         raise ImportError(MISSING) from None
-    return pyspiel
 
 
 class OpenSpielState(NamedTuple):
@@ -103,8 +103,8 @@ class OpenSpielGame(SeatGame[Any]):
             else "Each seat wants a high return of its own."
         )
         return (
-            f"{self.title}, the game {self.spec} of OpenSpiel, for {self.seats} seats. OpenSpiel counts players from 0; "
-            f"seat 0 is its player 0. A move is written as in the list of legal moves. Returns are from "
+            f"{self.title}, the game {self.spec} of OpenSpiel, for {self.seats} seats. "
+            f"Seat 0 is OpenSpiel's player 0. A move is written as in the list of legal moves. Returns are from "
             f"{self.lowest:g} to {self.highest:g}. {won}"
         )
 
