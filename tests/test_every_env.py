@@ -14,6 +14,7 @@ import subprocess
 import sys
 import warnings
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ HELD = any(probe_tier(tier).holds for tier in NATIVE)
 REFUSED = CODING if not HELD else set()  # they refuse where no sandbox holds
 if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
+if find_spec("chess") is None:
+    REFUSED = REFUSED | {"rlvr/Chess-v0"}  # it needs the extra games
 # where their packages are installed; tests/envs/test_bridges.py has them
 BRIDGES = (
     "rlvr/rg.",

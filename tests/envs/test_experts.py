@@ -89,7 +89,10 @@ def plays_on(env_id: str) -> bool:
     named = gym.spec(env_id).kwargs.get("task", "")
     if not named.startswith("rlvr.") or "coding_tasks" in named or "terminal" in named or env_id == "rlvr/Mixture-v0":
         return False
-    task = gym.make(env_id).unwrapped.task
+    try:
+        task = gym.make(env_id).unwrapped.task
+    except ImportError:  # its extra is not installed
+        return False
     return max(map(task.turns, range(1, task.levels + 1))) > 1
 
 
