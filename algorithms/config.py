@@ -156,6 +156,9 @@ class LearnerSection(Section):
     # Activations of L layers become their L inputs and those of one layer: 1604.06174
     recompute_layers: bool = False
     """Keep the inputs of the layers alone and compute the layers again in the backward pass: less memory, more time."""
+    # A prompt of P tokens with G samples of C: P + G C tokens instead of G (P + C).
+    share_prompts: bool = True
+    """Compute a prompt once for all samples of it, where the model's attention allows that; not under torchrun."""
 
 
 class CurriculumSection(Section):

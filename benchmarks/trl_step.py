@@ -10,7 +10,8 @@ step that does not count (`--warm-up`). Time is CPU time of the process, memory 
 model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
-sequences at once, and 16 at a time. Ours takes micro-batches of 1,024 tokens. The loss is DAPO's without a KL
+sequences at once, and 16 at a time. Ours takes micro-batches of 1,280 tokens, in which a prompt counts once for its 8
+replies (`learner.share_prompts`, on by default). The loss is DAPO's without a KL
 term, whose slope our output layer knows in the forward pass, and GRPO's with a KL term, where it does not.
 """
 
@@ -35,10 +36,11 @@ from results import Table, peak_memory, write_results
 RESULTS = Path(__file__).parent / "results"
 PROMPTS, GROUP, PROMPT_TOKENS, NEW_TOKENS = 8, 8, 64, 128
 TOKENS = PROMPTS * GROUP * NEW_TOKENS
-MICRO_BATCH, LR = 1024, 1e-4
+MICRO_BATCH, LR = 1280, 1e-4
 MARK = "step: "
 SIDES: dict[str, dict[str, Any]] = {
     "ours": {"beta": 0.0},
+    "ours, prompts not shared": {"beta": 0.0, "share": False},
     "TRL": {"beta": 0.0, "checkpointing": True, "micro_batch": 64},
     "TRL, layers kept": {"beta": 0.0, "checkpointing": False, "micro_batch": 64},
     "TRL, layers kept, 16 at a time": {"beta": 0.0, "checkpointing": False, "micro_batch": 16},
@@ -115,7 +117,7 @@ class Turns:
         print(MARK + json.dumps({"step": spent, "sampling": self.sampling, "peak": peak, "tokens": tokens}), flush=True)
 
 
-def run_ours(folder: Path, steps: int, beta: float) -> None:
+def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
     """Our sampler and learner."""
     import torch
     import transformers
@@ -132,7 +134,14 @@ def run_ours(folder: Path, steps: int, beta: float) -> None:
     torch.set_num_threads(1)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
     preset = (PRESETS["grpo"] if beta else PRESETS["dapo"]).replace(kl_coef=beta)
-    learner = Learner(model, preset, pad_id=0, max_length=NEW_TOKENS, micro_batch_tokens=MICRO_BATCH)
+    learner = Learner(
+        model,
+        preset,
+        pad_id=0,
+        max_length=NEW_TOKENS,
+        micro_batch_tokens=MICRO_BATCH,
+        share_prompts=share,
+    )
     turns = Turns()
     learner.freeze_reference()
     optimiser = Optimiser(model.parameters(), lambda _: LR, betas=(0.9, 0.999))
@@ -249,12 +258,10 @@ class Side:
 
 def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str]) -> list[Table]:
     """Every side's steps, in turns."""
-    size = f"vocabulary {vocabulary:,}"
     tables = {
-        "step": Table(f"A step, {size}", "completion tokens per CPU-second", names[0]),
-        "training": Table(f"The training part of a step, {size}", "completion tokens per CPU-second", names[0]),
-        "sampling": Table(f"The sampling part of a step, {size}", "completion tokens per CPU-second", names[0]),
-        "peak": Table(f"Memory, {size}", "MB at the peak, above the loaded model", names[0]),
+        kl: make_tables(f"vocabulary {vocabulary:,}{', with a KL term' if kl else ''}", first)
+        for kl in (False, True)
+        for first in [name for name in names if bool(SIDES[name]["beta"]) == kl][:1]
     }
     with tempfile.TemporaryDirectory() as folder:
         make_model(Path(folder), vocabulary)
@@ -272,14 +279,26 @@ def race(vocabulary: int, rounds: int, warm_up: int, trl: str, names: list[str])
                     print(f"vocabulary {vocabulary}, {name}: {record}", file=sys.stderr, flush=True)
                     if number < warm_up:  # modules are loaded, memory is taken for the first time
                         continue
-                    tables["step"].add(name, TOKENS / record["step"])
-                    tables["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
-                    tables["sampling"].add(name, TOKENS / record["sampling"])
-                    tables["peak"].add(name, record["peak"])
+                    own = tables[bool(SIDES[name]["beta"])]
+                    own["step"].add(name, TOKENS / record["step"])
+                    own["training"].add(name, TOKENS / (record["step"] - record["sampling"]))
+                    own["sampling"].add(name, TOKENS / record["sampling"])
+                    own["peak"].add(name, record["peak"])
         finally:
             for side in sides.values():
                 side.close()
-    return list(tables.values())
+    return [table for own in tables.values() for table in own.values()]
+
+
+def make_tables(size: str, base: str) -> dict[str, Table]:
+    """The figures of one vocabulary and loss, compared with the side ``base``."""
+    unit = "completion tokens per CPU-second"
+    return {
+        "step": Table(f"A step, {size}", unit, base),
+        "training": Table(f"The training part of a step, {size}", unit, base),
+        "sampling": Table(f"The sampling part of a step, {size}", unit, base),
+        "peak": Table(f"Memory, {size}", "MB at the peak, above the loaded model", base),
+    }
 
 
 def main() -> None:
@@ -299,17 +318,16 @@ def main() -> None:
         return
     if not arguments.trl:
         parser.error("--trl: give the interpreter of an environment with TRL")
-    tables = [
-        table
-        for vocabulary in arguments.vocabularies
-        for table in race(vocabulary, arguments.rounds, arguments.warm_up, arguments.trl, arguments.sides)
-    ]
     facts = {
         **{f"TRL's {name}": version for name, version in versions(arguments.trl).items()},
         **{f"our {name}": version for name, version in versions(sys.executable).items() if name != "trl"},
         "threads": 1,
+        "rounds": f"{arguments.rounds}, after {arguments.warm_up} that do not count",
     }
-    write_results("trl_step", tables, facts, arguments.out)
+    tables: list[Table] = []
+    for vocabulary in arguments.vocabularies:
+        tables += race(vocabulary, arguments.rounds, arguments.warm_up, arguments.trl, arguments.sides)
+        write_results("trl_step", tables, facts, arguments.out)  # what there is, should the next be stopped
 
 
 def versions(python: str) -> dict[str, str]:

@@ -11,6 +11,7 @@ KEPT_HERE = {
     "threads": "of our own learner",
     "episodes_every": "the trainer has its own records",
     "push_to_hub": "upload the trainer's checkpoint yourself",
+    "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments, each step in a thread",
     "env.timeout": "an environment that hangs holds its worker: put a limit into the environment",

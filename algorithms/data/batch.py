@@ -38,12 +38,33 @@ class Padded:
         """On another device."""
         return Padded(self.ids.to(device), self.mask.to(device), self.lengths)
 
-    def micro_batches(self, budget: int, indices: Sequence[int] | None = None) -> Iterator[tuple[list[int], Padded]]:
-        """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices."""
+    def micro_batches(
+        self, budget: int, indices: Sequence[int] | None = None, *, share_prompts: bool = False
+    ) -> Iterator[tuple[list[int], Padded]]:
+        """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices.
+
+        With ``share_prompts`` sequences of one prompt stay together, and the prompt is counted once, if that makes
+        fewer tokens in all.
+        """
         every = list(range(len(self))) if indices is None else list(indices)
-        for chunk in token_budget_batches([self.lengths[index] for index in every], budget):
+        lengths = [self.lengths[index] for index in every]
+        chunks = token_budget_batches(lengths, budget)
+        if share_prompts and every:
+            prompts = self.prompts()
+            own = [prompts[index] for index in every]
+            together = shared_prompt_batches(own, lengths, budget)
+            padded = sum(len(chunk) * max(lengths[index] for index in chunk) for chunk in chunks)
+            if sum(tokens for _, tokens in together) < padded:
+                chunks = [chunk for chunk, _ in together]
+        for chunk in chunks:
             chosen = [every[index] for index in chunk]
             yield chosen, self.pick(chosen)
+
+    def prompts(self) -> list[bytes]:
+        """What each sequence has before the last token that its first trained token follows, as bytes of its ids."""
+        starts = (self.mask[:, 1:].long().argmax(1) if self.mask.shape[1] > 1 else self.mask[:, 0].long()).tolist()
+        ids = self.ids.cpu().numpy()
+        return [ids[row, :start].tobytes() for row, start in enumerate(starts)]
 
 
 def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
@@ -84,6 +105,38 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
             free = max(1, budget // max(1, lengths[index]))
         batches[-1].append(index)
         free -= 1
+    return batches
+
+
+def shared_prompt_batches(prompts: Sequence[bytes], lengths: Sequence[int], budget: int) -> list[tuple[list[int], int]]:
+    """Split sequences into micro-batches, those of one prompt together, each prompt counted once.
+
+    Q prompts of up to P tokens and R sequences with up to C tokens after theirs take Q P + R C tokens: at most
+    ``budget``, unless it is one sequence that is longer alone. The group with the longest sequence comes first.
+
+    Args:
+        prompts: of each sequence, int64 ids as bytes.
+        lengths: of each sequence, in tokens.
+        budget: tokens of one batch, padding included.
+
+    Returns:
+        Batches of indices, and the tokens of each; each index once.
+    """
+    groups: dict[bytes, list[int]] = {}
+    for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        groups.setdefault(prompts[index], []).append(index)
+    batches: list[tuple[list[int], int]] = []
+    held, longest, rest = set[bytes](), 0, 0  # of the last batch: Q prompts, P, C
+    for prompt, members in groups.items():
+        start = len(prompt) // 8
+        for index in members:
+            wider = max(longest, start), max(rest, lengths[index] - start)
+            tokens = len(held | {prompt}) * wider[0] + (len(batches[-1][0]) + 1 if batches else 1) * wider[1]
+            if not batches or tokens > budget:
+                batches.append(([], 0))
+                held, wider, tokens = set(), (start, lengths[index] - start), lengths[index]
+            held, (longest, rest) = held | {prompt}, wider
+            batches[-1] = ([*batches[-1][0], index], tokens)
     return batches
 
 
@@ -149,9 +202,11 @@ class TrainingBatch:
             members[part[group]].append(index)
         return [self.pick(indices) for indices in members if indices]
 
-    def micro_batches(self, budget: int, indices: Sequence[int]) -> Iterator[TrainingBatch]:
-        """These sequences, in micro-batches of at most ``budget`` padded tokens."""
-        for chosen, _ in self.padded.micro_batches(budget, indices):
+    def micro_batches(
+        self, budget: int, indices: Sequence[int], *, share_prompts: bool = False
+    ) -> Iterator[TrainingBatch]:
+        """These sequences, in micro-batches of at most ``budget`` padded tokens; see `Padded.micro_batches`."""
+        for chosen, _ in self.padded.micro_batches(budget, indices, share_prompts=share_prompts):
             yield self.pick(chosen)
 
     def traced(self, traces: tuple[dict[str, Any], ...]) -> TrainingBatch:

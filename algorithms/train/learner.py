@@ -21,7 +21,7 @@ from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_up
 from rlvr.algorithms.train.head import SequenceScores
 from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import Scorer, has_plain_head
+from rlvr.algorithms.train.scoring import Scorer, base_model, can_share_prompts, has_plain_head
 from rlvr.algorithms.train.world import ProcessWorld, shard, whole
 
 T = TypeVar("T")
@@ -42,6 +42,7 @@ class Learner:
         epochs, minibatches: passes over each batch, and optimiser steps a pass.
         micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
         recompute_layers: keep less of each layer for the backward pass, which then computes it again.
+        share_prompts: compute a prompt once for all its samples, where the model allows it; not under torchrun.
         reference: keep a reference policy even if the preset has no KL term.
         ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
@@ -60,6 +61,7 @@ class Learner:
         minibatches: int = 1,
         micro_batch_tokens: int = 8192,
         recompute_layers: bool = False,
+        share_prompts: bool = False,
         reference: bool = False,
         ema: float = 0.0,
         world: ProcessWorld | None = None,
@@ -68,7 +70,8 @@ class Learner:
         self.sampler = self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
         if self.world.sharded:
             self.model = deepcopy(model).float()
-        self.scorer = Scorer(self.model)
+        self.share_prompts = share_prompts and not self.world.sharded and can_share_prompts(base_model(self.model))
+        self.scorer = Scorer(self.model, self.share_prompts)
         if self.world.sharded:
             self._shard(next(model.parameters()).dtype)
         self.preset = preset
@@ -88,8 +91,7 @@ class Learner:
         if dtype == torch.float16:
             raise ConfigError("model.dtype float16 is for one process: take bfloat16, whose gradients need no scale")
         ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
-        core: Any = self.model.get_base_model() if hasattr(self.model, "get_base_model") else self.model
-        has_plain_head(core, ids)  # while the weights are whole: what it finds is remembered
+        has_plain_head(base_model(self.model), ids)  # while the weights are whole: what it finds is remembered
         shard(self.model, self.scorer, dtype)
 
     def sync(self) -> None:
@@ -206,9 +208,10 @@ class Learner:
 
     def _logprobs(self, padded: Padded, model: Any) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
-        score = self.scorer if model is None else Scorer(model)
+        share = self.share_prompts and (model is None or can_share_prompts(base_model(model)))
+        score = self.scorer if model is None else Scorer(model, share)
         with torch.no_grad():
-            for _, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens))):
+            for _, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens, share_prompts=share))):
                 if item is None:
                     self._idle()
                     continue
@@ -301,7 +304,8 @@ class Learner:
         stats: dict[str, float] = {"live_sequences": float(len(live))}
         note_no_gradient(batch, live)
         found: list[tuple[int, dict[str, Tensor] | None]] = []
-        for index, micro in self.world.share(list(batch.micro_batches(self.micro_batch_tokens, live))):
+        micro_batches = batch.micro_batches(self.micro_batch_tokens, live, share_prompts=self.share_prompts)
+        for index, micro in self.world.share(list(micro_batches)):
             if micro is None:
                 optimiser.backward(self._idle())
                 continue
@@ -406,7 +410,8 @@ class Learner:
 
     def _imitated(self, padded: Padded, tokens: int, optimiser: Optimiser, traces: Sequence[dict[str, Any]]) -> float:
         found = []
-        for index, item in self.world.share(list(padded.micro_batches(self.micro_batch_tokens))):
+        micro_batches = padded.micro_batches(self.micro_batch_tokens, share_prompts=self.share_prompts)
+        for index, item in self.world.share(list(micro_batches)):
             if item is None:
                 optimiser.backward(self._idle())
                 continue

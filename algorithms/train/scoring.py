@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import nn
 from torch.nn import functional as F
+from transformers.cache_utils import Cache, DynamicLayer
 
 from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits, uses_float32
 from rlvr.algorithms.train.memory import recomputed_layers
 
 
 class Scorer(nn.Module):
-    """A model's body and its output layer in one forward pass: `score_sequences` as a module, which FSDP can wrap."""
+    """A model's body and its output layer in one forward pass: `score_sequences` as a module, which FSDP can wrap.
 
-    def __init__(self, model: Any) -> None:
+    With ``share_prompts`` a prompt that several sequences begin with goes through the model once, where its attention
+    allows that and it spares a tenth of the tokens.
+    """
+
+    def __init__(self, model: Any, share_prompts: bool = False) -> None:
         super().__init__()
         self.model = model
+        self.share_prompts = share_prompts
 
     def forward(
         self,
@@ -31,6 +37,7 @@ class Scorer(nn.Module):
         **options: Any,
     ) -> SequenceScores:
         """`score_sequences` of the model, with each distinct sequence in it once: small games repeat theirs."""
+        options["share_prompts"] = self.share_prompts
         rows, row_of = _distinct_rows(ids, mask)  # [D], [B]
         if len(rows) == len(ids):
             return score_sequences(self.model, ids, mask, temperature, slopes=slopes, **options)
@@ -68,6 +75,7 @@ def score_sequences(
     entropy: bool = False,
     recompute: bool = False,
     slopes: torch.Tensor | None = None,
+    share_prompts: bool = False,
 ) -> SequenceScores:
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
 
@@ -85,6 +93,8 @@ def score_sequences(
         entropy: whether to give entropies, too.
         recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
         slopes: (B, T), d loss / d log pi of each token, where it is known beforehand; see `score_hidden`.
+        share_prompts: compute what several rows have before their first wanted token once, where that is less work and
+            the model allows it (`can_share_prompts`).
 
     Raises:
         ValueError: ids and mask differ in shape, or the temperature is not positive.
@@ -98,29 +108,159 @@ def score_sequences(
         return SequenceScores(zeros, zeros.clone() if entropy else None)
     wanted = torch.ones_like(ids[:, 1:], dtype=torch.bool) if mask is None else mask[:, 1:].bool()  # [B, T - 1]
     context, targets = ids[:, :-1], ids[:, 1:][wanted]  # [B, T - 1], [N]
-    core = model.get_base_model() if hasattr(model, "get_base_model") else model  # under an adapter of peft
+    core = base_model(model)
     plain = has_plain_head(core, ids[:1, :4])
+    prompts = _shared_prompts(context, wanted) if share_prompts and can_share_prompts(core) else None
     with recomputed_layers(core) if recompute and torch.is_grad_enabled() else nullcontext():
         body: Any = core.base_model if plain else model
-        output = body(input_ids=context, use_cache=False)
+        if prompts is None:
+            asked, output = wanted, body(input_ids=context, use_cache=False)
+        else:
+            asked, output = prompts.wanted, prompts.forward(core.base_model, body)
     if plain:
         head = core.get_output_embeddings()
-        hidden = output.last_hidden_state[wanted]  # [N, H], of wanted tokens alone
+        hidden = output.last_hidden_state[asked]  # [N, H], of wanted tokens alone
         known = None if slopes is None else slopes[:, 1:][wanted]  # [N]
         wide = uses_float32(head)
         scores = score_hidden(
             hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=known, in_float32=wide
         )
     else:
-        scores = score_logits(output.logits[wanted], targets, temperature, entropy=entropy)  # logits [N, V]
+        scores = score_logits(output.logits[asked], targets, temperature, entropy=entropy)  # logits [N, V]
     spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
     return SequenceScores(_spread(scores.logprobs, wanted), spread)
+
+
+def base_model(model: Any) -> Any:
+    """The causal language model itself, under an adapter of peft."""
+    return model.get_base_model() if hasattr(model, "get_base_model") else model
 
 
 def _spread(scores: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     """Put scores (N,) where ``wanted`` (B, T - 1) is set, in columns 1 to T - 1 of zeros (B, T)."""
     spread = torch.zeros(wanted.shape, dtype=scores.dtype, device=scores.device)  # [B, T - 1]
     return F.pad(spread.masked_scatter(wanted, scores), (1, 0))  # [B, T], 0 for the first token
+
+
+class _PromptKeys(DynamicLayer):
+    """The keys and values of prompts [Q, heads, P, d] in one layer, noted as they pass."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        # a layer that is computed again notes the same once more
+        self.keys, self.values, self.is_initialized = key_states, value_states, True
+        return key_states, value_states
+
+
+class _KeysOfPrompts(DynamicLayer):
+    """Sets the keys and values of each row's prompt before its own, [R, heads, P + C, d], with gradient, and keeps
+    nothing: so a layer can be computed again."""
+
+    def __init__(self, prompts: Any, prompt_of: torch.Tensor) -> None:
+        super().__init__()
+        self.before: tuple[torch.Tensor, torch.Tensor] = (prompts.keys, prompts.values)
+        self.keys, self.values, self.is_initialized = prompts.keys, prompts.values, True  # what masks are sized by
+        self.prompt_of = prompt_of  # [R]
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: Any, **__: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = (states[self.prompt_of] for states in self.before)  # [R, heads, P, d]
+        return torch.cat([keys, key_states], 2), torch.cat([values, value_states], 2)
+
+
+class _SharedPrompts(NamedTuple):
+    """Rows cut in two: Q distinct prompts of up to P tokens, and what each of the R rows has after its own, up to C.
+
+    The last token of a prompt belongs to what comes after it: the first completion token is asked of it.
+    """
+
+    prompts: torch.Tensor  # [Q, P] ids
+    lengths: torch.Tensor  # [Q] of the prompts
+    prompt_of: torch.Tensor  # [R]
+    rest: torch.Tensor  # [R, C] ids
+    wanted: torch.Tensor  # [R, C] bool
+
+    def forward(self, body: Any, whole: Any) -> Any:
+        """The output of ``whole`` for the rest, after a pass of ``body`` over the prompts."""
+        noted = Cache(layer_class_to_replicate=_PromptKeys)
+        body(input_ids=self.prompts, past_key_values=noted, use_cache=True)
+        lengths = self.lengths[self.prompt_of]  # [R]
+        columns = torch.arange(self.prompts.shape[1], device=lengths.device)
+        seen = torch.cat([columns < lengths[:, None], torch.ones_like(self.rest, dtype=torch.bool)], 1)  # [R, P + C]
+        return whole(
+            input_ids=self.rest,
+            attention_mask=seen.long(),
+            position_ids=lengths[:, None] + torch.arange(self.rest.shape[1], device=lengths.device),
+            past_key_values=Cache(layers=[_KeysOfPrompts(layer, self.prompt_of) for layer in noted.layers]),
+            use_cache=True,
+        )
+
+
+def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, spared: float = 0.1) -> _SharedPrompts | None:
+    """Rows (B, T - 1) cut into prompts and the rest; None if that spares less than this share of the tokens."""
+    rows, width = context.shape
+    starts = torch.where(wanted.any(1), wanted.long().argmax(1), 0)  # [R] the prompt's last token
+    ids = context.cpu().numpy()
+    found: dict[bytes, int] = {}
+    prompt_of = [found.setdefault(ids[row, :start].tobytes(), len(found)) for row, start in enumerate(starts.tolist())]
+    first = {prompt: row for row, prompt in reversed(list(enumerate(prompt_of)))}
+    chosen = torch.tensor([first[prompt] for prompt in range(len(found))], device=context.device)  # [Q]
+    columns = starts[:, None] + torch.arange(width, device=context.device)  # [R, T - 1]
+    inside = columns < width
+    columns = columns.clamp(max=width - 1)
+    own = wanted.gather(1, columns) & inside
+    longest = int(starts.max())  # P
+    kept = int(own.any(0).nonzero().max()) + 1 if own.any() else 1  # C
+    if longest == 0 or len(found) * longest + rows * kept > (1 - spared) * rows * width:
+        return None
+    return _SharedPrompts(
+        context[chosen, :longest],
+        starts[chosen],
+        torch.tensor(prompt_of, device=context.device),
+        context.gather(1, columns[:, :kept]),
+        own[:, :kept],
+    )
+
+
+_sharing: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+
+
+def can_share_prompts(model: Any) -> bool:
+    """Whether a token of the model attends to all before it through keys and values alone, so that the prompt's may
+    come from another pass. Tried once for each model, on two prompts of two samples each."""
+    if model not in _sharing:
+        _sharing[model] = _attends_fully(model.config) and _try_sharing(model)
+    return _sharing[model]
+
+
+def _attends_fully(config: Any) -> bool:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    rope = getattr(config, "rope_parameters", None) or {}
+    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+    # rotations that depend on the longest row of a pass would differ between two passes
+    return kinds == {"full_attention"} and not any(windows) and rope.get("rope_type") not in ("dynamic", "longrope")
+
+
+def _try_sharing(model: Any) -> bool:
+    device = next(model.parameters()).device
+    ids = torch.tensor([[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 7, 6], [3, 2, 5, 4, 1, 6, 7], [3, 2, 4, 5, 1, 7, 6]])
+    wanted = torch.tensor([[0, 0, 0, 0, 1, 1, 1]] * 2 + [[0, 1, 1, 1, 1, 1, 1]] * 2).bool()
+    shared = _shared_prompts(ids.to(device), wanted.to(device), spared=-1.0)
+    assert shared is not None  # for the type checker
+    training = model.training
+    model.eval()
+    try:
+        with torch.no_grad():
+            whole = model.base_model(input_ids=ids.to(device), use_cache=False).last_hidden_state[wanted.to(device)]
+            parts = shared.forward(model.base_model, model.base_model).last_hidden_state[shared.wanted]
+    except (TypeError, ValueError, AttributeError, IndexError, NotImplementedError):  # no such cache in this model
+        return False
+    finally:
+        model.train(training)
+    rounding = torch.finfo(whole.dtype).eps
+    return bool((whole - parts).abs().max() <= 100 * rounding * whole.abs().max())
 
 
 _plain_heads: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()

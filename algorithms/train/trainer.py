@@ -155,6 +155,7 @@ class Trainer:
             minibatches=config.learner.minibatches,
             micro_batch_tokens=config.learner.micro_batch_tokens,
             recompute_layers=config.learner.recompute_layers,
+            share_prompts=config.learner.share_prompts,
             reference=isinstance(algorithm, Objective) and algorithm.reference,
             ema=config.learner.ema,
             world=self.world,
