@@ -11,7 +11,7 @@ model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
 sequences at once, and 16 at a time. Ours takes micro-batches of 1,280 tokens, in which a prompt counts once for its 8
-replies (`learner.share_prompts`, on by default). The loss is DAPO's without a KL
+replies (`learner.share_prompts`). The loss is DAPO's without a KL
 term, whose slope our output layer knows in the forward pass, and GRPO's with a KL term, where it does not.
 """
 
