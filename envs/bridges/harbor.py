@@ -43,6 +43,7 @@ _FENCE = re.compile(r"\A```[a-z]*\n(.*)\n```\Z", re.DOTALL)
 _VERIFIER = "/logs/verifier"
 RAN = Verdict(0.0, "partial", reason="ran a script")
 FULL = "more than 64 MB, or 20,000 files, were written"
+MEMORY = "more memory was used than an image has, which is 2 GB"
 
 
 class HarborState(NamedTuple):
@@ -151,7 +152,7 @@ class Harbor(Task[HarborState]):
         except (SandboxError, OSError) as error:
             return Transition(state, sandbox_fault(error, "env_error"), terminated=True)
         if done.files is None:
-            return Transition(state, wrong(reason=FULL), terminated=True)
+            return Transition(state, wrong(reason=MEMORY if done.out_of_memory else FULL), terminated=True)
         end = f"stopped after {self.seconds:g} s" if done.exit_code is None else f"exit code {done.exit_code}"
         printed = f"{shown(done.output.rstrip(), MAX_SHOWN)}\n[{end}]".lstrip()
         return Transition(state._replace(files=done.files, printed=printed), RAN)
@@ -182,7 +183,7 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
     for command in (*(("true",) if untouched else ()), *folder.collect):
         collected = _run(image, command, 60.0)
         if collected.files is None:
-            return wrong(reason=FULL)
+            return wrong(reason=MEMORY if collected.out_of_memory else FULL)
         image = image._replace(files=collected.files)
     if folder.separate:
         own = verifier_image(folder)
@@ -196,6 +197,8 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
         "exec /tests/test.sh"
     )
     done = _run(image, command, folder.seconds)
+    if done.out_of_memory:
+        return wrong(reason=MEMORY)
     if done.exit_code is None:
         return Verdict(0.0, "timeout", reason=f"the verifier took over {folder.seconds:g} s")
     return _reward(done.files or b"", " ".join(done.output.split())[-300:])

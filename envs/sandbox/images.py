@@ -14,6 +14,7 @@ import os
 import random
 import selectors
 import shutil
+import signal
 import subprocess
 import sys
 import tarfile
@@ -71,12 +72,18 @@ class ImageRun(NamedTuple):
     Attributes:
         exit_code: None if its time was up.
         output: what it printed on both streams, cut in the middle.
-        files: the writable folders afterwards, a tar; None if they hold too much.
+        files: the writable folders afterwards, a tar; None if they hold too much, or it used up its memory.
+        out_of_memory: it used so much memory that the kernel ended all of the image; what it printed is lost.
     """
 
     exit_code: int | None
     output: str
     files: bytes | None
+    out_of_memory: bool = False
+
+
+class _UsedUp(Exception):
+    """The kernel ended the first process, as the image was over its memory."""
 
 
 def run_in_image(
@@ -117,7 +124,11 @@ def run_in_image(
         "most_bytes": MAX_BYTES,
         "limits": {"RLIMIT_FSIZE": MAX_BYTES, "RLIMIT_NPROC": _PROCESSES, "RLIMIT_CORE": 0, "RLIMIT_AS": 4 << 30},
     }
-    answer, _, packed = _answered(json.dumps(order).encode() + b"\n" + files, writable, seconds).partition(b"\n")
+    try:
+        whole = _answered(json.dumps(order).encode() + b"\n" + files, writable, seconds)
+    except _UsedUp:
+        return ImageRun(128 + signal.SIGKILL, "", None, out_of_memory=True)
+    answer, _, packed = whole.partition(b"\n")
     try:
         got = json.loads(answer)
         return ImageRun(got["exit_code"], got["output"], None if got.get("too_much") else packed)
@@ -157,11 +168,14 @@ def _answered(message: bytes, writable: list[str], seconds: float) -> bytes:
                 answer, complaint = _exchanged(process, message, seconds + _ANSWER_SECONDS)
             finally:
                 process.kill()
+        used_up = group is not None and group.killed_for_memory() > 0
     finally:
         os.close(locked)
         if group is not None:
             group.remove()
     if process.returncode or not answer:
+        if used_up:  # its own memory is small: what the command wrote and started has used up the rest
+            raise _UsedUp
         reason = " ".join(complaint.decode("utf-8", "replace").split())[-300:]
         raise SandboxError(f"an image's first process ended with {process.returncode}: {reason}")
     return answer
@@ -229,7 +243,8 @@ def _bubblewrap(writable: list[str]) -> list[str]:
         argv += ["--perms", "1777" if name == "tmp" else "0755", "--size", str(MAX_BYTES), "--tmpfs", f"/{name}"]
     for path in _KEPT:
         argv += ["--ro-bind-try", path, path]
-    return [*argv, "--proc", "/proc", "--dev", "/dev", "--remount-ro", "/", "--chdir", "/"]
+    argv += ["--proc", "/proc", "--dev", "/dev", "--perms", "1777", "--size", str(MAX_BYTES), "--tmpfs", "/dev/shm"]
+    return [*argv, "--remount-ro", "/dev", "--remount-ro", "/", "--chdir", "/"]
 
 
 def _python() -> str:

@@ -16,7 +16,9 @@ import pytest
 
 import rlvr  # noqa: F401
 from rlvr.adapters.export.harbor import write_tasks
+from rlvr.envs.bridges.harbor import MEMORY
 from rlvr.envs.bridges.harbor_files import handed_over, opened
+from rlvr.envs.sandbox import images, plans
 from rlvr.envs.sandbox.images import base_files, run_in_image
 
 from ..needs import needs_images
@@ -104,6 +106,25 @@ def test_cheats_get_0(tmp_path: Path, cheat: str) -> None:
     reward, verdict, printed = finished(made(tmp_path / "out"), CHEATS[cheat])
     assert (reward, verdict.status) == (0.0, "wrong")
     assert "exit code" in printed
+
+
+FILLING = "for n in home mnt opt srv var; do head -c 50000000 /dev/zero > /$n/filled; done"
+
+
+@pytest.mark.slow
+def test_a_policy_that_uses_up_the_memory_is_wrong_and_no_error_of_ours(tmp_path: Path, monkeypatch: Any) -> None:
+    """In an action, and in a program of its own that the verifier runs."""
+    if not plans.cgroup_parents():
+        pytest.skip("no control group can be made here")
+    verify = "#!/bin/bash\nbash /app/result.sh | wc -l > /logs/verifier/reward.txt\n"
+    env = made(task_folder(tmp_path / "task", **{"tests/test.sh": verify}))
+    assert finished(env, "echo 'echo done' > result.sh")[:1] == (1.0,)
+    monkeypatch.setattr(images, "_MEMORY_MB", 128)
+    reward, verdict, _ = finished(env, f"echo '{FILLING}' > result.sh")
+    assert (reward, verdict.status, verdict.reason) == (0.0, "wrong", MEMORY)
+    env.reset(seed=0, options={"index": 0})
+    _, reward, terminated, _, info = env.step(FILLING)
+    assert (reward, terminated, info["verdict"].status, info["verdict"].reason) == (0.0, True, "wrong", MEMORY)
 
 
 def test_a_task_whose_verifier_shares_the_image(tmp_path: Path) -> None:

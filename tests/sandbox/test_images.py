@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlvr.envs.sandbox import SandboxError, images
+from rlvr.envs.sandbox import SandboxError, images, plans
 from rlvr.envs.sandbox.images import base_files, run_in_image
 
 from ..needs import needs_images
@@ -91,3 +91,28 @@ def test_an_answer_without_end_is_not_read_to_it(monkeypatch: Any) -> None:
 def test_files_larger_than_a_pipe_go_in_and_out() -> None:
     done = run_in_image(base_files({}), "head -c 3000000 /dev/urandom > /opt/a; md5sum < /opt/a")
     assert run_in_image(done.files or b"", "md5sum < /opt/a").output == done.output
+
+
+FILLING = "for folder in app home mnt opt srv; do head -c {size} /dev/zero > /$folder/filled; done; echo filled"
+
+
+def test_a_command_that_uses_up_the_memory_has_failed_itself(monkeypatch: Any) -> None:
+    """The kernel ends the process that packs the files, as it is the largest of the group."""
+    if not plans.cgroup_parents():
+        pytest.skip("no control group can be made here")
+    monkeypatch.setattr(images, "_MEMORY_MB", 128)
+    small = run_in_image(base_files({}), FILLING.format(size=1_000_000), folders=["app"])
+    assert (small.exit_code, small.output, small.out_of_memory) == (0, "filled\n", False)
+    large = run_in_image(base_files({}), FILLING.format(size=50_000_000), folders=["app"])
+    assert (large.exit_code, large.files, large.out_of_memory) == (137, None, True)
+
+
+def test_the_devices_hold_no_more_than_another_folder() -> None:
+    command = (
+        "for n in 1 2 3; do head -c 60M /dev/zero > /dev/shm/$n; done; touch /dev/mine; echo a > /dev/null && echo b"
+    )
+    done = run_in_image(base_files({}), command)
+    assert "No space left on device" in done.output
+    assert "cannot touch '/dev/mine': Read-only file system" in done.output
+    assert done.output.endswith("b\n")
+    assert done.files is not None
