@@ -1,12 +1,14 @@
-"""The collapse of self-play and its cure: the examples as they are, and with all that holds them left out.
+"""The collapse of self-play and its cure: runs of the examples, and runs with all that holds them left out.
 
     python benchmarks/collapse.py --games kuhn --seeds 0      # trains what is not there yet, then writes and draws
     python benchmarks/collapse.py --draw                      # the figure alone
 
-Without the cures a run is that of the example, its seed, warm start and environment, but for: no pool among the
-opponents, no KL term, no average of the weights, the optimiser's usual momentum, and a larger learning rate. Of each
-evaluation are kept the panel, the exploitability where it is exact, and of the steps since the one before the reward,
-tokens and entropy of each role. An alarm is the first step at which `rlvr train` would have told it.
+A run without the cures begins with the weights that the run of the example had after its warm start, with its seed and
+its tasks. It has no opponent beside `self`, no KL term, no average of the weights, the optimiser's usual momentum, and
+a larger learning rate; in tic-tac-toe the batches are smaller, too (`WITHOUT`). Of each evaluation stand the panel, the
+exploitability where it is exact, and of the steps since the one before the reward, tokens and entropy of each role. The
+alarm is what `rlvr train` says of the run,
+at the first evaluation at which it says so. Of a run that was stopped stands what it had, and how many steps it made.
 """
 
 from __future__ import annotations
@@ -20,31 +22,31 @@ from statistics import fmean
 from typing import Any
 
 import torch
-from whole_runs import records_of
+from whole_runs import changed, has_ended, records_of
 
+from rlvr.algorithms.config import load_config
+from rlvr.algorithms.runs.checkpoints import load_checkpoint
 from rlvr.algorithms.runs.health import health
+from rlvr.algorithms.train.trainer import load_model
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "collapse.json"
 PICTURE = ROOT / "docs" / "images" / "collapse.png"
 TITLES = {"kuhn": "KuhnPoker", "tictactoe": "TicTacToeDuel"}
 CURED = {"kuhn": "selfplay/kuhn-{}", "tictactoe": "tictactoe/seed-{}"}  # runs of selfplay.py and tictactoe.py
+LOOSE = {"lr": 5e-3, "schedule": "constant", "betas": [0.9, 0.95], "kl_coef_end": None, "ema": 0.0}
 NO_KL = {"kl": "none", "kl_in": "loss", "kl_coef": 0.0}
-USUAL = {"schedule": "constant", "betas": [0.9, 0.95], "kl_coef_end": None, "ema": 0.0}
 # Fewer steps than the examples: the collapse is sooner.
 WITHOUT: dict[str, dict[str, Any]] = {
-    "kuhn": {
-        "overrides": NO_KL,
-        "learner": {**USUAL, "lr": 5e-3},
-        "steps": 150,
-        "evaluation": {"every": 10, "episodes": 256},
-    },
+    "kuhn": {"overrides": NO_KL, "learner": LOOSE, "steps": 150, "evaluation": {"every": 10, "episodes": 256}},
     "tictactoe": {
-        "env": {"settings": {"opponents": ["self"]}},
         "overrides": NO_KL,
-        "learner": {**USUAL, "lr": 3e-3},
-        "steps": 80,
-        "evaluation": {"every": 10},
+        "learner": {**LOOSE, "lr": 1e-2, "warmup_steps": 1},
+        "env": {"settings": {"opponents": ["self"]}},
+        "steps": 20,
+        "prompts": 16,
+        "group_size": 4,
+        "evaluation": {"every": 5, "episodes": 60},
     },
 }
 
@@ -81,24 +83,46 @@ def roles(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
     }
 
 
-def alarms(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The alarm of self-play at the first evaluation at which it rings, with its step."""
+def alarm(records: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The alarm of self-play at the first evaluation at which it rings, with its step; None where it does not."""
     for at, record in enumerate(records, 1):
         if record["phase"] == "evaluation":
             for text in health(records[:at]):
                 if text.startswith("self-play is even"):
-                    return [{"step": record["step"], "text": text}]
-    return []
+                    return {"step": record["step"], "text": text}
+    return None
 
 
-def measure(game: str, seed: int, work: Path, cured: bool) -> dict[str, Any] | None:
-    """One run, trained if its folder is not there; None where it has not ended."""
-    out = work / (CURED[game] if cured else f"collapse/{game}-{{}}").format(seed)
-    run = records_of(ROOT / "examples" / f"{game}_selfplay.yaml", seed, out, {} if cured else WITHOUT[game])
-    if run is None:
-        return None
-    records, cpu = run
-    return {"curve": curve(records), "alarms": alarms(records), "cpu_seconds": cpu}
+def measure(game: str, seed: int, work: Path) -> dict[str, dict[str, Any]]:
+    """The run of the example and the one without the cures, trained where their folders are not there."""
+    example, cured = ROOT / "examples" / f"{game}_selfplay.yaml", work / CURED[game].format(seed)
+    runs = {"with": records_of(example, seed, cured)}
+    out, start = (work / "collapse" / f"{game}-{seed}{end}" for end in ("", "-start"))
+    if not (out.exists() or start.exists()):
+        write_start(cured, start)
+    begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
+    runs["without"] = records_of(example, seed, out, changed(WITHOUT[game], begun))
+    return {
+        way: {
+            "steps": max(record["step"] for record in records),
+            "ended": has_ended(records),
+            "curve": curve(records),
+            "alarm": alarm(records),
+            "cpu_seconds": cpu,
+        }
+        for way, (records, cpu) in runs.items()
+    }
+
+
+def write_start(run: Path, folder: Path) -> None:
+    """The policy that a run had after its warm start, as a folder."""
+    model, tokenizer = load_model(load_config(run / "config.yaml"))
+    parameters = dict(model.named_parameters())
+    with torch.no_grad():
+        for name, weights in load_checkpoint(run / "checkpoints" / "step-000000").model.items():
+            parameters[name].copy_(weights)
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
 
 
 def draw(games: dict[str, Any]) -> None:
@@ -108,17 +132,22 @@ def draw(games: dict[str, Any]) -> None:
 
     figure = Figure(figsize=(11.5, 3.1 * len(games)), dpi=110, layout="constrained")
     FigureCanvasAgg(figure)
-    for row, (game, ways) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
+    for row, (game, found) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
+        runs = found["runs"]
         for way, colour in (("with", "tab:blue"), ("without", "tab:red")):
-            for number, run in enumerate(ways.get(way, {}).values()):
+            for number, run in enumerate(each[way] for each in runs.values()):
                 label = f"{way} the cures" if number == 0 else None
                 for axes, (name, points) in zip(row, lines(run["curve"]).items(), strict=True):
                     axes.plot(*zip(*points, strict=True), lw=1.3, color=colour, label=label)
                     axes.set(title=f"{TITLES[game]}: {name}", xlabel="reinforcement learning step")
-                    axes.set_ylim(bottom=0)
+                    axes.set_xscale("symlog", linthresh=10)  # the collapse is within the first steps
                     axes.grid(alpha=0.25)
-                for alarm in run["alarms"]:
-                    row[1].axvline(alarm["step"], color=colour, lw=0.8, ls=":")
+                if run["alarm"]:
+                    row[1].axvline(run["alarm"]["step"], color=colour, lw=0.8, ls=":")
+        for axes in row:
+            axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
+        row[1].set_ylim(top=1)
         row[0].legend(fontsize=8, frameon=False)
     figure.savefig(PICTURE, metadata={"Software": None})
 
@@ -132,14 +161,12 @@ def lines(points: list[dict[str, Any]]) -> dict[str, list[tuple[int, float]]]:
     exact = "exploitability" in points[0]
     first = [(point["step"], point["exploitability"]) for point in points] if exact else share("expert")
     entropy = [
-        (point["step"], fmean(role["entropy"] for role in point["roles"].values()))
-        for point in points
-        if point["roles"]
+        (point["step"], min(role["entropy"] for role in point["roles"].values())) for point in points if point["roles"]
     ]
     return {
         "exploitability (chips)" if exact else "not lost to perfect play": first,
         "not lost to random moves": share("random"),
-        "entropy (nats a token)": entropy,
+        "entropy, the lower of the roles": entropy,
     }
 
 
@@ -154,11 +181,8 @@ def main() -> None:
     options = parser.parse_args()
     record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"command": "", "games": {}}
     for game in [] if options.draw else options.games:
-        found = {
-            way: {str(seed): run for seed in options.seeds if (run := measure(game, seed, options.work, way == "with"))}
-            for way in ("with", "without")
-        }
-        record["games"][game] = {"changes": WITHOUT[game], **found}
+        runs = {str(seed): measure(game, seed, options.work) for seed in options.seeds}
+        record["games"][game] = {"changes": WITHOUT[game], "runs": runs}
         record["command"] = "python benchmarks/collapse.py"
         record["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
         RESULTS.write_text(json.dumps(record, indent=1) + "\n")

@@ -3,7 +3,8 @@
     python benchmarks/tictactoe.py --work runs/tictactoe   # trains what is not there yet, then writes
 
 A point is the share of matches from the start of the game, half of them in each seat, that an evaluation of the run did
-not lose against a bot: with the likeliest tokens (greedy) and with sampled ones. Step 0 is the warm start alone.
+not lose against a bot: with the likeliest tokens (greedy) and with sampled ones. Step 0 is the warm start alone. Of a
+run that was stopped stands what it had, and how many steps it made.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from whole_runs import evaluations
+from whole_runs import has_ended, records_of
 
 from rlvr.algorithms.config import read_yaml
 
@@ -24,13 +25,9 @@ EXAMPLE = ROOT / "examples" / "tictactoe_selfplay.yaml"
 RESULTS = ROOT / "benchmarks" / "results" / "tictactoe.json"
 
 
-def measure(seed: int, work: Path) -> dict[str, Any] | None:
-    """The curve of one seed, trained if its folder is not there; None where its run has not ended."""
-    out = work / f"seed-{seed}"
-    run = evaluations(EXAMPLE, seed, out)
-    if run is None:
-        return None
-    records, cpu = run
+def measure(seed: int, work: Path) -> dict[str, Any]:
+    """The curve of one seed, trained if its folder is not there."""
+    records, cpu = records_of(EXAMPLE, seed, work / f"seed-{seed}")
     curve = [
         {"step": record["step"]}
         | {
@@ -38,8 +35,16 @@ def measure(seed: int, work: Path) -> dict[str, Any] | None:
             for way, bots in record["panel"].items()
         }
         for record in records
+        if record["phase"] == "evaluation"
     ]
-    return {"curve": curve, "matches": read_yaml(EXAMPLE)["evaluation"]["episodes"], "cpu_seconds": cpu}
+    steps = max(record["step"] for record in records)
+    return {
+        "steps": steps,
+        "ended": has_ended(records),
+        "curve": curve,
+        "matches": read_yaml(EXAMPLE)["evaluation"]["episodes"],
+        "cpu_seconds": cpu,
+    }
 
 
 def main() -> None:
@@ -47,8 +52,8 @@ def main() -> None:
     parser.add_argument("--work", type=Path, default=Path("runs/tictactoe"), help="folder of the runs")
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
     options = parser.parse_args()
-    runs = {str(seed): run for seed in options.seeds if (run := measure(seed, options.work)) is not None}
-    record = {
+    runs = {str(seed): measure(seed, options.work) for seed in options.seeds}
+    record = json.loads(RESULTS.read_text()) | {
         "command": f"python benchmarks/tictactoe.py --seeds {' '.join(runs)}",
         "machine": f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}",
         "runs": runs,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +23,8 @@ class Silent:
 
 def records_of(
     example: Path, seed: int, out: Path, changes: Mapping[str, Any] | None = None
-) -> tuple[list[dict[str, Any]], int] | None:
-    """An example's records and CPU-seconds, trained where ``out`` is missing; None if the run has not ended.
+) -> tuple[list[dict[str, Any]], int]:
+    """An example's records and CPU-seconds, trained where ``out`` is missing; those so far of a run that was stopped.
 
     Args:
         changes: of the example, section by section.
@@ -32,17 +32,23 @@ def records_of(
     if not out.exists():
         values = changed(read_yaml(example), {**(changes or {}), "seed": seed, "out": str(out)})
         Trainer(load_config(values), Silent()).run()
-    records = read_jsonl(out / "metrics.jsonl")
-    if not any(record["phase"] == "evaluation" and record["name"] == "after" for record in records):
-        print(f"the run of seed {seed} in {out} has not ended: left out")
-        return None
-    return records, round(sum(record["cpu_seconds"] for record in read_jsonl(out / "timing.jsonl")))
+    return read_jsonl(out / "metrics.jsonl"), round(
+        sum(line["cpu_seconds"] for line in read_jsonl(out / "timing.jsonl"))
+    )
+
+
+def has_ended(records: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether a run made all of its steps."""
+    return any(record["phase"] == "evaluation" and record["name"] == "after" for record in records)
 
 
 def evaluations(example: Path, seed: int, out: Path) -> tuple[list[dict[str, Any]], int] | None:
-    """The evaluations alone of `records_of`."""
-    run = records_of(example, seed, out)
-    return run and ([record for record in run[0] if record["phase"] == "evaluation"], run[1])
+    """The evaluations alone of `records_of`; None if the run has not ended."""
+    records, cpu = records_of(example, seed, out)
+    if not has_ended(records):
+        print(f"the run of seed {seed} in {out} has not ended: left out")
+        return None
+    return [record for record in records if record["phase"] == "evaluation"], cpu
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
