@@ -84,12 +84,14 @@ def roles(steps: Iterable[dict[str, Any]]) -> dict[str, dict[str, float]]:
 
 
 def alarm(records: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The alarm of self-play at the first evaluation at which it rings, with its step; None where it does not."""
+    """The alarms of self-play at the first evaluation at which one rings, with its step; None where none does."""
     for at, record in enumerate(records, 1):
         if record["phase"] == "evaluation":
-            for text in health(records[:at]):
-                if text.startswith("self-play is even"):
-                    return {"step": record["step"], "text": text}
+            texts = [
+                text for text in health(records[:at]) if text.startswith(("self-play is even", "the entropy of seat"))
+            ]
+            if texts:
+                return {"step": record["step"], "texts": texts}
     return None
 
 
@@ -143,7 +145,7 @@ def draw(games: dict[str, Any]) -> None:
                     axes.set_xscale("symlog", linthresh=10)  # the collapse is within the first steps
                     axes.grid(alpha=0.25)
                 if run["alarm"]:
-                    row[1].axvline(run["alarm"]["step"], color=colour, lw=0.8, ls=":")
+                    row[2].axvline(run["alarm"]["step"], color=colour, lw=0.8, ls=":", label="alarm")
         for axes in row:
             axes.set_xlim(left=0)
             axes.set_ylim(bottom=0)

@@ -77,6 +77,19 @@ def entropy_collapsed(steps: Sequence[Record]) -> str:
     return ""
 
 
+def role_certain(steps: Sequence[Record]) -> str:
+    """A role of self-play has become certain of its moves: the mean over roles may hide it, and bots may not see it."""
+    for role in sorted({name for record in steps for name in _roles(record)}):
+        values = _values([_roles(record).get(role, {}) for record in steps], "entropy")
+        if len(values) < 2 * STEPS:
+            continue
+        first, now = fmean(values[:STEPS]), fmean(values[-STEPS:])
+        if first > 0 and now < COLLAPSED * first:
+            cure = "lower learner.lr, or add a KL term"
+            return f"the entropy of {role} has collapsed from {first:.3g} to {now:.3g} nats a token: {cure}"
+    return ""
+
+
 def cut_off(steps: Sequence[Record]) -> str:
     """Most replies run into the token limit."""
     last = _last(steps, STEPS)
@@ -130,8 +143,12 @@ def panel_fallen(records: Sequence[Record]) -> str:
     if len(rewards) < STEPS or not panels or abs(fmean(rewards) - 0.5) > EVEN:
         return ""
     for name in panels[-1].get("sampled", {}):
-        shares = [panel["sampled"][name]["not_lost"] for panel in panels if name in panel.get("sampled", {})]
-        if shares[-1] < max(shares) - PANEL_FALLEN:
+        scores = [panel["sampled"][name] for panel in panels if name in panel.get("sampled", {})]
+        shares = [score["not_lost"] for score in scores]
+        # Few matches scatter by more than a tenth: var(p - q) = p (1 - p) / n + q (1 - q) / m
+        ends = (scores[-1], max(scores, key=lambda score: score["not_lost"]))
+        variance = sum(end["not_lost"] * (1 - end["not_lost"]) / end["matches"] for end in ends if end.get("matches"))
+        if shares[-1] < max(shares) - max(PANEL_FALLEN, 2 * variance**0.5):
             return (
                 f"self-play is even ({fmean(rewards):.2f}), but {shares[-1]:.0%} of the matches against {name} "
                 f"are not lost where {max(shares):.0%} were: go back to an earlier checkpoint, or add other opponents"
@@ -140,7 +157,7 @@ def panel_fallen(records: Sequence[Record]) -> str:
 
 
 RULES: Final[tuple[Callable[[Sequence[Record]], str], ...]] = (
-    not_sampled, faults, nothing_learned, entropy_collapsed, fallen, cut_off, unreadable, far_update,
+    not_sampled, faults, nothing_learned, entropy_collapsed, role_certain, fallen, cut_off, unreadable, far_update,
 )  # fmt: skip
 
 
@@ -152,6 +169,12 @@ def _last(steps: Sequence[Record], count: int) -> Sequence[Record]:
 def _number(record: Record, name: str) -> float | None:
     value = record.get(name)
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _roles(record: Record) -> Mapping[str, Record]:
+    """The figures of each role of a step of self-play."""
+    roles = record.get("roles")
+    return roles if isinstance(roles, Mapping) and all(isinstance(each, Mapping) for each in roles.values()) else {}
 
 
 def _values(steps: Sequence[Record], name: str) -> list[float]:

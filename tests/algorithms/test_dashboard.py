@@ -77,6 +77,20 @@ def test_a_collapse_of_the_entropy_is_none_where_the_task_is_solved():
     assert health(collapse[:8]) == []
 
 
+def test_one_role_that_has_become_certain_is_said_though_the_other_has_not():
+    # Of a run of Kuhn poker without a KL: one seat's entropy fell so, the other's did not fall to a tenth.
+    certain = [0.361, 0.362, 0.366, 0.336, 0.311, 0.237, 0.099, 0.016, 0.012, 0.003, 0.002, 0.048, 0.002]
+
+    def run(first: list[float]) -> list[dict[str, Any]]:
+        return [WELL | {"roles": {"seat 0": {"entropy": at}, "seat 1": {"entropy": 0.3}}} for at in first]
+
+    (found,) = health(run(certain))
+    assert found.startswith("the entropy of seat 0 has collapsed from 0.347 to 0.0134 nats a token")
+    assert health(run(certain[:9])) == []
+    assert health(run([0.361, 0.317, 0.3, 0.29, 0.3, 0.236, 0.217, 0.205, 0.19, 0.18, 0.17, 0.2])) == []
+    assert isinstance(health([WELL | {"roles": odd} for odd in (None, "x", {"seat 0": 1}, {})] * 4), list)
+
+
 def test_a_reward_that_falls_back_is_said():
     assert "fallen from 0.80 to 0.20" in health(steps(20, reward=0.8) + steps(10, reward=0.2))[0]
     assert health(steps(20, reward=0.2) + steps(10, reward=0.8)) == []

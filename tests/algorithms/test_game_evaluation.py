@@ -147,8 +147,8 @@ def test_sequences_that_occur_twice_go_through_the_model_once_and_count_twice(kn
     torch.testing.assert_close(*entropies)
 
 
-def evaluation(step: int, not_lost: float) -> dict:
-    panel = {way: {"random": {"not_lost": not_lost}} for way in ("greedy", "sampled")}
+def evaluation(step: int, not_lost: float, matches: int = 1000) -> dict:
+    panel = {way: {"random": {"not_lost": not_lost, "matches": matches}} for way in ("greedy", "sampled")}
     return {"phase": "evaluation", "step": step, "name": f"step {step}", "panel": panel}
 
 
@@ -160,6 +160,10 @@ def test_the_alarm_rings_when_the_panel_falls_while_self_play_is_even():
     assert health([*even, *well]) == []
     (alarm,) = health([*even, *well, evaluation(12, 0.7)])
     assert "even (0.50), but 70% of the matches against random are not lost where 90% were" in alarm
+    # 64 matches scatter so, as in a run of Kuhn poker that ended well; with 1,000 it is a fall.
+    few, many = ([evaluation(0, 0.594, matches), evaluation(8, 0.453, matches)] for matches in (64, 1000))
+    assert health([*even, *few]) == []
+    assert len(health([*even, *many])) == 1
     losing = [{**record, "reward": 0.1} for record in even]
     assert not any("self-play" in text for text in health([*losing, *well, evaluation(12, 0.7)]))
     assert not any("self-play" in text for text in health([evaluation(0, 0.9), evaluation(1, 0.5)]))
