@@ -124,14 +124,15 @@ def rate(name, seconds, seed, settings):
         rows[count % 5_000]
     return count / (time.process_time() - began)
 
-signal.signal(signal.SIGALRM, late)
+signal.signal(signal.SIGPROF, late)
 for line in sys.stdin:
-    signal.alarm(60)
+    signal.setitimer(signal.ITIMER_PROF, 60)  # of CPU time: a busy machine ends nothing
     try:
         found = rate(*json.loads(line))
-    except Exception:  # no item of these sizes, or none within a minute
+    except Exception as error:  # no item of these sizes, or none within a minute
         found = None
-    signal.alarm(0)
+        print(line.strip(), repr(error), file=sys.stderr)
+    signal.setitimer(signal.ITIMER_PROF, 0)
     print(json.dumps(found), file=out, flush=True)
 """
 
@@ -143,7 +144,7 @@ class Peer:
         self.process = subprocess.Popen([python, "-c", PEER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def rate(self, name: str, seconds: float, seed: int, settings: dict[str, Any]) -> float | None:
-        """Items per CPU-second of a data set; None where it makes none with these settings within a minute."""
+        """Items per CPU-second of a data set; None where it makes none with these settings in 60 CPU-seconds."""
         stdin, stdout = self.process.stdin, self.process.stdout
         assert stdin is not None
         assert stdout is not None
@@ -232,7 +233,8 @@ def beside_peers(envs: dict[str, TextEnv], python: str, rounds: int, seconds: fl
             levels = list(range(1, env.task.levels + 1))
             table.add(f"{env_id} all levels", rate(env, levels, seconds, seed))
             theirs = peer.rate(PAIRS[env_id], seconds, seed, {})
-            assert theirs is not None
+            if theirs is None:
+                raise SystemExit(f"{PAIRS[env_id]} made no item with its own settings and seed {seed}")
             table.add(f"{env_id} theirs", theirs)
             table.add(f"{env_id} level 1", rate(env, [1], seconds, seed))
             if fitting := equal[env_id][0]:

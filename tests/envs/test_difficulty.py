@@ -21,7 +21,7 @@ WITHOUT: dict[str, str] = {}
 OWN = {
     "Nim": "positions that play may reach",
     "Determinants": "operations, or cases, that lead to the answer",
-    "Divisors": "digits that the expert's working writes",
+    "Divisors": "operations on digits in the calculations of the expert's working",
     "HanoiGame": "moves of the shortest solution",
     "FogMaze": "actions that the expert takes",
 }
