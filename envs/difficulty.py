@@ -108,7 +108,7 @@ def _functions(solved: SolvedTask) -> int:
 
 def _hands(solved: SolvedTask) -> int:
     faces = solved.state.scene
-    hidden = sum((face.marks != "numbers") + bool(face.turn) + bool(face.mirrored) for face in faces)
+    hidden: int = sum((face.marks != "numbers") + bool(face.turn) + bool(face.mirrored) for face in faces)
     return 2 * len(faces) + hidden + (len(faces) > 1)
 
 
@@ -134,7 +134,6 @@ def _round_trips(solved: SolvedTask) -> float:
 
 
 TURNS = Measure("actions that the expert takes", lambda solved: len(solved.actions))
-REPLY = Measure("characters of the expert's working and answer", lambda solved: len(_reply(solved)))
 WRITTEN = Measure("digits that the expert's working writes", lambda solved: len(re.findall(r"\d", _reply(solved))))
 NUMBERS = Measure("numbers in the expert's working and answer", lambda solved: len(re.findall(r"\d+", _reply(solved))))
 OPERATORS = Measure(

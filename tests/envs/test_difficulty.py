@@ -8,7 +8,7 @@ import pytest
 from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task
-from rlvr.envs.difficulty import MEASURES, difficulty, measure_of
+from rlvr.envs.difficulty import BOTH, DIGITS, MEASURES, QUESTION, WRITTEN, difficulty, measure_of
 from rlvr.envs.sandbox import SandboxUnavailable
 
 SEEDS = range(40)
@@ -40,6 +40,13 @@ def measured() -> list[str]:
 
 def test_the_ids_of_the_tables_are_registered():
     assert {*MEASURES} | {f"rlvr/{name}-v0" for name in WITHOUT} <= {*list_envs()}
+
+
+def test_lengths_of_texts_measure_only_tasks_whose_levels_differ_in_kind():
+    """Here steps and operations do not rise from each level to the next; docs/environments.md names them. The digits of
+    GridTransformation are the cells of its grids."""
+    measured = {env_id[5:-3] for env_id, measure in MEASURES.items() if measure in (BOTH, DIGITS, QUESTION, WRITTEN)}
+    assert measured == {*"DateArithmetic Extrema GridTransformation Lines Motion SolidMeasures Solutions".split()}
 
 
 def test_a_measure_of_a_task_of_its_own_is_said_in_words():
