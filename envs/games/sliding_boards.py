@@ -214,8 +214,8 @@ class Game2048(BoardGame[Merging]):
         return "\n".join([" ".join([SHOWN[tile] for tile in row]) for row in board.rows])
 
     def identity(self, board: Merging) -> str:
-        """The first board, the target and the seed of new tiles."""
-        return f"{self.show(board)}\n{board.target} {board.seed}"
+        """The first board and the target: small boards come again, and are in one split whatever tiles appear later."""
+        return f"{self.show(board)}\n{board.target}"
 
     def named(self, move: str) -> str:
         return directed(move)

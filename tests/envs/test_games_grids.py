@@ -11,6 +11,7 @@ from collections import Counter, deque
 from itertools import pairwise
 from math import prod
 
+import gymnasium as gym
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -681,3 +682,15 @@ def test_connect_four_finds_what_a_search_by_its_own_moves_finds(most):
             found.append(game.found(board, most))
             assert found[-1] == shortest(board, neighbours, game.reached, most)
     assert any(found) or most < 2_000
+
+
+def test_a_board_of_2048_that_begins_a_task_of_one_split_begins_none_of_another():
+    """Small boards come again with other tiles to follow: what is learnt on one is not tested on it."""
+    env = gym.make("rlvr/Game2048-v0").unwrapped
+    boards = {
+        split: {env.reset(seed=1, options={"split": split, "index": index})[0] for index in range(200)}
+        for split in ("train", "validation", "test")
+    }
+    assert all(len(some) > 50 for some in boards.values())
+    assert not boards["train"] & boards["test"]
+    assert not boards["train"] & boards["validation"]
