@@ -93,8 +93,8 @@ def _divided(solved: SolvedTask) -> int:
 
 def _untold(solved: SolvedTask) -> int:
     words, total, *_ = solved.state.answer
-    told = re.findall(r"([A-Z]) is \d", solved.question)
-    untold = [letter for word in (*words, total) for letter in word if letter not in told]
+    shown = re.findall(r"([A-Z]) is \d", solved.question)
+    untold = [letter for word in (*words, total) for letter in word if letter not in shown]
     return len(words) * len(untold)
 
 
