@@ -7,7 +7,7 @@ bot does not move, so the score against it does say something.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from rlvr.agents.conversation import Agent, Conversation
@@ -17,14 +17,14 @@ from rlvr.envs.players.game import SYSTEM, Match, Referee
 
 
 class PanelScore(NamedTuple):
-    """How a policy did against one bot, which had all other seats.
+    """How a policy did against one bot, which had the seats of the other teams; in a game of one team, all others.
 
     Attributes:
         matches: that were played to an end.
         score: mean outcome of the policy's seat, a draw one half.
         not_lost: share of the matches that it won or drew.
         payoff: mean return of its seat.
-        forfeits: share of the matches that it forfeited by illegal moves.
+        forfeits: share of the matches that it forfeited by illegal moves, with any seat of its team.
     """
 
     matches: int
@@ -38,11 +38,19 @@ class PanelScore(NamedTuple):
 class _PanelMatch:
     match: Match
     seat: int
+    own: frozenset[int]  # the seats that the policy plays
     bot: Bot
     name: str
-    conversation: Conversation
-    read: int | None = None
+    key: str
+    conversations: dict[int, Conversation]
+    read: dict[int, int] = field(default_factory=dict)  # events that each seat of the policy has read
+    mover: int = 0
     failed: bool = False
+
+    @property
+    def conversation(self) -> Conversation:
+        """That of the seat that moves."""
+        return self.conversations[self.mover]
 
 
 def play_panel(
@@ -56,6 +64,8 @@ def play_panel(
     system: bool = True,
 ) -> dict[str, PanelScore]:
     """Play ``matches`` against each bot, all at once, from the start of the game; the policy has each seat in turn.
+
+    It has the seats of its mates, too, each with a conversation of its own. In a game of one team the bot has them.
 
     Args:
         brief: leave the rules out of the first observation.
@@ -78,7 +88,7 @@ def play_panel(
                 each.failed = True
                 continue
             each.conversation.append_reply(reply)
-            each.match = referee.act(each.match, each.seat, reply.text)
+            each.match = referee.act(each.match, each.mover, reply.text)
     return {name: _score(referee, name, [each for each in every if each.name == name]) for name in bots}
 
 
@@ -89,31 +99,41 @@ def _matches(referee: Referee, bots: Sequence[str], matches: int, seed: int, sys
             seat = number % referee.game.seats
             # both seats of a number play the same chance, so that no seat has the better cards
             match = referee.begin(f"panel {seed} {number // referee.game.seats}")
-            conversation = Conversation(f"panel {seed} {name} {number}", [])
-            if system:
+            key, own = f"panel {seed} {name} {number}", _own_seats(referee, seat)
+            conversations = {mine: Conversation(key if mine == seat else f"{key}/seat {mine}", []) for mine in own}
+            for conversation in conversations.values() if system else ():
                 conversation.messages.append({"role": "system", "content": SYSTEM})
-            yield _PanelMatch(match, seat, bot, name, conversation)
+            yield _PanelMatch(match, seat, own, bot, name, key, conversations)
+
+
+def _own_seats(referee: Referee, seat: int) -> frozenset[int]:
+    """The seats of the team of ``seat``; that seat alone where all are one team."""
+    teams = referee.game.teams
+    mine = frozenset(other for other, team in enumerate(teams) if team == teams[seat])
+    return mine if len(mine) < len(teams) else frozenset((seat,))
 
 
 def _bots_moved(referee: Referee, each: _PanelMatch) -> bool:
     """Let the bots move until the policy must; whether it must."""
     game = referee.game
     while not each.failed and (movers := referee.to_move(each.match)):
-        if each.seat in movers:
+        if own := [seat for seat in movers if seat in each.own]:
+            each.mover = own[0]
             return True
         match, mover = each.match, movers[0]
-        rng = stream("panel", each.conversation.key, mover, len(match.log), len(match.pending))
+        rng = stream("panel", each.key, mover, len(match.log), len(match.pending))
         each.match = referee.play(match, mover, each.bot.choose(game, game.view(match.state, mover), mover, rng))
     return False
 
 
 def _observed(referee: Referee, each: _PanelMatch, brief: bool) -> None:
-    if each.read is None:
-        text = referee.first_observation(each.match, each.seat, brief)
+    seat = each.mover
+    if seat not in each.read:
+        text = referee.first_observation(each.match, seat, brief)
     else:
-        text = referee.observe(each.match, each.seat, each.read)
+        text = referee.observe(each.match, seat, each.read[seat])
     each.conversation.messages.append({"role": "user", "content": text})
-    each.read = len(each.match.log)
+    each.read[seat] = len(each.match.log)
 
 
 def _score(referee: Referee, name: str, played: list[_PanelMatch]) -> PanelScore:
@@ -128,5 +148,5 @@ def _score(referee: Referee, name: str, played: list[_PanelMatch]) -> PanelScore
         sum(outcomes) / count,
         sum(share > 0 for share in outcomes) / count,
         sum(won[each.seat] for won, each in zip(returns, ended, strict=True)) / count,
-        sum(each.match.loser == each.seat for each in ended) / count,
+        sum(each.match.loser in each.own for each in ended) / count,
     )

@@ -42,6 +42,7 @@ class Clues(SeatGame[CluesState]):
     title = "Clues"
     seats = 4
     perfect_information = False
+    version = 2  # in arenas of version 1 a player had one seat, and the other player its mate's
     nouns = ("word", "clue")
 
     @property

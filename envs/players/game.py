@@ -38,6 +38,7 @@ class SeatGame(Generic[S]):
         zero_sum: whether the returns of all seats add up to 0.
         perfect_information: whether every seat may know all of the state.
         has_expert: whether ``expert`` knows a move.
+        version: counts changes after which earlier matches can no longer be compared with new ones.
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
     """
@@ -49,6 +50,7 @@ class SeatGame(Generic[S]):
     zero_sum: bool = True
     perfect_information: bool = True
     has_expert: bool = True
+    version: int = 1
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")
     opening: ClassVar[tuple[int, int]] = (0, 0)
 

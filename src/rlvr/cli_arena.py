@@ -31,6 +31,8 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
     setting = {"game": options.game, "settings": settings, "seed": options.seed} | (
         {"brief": True} if options.brief else {}
     )
+    if referee.game.version > 1:
+        setting["version"] = referee.game.version
     shared = {"matches": options.matches, "seed": options.seed, "brief": options.brief}
     arena: Arena
     if options.swiss is None:

@@ -143,6 +143,20 @@ def test_a_stopped_arena_goes_on_where_it_was(tmp_path):
         run_arena(arena(matches=6), path, {**setting, "seed": 4})
 
 
+def test_matches_of_an_earlier_version_of_a_game_are_refused(tmp_path, capsys):
+    out = tmp_path / "matches.jsonl"
+    command = ["arena", "Clues", "expert", "random", "--matches", "2", "--out", str(out)]
+    assert main(command) == 0
+    assert main(command) == 0, "the same version goes on"
+    head, *lines = out.read_text().splitlines()
+    setting = json.loads(head)["arena"]
+    assert setting.pop("version") == 2
+    out.write_text("\n".join([json.dumps({"arena": setting}), *lines]) + "\n")
+    capsys.readouterr()
+    assert main(command) != 0
+    assert "holds matches of version 1 of the game, and this is version 2: give a new file" in capsys.readouterr().err
+
+
 def test_an_agent_reads_its_own_seat_and_forfeits_with_illegal_moves():
     class Agent:
         def __init__(self):

@@ -73,3 +73,30 @@ def test_a_match_that_the_engine_could_not_play_counts_for_nothing():
         play_panel(referee, Writes(lambda _: Reply("", "context")), ["random"], matches=4)
     with pytest.raises(ValueError, match="at least one match"):
         play_panel(referee, agent, ["random"], matches=0)
+
+
+def test_the_policy_has_all_seats_of_its_team_and_the_bot_none_of_them():
+    """Clues: two teams of two. Seats of a team read apart: the guesser's texts never name a role that was not found."""
+    agent = Writes(first_listed)
+    scores = play_panel(Referee(make_game("Clues")), agent, ["expert"], matches=8, seed=2)
+    by_match = {}
+    for key, messages in agent.asked.items():
+        seat = int(re.search(r"You are seat (\d)", messages[1]["content"])[1])
+        by_match.setdefault(key.partition("/")[0], set()).add(seat)
+        assert ("trap (" in messages[1]["content"]) == (seat in (0, 2))
+    assert len(by_match) == scores["expert"].matches == 8
+    assert all(seats in ({0, 1}, {2, 3}) or len(seats) == 1 for seats in by_match.values())
+    assert {0, 1} in by_match.values()
+    assert {2, 3} in by_match.values()
+
+
+def test_a_forfeit_of_a_mate_is_the_policys_and_a_bot_is_the_mate_where_all_are_one_team():
+    def breaks_as_guesser(text):
+        return Reply("no") if "Guesses left" in text else first_listed(text)
+
+    score = play_panel(Referee(make_game("Clues")), Writes(breaks_as_guesser), ["random"], matches=8)["random"]
+    assert score.forfeits > 0.5
+    assert score.score < 0.5
+    agent = Writes(first_listed)
+    play_panel(Referee(make_game("HanabiSmall")), agent, ["expert"], matches=2)
+    assert len(agent.asked) == 2
