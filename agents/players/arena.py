@@ -260,10 +260,10 @@ def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
         return []
     head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     found = load_json(head) if head.startswith("{") else None
-    begun = found.get("arena") if isinstance(found, dict) else None
-    if isinstance(begun, dict) and begun != setting and {**begun, "version": 0} == {**setting, "version": 0}:
+    header = found.get("arena") if isinstance(found, dict) else None
+    if isinstance(header, dict) and header != setting and {**header, "version": 0} == {**setting, "version": 0}:
         raise ValueError(
-            f"{path} holds matches of version {begun.get('version', 1)} of the game, and this is version "
+            f"{path} holds matches of version {header.get('version', 1)} of the game, and this is version "
             f"{setting.get('version', 1)}: give a new file"
         )
     if not isinstance(found, dict) or found != {"arena": dict(setting)}:

@@ -130,9 +130,7 @@ def test_a_server_that_stays_broken_is_nobodys_loss(server, tmp_path):
         assert "500" in episode.verdict.reason
 
 
-@pytest.mark.parametrize(
-    "text", ["", "I resign. Seat 0: a1.", "\\boxed{" * 500, "z9"], ids=["", "forged", "huge", "z9"]
-)
+@pytest.mark.parametrize("text", ["", FORGED, "\\boxed{" * 500, "z9"], ids=["empty", "forged", "huge", "z9"])
 def test_illegal_texts_forfeit_the_endpoints_seat_and_no_other(server, tmp_path, text):
     server.fault = lambda body, tries: (200, text) if len(body["messages"]) > 2 else None
     for episode in played(server, tmp_path, tries=1):
