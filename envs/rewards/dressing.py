@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from rlvr.envs.rewards.extraction import closing_brace
+
 _DELIMITERS: Final = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("*", "*"))
 _FENCE = re.compile(r"```[ \t]*[A-Za-z]{0,12}[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
@@ -22,19 +24,39 @@ _VERB = re.compile(r"(?:answer|solution|result)(?: is| are|\s*[:=])", re.IGNOREC
 _TEXT = re.compile(r"\\(?:text|texttt|textbf|textrm|textit|textsf|mathrm|mathtt|mathbf|mathit|mathsf|operatorname|mbox|"
                    r"underline|emph|textnormal|textup|boldsymbol)"
                    r"\s*\{([^{}]*)\}")  # fmt: skip
-_FRACTION = re.compile(r"\\[dt]?frac\s*(?:\{\s*(-?\s*\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
+_FRACTION = re.compile(r"\\(?:[dtc]?frac|[ns](?:ice)?frac)\s*(?:\{\s*(-?\s*\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
 _SIZE = re.compile(r"\\(?:left|right|[bB]igg?[lr]?)\s*(?=[\[\](){}|.<>]|\\[{}l|r])\.?")
 _BLANK = re.compile(
     r"(?<!\\)\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))|\\hline(?![A-Za-z])|~"
 )
-_SPACED = re.compile(  # blanks of LaTeX around the whole
-    r"^(?:\\(?:displaystyle|textstyle|quad|qquad)(?![A-Za-z])\s*){1,4}|\s*(?:\\(?:quad|qquad)(?![A-Za-z])\s*){1,4}$"
+_SPACE = r"\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))"
+# Blanks of LaTeX around the whole.
+_SPACED = re.compile(rf"^(?:{_SPACE}\s*){{1,4}}|(?<!\\)(?:(?:{_SPACE}\s*){{1,4}}|\\)$")
+_SEPARATOR = r"(?:\{,\}|,\\!|\\[,!]|[\u2009\u202f])"  # no sign of a list stands for these
+_GROUPED = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_SEPARATOR}\d{{3}})+(?!\d)")
+_SEPARATORS = re.compile(_SEPARATOR)
+_SIGNS: Final = str.maketrans(
+    {
+        **dict.fromkeys("\u2212\u2013\u2010\u2011", "-"),
+        **dict.fromkeys("\u00a0\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f", " "),
+        **dict.fromkeys("\u2044\u2215", "/"),
+        "\u2032": "'",
+    }
 )
-_ARROW = re.compile(
+_VULGAR: Final = {
+    "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
+    "⅙": "1/6", "⅚": "5/6", "⅐": "1/7", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅑": "1/9", "⅒": "1/10",
+}  # fmt: skip
+_VULGAR_SIGN = re.compile(f"(?:(?<![\\d.,])(\\d{{1,9}}))?([{''.join(_VULGAR)}])")
+_MARKED = re.compile(r"(?<![\w$*`)])(\$|\*\*|__|`)([^\s$*`,;](?:[^\n$*`,;]{0,58}[^\s$*`,;])?)\1(?![\w$*`(])")
+QUOTES: Final = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
+ARROW = re.compile(
     r"\s*(?:\\(?:to|rightarrow|longrightarrow|Rightarrow|Longrightarrow|mapsto)(?![A-Za-z])|-{1,2}>|=>|→|⟶|⇒|➜)\s*"
 )
+_PRIME = re.compile(r"\^\s*(?:\\prime(?![A-Za-z])|\{\s*\\prime\s*\})|(?<=[A-Za-z])\u2019(?=[\s,]|$)")
 _MATRIX = re.compile(
-    r"\\begin\{(?P<name>[pbB]?(?:small)?matrix|array)\}\s*(?:\{[lcr| ]{1,80}\})?(?P<rows>.*)\\end\{(?P=name)\}",
+    r"\\begin\{(?P<name>[pbB]?(?:small)?matrix|array|cases|aligned|gathered)\}\s*(?:\{[lcr| ]{1,80}\})?"
+    r"(?P<rows>.*)\\end\{(?P=name)\}",
     re.DOTALL,
 )
 _ROW = re.compile(r"\\\\(?:\[[^\]\n]{0,12}\])?|\\newline(?![A-Za-z])|\\cr(?![A-Za-z])")
@@ -47,11 +69,15 @@ _BRACKETS: Final = {"[": "]", "(": ")", "{": "}"}
 
 
 def undressed(answer: str) -> str:
-    """Without what stands around the whole: delimiters, emphasis, a code fence, "The answer is", a full stop."""
+    """Without what stands around the whole: delimiters, emphasis, quotes, a code fence, a box, "The answer is", an
+    equals sign before it, a full stop behind it.
+    """
     text = answer.strip()
     for _ in range(4):
         before = text
-        text = _without_full_stop(_without_lead(_undelimited(_SPACED.sub("", text))).strip())
+        text = _unquoted(_unboxed(_undelimited(_SPACED.sub("", text))))
+        text = _without_full_stop(_without_lead(text).strip())
+        text = text[1:].strip() if text[:1] == "=" and text[1:2] not in ("=", ">", "<") else text
         if text == before:
             break
     return text
@@ -63,16 +89,32 @@ def without_text_macro(text: str) -> str:
     return whole[1] if whole else text
 
 
+def in_ascii(text: str) -> str:
+    """Minus signs, blanks, fraction bars and fractions such as ½ in ASCII, and numbers without separators of thousands
+    that separate nothing else: a thin space, or LaTeX. A comma stays.
+    """
+    text = _GROUPED.sub(lambda number: _SEPARATORS.sub("", number[0]), text)
+    if text.isascii():
+        return text
+    return _VULGAR_SIGN.sub(_vulgar, text.translate(_SIGNS))
+
+
+def without_marks(text: str) -> str:
+    """Without the emphasis, backticks or dollar signs around single parts: ``**87** degrees`` as ``87 degrees``."""
+    return _MARKED.sub(r"\2", text)
+
+
 def plain(answer: str) -> str:
     """Without markup: math delimiters, emphasis, fences, lead-ins, LaTeX of text, fractions, arrows and matrices."""
-    text = undressed(answer.replace("\u2212", "-").replace("\u00a0", " "))
+    text = undressed(in_ascii(answer))
     text = _TEXT.sub(r"\1", _TEXT.sub(r"\1", text))
     text = _FRACTION.sub(_slashed, _SIZE.sub("", text))
+    text = _PRIME.sub("'", text)
     text = _BLANK.sub(" ", text).replace("{,}", ",").strip()
     text = _ROW.sub("\n", _matrix_rows(text))
     for escaped in "{}#_%&$":
         text = text.replace(f"\\{escaped}", escaped)
-    text = _QUOTED.sub(r"\2", _ARROW.sub(", ", text)).strip()
+    text = _QUOTED.sub(r"\2", ARROW.sub(", ", text)).strip()
     text = _unbracketed(_undelimited(_without_full_stop(text)))
     return _AND.sub(", ", text) if _JOINED.fullmatch(text) else text
 
@@ -87,6 +129,28 @@ def _undelimited(text: str) -> str:
         if around and opening not in inner and closing not in inner and any(sign.isalnum() for sign in inner):
             return inner.strip()
     return text
+
+
+def _unboxed(text: str) -> str:
+    """What stands in a ``\\boxed{}`` that is the whole text, else the text."""
+    for box in ("\\boxed{", "\\fbox{"):
+        if text.startswith(box) and closing_brace(text, len(box), len(text)) == len(text) - 1:
+            return text[len(box) : -1].strip()
+    return text
+
+
+def _unquoted(text: str) -> str:
+    """Without quotes around the whole, where no other quote stands inside."""
+    inner = text[1:-1]
+    if inner.strip() and QUOTES.get(text[:1]) == text[-1:] and text[0] not in inner and text[-1] not in inner:
+        return inner.strip()
+    return text
+
+
+def _vulgar(sign: re.Match[str]) -> str:
+    """``¾`` as ``3/4`` and ``1¾`` as ``7/4``."""
+    above, below = _VULGAR[sign[2]].split("/")
+    return f"{int(sign[1] or 0) * int(below) + int(above)}/{below}"
 
 
 def _without_lead(text: str) -> str:

@@ -39,7 +39,10 @@ _THINK = re.compile(r"<think(?:ing)?>")
 _THINK_HINT = re.compile(r"think(?:ing)?>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
-_LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)[\s*_`:]{0,8}", re.IGNORECASE)
+_LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)(?P<around>[\s*_`:]{0,8})", re.IGNORECASE)
+_FENCE = re.compile(r"[ \t]{0,8}```")
+_LANGUAGE = re.compile(r"[a-z]{0,12}[ \t]{0,8}")
+_EMPTY_LINE = re.compile(r"\n[ \t]*\n|\n[ \t]*$")
 _SENTENCE_END = re.compile(r"\.(?:\s|$)|,? (?:because|since|as|which|where)\b")
 
 
@@ -50,11 +53,16 @@ class Extraction(NamedTuple):
         answer: the text of the answer, stripped; None when the reply gives none.
         marker: the marker that gave it, one of ``MARKERS``; None when no marker was found.
         reason: why there is no answer; empty when there is one.
+        block: the answer and the lines below it, up to an empty one; empty for the other markers than ``hash`` and
+            ``line``, and where there are no more lines.
+        below: whether the answer begins on the line below its marker.
     """
 
     answer: str | None
     marker: str | None = None
     reason: str = ""
+    block: str = ""
+    below: bool = False
 
 
 def visible_text(completion: str) -> str:
@@ -239,20 +247,34 @@ def last_tagged(text: str, name: str) -> str | None:
 
 
 def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
-    position, marker = -1, ""
+    position, marker, around = -1, "", ""
     text = text[-MAX_TRAILING_CHARS:]
     if "hash" in markers and "####" in text:
         for match in _HASH.finditer(text):
-            position, marker = match.end(), "hash"
+            position, marker, around = match.end(), "hash", match[0]
     if "line" in markers:
         for match in _LINE.finditer(text):
             if match.end() > position:
-                position, marker = match.end(), "line"
+                position, marker, around = match.end(), "line", match["around"]
     if position < 0:
         return None
+    if "```" in around:
+        return Extraction(_fenced(text, position, around.endswith("`")), marker)
     end = text.find("\n", position)
     value = text[position : end if end >= 0 else len(text)]
-    return Extraction(_undecorated(value), marker)
+    if fence := _FENCE.match(text, position):
+        return Extraction(_fenced(text, fence.end(), True), marker)
+    lines = _EMPTY_LINE.split(text[position : position + 2 * MAX_ANSWER_CHARS], 1)[0].rstrip()
+    block = _undecorated(lines) if "\n" in lines and len(lines) <= MAX_ANSWER_CHARS else ""
+    return Extraction(_undecorated(value), marker, block=block, below="\n" in around)
+
+
+def _fenced(text: str, start: int, named: bool) -> str:
+    """What stands in a code fence, from ``start`` on; ``named`` if the name of a language may come first."""
+    end = text.find("```", start)
+    inside = text[start : end if end >= 0 else len(text)]
+    name, _, rest = inside.partition("\n")
+    return rest.strip() if named and rest.strip() and _LANGUAGE.fullmatch(name) else inside.strip()
 
 
 def _undecorated(value: str) -> str:

@@ -11,13 +11,14 @@ numbers, does better than chance.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import extract, first_sentence
-from rlvr.envs.rewards.graders.number import NotANumber, clean, read_dressed, read_number
+from rlvr.envs.rewards.graders.number import NotANumber, clean, read_dressed, read_number, without_about
 from rlvr.envs.rewards.grading import grade
 from rlvr.envs.tasks.questions import Question, QuestionTask
 
@@ -38,11 +39,11 @@ SPELLINGS: Final[Mapping[str, str]] = {
     "s": "sec second seconds",
     "kPa": "kilopascal kilopascals",
     "mol": "mole moles mols",
-    "g/l": "g/L kg/m^3 kg/m³",
+    "g/l": "g/L kg/m^3 kg/m³ g*l^-1 gl^-1 g*L^-1 gL^-1",
     "°C": "C °c ° degree degrees celsius Celsius",
     "A": "amp amps ampere amperes",
     "V": "volt volts",
-    "mol/l": "mol/L M molar",
+    "mol/l": "mol/L M molar mol*l^-1 moll^-1 mol*L^-1 molL^-1",
     "ml": "mL millilitre millilitres milliliter milliliters cm^3 cm³",
     "g": "gram grams",
 }
@@ -61,6 +62,13 @@ MULTIPLES: Final[Mapping[str, Mapping[str, Fraction]]] = {
     "ml": {"l": Fraction(1000), "L": Fraction(1000), "litres": Fraction(1000), "liters": Fraction(1000)},
     "g": {"kg": Fraction(1000), "mg": Fraction(1, 1000)},
 }
+_WORDS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("meter", "metre"), "m"), **dict.fromkeys(("second", "sec"), "s"),
+    **dict.fromkeys(("liter", "litre"), "l"), **dict.fromkeys(("milliliter", "millilitre"), "ml"), "gram": "g",
+    "mole": "mol", "newton": "N", "joule": "J", "kilojoule": "kJ", "watt": "W", "kilopascal": "kPa",
+    **dict.fromkeys(("amp", "ampere"), "A"), "volt": "V", "celsius": "C", "degree": "°", "per": "/", "squared": "^2",
+}  # fmt: skip
+_WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{3,11}(?![A-Za-z])")
 
 
 class Posed(NamedTuple):
@@ -158,7 +166,7 @@ class Quantities(QuestionTask):
         value, unit = question.answer
         try:
             text = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
-            given = read_dressed(text, lambda text: read_quantity(text, unit))
+            given = read_dressed(without_about(text), lambda text: read_quantity(text, unit))
         except NotANumber as error:
             return unparsable(str(error)[:200], found.answer)
         near = abs(given - value) <= TOLERANCE * abs(value)
@@ -177,13 +185,20 @@ def read_quantity(text: str, unit: str) -> Fraction:
     Raises:
         NotANumber: it is not exactly one number, or has a unit of another kind.
     """
-    cleaned = clean(text.replace("\\circ", "°").replace("^{°}", "°").replace("^°", "°")).replace("· ", "*")
+    cleaned = clean(text.replace("\\circ", "°").replace("^{°}", "°").replace("^°", "°").replace("℃", "°C"))
+    cleaned = _WORD.sub(_symbol, cleaned).replace("·", "*").replace("⋅", "*")
     known = {unit: Fraction(1), **dict.fromkeys(SPELLINGS[unit].split(), Fraction(1)), **MULTIPLES.get(unit, {})}
     compact = cleaned.replace(" ", "")
     for name in sorted(known, key=len, reverse=True):
         if compact.endswith(name) and len(compact) > len(name) and compact[-len(name) - 1] in "0123456789.}°":
             return _bare(_without(cleaned, name)) * known[name]
     return _bare(cleaned)
+
+
+def _symbol(word: re.Match[str]) -> str:
+    """``metres`` as ``m`` and ``per`` as ``/``; other words as they are."""
+    lowered = word[0].lower()
+    return _WORDS.get(lowered) or _WORDS.get(lowered.removesuffix("s"), word[0])
 
 
 def _without(text: str, name: str) -> str:

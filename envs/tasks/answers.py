@@ -20,7 +20,12 @@ _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
 _ROW_END = re.compile(r"\n|;|\\\\")
 _BITS = re.compile(r"[01]+")
-_TIME = re.compile(r"\b([0-2]?[0-9]):([0-5][0-9])\b")
+_THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
+_TIME = re.compile(
+    r"(?:\bat )?\b([0-2]?[0-9])(?: ?: ?(?=[0-5][0-9])| ?h(?:ours?)?(?:,| and)? ?(?=[0-5][0-9]|[0-9] ?m))"
+    r"([0-5]?[0-9])(?: ?min(?:utes?)?)?(?: ?([ap])\.?m\.?)?(?!\w)",
+    re.IGNORECASE,
+)
 _NAMES = (
     *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
     *(
@@ -79,13 +84,25 @@ def board(answer: str, height: int, width: int, symbols: str) -> list[str]:
     text = _WRAPPER.sub(r"\1", answer)
     if "|" in text and not set("|-+") & set(symbols):  # drawn with lines between the cells
         text = text.replace("|", " ").replace("+", " ").replace("-", " ")
-    lines = _ROW_END.split(text)
-    rows = ["".join(line.replace(",", " ").split()) for line in lines if line.strip()]
+    lines = [line for line in _ROW_END.split(text) if line.strip()]
+    if len(lines) == 1 < height and len(parts := lines[0].replace(",", " ").split()) == height:
+        lines = parts  # the rows stand side by side
+    rows = ["".join(line.replace(",", " ").split()) for line in lines]
     if [len(row) for row in rows] != [width] * height:
         raise ValueError(f"the answer is not {height} rows of {width} cells")
     if not set("".join(rows)) <= set(symbols):
         raise ValueError(f"the answer has a symbol that is none of {symbols}")
     return rows
+
+
+def _hour_and_minute(time: re.Match[str]) -> str:
+    """``8:45 pm`` as ``20 45``; an hour over 12 has no half of the day."""
+    hour = int(time[1])
+    if not time[3]:
+        return f"{time[1]} {time[2]}"
+    if not 1 <= hour <= 12:
+        return time[0]
+    return f"{hour % 12 + (12 if time[3] in 'pP' else 0)} {time[2]}"
 
 
 class ListAnswerTask(CheckedAnswerTask):
@@ -108,6 +125,8 @@ class ListAnswerTask(CheckedAnswerTask):
         groups.
         """
         gold = [short(str(part).lower()) for part in question.answer]
+        if len(gold) == 1 and _THOUSANDS.fullmatch(answer):
+            answer = answer.replace(",", "")
         found = [short(part) for part in items(self.split_times(answer))]
         if self.clock and len(found) == len(gold):
             found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
@@ -119,7 +138,7 @@ class ListAnswerTask(CheckedAnswerTask):
 
     def split_times(self, answer: str) -> str:
         """An answer whose times of day are two parts, where the question asks for hour and minute."""
-        return _TIME.sub(r"\1 \2", answer) if self.clock else answer
+        return _TIME.sub(_hour_and_minute, answer) if self.clock else answer
 
 
 class Board(CheckedAnswerTask):

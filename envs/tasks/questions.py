@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import DRAWS, Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.extraction import extract
+from rlvr.envs.rewards.extraction import Extraction, extract
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.readings import readings
@@ -170,7 +170,20 @@ class CheckedAnswerTask(QuestionTask):
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)
-        return checked(found.answer, question.text, lambda text: self.check(question, text))
+        return checked_extraction(found, question.text, lambda text: self.check(question, text))
+
+
+def checked_extraction(found: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
+    """``checked`` on what was extracted. Behind "Answer:" it is one line or several: the first of the two that can be
+    read counts, and the several come first where the answer begins below its marker.
+    """
+    line = found.answer or ""
+    texts = (found.block or line, line) if found.below else (line, found.block or line)
+    verdict = checked(texts[0], question, check)
+    if verdict.status != "unparsable" or texts[0] == texts[1]:
+        return verdict
+    other = checked(texts[1], question, check)
+    return verdict if other.status == "unparsable" else other
 
 
 def checked(answer: str, question: str, check: Callable[[str], str | None]) -> Verdict:

@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
+from rlvr.envs.core.task import Transition
+from rlvr.envs.rewards.graders.number import grade_number
 from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import COLOURS, INK, PAPER, Canvas, Point
 from rlvr.envs.visual.seen import VisualQuestions, VisualState
@@ -49,6 +51,12 @@ class VisualCharts(VisualQuestions):
             5: (lines_above, lines_apart),
         }[level]
         return rng.choice(makers)(rng)
+
+    def apply(self, state: VisualState, action: str) -> Transition:
+        """An answer that is a number is read as one, with or without its unit, and a name as a text."""
+        if not state.answer.removeprefix("-").isdecimal():
+            return super().apply(state, action)
+        return Transition(state, grade_number(action, state.answer, simplest=True), terminated=True)
 
     def explain(self, state: VisualState) -> str:
         """The values that the question asks about."""

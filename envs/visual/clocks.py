@@ -11,7 +11,7 @@ from rlvr.envs.visual.canvas import GREY, INK, UNITS, Canvas, on_circle, regular
 from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
 ROUND = 720  # minutes on a face
-TIME = re.compile(r"0?([1-9]|1[0-2]):([0-5][0-9])")
+TIME = re.compile(r"0?([1-9]|1[0-2]) ?: ?([0-5][0-9])")
 MARK = (208, 32, 38)  # of the disc that stands at twelve where there are no numbers
 HANDS = ((25, 25, 25), (24, 88, 200), (20, 120, 60), (140, 60, 180))
 FACES = ((255, 255, 255), (250, 246, 232), (232, 240, 250))

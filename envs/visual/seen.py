@@ -16,7 +16,7 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.rewards.extraction import extract
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
-from rlvr.envs.tasks.questions import checked
+from rlvr.envs.tasks.questions import checked_extraction
 from rlvr.envs.visual.canvas import Canvas, checked_side
 
 LOOK = "Look at the image. Think step by step. Put the final answer, and nothing else, in \\boxed{}."
@@ -151,4 +151,4 @@ class VisualQuestions(Visual[VisualState]):
         found = extract(reply)
         if found.answer is None:
             return unparsable(found.reason)
-        return checked(found.answer, state.text, lambda text: self.check(state, text))
+        return checked_extraction(found, state.text, lambda text: self.check(state, text))

@@ -51,6 +51,9 @@ _SIGNS = {
     "∩": "\\cap ", "∈": "\\in ", "∅": "\\emptyset ", "°": "^\\circ ", "½": "\\frac{1}{2}", "⅓": "\\frac{1}{3}",
     "⅔": "\\frac{2}{3}", "¼": "\\frac{1}{4}", "¾": "\\frac{3}{4}", "θ": "\\theta ", "α": "\\alpha ", "β": "\\beta ",
     "γ": "\\gamma ", "λ": "\\lambda ", "φ": "\\phi ", "ω": "\\omega ", "ℝ": "\\mathbb{R}", "€": "\\$", "£": "\\$",
+    "⅕": "\\frac{1}{5}", "⅖": "\\frac{2}{5}", "⅗": "\\frac{3}{5}", "⅘": "\\frac{4}{5}", "⅙": "\\frac{1}{6}",
+    "⅚": "\\frac{5}{6}", "⅛": "\\frac{1}{8}", "⅜": "\\frac{3}{8}", "⅝": "\\frac{5}{8}", "⅞": "\\frac{7}{8}",
+    "⁄": "/", "∕": "/", "∨": "\\lor ",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "′": "'", "⟨": "\\langle ", "⟩": "\\rangle ", "→": "\\to ",
 }  # fmt: skip
 _SUPER_RUN = re.compile("[" + "".join(_SUPERSCRIPTS) + "]+")
@@ -59,11 +62,21 @@ _DROPPED = re.compile(
     r"|\\(?:underline|angle|triangle|measuredangle)(?![A-Za-z])|\\(?:text)?color\s*\{[A-Za-z]{1,20}\}"
 )
 _GROUP_COMMA = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s?(?=[0-9]{3}(?![0-9]))|(?<=[0-9])\\[,!](?=[0-9]{3}(?![0-9]))")
+_THIN_BLANK = re.compile(r"(?<=[0-9])[\u2009\u202f](?=[0-9]{3}(?![0-9]))")
+_OVER_SIGN = re.compile(r"\\over(?![A-Za-z])")
+_OVER = re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}")
+_JOINED = re.compile(r"(?<=[\])]) ?U ?(?=[\[(])")  # intervals, written with a capital letter between them
+_OTHER_NAMES = (
+    ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"),
+    ("^{\\circ}", "^\\circ"), ("\\bigcup", "\\cup"), ("\\lor", "\\text{ or }"), ("\\vee", "\\text{ or }"),
+)  # fmt: skip
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _STRUCTURE = re.compile(r"\\\{|\\\}|[(\[\])]|\\langle|\\rangle|\\begin|\\end|[^\\(\[\])]+|.", re.DOTALL)
 _TOKEN = re.compile(
-    r"(?P<space>\s+|\\[,;:!> \n]|~|\\q?quad(?![A-Za-z])|\\(?:mathbf|boldsymbol|mathit|mathrm)\s*(?=\{[^{}A-Za-z]*\}))"
-    r"|\\(?:text|mbox|textbf|textrm|mathrm|textit|hbox|textnormal|rm|operatorname\*?)\s*\{(?P<text>[^{}]*)\}"
+    r"(?P<space>\s+|\\[,;:!> \n]|~|\\q?quad(?![A-Za-z])"
+    r"|\\(?:mathbf|boldsymbol|mathit|mathrm)\s*(?=\{[^{}A-Za-z]*\}|\{-?\\(?:frac|sqrt)(?![A-Za-z])))"
+    r"|\\(?:text|mbox|texttt|mathtt|emph|textbf|textrm|mathrm|textit|hbox|textnormal|rm|operatorname\*?)"
+    r"\s*\{(?P<text>[^{}]*)\}"
     r"|(?P<name>\\(?:mathbf|mathbb|mathcal|vec|hat|bar|boldsymbol|mathit|mathsf|overline|overrightarrow|widehat)\s*(?:\{\s*\\?[A-Za-z]{1,20}\s*\}|[A-Za-z]))"
     r"|\\begin\s*\{(?P<begin>[a-z]{1,12}\*?)\}(?:\{[lcr| ]{0,40}\})?|\\end\s*\{(?P<end>[a-z]{1,12}\*?)\}"
     r"|(?P<cmd>\\[A-Za-z]+|\\[\\{}%$#&_|])"
@@ -86,10 +99,15 @@ def tokenize(text: str) -> list[Token]:
 def _normalise(text: str) -> str:
     if not text.isascii():
         text = _SUPER_RUN.sub(lambda run: "^{" + "".join(_SUPERSCRIPTS[c] for c in run.group()) + "}", text)
-        text = "".join(_SIGNS.get(c, c) for c in text)
+        text = "".join(_SIGNS.get(c, c) for c in _THIN_BLANK.sub("", text))
     if "\\" in text:
         text = _GROUP_COMMA.sub("", text.replace("\\$", " "))
-        text = text.replace("^{\\circ}", "^\\circ").replace("\\dfrac", "\\frac").replace("\\tfrac", "\\frac")
+        for other, name in _OTHER_NAMES:
+            text = text.replace(other, name)
+        if _OVER_SIGN.search(text):
+            text = _OVER.sub(r"\\frac{\1}{\2}", text if "{" in text else f"{{{text}}}")
+    if "U" in text and "," in text:
+        text = _JOINED.sub(r"\\cup ", text)
     text = _DROPPED.sub(" ", text) if "\\" in text or "$" in text else text
     if "," in text:
         text = _join_thousands(text.replace("{,}", ","))

@@ -20,6 +20,7 @@ ALIASES: Final = {
     "atan": "arctan",
     "lg": "log",
     "inf": "infty",
+    "oo": "infty",
     "infinity": "infty",
 }
 RELATIONS: Final = {

@@ -14,7 +14,9 @@ from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
-_WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|mathsf|bf|rm)\s*\{([^{}]*)\}")
+_WRAPPER = re.compile(
+    r"\\(?:text|texttt|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|mathsf|bf|rm)\s*\{([^{}]*)\}"
+)
 _PREFIX = re.compile(
     r"(?:the )?(?:(?:correct|final|best|right) )?(?:option|choice|answer|letter)(?: is)? ?:? ?", re.IGNORECASE
 )

@@ -189,10 +189,9 @@ def _compare(answer: str, gold: Gold) -> Verdict | Pending:
     if gold.tree is None:
         return _foreign(answer, gold)
     try:
-        tree = parse(answer)
-        if same(tree, gold.tree) or (_SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree)):
+        if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree):
             return correct(answer)
-        return wrong(answer)
+        return correct(answer) if same(parse(answer), gold.tree) else wrong(answer)
     except RecursionError:
         return unparsable("over a cap: the answer nests too deep", answer)
     except MathLimitError as error:

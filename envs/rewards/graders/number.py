@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.dressing import undressed
+from rlvr.envs.rewards.dressing import in_ascii, undressed, without_marks
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS
@@ -38,13 +39,27 @@ _LITERAL = re.compile(
 _FRAC = re.compile(r"\\frac ?(?:\{ ?([-+]?[0-9][0-9,.]*) ?\}|([0-9])) ?(?:\{ ?([-+]?[0-9][0-9,.]*) ?\}|([0-9]))")
 _DELIMITER = re.compile(r"(?<!\\)\$")
 _POWER_OF_TEN = re.compile(r" ?\* ?10\^(?:\{ ?([-+]?[0-9]{1,6}) ?\}|([-+]?[0-9]{1,6}))")
-_WRAPPED = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|operatorname|bf|rm)\s*\{([^{}]*)\}")
+_WRAPPED = re.compile(
+    r"\\(?:text|texttt|textsf|mathsf|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|operatorname|bf|rm)"
+    r"\s*\{([^{}]*)\}"
+)
 _NAME = re.compile(r"[A-Za-z][A-Za-z _]{0,40}|\\[a-z]{1,10}")
 _UNIT = re.compile(r"[a-zA-Z]+(?:[-/ '’^.]{1,3}[a-zA-Z23²³]+){0,5}\.?|° ?[CF]?|[a-zA-Z]+[²³]|[¢$€£]")
+_POWER = re.compile("(?<=10)[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+|⁻[¹²³]")
+_RAISED = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
+_SYMBOL = r"(?:[mckµμ]?m|[mkM]?(?:g|N|J|W|V|A|Pa|Hz|mol|s|l|L)|atm|min|h|rad|[kM]?Ω|C|K|T|F|H|°C)"
+_FACTOR = rf"{_SYMBOL}(?:\^?-?[123]|[²³])?"
+_SYMBOLS = re.compile(rf"{_FACTOR}(?:(?: ?[*·⋅/] ?| |\.){_FACTOR}){{0,4}}")  # m·s^-1, kg m^2/s^2, J/kg K, Ω
+_RAISED_TO = re.compile(r"(?<=[A-Za-z])\^\{ ?(-?[123]) ?\}")
+_UNIT_PART = r"[A-Za-zΩμ][A-Za-zΩμ *·^0-9]{0,20}"
+_OF_UNITS = re.compile(rf"\\frac ?\{{ ?({_UNIT_PART}?) ?\}} ?\{{ ?({_UNIT_PART}) ?\}}")
+_NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
+_ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
 _GROUPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("{", "}"), ("(", ")"), ("**", "**"), ("`", "`"))
 _REPLACEMENTS = (
     ("\\left", ""), ("\\right", ""), ("\\displaystyle", ""), ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"),
-    ("\\cfrac", "\\frac"), (",\\!", ","), ("\\!", ""), ("\\$", "$"), ("\\%", "%"), ("\\quad", " "),
+    ("\\cfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"), ("\\Omega", "Ω"),
+    ("\\mu ", "μ"), (",\\!", ","), ("\\!", ""), ("\\$", "$"), ("\\%", "%"), ("\\quad", " "),
     ("\\;", " "), ("\\:", " "), ("\\ ", " "), ("^\\circ", "°"), ("^{\\circ}", "°"), ("\\times", "*"),
     ("\\cdot", "*"), ("\\div", "/"), ("\\pounds", "£"), ("\\euro", "€"), ("\\degree", "°"),
 )  # fmt: skip
@@ -98,8 +113,9 @@ def grade_number(
     if found.answer is None:
         return unparsable(found.reason)
     answer = found.answer
+    text = answer if found.marker in ("boxed", "tag") else first_sentence(found)
     try:
-        number = read_dressed(answer if found.marker in ("boxed", "tag") else first_sentence(found), read_number)
+        number = read_dressed(without_about(text) if rel_tol else text, read_number)
     except NotANumber as error:
         return unparsable(str(error), answer)
     if not same_number(number, gold, rel_tol):
@@ -118,10 +134,17 @@ def read_dressed(text: str, read: Callable[[str], T]) -> T:
     try:
         return read(text)
     except NotANumber:
-        bare = undressed(text)
-        if bare == text:
-            raise
-        return read(bare)
+        for bare in dict.fromkeys((undressed(text), undressed(without_marks(text)))):
+            if bare != text:
+                with suppress(NotANumber):
+                    return read(bare)
+        raise
+
+
+def without_about(text: str) -> str:
+    """Without "about" or its sign, for questions whose answer is rounded: ``d \\approx 51900 m`` as ``d = 51900 m``."""
+    text = _NEARLY.sub(" = ", text).strip()
+    return _ABOUT.sub("", text).removeprefix("=").strip()
 
 
 def same_number(answer: Number, gold: Number, rel_tol: float = 0.0) -> bool:
@@ -172,25 +195,22 @@ def read_number(text: str) -> Number:
 
 def clean(text: str) -> str:
     """Without LaTeX dressing, math delimiters, enclosing brackets and a final full stop; blanks single."""
+    if not text.isascii():
+        text = _POWER.sub(lambda power: "^" + power[0].translate(_RAISED), in_ascii(text))
+        text = text.replace("×", "*").replace("÷", "/")
     if text.count("$") - text.count("\\$") > 1:
         text = _DELIMITER.sub(" ", text)
+    if "^{" in text:
+        text = _RAISED_TO.sub(r"^\1", text)
     if "\\" in text:
         for command, replacement in _REPLACEMENTS:
             if command in text:
                 text = text.replace(command, replacement)
         if "{" in text:
-            text = _WRAPPED.sub(r" \1 ", text)
+            text = _OF_UNITS.sub(r" \1/\2", _WRAPPED.sub(r" \1 ", text))
         text = re.sub(r"(?<=[0-9])\\,(?=[0-9]{3}(?![0-9]))", ",", text).replace("\\,", " ")
         text = text.replace("^{2}", "^2").replace("^{3}", "^3").replace(" ^", "^")
-    text = (
-        text.replace("{,}", ",")
-        .replace("−", "-")
-        .replace("–", "-")
-        .replace("\u00a0", " ")
-        .replace("\u202f", " ")
-        .replace("~", " ")
-    )
-    text = text.replace("×", "*").replace("÷", "/")
+    text = text.replace("{,}", ",").replace("~", " ")
     text = " ".join(text.split())
     if "10^" in text:
         text = _POWER_OF_TEN.sub(r"*10^\1\2", text)
@@ -272,6 +292,9 @@ def _unit(text: str, attached: bool) -> tuple[int, str]:
     unit = text.strip()
     if not unit:
         return 1, ""
+    symbols = unit.replace("{", "").replace("}", "").replace("(", "").replace(")", "")
+    if not attached and len(unit) <= 80 and (len(unit) > 1 or unit == "Ω") and _SYMBOLS.fullmatch(symbols):
+        return 1, unit.lower()
     if len(unit) > 80 or not _UNIT.fullmatch(unit):
         raise NotANumber("more than one number and its unit")
     words = [word for word in re.split(r"[-/ '’^.]", unit.lower()) if word]
