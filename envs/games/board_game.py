@@ -109,10 +109,14 @@ class BoardGame(Game[BoardState], Generic[B]):
     def rules(self, state: BoardState) -> str:
         """The guide, the form of a move, the turns and the board; legal moves are not listed."""
         allowed = f"You have {state.limit} turns; a reply that is no legal move uses one as well."
-        return f"{self.guide(state.board)}\n{self.move_form} {allowed}\n\n{self.show(state.board)}"
+        return f"{self.guide(state.board)}\n{self.form(state.board)} {allowed}\n\n{self.show(state.board)}"
 
     def reminder(self, state: BoardState) -> str:
         """The class's ``move_form``, without the legal moves."""
+        return self.form(state.board)
+
+    def form(self, board: B) -> str:
+        """What a move looks like on this board."""
         return self.move_form
 
     def observe(self, state: BoardState) -> str:
@@ -127,7 +131,7 @@ class BoardGame(Game[BoardState], Generic[B]):
         """An illegal move changes nothing and is answered with up to 60 legal ones; the goal counts before a loss."""
         board, name = state.board, self.named(move)
         if not self.is_legal(board, name):
-            refusal = self.refusal(move, self.legal(board))
+            refusal = self.refusal(board, move, self.legal(board))
             return go_on(state, refusal, Verdict(0.0, "unparsable", reason="not a legal move"))
         after = self.after(board, name)
         if self.reached(after):
@@ -137,10 +141,10 @@ class BoardGame(Game[BoardState], Generic[B]):
         _, first, limit, turn, _ = state
         return BoardState(after, first, limit, turn + 1, self.comment(board, name, after)), PLAYED, False, "user"
 
-    def refusal(self, move: str, legal: Sequence[str]) -> str:
+    def refusal(self, board: B, move: str, legal: Sequence[str]) -> str:
         """What the player reads after an illegal move: the form of a move, and the legal ones."""
         names = ", ".join(legal[:MOST_LISTED]) + (", ..." if len(legal) > MOST_LISTED else "")
-        return f"{move[:40]!r} is not a legal move. {self.move_form} Legal now: {names or 'nothing'}."
+        return f"{move[:40]!r} is not a legal move. {self.form(board)} Legal now: {names or 'nothing'}."
 
     def solve(self, state: BoardState) -> str:
         """``best`` on the present board: the expert may join at any point."""

@@ -182,7 +182,7 @@ class Blackjack(Game[BlackjackTable]):
             f"and over 21 loses at once; stand ends your hand. {sight} Then the dealer draws up to 17{drawing}; over "
             f"21 the dealer loses. The higher total wins a point from the other; equal totals move none.{double} A 21 "
             f"of two cards is a 21 like any other. {shoe} for {'all hands' if house.decks else 'each hand'}. You win "
-            f"if you have {house.goal:+d} points or more after the last hand. {self.reminder(state)} You have "
+            f"if you have {signed(house.goal)} points or more after the last hand. {self.reminder(state)} You have "
             f"{self.turns(state.level)} turns.\n{self.shown(state)}"
         )
 
@@ -191,7 +191,7 @@ class Blackjack(Game[BlackjackTable]):
         house = self.houses[state.level - 1]
         dealer = names(state.dealer) if house.open else f"{names(state.dealer[:1])} and a hidden card"
         return (
-            f"Hand {state.hand} of {house.hands}, points {state.points:+d}. You: {names(state.player)} "
+            f"Hand {state.hand} of {house.hands}, points {signed(state.points)}. You: {names(state.player)} "
             f"({worded(state.player)}). Dealer: {dealer}."
         )
 
@@ -222,7 +222,7 @@ class Blackjack(Game[BlackjackTable]):
         )
         if state.hand == house.hands:
             end = won if points >= house.goal else lost
-            return end(state, reason=f"{message} Points {points:+d}, wanted {house.goal:+d}.", points=points)
+            return end(state, reason=f"{message} Points {signed(points)}, wanted {signed(house.goal)}.", points=points)
         state = state._replace(points=points, hand=state.hand + 1)
         if not house.decks:
             state = state._replace(shoe=shuffled(state.seed, state.hand, house), drawn=0)
@@ -254,7 +254,7 @@ class Blackjack(Game[BlackjackTable]):
             ]
             if sum(count * worth for count, worth in doubled) / sum(counts) > best:
                 move = "double"
-        return boxed(move, f"I have {worded(state.player)}.")
+        return boxed(move, f"I have {'a ' if total(state.player)[1] else ''}{worded(state.player)}.")
 
     def sample_action(self, state: BlackjackTable, rng: random.Random) -> str:
         """Hit or stand, or double where it is allowed now."""
@@ -294,6 +294,11 @@ def total(cards: tuple[int, ...]) -> Total:
     for card in cards:
         result = added(result, card)
     return result
+
+
+def signed(points: int) -> str:
+    """With its sign, but for 0."""
+    return f"{points:+d}" if points else "0"
 
 
 def worded(cards: tuple[int, ...]) -> str:

@@ -72,10 +72,10 @@ class MultiArmedBandit(Game[Arms]):
         _, spread, pulls = self.sizes[state.level - 1]
         return (
             f"A machine has the arms {' '.join(self.letters(state))}. Each arm has a value of its own, a whole number "
-            f"from 20 to 80; the highest leads by {self.lead} or more. To pull an arm pays its value plus a whole "
+            f"from 20 to 80; the highest leads by {self.lead} or more. Pulling an arm pays its value plus a whole "
             f"number from -{spread} to {spread}, every one of them equally likely, and drawn anew each time. Find the "
-            f"arm of the highest value; payouts do not count. {self.reminder(state)} Naming an arm ends the game, and "
-            f"is right or wrong. You have {pulls + 1} turns: {pulls} to pull, and the last to name."
+            f"arm with the highest value; payouts do not count. {self.reminder(state)} Naming an arm ends the game, "
+            f"and is right or wrong. You have {pulls + 1} turns: {pulls} to pull, and the last to name."
         )
 
     def shown(self, state: Arms, turn: int) -> str:
@@ -193,8 +193,8 @@ class Secretary(Game[Queue]):
         count, way = self.sizes[state.level - 1]
         return (
             f"{count} candidates come one after the other. Each has a score of its own: {SCORES[way][0]}; no two are "
-            f"equal. Take the best of all {count} to win. Who is passed over does not come back, and taking one ends "
-            f"the game. {self.reminder(state)} You have {count} turns.\n{self.shown(state)}"
+            f"equal. Take the best of all {count} to win. A candidate who is passed over does not come "
+            f"back, and taking one ends the game. {self.reminder(state)} You have {count} turns.\n{self.shown(state)}"
         )
 
     def shown(self, state: Queue) -> str:
@@ -284,7 +284,7 @@ class PushYourLuck(Game[Dice]):
 
     def rules(self, state: Dice) -> str:
         """Goal, die, its bad faces and the turns: all that the optimal policy depends on."""
-        bad = "a 1" if state.bad == 1 else f"a 1 to {state.bad}"
+        bad = "a 1" if state.bad == 1 else "a 1 or 2" if state.bad == 2 else f"a 1 to {state.bad}"
         return (
             f"Bank {state.goal} points or more to win. A roll of a die with {state.sides} equally likely sides adds "
             f"what it shows to the pot, but {bad} empties the pot instead. To bank moves the pot to the bank, where "

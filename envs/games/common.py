@@ -167,9 +167,14 @@ class Game(Task[S], Generic[S]):
         raise NotImplementedError
 
     def observe(self, state: S) -> str:
-        """The rules before the first move, then only what the last move led to."""
-        message: str = state.message if state.turn else self.rules(state)  # type: ignore[attr-defined]
-        return message
+        """The rules before the first move, then only what the last move led to, and the turns left."""
+        turn: int = state.turn  # type: ignore[attr-defined]
+        if not turn:
+            return self.rules(state)
+        message: str = state.message  # type: ignore[attr-defined]
+        if "turns left" in message or "turn left" in message:
+            return message
+        return f"{message}\nTurns left: {self.turns(state.level) - turn}."  # type: ignore[attr-defined]
 
     def apply(self, state: S, action: str) -> Step[S]:
         """Plays the boxed or bare move, else its plainer readings in turn; the first that can be read counts."""
@@ -192,7 +197,9 @@ class Game(Task[S], Generic[S]):
         try:
             return self.play(state, move)
         except IllegalMove as error:
-            return go_on(state, f"Not a legal move: {error}.", Verdict(0.0, "unparsable", reason=str(error)))
+            why = str(error)
+            mark = "." if why[:1].isupper() else ":"  # a sentence, or what is wrong with the move
+            return go_on(state, f"Not a legal move{mark} {why}.", Verdict(0.0, "unparsable", reason=why))
 
 
 def go_on(state: S, message: str, verdict: Verdict = PLAYED, **changes: Any) -> Step[S]:

@@ -110,8 +110,8 @@ class CodeBreaking(Game[Code]):
         return f"{state.secret} of {state.symbols}"
 
     def reminder(self, state: Code) -> str:
-        also = "a symbol may stand twice" if self.repeats else "no symbol twice"
-        return f"A guess is {len(state.secret)} of the symbols {' '.join(state.symbols)}, {also}."
+        also = "; a symbol may be repeated" if self.repeats else ", each at most once"
+        return f"A guess is {len(state.secret)} of the symbols {' '.join(state.symbols)}{also}."
 
     def rules(self, state: Code) -> str:
         """The symbols, the length and what the two counts mean; each symbol of the code counts once."""
@@ -336,7 +336,7 @@ class OddCoin(Game[Coins]):
     verbs = ("weigh", "odd")
     nouns = ("coin", "coins", "and")
     sizes = ((9, True, 2), (6, False, 3), (12, False, 3), (27, True, 3), (39, False, 4))
-    results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "balance"}
+    results: ClassVar = {1: "the left side is heavier", -1: "the right side is heavier", 0: "the pans balance"}
 
     def start(self, rng: random.Random, level: int) -> Coins:
         """Draws labels from 1 to 99, the odd one among them and, where it is unknown, its weight."""
@@ -389,7 +389,9 @@ class OddCoin(Game[Coins]):
         if not name.isdecimal() or int(name[:9]) not in state.labels or weight not in (("",) if known else WEIGHTS):
             raise IllegalMove(self.reminder(state).rstrip("."))
         gold = named(state.odd, state.heavier, known)
-        return won(state, gold) if f"odd {rest}" == gold else lost(state, f"it was {gold}", f"odd {rest}")
+        if f"odd {rest}" == gold:
+            return won(state, gold)
+        return lost(state, f"the odd coin was {', '.join(gold.split()[1:])}", f"odd {rest}")
 
     def solve(self, state: Coins) -> str:
         """Weigh so that each of the three results leaves no more than the remaining weighings can tell apart."""

@@ -103,7 +103,7 @@ class FrozenLake(SearchedGame[Lake]):
     def comment(self, before: Lake, move: str, after: Lake) -> str:
         """Says when one has slipped or not moved, which the board alone need not show."""
         if after.at == before.at:
-            return "You are where you were."
+            return "You did not move."
         if after.at != cell_after(before.rows, before.at, move):
             return "You slipped."
         return ""

@@ -143,7 +143,9 @@ class Minesweeper(Game[MineField]):
         if not safe:  # only where somebody stands whom the opening did not lead there
             safe = ~state.open & board.all
             safe &= -safe
-        return boxed(f"open {listed(bits(safe), board.stride)}", "These are safe.")
+        return boxed(
+            f"open {listed(bits(safe), board.stride)}", "These are safe." if safe & (safe - 1) else "This is safe."
+        )
 
     def sample_action(self, state: MineField, rng: random.Random) -> str:
         """Opens one random covered cell."""
@@ -466,10 +468,10 @@ class BlackBox(Game[Box]):
             f"{count} atoms are hidden in a box of {size} rows (1 is at the top) and {size} columns (a is at the "
             f"left). A ray goes straight into the box from a place at its border. An atom in the cell ahead of it "
             f"swallows it: hit. An atom diagonally ahead turns it by 90 degrees, away from the atom, before it goes "
-            f"on; two of them, one on each side, send it back: reflected. Reflected are also rays that meet an atom "
-            f"diagonally ahead before they have entered, and those that come out where they went in. Of all others I "
-            f"say where they come out. Find the atoms; cells that answer every ray as the true ones do are right as "
-            f"well. {self.reminder(state)} Wrong cells "
+            f"on; two of them, one on each side, send it back: reflected. Rays that meet an atom diagonally ahead "
+            f"before they have entered, and those that come out where they went in, are reflected as well. For all "
+            f"other rays I say where they come out. Find the atoms; cells that answer every ray as the true ones do "
+            f"are right as well. {self.reminder(state)} Wrong cells "
             f"cost a turn, as a ray does. You have {turns} turns."
         )
 

@@ -98,7 +98,7 @@ class PegJump(SearchedGame[Pegs]):
         return (
             ""
             if self.reached(board) or open_jumps(board)
-            else f"no jump is left, and {board.standing.bit_count()} pegs are"
+            else f"no jump is left, with {board.standing.bit_count()} pegs on the board"
         )
 
     def search(self, board: Pegs) -> list[str] | None:

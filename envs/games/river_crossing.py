@@ -74,10 +74,11 @@ class RiverCrossing(SearchedGame[River]):
 
     def guide(self, board: River) -> str:
         """Passengers, room of the boat and the pairs that must not be left together."""
+        room = "one" if board.room == 1 else f"up to {board.room}"
         pairs = "; ".join(f"{board.names[one]} and {board.names[other]}" for one, other in board.quarrels)
         return (
             f"River crossing. Bring all from the near to the far bank: {', '.join(board.names)}. You row the boat, "
-            f"which takes you and up to {board.room} of them. These must never be on a bank together without "
+            f"which takes you and {room} of them. These must never be on a bank together without "
             f"you: {pairs}. A move is one crossing, to the other bank."
         )
 

@@ -112,7 +112,7 @@ class TwentyQuestions(Game[Riddle]):
         """Lists every thing with what holds of it, so that no knowledge of the world is needed."""
         lines = (f"{thing}: {', '.join(sorted(world()[thing] & {*state.asked})) or '-'}" for thing in state.things)
         return (
-            "I think of one of these things; this is all that holds of them:\n"
+            "I think of one of these things; this list says all that is true of them:\n"
             + "\n".join(lines)
             + f"\nFind out which. {self.reminder(state)} A question is answered yes or no; naming the thing wins, and "
             f"a wrong name costs a turn as a question does. You have {LEVELS[state.level - 1][2]} turns."

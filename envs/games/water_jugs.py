@@ -71,11 +71,14 @@ class WaterJugs(SearchedGame[Jugs]):
             ways = "You may fill a jug to the brim from the tap, empty a jug into the drain, and pour one into another"
         else:
             ways = "There is no tap and no drain: you may only pour one jug into another"
-        move = "" if board.tap else " (Here only pour a b is possible.)"
         return (
-            f"Water jugs without marks. {ways}, until the first is empty or the second full.{move} Have exactly "
+            f"Water jugs without marks. {ways}, until the first is empty or the second full. Have exactly "
             f"{board.target} litres in any one jug."
         )
+
+    def form(self, board: Jugs) -> str:
+        """Without a tap only pouring is a move."""
+        return self.move_form if board.tap else "A move is pour a b (from a into b)."
 
     def show(self, board: Jugs) -> str:
         jugs = zip(COLUMNS, board.amounts, board.sizes, strict=False)

@@ -101,7 +101,8 @@ class Wordle(Game[WordleState]):
         """What the marks mean; a guess need not be a word."""
         count = len(state.secrets)
         choices = f" It is one of: {' '.join(state.listed)}." if state.listed else ""
-        what = "my secret word, a common English word" if count == 1 else f"my {count} secret words, all common English"
+        several = f"my {count} secret words, all common English words"
+        what = "my secret word, a common English word" if count == 1 else several
         many = "" if count == 1 else f" Each guess is compared with all {count}; guess every one of them to win."
         return (
             f"Find {what} of five letters.{choices} {self.reminder(state)} It need not be a word. Each letter of a "

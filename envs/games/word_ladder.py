@@ -66,7 +66,7 @@ class WordLadder(SearchedGame[Ladder]):
     def after(self, board: Ladder, move: str) -> Ladder:
         return Ladder(move, board.goal, (*board.used, board.word))
 
-    def refusal(self, move: str, legal: Sequence[str]) -> str:
+    def refusal(self, board: Ladder, move: str, legal: Sequence[str]) -> str:
         """Why a move is none, with one legal word as an example."""
         return (
             f"{move[:40]!r} is not a legal move: it is no word on the list, or not one letter away. {self.move_form} "

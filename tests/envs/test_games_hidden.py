@@ -30,7 +30,7 @@ from rlvr.envs.games.common import Cell, IllegalMove, drawn_board, read_cell, re
 from .referees import REFEREES, crossed_out, squares, walks
 
 EVERY = range(1, 6)
-TAKEN = ("Not a legal move: ", "No move was found. ")
+TAKEN = ("Not a legal move", "No move was found. ")
 
 
 # reading a move
@@ -149,7 +149,7 @@ class AnyPlay(RuleBasedStateMachine):
         assert truncated == (not terminated and turn == turns)
         assert (reward, status == "correct") in ((1.0, True), (0.0, False))
         assert "success" not in info or info["success"] == (status == "correct") == bool(reward)
-        message = observation if not truncated else task.observe(after)
+        message = re.sub(r"\nTurns left: \d+\.$", "", observation if not truncated else task.observe(after))
         if not terminated and message.startswith(TAKEN):
             assert after._replace(turn=before.turn, message=before.message) == before, (
                 "an illegal move changed something"

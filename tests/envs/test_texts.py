@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 
 import gymnasium as gym
@@ -57,6 +58,10 @@ FAULTS = {
     "stiff": r"\b(?:apart by|asked for are|to a line)\b",
     "carried without an article": r"\bYou carry (?!nothing|none|it|the|an?\b|what|\d|\(|at most|too|out|things)[a-z]+ ",
     "old English": r"\bHow many (?:positive )?[a-z]+ has\b",
+    "a sentence behind a colon": r"\blegal move: [A-Z][a-z]",
+    "a signed nothing": r"\b[a-z]{3,} [+-]0(?!\.?\d)",
+    "a range of two": r"\ba (?:1 to 2|2 to 3)\b",
+    "a verb at the end": r"\b(?:and|but|where you|as it|as they) (?:\d+ [a-z]+ )?(?:are|were|is|was)(?:\.(?=\s)|\.?$)",
     "two marks": r"(?<![.!?])[.!?;,][;,](?=\s)|(?<=[a-z]{2})\.\.(?!\.)(?=\s|$)",
 }
 FAULTS_OF = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
@@ -112,10 +117,10 @@ def test_every_id_writes_english(env_id):
         for seed in range(25 if single else 3):
             observation, info = env.reset(seed=seed, options={"level": level})
             found += faults(env_id, text_of(observation)) + faults(env_id, info.get("system") or "")
-            for _ in range(0 if env_id in SANDBOXED else 12):
-                action = env.solve()
-                observation, _, terminated, truncated, _ = env.step(action)
-                found += faults(env_id, action)
+            for turn in range(0 if env_id in SANDBOXED else 12):
+                action = "I do not know." if turn == 1 else env.solve()  # what cannot be read is answered, too
+                observation, _, terminated, truncated, info = env.step(action)
+                found += faults(env_id, action) + faults(env_id, info["verdict"].reason)
                 if terminated or truncated:
                     break
                 found += faults(env_id, text_of(observation))
@@ -149,6 +154,10 @@ WRONG = {
     "stiff": "the numbers apart by blanks",
     "carried without an article": "You carry blue key (at most 4 things).",
     "old English": "How many positive divisors has 552?",
+    "a sentence behind a colon": "Not a legal move: Write hit or stand.",
+    "a signed nothing": "Hand 1 of 3, points +0.",
+    "a range of two": "a 1 to 2 empties the pot",
+    "a verb at the end": "no jump is left, and 4 pegs are",
     "two marks": "the end.,  ",
 }
 
@@ -165,6 +174,39 @@ def test_numbers_in_sentences():
     assert [counted(n, "turn") for n in (0, 1, 2)] == ["0 turns", "1 turn", "2 turns"]
     assert counted(2, "box", "boxes") == "2 boxes"
     assert [times(1, "x"), times(3, "x"), times(2, "a(n)", " ")] == ["x", "3x", "2 a(n)"]
+
+
+def games() -> list[str]:
+    return [i for i in rlvr.list_envs() if ".games." in str(gym.spec(i).kwargs.get("task"))]
+
+
+@pytest.mark.parametrize("env_id", [i for i in games() if i != "rlvr/GuessNumber-v0"])  # it has one word for an answer
+def test_every_game_says_how_many_turns_are_left(env_id):
+    env = gym.make(env_id, level=1).unwrapped
+    env.reset(seed=1)
+    state = env.get_state().state
+    turns = getattr(state, "limit", env.task.turns(1))
+    for turn in (1, 2):
+        text = text_of(env.step("I do not know.")[0])
+        left = turns - turn
+        assert f"Turns left: {left}." in text or f"{counted(left, 'turn')} left" in text, text
+    env.close()
+
+
+def test_reasons_and_rules_say_what_holds():
+    env = gym.make("rlvr/WaterJugs-v0", level=5).unwrapped
+    rules = next(text for text in (env.reset(seed=seed)[0] for seed in range(50)) if "There is no tap" in text)
+    assert "A move is pour a b (from a into b)." in rules
+    assert "fill" not in rules
+    assert "fill" not in env.step("fill a")[0].partition("Legal now")[0].partition("not a legal move")[2]
+    env = gym.make("rlvr/PegJump-v0", level=5).unwrapped
+    env.reset(seed=8)
+    reason, over = "", False
+    while not over:
+        action = env.sample_action(random.Random(len(reason)))
+        _, _, terminated, truncated, info = env.step(action)
+        reason, over = info["verdict"].reason, terminated or truncated
+    assert re.fullmatch(r"no jump is left, with \d+ pegs on the board", reason), reason
 
 
 def test_hangman_and_the_bandit_show_what_was_tried_and_how_many_turns_are_left():
