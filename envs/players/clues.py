@@ -155,7 +155,7 @@ class Clues(SeatGame[CluesState]):
         left = [
             f"{word}{', ' + roles[word] if roles else ''} ({', '.join(PROPERTIES[word])})" for word in self.left(view)
         ]
-        found = ", ".join(f"{word} {role}" for word, role in view.found)
+        found = ", ".join(f"{word} ({role})" for word, role in view.found)
         clues = ", ".join(f"seat {giver} {clue}" for giver, clue in view.clues)
         lines = [f"Words left: {'; '.join(left)}.", f"Found: {found or 'none'}. Clues so far: {clues or 'none'}."]
         if view.clue:

@@ -183,7 +183,11 @@ class GuideAndWalker(SeatGame[WalkState]):
 
     @staticmethod
     def _rows(view: WalkState) -> tuple[tuple[str, tuple[str, ...]], ...]:
-        return (("walker says", view.reports), ("guide says", view.words), ("walker goes", view.steps))
+        return (
+            ("walker says", view.reports),
+            ("guide says", view.words),
+            ("walker", tuple("stays" if step == "stay" else f"goes {step}" for step in view.steps)),
+        )
 
     def expert(self, view: WalkState, seat: int, rng: random.Random) -> str:
         """The walker reports what it sees and goes where it is sent; the guide finds out where it may be."""

@@ -120,7 +120,7 @@ class Grammar:
 
 def _nouns(form: Form, rest: list[str]) -> Command | str:
     if not any(word.isupper() for word in form.shape.split()):
-        return Command(form.verb) if not rest else f"Write no more than: {form.shape}."
+        return Command(form.verb) if not rest else f"The command {form.shape} takes no more words."
     if form.joins:
         joins = form.joins.split("|")
         index = next((i for i, word in enumerate(rest) if word in joins), None)

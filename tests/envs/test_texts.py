@@ -61,7 +61,7 @@ FAULTS = {
     "a sentence behind a colon": r"\blegal move: [A-Z][a-z]",
     "a signed nothing": r"\b[a-z]{3,} [+-]0(?!\.?\d)",
     "a range of two": r"\ba (?:1 to 2|2 to 3)\b",
-    "a verb at the end": r"\b(?:and|but|where you|as it|as they) (?:\d+ [a-z]+ )?(?:are|were|is|was)(?:\.(?=\s)|\.?$)",
+    "a verb at the end": r"\b(?:and|but) \d+ [a-z]+ (?:are|is)(?:\.(?=\s)|\.?$)|\bYou are where you were\b",
     "two marks": r"(?<![.!?])[.!?;,][;,](?=\s)|(?<=[a-z]{2})\.\.(?!\.)(?=\s|$)",
 }
 FAULTS_OF = {name: re.compile(pattern) for name, pattern in FAULTS.items()}
