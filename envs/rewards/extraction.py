@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.errors import BadOption
@@ -43,6 +44,7 @@ _LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)(?P<around>[\s*_`:]{0,8})
 _FENCE = re.compile(r"[ \t]{0,8}```")
 _LANGUAGE = re.compile(r"[a-z]{0,12}[ \t]{0,8}")
 _EMPTY_LINE = re.compile(r"\n[ \t]*\n|\n[ \t]*$")
+_PROSE = re.compile(r"[A-Za-z]{2,30} [A-Za-z]{2,30} [A-Za-z]{2,30}")
 _SENTENCE_END = re.compile(r"\.(?:\s|$)|,? (?:because|since|as|which|where)\b")
 
 
@@ -53,8 +55,8 @@ class Extraction(NamedTuple):
         answer: the text of the answer, stripped; None when the reply gives none.
         marker: the marker that gave it, one of ``MARKERS``; None when no marker was found.
         reason: why there is no answer; empty when there is one.
-        block: the answer and the lines below it, up to an empty one; empty for the other markers than ``hash`` and
-            ``line``, and where there are no more lines.
+        block: the answer and the lines below it, up to an empty one or a sentence; empty for the other markers than
+            ``hash`` and ``line``, and where there are no more lines.
         below: whether the answer begins on the line below its marker.
     """
 
@@ -264,9 +266,16 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
     value = text[position : end if end >= 0 else len(text)]
     if fence := _FENCE.match(text, position):
         return Extraction(_fenced(text, fence.end(), True), marker)
-    lines = _EMPTY_LINE.split(text[position : position + 2 * MAX_ANSWER_CHARS], 1)[0].rstrip()
-    block = _undecorated(lines) if "\n" in lines and len(lines) <= MAX_ANSWER_CHARS else ""
+    block = _block(text[position : position + 2 * MAX_ANSWER_CHARS])
     return Extraction(_undecorated(value), marker, block=block, below="\n" in around)
+
+
+def _block(text: str) -> str:
+    """The first line and those below it, up to an empty one or a sentence; empty where that is one line or too long."""
+    first, *others = _EMPTY_LINE.split(text, 1)[0].rstrip().split("\n")
+    lines = [first, *takewhile(lambda line: not _PROSE.search(line), others)]
+    block = "\n".join(lines)
+    return _undecorated(block) if len(lines) > 1 and len(block) <= MAX_ANSWER_CHARS else ""
 
 
 def _fenced(text: str, start: int, named: bool) -> str:

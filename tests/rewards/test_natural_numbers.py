@@ -254,6 +254,11 @@ def test_only_one_of_the_line_and_the_lines_counts() -> None:
     assert reward((5,), "Answer: 5\nHope it helps") == 1
     assert reward((5,), "Answer:\n5\nHope it helps") == 1
     assert reward((5, 6), "Answer:\n5\n6") == 1
+    names = Question("", ("Ann", "Ben"))
+    for reply in ("Answer:\nAnn, Ben\nI hope this helps", "Answer: Ann, Ben\nI hope this helps", "Answer:\nAnn\nBen"):
+        assert ListAnswerTask().judge(names, reply).reward == 1, reply
+    for reply in ("Answer:\nAnn, Ben\nBen, Ann", "Answer:\nAnn\nCas", "Answer:\nAnn, Ben\nor not"):
+        assert ListAnswerTask().judge(names, reply).reward == 0, reply
     assert reward((5,), "Answer: 6\n5") == 0
     assert [
         grade("number", reply, "72").reward for reply in ("The answer is:\n```\n72\n```", "Answer:\n```\n72\n73\n```")
