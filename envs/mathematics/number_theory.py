@@ -26,7 +26,7 @@ from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
 _TIMES = re.compile(r" ?(?:\\(?:times|cdot)(?![A-Za-z])|[*\u00d7\u00b7]) ?")
-_POWER = re.compile(r"(?<!\d)(\d{1,3})\^\{?(\d)\}?(?!\d)")
+_POWER = re.compile(r"(?<!\d)(\d{1,3})\^\{?([2-9])\}?(?!\d)")
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 
 
@@ -129,8 +129,10 @@ class PrimeFactors(NumberList):
         """As of any list of numbers; a product such as ``12 = 2^2 * 3`` is its factors."""
         number, equals, factors = answer.partition("=")
         text = factors.strip() if equals and number.strip() == str(prod(question.answer)) else answer
-        text = _POWER.sub(lambda power: ", ".join([power[1]] * int(power[2])), text)
-        return super().check(question, _TIMES.sub(", ", text))
+        if "," not in text and _TIMES.search(text):
+            text = _POWER.sub(lambda power: ", ".join([power[1]] * int(power[2])), text)
+            text = _TIMES.sub(", ", text)
+        return super().check(question, text)
 
     def explain(self, state: Question) -> str:
         """Tries the primes in ascending order."""
