@@ -88,6 +88,7 @@ class Harbor(Task[HarborState]):
             )
         run_in_image(b"", "true")
         self.size, self.max_turns, self.seconds = len(self.folders), max_turns, seconds
+        self._sound: set[HarborFolder] = set()  # whose verifiers were seen to work
         self.system = (
             "You work as root in a Linux container without network. Your reply is run as a bash script, and what it "
             "prints comes back. Files stay; variables, the current folder and processes do not. Write the script "
@@ -163,9 +164,18 @@ class Harbor(Task[HarborState]):
 
     def _verified(self, folder: HarborFolder, files: bytes) -> Verdict:
         try:
-            return _judged(folder, files)
+            verdict = _judged(folder, files)
+            if not verdict.valid and self._is_sound(folder):  # then the agent's files are the cause
+                return wrong(reason=f"{verdict.reason}; on an untouched image the verifier does its work")
+            return verdict
         except (SandboxError, OSError, ValueError, tarfile.TarError, zlib.error, EOFError) as error:
             return sandbox_fault(error, "verifier_error")
+
+    def _is_sound(self, folder: HarborFolder) -> bool:
+        """Whether the verifier gives a reward where nothing was done."""
+        if folder not in self._sound and _judged(folder, agent_image(folder).files).valid:
+            self._sound.add(folder)
+        return folder in self._sound
 
 
 def _run(image: Image, command: str, seconds: float) -> Any:
@@ -201,19 +211,20 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
         return wrong(reason=MEMORY)
     if done.exit_code is None:
         return Verdict(0.0, "timeout", reason=f"the verifier took over {folder.seconds:g} s")
-    return _reward(done.files or b"", " ".join(done.output.split())[-300:])
+    if done.files is None:
+        return Verdict(0.0, "verifier_error", reason=f"in the verifier {FULL}")
+    return _reward(done.files, " ".join(done.output.split())[-300:])
 
 
 def _reward(files: bytes, printed: str) -> Verdict:
     """The verdict of the verifier's file: ``reward.json`` before ``reward.txt``."""
     texts = {}
-    if files:
-        with opened(files) as tar:
-            for entry in tar:
-                name = entry.name.removeprefix(f"{_VERIFIER[1:]}/")
-                file = tar.extractfile(entry) if entry.isreg() and entry.size <= 1 << 16 else None
-                if file is not None and name in ("reward.json", "reward.txt"):
-                    texts[name] = file.read().decode("utf-8", "replace")
+    with opened(files) as tar:
+        for entry in tar:
+            name = entry.name.removeprefix(f"{_VERIFIER[1:]}/")
+            file = tar.extractfile(entry) if entry.isreg() and entry.size <= 1 << 16 else None
+            if file is not None and name in ("reward.json", "reward.txt"):
+                texts[name] = file.read().decode("utf-8", "replace")
     try:
         if "reward.json" in texts:
             named = json.loads(texts["reward.json"])

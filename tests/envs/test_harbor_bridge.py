@@ -286,6 +286,22 @@ def test_a_fault_of_the_verifier_is_no_reward(tmp_path: Path, verify: str, statu
     assert (reward, verdict.status, verdict.valid) == (0.0, status, False)
 
 
+@pytest.mark.parametrize(
+    "program",
+    ["sleep 60", "kill -9 $PPID", "rm -rf /logs/verifier", "head -c 70000000 /dev/zero > /opt/big", "kill -9 -1"],
+)
+def test_a_program_that_disables_the_verifier_has_failed_itself(tmp_path: Path, program: str) -> None:
+    """The verifier runs what the agent wrote, and does its work where nothing was written: no fault of the task."""
+    verify = "#!/bin/bash\ncd /app\nbash run.sh\necho 0 > /logs/verifier/reward.txt\n"
+    files = {"tests/test.sh": verify, "task.toml": CONFIG.replace("60.0", "5.0")}
+    env = made(task_folder(tmp_path / "task", **files))
+    env.reset(seed=0)
+    env.step(f"echo '{program}' > run.sh")
+    _, reward, terminated, _, info = env.step("<Done>")
+    verdict = info["verdict"]
+    assert (reward, terminated, verdict.status, verdict.valid) == (0.0, True, "wrong", True), verdict
+
+
 def test_the_last_turn_hands_in(tmp_path: Path) -> None:
     env = made(task_folder(tmp_path / "task"), max_turns=1)
     env.reset(seed=0)
