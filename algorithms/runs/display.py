@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
@@ -11,7 +12,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
 from rlvr.algorithms.runs.dashboard import dashboard
-from rlvr.algorithms.runs.health import health
+from rlvr.algorithms.runs.health import begins, health
 from rlvr.envs.core.terminal import printable
 
 LINES = 10  # a phase prints this many lines where there is no terminal
@@ -36,7 +37,9 @@ class Display:
             console=self.console,
         )
         self._records: list[dict[str, Any]] = []
+        self._first: list[dict[str, Any]] = []  # steps with the first entropies, which leave `_records`
         self._panels: list[dict[str, Any]] = []  # evaluations of games: all, as the best of them may be long ago
+        self._before: list[dict[str, Any]] = []  # what the run that goes on has logged
         self._times: list[float] = []
         self._timing: dict[str, Any] = {}
         self._complaints: list[str] = []
@@ -60,20 +63,27 @@ class Display:
         self._name, self._done, self._steps = name, 0, steps
         self._task = self._progress.add_task(name, total=steps, figures="")
 
+    def look_back(self, records: Sequence[dict[str, Any]]) -> None:
+        """Takes what a run that goes on has logged; what it logs again after its checkpoint is forgotten."""
+        self._before = list(records)
+
     def step(self, record: dict[str, Any]) -> None:
         """Advances the bar; without a terminal prints about ten lines a phase, and every evaluation."""
+        before, self._before = self._before, []
+        for earlier in before:
+            if _when(earlier) < _when(record):
+                self._keep(earlier)
+        self._keep(record)
         text = figures(record)
         if record["phase"] == "evaluation":
             self.console.print(
                 f"evaluation {escape(record['name'])}: {text}", highlight=False, soft_wrap=not self.console.is_terminal
             )
             if record.get("panel"):
-                self._panels.append(record)
                 self._complain()
             return
         self._done += 1
         if record["phase"] == "train":
-            self._records = [*self._records[1 - KEPT :], record]
             self._complain()
         if self._task is not None:
             self._progress.update(self._task, advance=1, figures="" if record["phase"] == "train" else text)
@@ -91,8 +101,17 @@ class Display:
             self._timing = timing
             self._times = [*self._times[1 - MEAN :], float(timing["seconds"])]
 
+    def _keep(self, record: dict[str, Any]) -> None:
+        """Keeps what complaints need of a record."""
+        if record["phase"] == "train":
+            self._records = [*self._records[1 - KEPT :], record]
+            if begins(record, self._first):
+                self._first.append(record)
+        elif record["phase"] == "evaluation" and record.get("panel"):
+            self._panels.append(record)
+
     def _complain(self) -> None:
-        found = health([*self._panels, *self._records])
+        found = health([*self._panels, *self._records], self._first)
         kinds = {_kind(text) for text in self._complaints}
         if not self.console.is_terminal:
             for text in found:
@@ -109,6 +128,11 @@ class Display:
     def say(self, text: str) -> None:
         """One line above the bars; markup and control characters are shown, not obeyed."""
         self.console.print(escape(printable(text)), highlight=False, soft_wrap=not self.console.is_terminal)
+
+
+def _when(record: dict[str, Any]) -> tuple[int, bool]:
+    """The place of a record in its run: an evaluation follows the step of its number."""
+    return record["step"], record["phase"] == "evaluation"
 
 
 def _kind(text: str) -> str:

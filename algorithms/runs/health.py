@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from statistics import fmean
+from collections.abc import Mapping, Sequence
+from statistics import NormalDist, fmean
 from typing import Any, Final
 
 Record = Mapping[str, Any]
@@ -15,16 +15,39 @@ MOVED: Final = 0.5  # nats of KL between the policy before and after an update
 FALLEN: Final = 0.5  # share of the best mean reward that is left
 EVEN: Final = 0.1  # of the mean reward of self-play from one half
 PANEL_FALLEN: Final = 0.1  # of the share of matches not lost against a bot of the panel, below its best
+WIDTHS: Final = (1, 2, 4)  # neighbouring evaluations of the panel whose mean is compared
+CHANCE: Final = 0.01  # of an alarm of the panel in a whole run whose policy stays as it is
+SOLVED: Final = 0.95  # success, or share of matches not lost against each bot, of a policy that may be certain
 
 
-def health(records: Sequence[Record]) -> list[str]:
+def health(records: Sequence[Record], first: Sequence[Record] = ()) -> list[str]:
     """The complaints about a run, worst first; none where it is well.
 
     Args:
-        records: of training steps, in order, as `metrics.jsonl` holds them; others are passed over.
+        records: of training steps and evaluations, in order, as `metrics.jsonl` holds them; others are passed over.
+        first: the steps for which `begins` held, where `records` no longer has them.
     """
-    steps = [record for record in records if record.get("phase", "train") == "train"]
-    return [text for text in (panel_fallen(records), *(rule(steps) for rule in RULES)) if text]
+    steps = _steps(records)
+    certain = role_certain(records, first)
+    return [
+        text
+        for text in (
+            panel_fallen(records), not_sampled(steps), faults(steps), nothing_learned(steps),
+            "" if certain else entropy_collapsed(steps, first),  # the mean over roles falls with one of them
+            certain, *(rule(steps) for rule in (fallen, cut_off, unreadable, far_update)),
+        )
+        if text
+    ]  # fmt: skip
+
+
+def begins(record: Record, first: Sequence[Record]) -> bool:
+    """Whether a step has one of the first entropies of the run or of a role, beside which later ones are held.
+
+    Args:
+        first: the earlier steps for which this was true.
+    """
+    names = ["", *_roles(record)]
+    return any(_entropies([record], name) and len(_entropies(first, name)) < STEPS for name in names)
 
 
 def not_sampled(steps: Sequence[Record]) -> str:
@@ -63,30 +86,25 @@ def nothing_learned(steps: Sequence[Record]) -> str:
     return f"no group has disagreed for {since} steps: nothing is learned; {cure}"
 
 
-def entropy_collapsed(steps: Sequence[Record]) -> str:
+def entropy_collapsed(steps: Sequence[Record], first: Sequence[Record] = ()) -> str:
     """The policy has become certain while it still fails."""
-    values = _values(steps, "entropy")
-    if len(values) < 2 * STEPS:
-        return ""
-    # beside the run's own beginning: what is high depends on the model and the temperature
-    first, now = fmean(values[:STEPS]), fmean(values[-STEPS:])
-    # a policy that succeeds may be certain
-    solved = all((_number(record, "success") or 0.0) >= 0.95 for record in _last(steps, STEPS))
-    if first > 0 and now < COLLAPSED * first and not solved:
-        return f"entropy has collapsed from {first:.3g} to {now:.3g}: lower learner.lr, or add an entropy bonus"
+    ends = _collapse(steps, first)
+    if ends and not _succeeds(steps):
+        return f"entropy has collapsed from {ends[0]:.3g} to {ends[1]:.3g}: lower learner.lr, or add an entropy bonus"
     return ""
 
 
-def role_certain(steps: Sequence[Record]) -> str:
+def role_certain(records: Sequence[Record], first: Sequence[Record] = ()) -> str:
     """A role of self-play has become certain of its moves: the mean over roles may hide it, and bots may not see it."""
+    steps, panels = _steps(records), _panels(records)
+    bots = panels[-1].get("sampled", {}).values() if panels else ()
+    # where one move is right, a policy that hardly ever loses is certain of it
+    if _succeeds(steps) or (bots and all(score["not_lost"] >= SOLVED for score in bots)):
+        return ""
     for role in sorted({name for record in steps for name in _roles(record)}):
-        values = _values([_roles(record).get(role, {}) for record in steps], "entropy")
-        if len(values) < 2 * STEPS:
-            continue
-        first, now = fmean(values[:STEPS]), fmean(values[-STEPS:])
-        if first > 0 and now < COLLAPSED * first:
+        if ends := _collapse(steps, first, role):
             cure = "lower learner.lr, or add a KL term"
-            return f"the entropy of {role} has collapsed from {first:.3g} to {now:.3g} nats a token: {cure}"
+            return f"the entropy of {role} has collapsed from {ends[0]:.3g} to {ends[1]:.3g} nats a token: {cure}"
     return ""
 
 
@@ -137,28 +155,70 @@ def fallen(steps: Sequence[Record]) -> str:
 
 def panel_fallen(records: Sequence[Record]) -> str:
     """Self-play is as even as ever, but a bot that does not move is lost to more often: the policy has collapsed."""
-    steps = [record for record in records if record.get("phase", "train") == "train"]
-    panels = [record["panel"] for record in records if record.get("phase") == "evaluation" and record.get("panel")]
-    rewards = _values(_last(steps, STEPS), "reward")
+    panels, rewards = _panels(records), _values(_last(_steps(records), STEPS), "reward")
     if len(rewards) < STEPS or not panels or abs(fmean(rewards) - 0.5) > EVEN:
         return ""
-    for name in panels[-1].get("sampled", {}):
+    bots = panels[-1].get("sampled", {})
+    for name in bots:
         scores = [panel["sampled"][name] for panel in panels if name in panel.get("sampled", {})]
-        shares = [score["not_lost"] for score in scores]
-        # Few matches scatter by more than a tenth: var(p - q) = p (1 - p) / n + q (1 - q) / m
-        ends = (scores[-1], max(scores, key=lambda score: score["not_lost"]))
-        variance = sum(end["not_lost"] * (1 - end["not_lost"]) / end["matches"] for end in ends if end.get("matches"))
-        if shares[-1] < max(shares) - max(PANEL_FALLEN, 2 * variance**0.5):
+        if ends := _fall(scores, len(bots)):
             return (
-                f"self-play is even ({fmean(rewards):.2f}), but {shares[-1]:.0%} of the matches against {name} "
-                f"are not lost where {max(shares):.0%} were: go back to an earlier checkpoint, or add other opponents"
+                f"self-play is even ({fmean(rewards):.2f}), but {ends[1]:.0%} of the matches against {name} "
+                f"are not lost where {ends[0]:.0%} were: go back to an earlier checkpoint, or add other opponents"
             )
     return ""
 
 
-RULES: Final[tuple[Callable[[Sequence[Record]], str], ...]] = (
-    not_sampled, faults, nothing_learned, entropy_collapsed, role_certain, fallen, cut_off, unreadable, far_update,
-)  # fmt: skip
+def _fall(scores: Sequence[Record], bots: int) -> tuple[float, float] | None:
+    """The best and the last share of matches not lost against a bot, where chance does not explain the difference.
+
+    Means of neighbouring evaluations are compared by the test of two proportions. In a long run the best of many is
+    high by luck. At evaluation k the last is beside at most k - 1 others, for each width and bot, and the sum of
+    1 / (k (k - 1)) over all k is 1; so the chances of all comparisons add up to `CHANCE`.
+    """
+    count = len(scores)
+    for width in WIDTHS:
+        if count < 2 * width:
+            break
+        means = [fmean(score["not_lost"] for score in scores[at : at + width]) for at in range(count - width + 1)]
+        at = max(range(count - 2 * width + 1), key=means.__getitem__)
+        best, now = means[at], means[-1]
+        ends = (scores[at : at + width], scores[-width:])
+        matches = [sum(score.get("matches", 0) for score in end) for end in ends]
+        both = (best + now) / 2
+        error = (both * (1 - both) * sum(1 / each for each in matches)) ** 0.5 if all(matches) else 0.0
+        bound = -NormalDist().inv_cdf(CHANCE / (len(WIDTHS) * bots * count * (count - 1) ** 2))
+        if now < best - max(PANEL_FALLEN, bound * error):
+            return best, now
+    return None
+
+
+def _collapse(steps: Sequence[Record], first: Sequence[Record], role: str = "") -> tuple[float, float] | None:
+    """The mean of the first entropies and of the last ones, where too little is left."""
+    values = _entropies(steps, role)
+    if len(values) < 2 * STEPS:
+        return None
+    # beside the run's own beginning: what is high depends on the model and the temperature
+    start, now = fmean((_entropies(first, role) or values)[:STEPS]), fmean(values[-STEPS:])
+    return (start, now) if start > 0 and now < COLLAPSED * start else None
+
+
+def _entropies(steps: Sequence[Record], role: str) -> list[float]:
+    """Of a role, or of all tokens."""
+    return _values([_roles(record).get(role, {}) for record in steps] if role else steps, "entropy")
+
+
+def _succeeds(steps: Sequence[Record]) -> bool:
+    return all((_number(record, "success") or 0.0) >= SOLVED for record in _last(steps, STEPS))
+
+
+def _steps(records: Sequence[Record]) -> list[Record]:
+    return [record for record in records if record.get("phase", "train") == "train"]
+
+
+def _panels(records: Sequence[Record]) -> list[Any]:
+    """Of the evaluations that have one."""
+    return [record["panel"] for record in records if record.get("phase") == "evaluation" and record.get("panel")]
 
 
 def _last(steps: Sequence[Record], count: int) -> Sequence[Record]:

@@ -108,6 +108,7 @@ def train(arguments: Sequence[str]) -> int:
 
     from rlvr.algorithms.runs.display import Display
     from rlvr.algorithms.runs.report import write_report
+    from rlvr.algorithms.runs.run_folder import read_jsonl
     from rlvr.algorithms.sampling.protocol import SamplerError
     from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
 
@@ -115,7 +116,10 @@ def train(arguments: Sequence[str]) -> int:
     follows = os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ  # the first process speaks
     with Display(Console(quiet=follows)) as display:
         try:
-            evaluations = Trainer(config, display, resume=resume).run()
+            trainer = Trainer(config, display, resume=resume)
+            if resume:
+                display.look_back(read_jsonl(trainer.folder.metrics))
+            evaluations = trainer.run()
         except RunInterrupted as stop:
             print(f"rlvr: {stop}" * (not follows), file=sys.stderr)
             return stop.status

@@ -91,6 +91,69 @@ def test_one_role_that_has_become_certain_is_said_though_the_other_has_not():
     assert isinstance(health([WELL | {"roles": odd} for odd in (None, "x", {"seat 0": 1}, {})] * 4), list)
 
 
+def falling(count: int) -> list[dict[str, Any]]:
+    """Steps of self-play in which one seat's entropy falls by two fifths of a percent a step."""
+    roles = [{"seat 0": {"entropy": 0.4 * 0.996**step}, "seat 1": {"entropy": 0.4}} for step in range(count)]
+    return [WELL | {"step": step + 1, "entropy": 0.3, "roles": each} for step, each in enumerate(roles)]
+
+
+def said(*parts: list[dict[str, Any]], before: list[dict[str, Any]] | None = None) -> str:
+    out = io.StringIO()
+    with Display(Console(file=out, force_terminal=False, width=200)) as display:
+        display.look_back(before or [])
+        for part in parts:
+            display.phase("reinforcement learning", len(part))
+            for record in part:
+                display.step(record)
+    return out.getvalue()
+
+
+def test_the_display_holds_a_late_step_beside_the_first_ones_as_the_whole_record_does():
+    rung = "the entropy of seat 0 has collapsed from 0.397"
+    run = falling(600)
+    at = next(count for count in range(501, 600) if health(run[:count]))
+    assert rung in health(run[:at])[0]
+    assert f"step {at}: {rung}" in said(run)
+    mean = [record | {"roles": None, "entropy": record["roles"]["seat 0"]["entropy"]} for record in run]
+    assert f"step {at}: entropy has collapsed from 0.397" in said(mean[520:], before=mean[:520])
+
+
+def test_a_run_that_goes_on_is_held_beside_its_beginning():
+    run = falling(600)
+    at = next(count for count in range(501, 600) if health(run[:count]))
+    rung = f"step {at}: the entropy of seat 0"
+    assert rung in said(run[520:], before=run[:520])
+    # Steps after the checkpoint were logged, and come again: they count once.
+    assert rung in said(run[520:], before=run[:590])
+    assert "collapsed" not in said(run[520:])
+
+    def evaluation(step: int, share: float) -> dict[str, Any]:
+        panel = {"sampled": {"random": {"not_lost": share, "matches": 1000}}}
+        shares = {"greedy_success": 0.5, "sampled_success": 0.5, "tasks": 8}
+        return {"phase": "evaluation", "step": step, "name": "now", "panel": panel, **shares}
+
+    begun = [evaluation(0, 0.9), *steps(20)]
+    assert "60% of the matches against random" in said([*steps(9, step=30), evaluation(30, 0.6)], before=begun)
+    assert "matches" not in said([*steps(9, step=30), evaluation(30, 0.6)])
+    later = [*steps(20), evaluation(40, 0.9)]  # after the checkpoint: the run has not been there
+    assert "matches" not in said([*steps(9, step=30), evaluation(30, 0.6)], before=later)
+
+
+def test_one_fact_is_said_once_and_certainty_is_none_where_the_policy_wins():
+    run = [record | {"entropy": 0.4 * 0.996**step} for step, record in enumerate(falling(600))]
+    (found,) = health(run)
+    assert found.startswith("the entropy of seat 0")
+    assert health([record | {"success": 1.0} for record in run]) == []
+    alone = [record | {"entropy": 0.4} for record in run]  # the mean does not show it
+
+    def panel(*shares: float) -> dict[str, Any]:
+        bots = {f"bot {number}": {"not_lost": share, "matches": 200} for number, share in enumerate(shares)}
+        return {"phase": "evaluation", "step": 600, "panel": {"sampled": bots}}
+
+    assert health([*alone, panel(0.98, 0.96)]) == []
+    assert len(health([*alone, panel(0.98, 0.6)])) == 1
+
+
 def test_a_reward_that_falls_back_is_said():
     assert "fallen from 0.80 to 0.20" in health(steps(20, reward=0.8) + steps(10, reward=0.2))[0]
     assert health(steps(20, reward=0.2) + steps(10, reward=0.8)) == []

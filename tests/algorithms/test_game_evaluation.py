@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import re
 from functools import partial
 from itertools import count
@@ -167,6 +168,25 @@ def test_the_alarm_rings_when_the_panel_falls_while_self_play_is_even():
     losing = [{**record, "reward": 0.1} for record in even]
     assert not any("self-play" in text for text in health([*losing, *well, evaluation(12, 0.7)]))
     assert not any("self-play" in text for text in health([evaluation(0, 0.9), evaluation(1, 0.5)]))
+
+
+EVEN = [{"phase": "train", "step": step, "reward": 0.5, "success": 0.5, "groups_with_signal": 1} for step in range(9)]
+
+
+def rings(shares: list[float], matches: int) -> list[int]:
+    """The evaluations at which the alarm of the panel rings."""
+    panels = [evaluation(number, share, matches) for number, share in enumerate(shares)]
+    return [number for number in range(len(panels)) if health([*EVEN, *panels[: number + 1]])]
+
+
+@pytest.mark.parametrize("matches", [64, 200])
+def test_a_policy_that_stays_as_it_is_does_not_ring_however_many_evaluations_there_are(matches: int):
+    draw = random.Random(0)
+    runs = [[sum(draw.random() < 0.6 for _ in range(matches)) / matches for _ in range(40)] for _ in range(40)]
+    assert sum(bool(rings(shares, matches)) for shares in runs) <= 2
+    # The same runs, whose policy falls for good after 30 evaluations of the 40.
+    fallen = [[*shares[:30], *(max(0.0, share - 0.4) for share in shares[30:])] for shares in runs[:5]]
+    assert all(any(number >= 30 for number in rings(shares, matches)) for shares in fallen)
 
 
 def test_demonstrations_of_a_game_of_several_seats_are_kept_whether_they_win_or_lose():
