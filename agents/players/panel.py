@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from rlvr.agents.conversation import Agent, Conversation
 from rlvr.envs.core.seeding import stream
-from rlvr.envs.players.bots import Bot, make_bot
+from rlvr.envs.players.bots import Bot, bot_for
 from rlvr.envs.players.game import SYSTEM, Match, Referee
 
 
@@ -94,7 +94,7 @@ def play_panel(
 
 def _matches(referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool) -> Iterator[_PanelMatch]:
     for name in bots:
-        bot = make_bot(name)
+        bot = bot_for(referee.game, name)
         for number in range(matches):
             seat = number % referee.game.seats
             # both seats of a number play the same chance, so that no seat has the better cards

@@ -13,7 +13,7 @@ from rlvr.agents.players.panel import play_panel
 from rlvr.agents.players.text_policy import model_scorer, text_policy
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, TrainConfig
-from rlvr.envs.players.bots import make_bot
+from rlvr.envs.players.bots import bot_for
 from rlvr.envs.players.exploitability import exploitability, information_states
 from rlvr.envs.players.single import AsSingleAgent
 
@@ -41,7 +41,7 @@ class GameEvaluation:
         # Before training: a bot that is misspelt must not end a run at its first evaluation.
         try:
             for name in self.bots:
-                make_bot(name)
+                bot_for(self.task.game, name)
             if self.exact:
                 information_states(self.task.game)  # refuses games too large to walk
         except ValueError as error:

@@ -193,7 +193,7 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
     for command in (*(("true",) if untouched else ()), *folder.collect):
         collected = _run(image, command, 60.0)
         if collected.files is None:
-            return wrong(reason=MEMORY if collected.out_of_memory else FULL)
+            return Verdict(0.0, "verifier_error", reason=MEMORY if collected.out_of_memory else FULL)
         image = image._replace(files=collected.files)
     if folder.separate:
         own = verifier_image(folder)
@@ -208,7 +208,7 @@ def _judged(folder: HarborFolder, files: bytes) -> Verdict:
     )
     done = _run(image, command, folder.seconds)
     if done.out_of_memory:
-        return wrong(reason=MEMORY)
+        return Verdict(0.0, "verifier_error", reason=MEMORY)
     if done.exit_code is None:
         return Verdict(0.0, "timeout", reason=f"the verifier took over {folder.seconds:g} s")
     if done.files is None:

@@ -195,6 +195,8 @@ def playout(game: SeatGame[Any], state: Any, rng: random.Random) -> tuple[float,
 def _check_searchable(game: SeatGame[Any], name: str) -> None:
     if not game.perfect_information:
         raise ValueError(f"{name} plays games of perfect information, and {game.name} hides something: use expert")
+    if not game.in_turn:
+        raise ValueError(f"{name} plays games in which one seat moves at a time, and in {game.name} several do")
 
 
 BOTS: Final[dict[str, Callable[..., Bot]]] = {
@@ -228,10 +230,22 @@ def make_bot(name: str) -> Bot:
     return BOTS[kind](value)
 
 
+def bot_for(game: SeatGame[Any], name: str) -> Bot:
+    """The bot of a name, to play a game.
+
+    Raises:
+        ValueError: there is none of that name, its number is not allowed, or it cannot play the game.
+    """
+    bot, known = make_bot(name), known_bots(game)
+    if name.partition(":")[0] not in known:
+        raise ValueError(f"the bot {name} cannot play {game.name}, but {', '.join(known)} can")
+    return bot
+
+
 def known_bots(game: SeatGame[Any]) -> Sequence[str]:
     """The bots that can play a game."""
     names = ["random", "first", *(["expert", "mixed"] if game.has_expert else [])]
-    if game.perfect_information:
+    if game.perfect_information and game.in_turn:
         names.append("mcts")
         if game.seats == 2 and game.zero_sum:
             names.append("minimax")

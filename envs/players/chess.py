@@ -14,7 +14,7 @@ PIECES: Final = {"knight": "n", "bishop": "B", "rook": "r", "queen": "q", "king"
 WORTHS: Final = (0, 100, 310, 325, 500, 930, 0)  # of no piece, pawn, knight, bishop, rook, queen, king
 FIFTY: Final = 100  # moves of both seats without capture or pawn move that end the game as a draw
 # "Bc4" with its capital: small letters would make it a move of the b pawn.
-_BISHOP: Final = re.compile(r"(?<![A-Za-z0-9])B(?=[a-h]?[1-8]?x?[a-h][1-8](?![0-9]))")
+_BISHOP: Final = re.compile(r"(?<![A-Za-z0-9])B(?=(?:[a-h]?[1-8]?x?[a-h]|[A-Ha-h]?[1-8]?[Xx][A-Ha-h])[1-8](?![0-9]))")
 _NUMBER: Final = re.compile(r"^\d{1,3}\.{1,3} ?")
 _JOINTS: Final = re.compile(
     r" e\.?p\.?$| en passant$|\b(?:takes|captures|to|from|on|promotes|promoting|and)\b|[x=:() -]"
@@ -61,7 +61,7 @@ class Chess(SeatGame[ChessState]):
 
     Raises:
         ImportError: python-chess is missing.
-        ValueError: fewer than one move, or no legal position.
+        ValueError: fewer than one move, no legal position, or one in which the game is over.
     """
 
     title = "Chess"
@@ -72,6 +72,8 @@ class Chess(SeatGame[ChessState]):
         chess = require_chess()
         if type(moves) is not int or not 1 <= moves <= 1_000:
             raise ValueError(f"moves must be from 1 to 1000, not {moves!r}")
+        if not isinstance(fen, str):
+            raise ValueError(f"fen must be a text in the notation of Forsyth and Edwards, not {fen!r:.120}")
         try:
             board = chess.Board(fen or chess.STARTING_FEN)
         except ValueError as error:
@@ -79,7 +81,9 @@ class Chess(SeatGame[ChessState]):
         if not board.is_valid():
             raise ValueError(f"{fen!r:.120} is no legal position of chess")
         self.moves, self.fen = moves, board.fen()
-        self.first = 0 if board.turn else 1
+        if not self.actors(self.start()):
+            reason = self.drawn_by(self.start())
+            raise ValueError(f"in {fen!r:.120} the game is over: {'a draw by ' * bool(reason)}{reason or 'checkmate'}")
 
     @property
     def decisions(self) -> int:

@@ -37,6 +37,7 @@ class SeatGame(Generic[S]):
         lowest, highest: bounds of one seat's return.
         zero_sum: whether the returns of all seats add up to 0.
         perfect_information: whether every seat may know all of the state.
+        in_turn: whether one seat moves at a time; searching players need it and perfect information.
         has_expert: whether ``expert`` knows a move.
         version: counts changes after which earlier matches can no longer be compared with new ones.
         nouns: words that a move may have besides, without another meaning.
@@ -49,6 +50,7 @@ class SeatGame(Generic[S]):
     highest: float = 1.0
     zero_sum: bool = True
     perfect_information: bool = True
+    in_turn: bool = True
     has_expert: bool = True
     version: int = 1
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")

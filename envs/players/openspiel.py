@@ -21,6 +21,7 @@ from rlvr.envs.players.openspiel_names import FAULTY
 MISSING: Final = "OpenSpiel is not installed: pip install open_spiel"
 SIMULATIONS: Final = 60  # of the expert's tree search, for each move
 _BETWEEN: Final = re.compile(r"[^a-z0-9+*/.-]+")
+_SOURCE: Final = re.compile(r"^\S+\.(?:cc|h):\d+:?\s*")  # where OpenSpiel was built
 History = tuple[int | tuple[int, ...], ...]
 
 
@@ -66,7 +67,7 @@ class OpenSpielGame(SeatGame[Any]):
 
     def __init__(self, name: str, parameters: Mapping[str, Any] | None = None) -> None:
         pyspiel = require_openspiel()
-        self.spec = _spec(name, parameters or {})
+        self.spec = _spec(name, {} if parameters is None else parameters)
         game, kind = load(self.spec), load(self.spec).get_type()
         if reason := refusal(pyspiel, name, game, kind):
             raise ValueError(f"OpenSpiel's {name} cannot be played here: {reason}")
@@ -76,7 +77,8 @@ class OpenSpielGame(SeatGame[Any]):
         self.zero_sum = kind.utility == pyspiel.GameType.Utility.ZERO_SUM
         self.identical = kind.utility == pyspiel.GameType.Utility.IDENTICAL
         self.perfect_information = kind.information == pyspiel.GameType.Information.PERFECT_INFORMATION
-        self.has_expert = self.perfect_information and kind.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
+        self.in_turn = kind.dynamics == pyspiel.GameType.Dynamics.SEQUENTIAL
+        self.has_expert = self.perfect_information and self.in_turn
         self._length = game.max_game_length()
 
     @property
@@ -209,10 +211,16 @@ def refusal(pyspiel: Any, name: str, game: Any, kind: Any) -> str:
 
 def _spec(name: str, parameters: Mapping[str, Any]) -> str:
     """The game and its parameters as OpenSpiel writes them, ``goofspiel(num_cards=4)``."""
-    if not re.fullmatch(r"[a-z0-9_]{1,60}", name):
+    if not isinstance(name, str) or not re.fullmatch(r"[a-z0-9_]{1,60}", name):
         raise ValueError(f"a game of OpenSpiel is named by small letters, digits and _, not {name!r:.80}")
+    if not isinstance(parameters, Mapping):
+        raise ValueError(f"parameters of OpenSpiel are names with values, not {parameters!r:.120}")
     for key, value in parameters.items():
-        if not re.fullmatch(r"[A-Za-z0-9_]{1,60}", str(key)) or not re.fullmatch(r"[\w .+-]{1,200}", str(value)):
+        if (
+            not isinstance(key, str)
+            or not re.fullmatch(r"[A-Za-z0-9_]{1,60}", key)
+            or not re.fullmatch(r"[\w .+-]{1,200}", str(value))
+        ):
             raise ValueError(f"a parameter of OpenSpiel is a plain number or word, not {key!r:.60}: {value!r:.120}")
     return f"{name}({','.join(f'{key}={value}' for key, value in sorted(parameters.items()))})" if parameters else name
 
@@ -231,8 +239,8 @@ def load(spec: str) -> Any:
     try:
         return pyspiel.load_game(spec)
     except Exception as error:  # pyspiel raises several kinds, its own and those of its wrappers
-        text = str(error).strip().splitlines()
-        raise ValueError(f"OpenSpiel cannot make {spec}: {text[0] if text else type(error).__name__:.160}") from None
+        text = _SOURCE.sub("", (str(error).strip().splitlines() or [""])[0])
+        raise ValueError(f"OpenSpiel cannot make {spec}: {text or type(error).__name__:.160}") from None
 
 
 @lru_cache(maxsize=4096)

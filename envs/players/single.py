@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, env_error, wrong
-from rlvr.envs.players.bots import make_bot
+from rlvr.envs.players.bots import bot_for, make_bot
 from rlvr.envs.players.catalogue import make_game, sentence_of
 from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
 
@@ -92,7 +92,7 @@ class AsSingleAgent(Task[SeatEpisode]):
                 raise ValueError(f"opponents is a list of bots' names, not {opponents!r}")
             for name in opponents:
                 if not is_language_model(name):
-                    make_bot(name)
+                    bot_for(self.game, name)
         self.game_name, self.seat, self.brief, self.reward = game, seat, brief, reward
         self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None

@@ -36,6 +36,8 @@ MAX_BYTES: Final = 64 << 20  # of all files together, and of each folder at the 
 _MOST_ANSWERED = 2 * MAX_BYTES + (1 << 20)  # a tar of random bytes and long names, and what was printed
 _ANSWER_SECONDS = 60.0  # to unpack and to pack, on a busy machine
 _MEMORY_MB, _PROCESSES = 2048, 256
+_KILLED = (-signal.SIGKILL, 128 + signal.SIGKILL)  # bubblewrap itself, and what it runs
+_NO_MEMORY = ("MemoryError", "Cannot allocate memory")  # what Python and the kernel say
 _KEPT = ("/etc/alternatives", "/etc/ld.so.cache")  # what the programs below /usr read
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID")
 _ACCOUNTS = {
@@ -174,9 +176,10 @@ def _answered(message: bytes, writable: list[str], seconds: float) -> bytes:
         if group is not None:
             group.remove()
     if process.returncode or not answer:
-        if used_up:  # its own memory is small: what the command wrote and started has used up the rest
-            raise _UsedUp
         reason = " ".join(complaint.decode("utf-8", "replace").split())[-300:]
+        short = process.returncode in _KILLED or any(words in reason for words in _NO_MEMORY)
+        if used_up and short:  # its own memory is small: what the command wrote and started has used up the rest
+            raise _UsedUp
         raise SandboxError(f"an image's first process ended with {process.returncode}: {reason}")
     return answer
 

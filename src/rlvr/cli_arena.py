@@ -27,7 +27,7 @@ def play(options: argparse.Namespace, rest: list[str]) -> int:
         raise ValueError(f"a player is named twice: {' '.join(options.player)}")
     settings = load_json(options.settings) if options.settings else {}
     referee = Referee(game_from_spec({"game": options.game, "settings": settings}))
-    entrants = {name: _entrant(name, options) for name in names}
+    entrants = {name: _entrant(name, referee, options) for name in names}
     setting = {"game": options.game, "settings": settings, "seed": options.seed} | (
         {"brief": True} if options.brief else {}
     )
@@ -101,11 +101,13 @@ def _policy(name: str) -> tuple[Any, Any]:
     return load_policy(name.removeprefix(MODEL))
 
 
-def _entrant(name: str, options: argparse.Namespace) -> Any:
+def _entrant(name: str, referee: Referee, options: argparse.Namespace) -> Any:
     from rlvr.agents.players.arena import agent_entrant, bot_entrant
+    from rlvr.envs.players.bots import bot_for
     from rlvr.envs.players.single import MODEL
 
     if not name.startswith(MODEL):
+        bot_for(referee.game, name)  # refuses one that cannot play the game
         return bot_entrant(name)
     model, tokenizer = _policy(name)
     from rlvr.agents.models.transformers import TransformersAgent

@@ -195,6 +195,7 @@ def test_the_command_prints_a_table_and_refuses_what_it_cannot_play(tmp_path, ca
         (["arena", "HanabiSmall", "expert", "random"], "one team"),
         (["arena", "GuideAndWalker", "expert", "random", "--swiss", "1"], "one team"),
         (["arena", "NimDuel", "expert", "nobody"], "no bot"),
+        (["arena", "KuhnPoker", "expert", "mcts:5"], "cannot play KuhnPoker, but random, first, expert, mixed can"),
         (["arena", "NimDuel", "expert", "random", "--matches", "0"], "at least one match"),
         ([*command], "not of this arena"),
     ):

@@ -91,7 +91,8 @@ WRITTEN = {
         "b2b1n": ["b1=N", "b1=knight", "b2b1n"],
     },
     "4k3/8/8/8/2p5/1P2n3/8/2B1K3 w - - 0 1": {"b3c4": ["bxc4", "\\boxed{bxc4}"], "c1e3": ["Bxe3", "bishop takes e3"]},
-    "4k3/8/8/8/2p5/1P1B4/8/4K3 w - - 0 1": {"b3c4": ["bxc4"], "d3c4": ["Bxc4", "I will play Bxc4", "**Bxc4**"]},
+    "4k3/8/8/8/2p5/1P1B4/8/4K3 w - - 0 1": {"b3c4": ["bxc4"], "d3c4": ["Bxc4", "I will play Bxc4", "**Bxc4**",
+        "BXC4", "I PLAY BXC4", "BXc4", "BDXC4"]},
 }  # fmt: skip
 
 
@@ -162,6 +163,12 @@ def test_the_expert_mates_and_beats_random_moves():
     ("settings", "reason"),
     [
         ({"fen": "what"}, "no position of chess"), ({"fen": "8/8/8/8/8/8/8/K7 w - - 0 1"}, "no legal position"),
+        ({"fen": 5}, "fen must be a text"), ({"fen": ["a"]}, "fen must be a text"),
+        ({"fen": None}, "fen must be a text"),
+        ({"fen": "R5k1/5ppp/8/8/8/8/8/K7 b - - 0 1"}, "the game is over: checkmate"),
+        ({"fen": "7k/5Q2/8/8/8/8/8/1K6 b - - 0 1"}, "the game is over: a draw by stalemate"),
+        ({"fen": "7k/8/8/8/8/8/8/K7 w - - 0 1"}, "the game is over: a draw by too few pieces"),
+        ({"fen": "7k/8/8/8/8/8/8/KR6 w - - 100 80"}, "the game is over: a draw by fifty moves"),
         ({"moves": 0}, "from 1 to 1000"), ({"moves": True}, "from 1 to 1000"),
     ],
 )  # fmt: skip

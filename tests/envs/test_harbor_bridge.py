@@ -121,10 +121,21 @@ def test_a_policy_that_uses_up_the_memory_is_wrong_and_no_error_of_ours(tmp_path
     assert finished(env, "echo 'echo done' > result.sh")[:1] == (1.0,)
     monkeypatch.setattr(images, "_MEMORY_MB", 128)
     reward, verdict, _ = finished(env, f"echo '{FILLING}' > result.sh")
-    assert (reward, verdict.status, verdict.reason) == (0.0, "wrong", MEMORY)
+    assert (reward, verdict.status) == (0.0, "wrong")
+    assert verdict.reason.startswith(f"{MEMORY}; on an untouched image")
     env.reset(seed=0, options={"index": 0})
     _, reward, terminated, _, info = env.step(FILLING)
     assert (reward, terminated, info["verdict"].status, info["verdict"].reason) == (0.0, True, "wrong", MEMORY)
+
+
+@pytest.mark.slow
+def test_a_verifier_that_uses_up_the_memory_itself_is_no_reward(tmp_path: Path, monkeypatch: Any) -> None:
+    if not plans.cgroup_parents():
+        pytest.skip("no control group can be made here")
+    monkeypatch.setattr(images, "_MEMORY_MB", 128)
+    verify = f"#!/bin/bash\n{FILLING}\necho 1 > /logs/verifier/reward.txt\n"
+    reward, verdict, _ = finished(made(task_folder(tmp_path / "task", **{"tests/test.sh": verify})))
+    assert (reward, verdict.status, verdict.valid, verdict.reason) == (0.0, "verifier_error", False, MEMORY)
 
 
 def test_a_task_whose_verifier_shares_the_image(tmp_path: Path) -> None:

@@ -90,6 +90,16 @@ def test_every_game_of_openspiel_is_carried_or_refused_in_a_sentence(pyspiel):
         ({"game": "openspiel.nothing"}, "no game 'nothing'"), ({"game": "openspiel.No(1)"}, "named by small letters"),
         ({"game": "openspiel.hex", "game_settings": {"parameters": {"board_size": "3,x=4"}}}, "plain number or word"),
         ({"game": "openspiel.hex", "game_settings": {"parameters": {"sides": 4}}}, "cannot make hex"),
+        ({"game": "openspiel.hex", "game_settings": {"parameters": [1]}}, "names with values"),
+        ({"game": "openspiel.hex", "game_settings": {"parameters": "x"}}, "names with values"),
+        ({"game": "openspiel.hex", "game_settings": {"parameters": {1: 2}}}, "plain number or word"),
+        (
+            {"game": "openspiel.kuhn_poker", "game_settings": {"parameters": {"players": 40}}},
+            r"cannot make kuhn_poker\(players=40\): num_players_ <= ",
+        ),
+        ({"game": "openspiel.kuhn_poker", "opponents": ["expert"]}, "expert cannot play openspiel kuhn_poker"),
+        ({"game": "openspiel.kuhn_poker", "opponents": ["random", "mixed:0.5"]}, "mixed:0.5 cannot play"),
+        ({"game": "openspiel.goofspiel", "opponents": ["mcts:5"]}, "mcts:5 cannot play openspiel goofspiel"),
     ],
 )  # fmt: skip
 def test_a_bad_name_or_parameter_is_one_clear_error(pyspiel, settings, reason):
@@ -245,6 +255,29 @@ def test_searching_experts_play_where_everything_is_seen_and_win(pyspiel):
     hidden = AsSingleAgent(game="openspiel.kuhn_poker")
     assert hidden.levels == 1
     assert known_bots(hidden.game) == ["random", "first"]
+
+
+@foreign
+@pytest.mark.parametrize("name", OPENSPIEL)
+def test_every_bot_that_is_known_for_a_game_moves_in_it(pyspiel, name):
+    game = make_game(f"openspiel.{name}")
+    referee = Referee(game)
+    match = referee.begin("0")
+    (seat, *_) = referee.to_move(match)
+    known = known_bots(game)
+    assert known[:2] == ["random", "first"]
+    for bot in known:
+        number = {"mcts": ":2", "minimax": ":1"}.get(bot, "")
+        view = game.view(match.state, seat)
+        assert make_bot(bot + number).choose(game, view, seat, random.Random(0)) in referee.legal(match, seat)
+
+
+@foreign
+def test_searching_players_refuse_moves_at_once(pyspiel):
+    game = make_game("openspiel.oshi_zumo")
+    for name in ("minimax", "mcts"):
+        with pytest.raises(ValueError, match="one seat moves at a time"):
+            make_bot(name).choose(game, game.view(game.start(), 0), 0, random.Random(0))
 
 
 @foreign

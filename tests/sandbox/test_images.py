@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import tarfile
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +106,24 @@ def test_a_command_that_uses_up_the_memory_has_failed_itself(monkeypatch: Any) -
     assert (small.exit_code, small.output, small.out_of_memory) == (0, "filled\n", False)
     large = run_in_image(base_files({}), FILLING.format(size=50_000_000), folders=["app"])
     assert (large.exit_code, large.files, large.out_of_memory) == (137, None, True)
+
+
+def test_a_fault_of_the_first_process_is_not_the_commands_memory(monkeypatch: Any, tmp_path: Path) -> None:
+    """A program of the command used up the memory and was killed; the first process then failed for another reason."""
+    if not plans.cgroup_parents():
+        pytest.skip("no control group can be made here")
+    monkeypatch.setattr(images, "_MEMORY_MB", 128)
+    greedy = "python3 -c 'a = bytearray(500_000_000)'; echo $?"
+    done = run_in_image(base_files({}), greedy)
+    assert (done.output.split()[-1], done.out_of_memory) == ("137", False), "the kernel ends the program alone"
+    code = Path(images.__file__).with_name("inside").joinpath("image.py").read_text()
+    (tmp_path / "inside").mkdir()
+    broken = code.replace("    answer = run(order)\n", "    run(order)\n    raise RuntimeError('broken')\n")
+    assert broken != code
+    (tmp_path / "inside" / "image.py").write_text(broken)
+    monkeypatch.setattr(images, "__file__", str(tmp_path / "images.py"))
+    with pytest.raises(SandboxError, match="RuntimeError: broken"):
+        run_in_image(base_files({}), greedy)
 
 
 def test_the_devices_hold_no_more_than_another_folder() -> None:
