@@ -310,7 +310,7 @@ def test_bad_settings_of_a_seat_are_one_clear_error():
         ({"game": "KuhnPoker", "opponents": "random"}, "a list of bots"),
         ({"game": "KuhnPoker", "opponents": ["nobody"]}, "no bot"),
         ({"game": "KuhnPoker", "opponents": ["self", "mcts:5"]}, "mcts:5 cannot play KuhnPoker, but random, first"),
-        ({"game": "PigTable", "opponents": ["minimax"]}, "minimax cannot play PigTable"),
+        ({"game": "PigTable", "opponents": ["minimax"]}, "minimax cannot play Pig, but random"),
         ({"game": "KuhnPoker", "reward": "much"}, "'outcome' or 'payoff'"),
         ({"game": "Hex", "game_settings": {"size": 2}}, "3 to 11"),
     ):
