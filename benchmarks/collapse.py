@@ -1,14 +1,15 @@
 """The collapse of self-play and its cure: runs of the examples, and runs with all that holds them left out.
 
     python benchmarks/collapse.py --games kuhn --seeds 0      # trains what is not there yet, then writes and draws
+    python benchmarks/collapse.py --games kuhn --ways with    # the runs of the example alone
     python benchmarks/collapse.py --draw                      # the figure alone
 
 A run without the cures begins with the weights that the run of the example had after its warm start, with its seed and
 its tasks. It has no opponent beside `self`, no KL term, no average of the weights, the optimiser's usual momentum, and
 a larger learning rate; in tic-tac-toe the batches are smaller, too (`WITHOUT`). Of each evaluation stand the panel, the
 exploitability where it is exact, and of the steps since the one before the reward, tokens and entropy of each role. The
-alarm is what `rlvr train` says of the run,
-at the first evaluation at which it says so. Of a run that was stopped stands what it had, and how many steps it made.
+alarm is what `rlvr train` says of the run, at the first evaluation at which it says so. Of a run that was stopped
+stands what it had, and how many steps it made. Each run has the command that wrote its figures; other runs stay.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from statistics import fmean
 from typing import Any
 
 import torch
+from results import this_command
 from whole_runs import changed, has_ended, records_of
 
 from rlvr.algorithms.config import load_config
@@ -95,17 +97,22 @@ def alarm(records: list[dict[str, Any]]) -> dict[str, Any] | None:
     return None
 
 
-def measure(game: str, seed: int, work: Path) -> dict[str, dict[str, Any]]:
-    """The run of the example and the one without the cures, trained where their folders are not there."""
+def measure(game: str, seed: int, work: Path, ways: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """The run of the example, the one without the cures, or both, trained where their folders are not there."""
     example, cured = ROOT / "examples" / f"{game}_selfplay.yaml", work / CURED[game].format(seed)
-    runs = {"with": records_of(example, seed, cured)}
-    out, start = (work / "collapse" / f"{game}-{seed}{end}" for end in ("", "-start"))
-    if not (out.exists() or start.exists()):
-        write_start(cured, start)
-    begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
-    runs["without"] = records_of(example, seed, out, changed(WITHOUT[game], begun))
+    runs = {}
+    if "with" in ways:
+        runs["with"] = records_of(example, seed, cured)
+    if "without" in ways:
+        out, start = (work / "collapse" / f"{game}-{seed}{end}" for end in ("", "-start"))
+        if not (out.exists() or start.exists()):
+            records_of(example, seed, cured)  # whose warm start it begins with
+            write_start(cured, start)
+        begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
+        runs["without"] = records_of(example, seed, out, changed(WITHOUT[game], begun))
     return {
         way: {
+            "command": this_command(),
             "steps": max(record["step"] for record in records),
             "ended": has_ended(records),
             "curve": curve(records),
@@ -137,11 +144,12 @@ def draw(games: dict[str, Any]) -> None:
     for row, (game, found) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
         runs = found["runs"]
         for way, colour in (("with", "tab:blue"), ("without", "tab:red")):
-            for number, run in enumerate(each[way] for each in runs.values()):
+            for number, run in enumerate(each[way] for each in runs.values() if way in each):
                 label = f"{way} the cures" if number == 0 else None
                 for axes, (name, points) in zip(row, lines(run["curve"]).items(), strict=True):
                     axes.plot(*zip(*points, strict=True), lw=1.3, color=colour, label=label)
-                    axes.set(title=f"{TITLES[game]}: {name}", xlabel="reinforcement learning step")
+                    axes.set_xlabel("reinforcement learning step")
+                    axes.set_title(f"{TITLES[game]}: {name}", fontsize=10)
                     axes.set_xscale("symlog", linthresh=10)  # the collapse is within the first steps
                     axes.grid(alpha=0.25)
                 if run["alarm"]:
@@ -179,13 +187,15 @@ def main() -> None:
     )
     parser.add_argument("--games", nargs="+", choices=WITHOUT, default=list(WITHOUT))
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    parser.add_argument("--ways", nargs="+", choices=("with", "without"), default=("with", "without"))
     parser.add_argument("--draw", action="store_true", help="draw the figure from what is measured")
     options = parser.parse_args()
-    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"command": "", "games": {}}
+    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"games": {}}
     for game in [] if options.draw else options.games:
-        runs = {str(seed): measure(game, seed, options.work) for seed in options.seeds}
-        record["games"][game] = {"changes": WITHOUT[game], "runs": runs}
-        record["command"] = "python benchmarks/collapse.py"
+        found = record["games"].setdefault(game, {"changes": {}, "runs": {}})
+        found["changes"] = WITHOUT[game]
+        for seed in options.seeds:
+            found["runs"].setdefault(str(seed), {}).update(measure(game, seed, options.work, options.ways))
         record["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
         RESULTS.write_text(json.dumps(record, indent=1) + "\n")
     draw(record["games"])

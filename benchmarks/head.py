@@ -147,7 +147,13 @@ def kept(folder: Path, remeasured: list[Table]) -> tuple[list[Table], dict[str, 
     path = folder / "head.json"
     found: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
     tables = [
-        Table(title, table["unit"], next(iter(table["rounds"])), table["rounds"])
+        Table(
+            title,
+            table["unit"],
+            next(iter(table["rounds"])),
+            table["rounds"],
+            command=table.get("command", found.get("command", "")),
+        )
         for title, table in found["tables"].items()
         if title not in {table.title for table in remeasured}
     ]

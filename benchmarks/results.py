@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import shlex
 import statistics
 import sys
 from collections.abc import Mapping
@@ -20,6 +21,7 @@ class Table:
     unit: str
     base: str
     rounds: dict[str, list[float]] = field(default_factory=dict)
+    command: str = ""  # that measured it, where it is not the one that writes the page
 
     def add(self, name: str, value: float) -> None:
         self.rounds.setdefault(name, []).append(value)
@@ -33,7 +35,8 @@ class Table:
         return statistics.median(ours / theirs for ours, theirs in pairs)
 
     def markdown(self) -> str:
-        head = f"## {self.title}\n\n{self.unit}\n\n| what | min | median | max | {self.base} / this |\n"
+        by = f" (`{self.command}`)" if self.command else ""
+        head = f"## {self.title}\n\n{self.unit}{by}\n\n| what | min | median | max | {self.base} / this |\n"
         head += "|---|---|---|---|---|\n"
         rows = (
             f"| {name} | {_short(min(values))} | {_short(self.median(name))} | {_short(max(values))} "
@@ -46,14 +49,16 @@ class Table:
 def write_results(name: str, tables: list[Table], facts: Mapping[str, Any], folder: Path) -> None:
     """Write ``<name>.json`` and ``<name>.md``, and print the page."""
     folder.mkdir(parents=True, exist_ok=True)
-    # A path of the machine that measured helps nobody: its last name is enough.
-    words = [f"<{Path(word).name}>" if word.startswith("/") else word for word in sys.argv[1:]]
-    command = " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
+    command = this_command()
     machine = f"{platform.machine()}, Python {platform.python_version()}"
     record = {
         "command": command,
         "machine": machine,
-        "tables": {table.title: {"unit": table.unit, "rounds": table.rounds} for table in tables},
+        "tables": {
+            table.title: {"unit": table.unit, "rounds": table.rounds}
+            | ({"command": table.command} if table.command else {})
+            for table in tables
+        },
         "facts": dict(facts),
     }
     (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
@@ -62,6 +67,13 @@ def write_results(name: str, tables: list[Table], facts: Mapping[str, Any], fold
     page += f"\n{lines}" if lines else ""
     (folder / f"{name}.md").write_text(page)
     print(page)
+
+
+def this_command() -> str:
+    """The command that runs, as a shell takes it."""
+    # A path of the machine that measured helps nobody: its last name is enough.
+    words = [f"<{Path(word).name}>" if word.startswith("/") else shlex.quote(word) for word in sys.argv[1:]]
+    return " ".join(["python", f"benchmarks/{Path(sys.argv[0]).name}", *words])
 
 
 def peak_memory(*, reset: bool = False) -> int:

@@ -308,6 +308,7 @@ def main() -> None:
     parser.add_argument("--warm-up", type=int, default=1, help="steps of each side before those")
     parser.add_argument("--vocabularies", type=int, nargs="+", default=[32_000, 100])
     parser.add_argument("--sides", nargs="+", default=list(SIDES), choices=list(SIDES), metavar="SIDE")
+    parser.add_argument("--note", default="", help="what else was so when this was measured; stands on the page")
     parser.add_argument("--side", help=argparse.SUPPRESS)
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder for the figures")
@@ -323,6 +324,7 @@ def main() -> None:
         **{f"our {name}": version for name, version in versions(sys.executable).items() if name != "trl"},
         "threads": 1,
         "rounds": f"{arguments.rounds}, after {arguments.warm_up} that do not count",
+        **({"note": arguments.note} if arguments.note else {}),
     }
     tables: list[Table] = []
     for vocabulary in arguments.vocabularies:

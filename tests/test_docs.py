@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import json
 import os
 import re
 import shlex
@@ -167,3 +169,22 @@ def names_in(module: str) -> set[str]:
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
             names.add(node.id)
     return names
+
+
+def test_results_say_the_command_as_a_shell_takes_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An option's value may have commas and blanks, and a table may come from an earlier command."""
+    monkeypatch.syspath_prepend(ROOT / "benchmarks")
+    results = importlib.import_module("results")
+    given = ["--sides", "ours, prompts not shared", "TRL", "--trl", "/somewhere/bin/python"]
+    monkeypatch.setattr(sys, "argv", [str(ROOT / "benchmarks" / "trl_step.py"), *given])
+    tables = [
+        results.Table("Now", "s", "ours", {"ours": [1.0]}),
+        results.Table("Before", "s", "ours", {"ours": [2.0]}, command="python benchmarks/trl_step.py"),
+    ]
+    results.write_results("made", tables, {}, tmp_path)
+    record = json.loads((tmp_path / "made.json").read_text())
+    words = ["python", "benchmarks/trl_step.py", *given[:-1], "<python>"]
+    assert shlex.split(record["command"]) == words
+    assert record["tables"]["Before"]["command"] == "python benchmarks/trl_step.py"
+    assert "command" not in record["tables"]["Now"]
+    assert "s (`python benchmarks/trl_step.py`)" in (tmp_path / "made.md").read_text()
