@@ -158,7 +158,7 @@ class LearnerSection(Section):
     """Keep the inputs of the layers alone and compute the layers again in the backward pass: less memory, more time."""
     # A prompt of P tokens with G samples of C: P + G C tokens instead of G (P + C).
     share_prompts: bool = False
-    """Compute a prompt once for all samples of it, where the model's attention allows that; not under torchrun."""
+    """Compute the prompt that samples share once in each micro-batch, where the model allows it; not under torchrun."""
 
 
 class CurriculumSection(Section):

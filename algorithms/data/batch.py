@@ -43,17 +43,16 @@ class Padded:
     ) -> Iterator[tuple[list[int], Padded]]:
         """Sequences of like length, as many at once as fit ``budget`` padded tokens, with their indices.
 
-        With ``share_prompts`` sequences of one prompt stay together, and the prompt is counted once, if that makes
-        fewer tokens in all.
+        With ``share_prompts`` sequences of one prompt stay together, if fewer tokens then go through the model in all.
         """
         every = list(range(len(self))) if indices is None else list(indices)
         lengths = [self.lengths[index] for index in every]
         chunks = token_budget_batches(lengths, budget)
         if share_prompts and every:
-            prompts = self.prompts()
-            own = [prompts[index] for index in every]
-            together = shared_prompt_batches(own, lengths, budget)
-            padded = sum(len(chunk) * max(lengths[index] for index in chunk) for chunk in chunks)
+            prompts, rests = self.prompts(), self.rests()
+            own = [prompts[index] for index in every], [rests[index] for index in every]
+            together = shared_prompt_batches(*own, lengths, budget)
+            padded = sum(len(chunk) * (max(lengths[index] for index in chunk) - 1) for chunk in chunks)
             if sum(tokens for _, tokens in together) < padded:
                 chunks = [chunk for chunk, _ in together]
         for chunk in chunks:
@@ -61,10 +60,23 @@ class Padded:
             yield chosen, self.pick(chosen)
 
     def prompts(self) -> list[bytes]:
-        """What each sequence has before the last token that its first trained token follows, as bytes of its ids."""
-        starts = (self.mask[:, 1:].long().argmax(1) if self.mask.shape[1] > 1 else self.mask[:, 0].long()).tolist()
+        """The prompt of each sequence without its last token, as bytes of its int64 ids.
+
+        The first trained token is predicted at the prompt's last token, which therefore counts to what comes after.
+        """
         ids = self.ids.cpu().numpy()
-        return [ids[row, :start].tobytes() for row, start in enumerate(starts)]
+        return [ids[row, :start].tobytes() for row, start in enumerate(self._starts().tolist())]
+
+    def rests(self) -> list[int]:
+        """Tokens of each sequence from its prompt's last to the one at which its last trained token is predicted."""
+        columns = torch.arange(self.mask.shape[1], device=self.mask.device)
+        ends = (self.mask.long() * columns).amax(1)  # [B] the last trained token
+        return [max(1, rest) for rest in (ends - self._starts()).tolist()]
+
+    def _starts(self) -> Tensor:
+        """[B] the index of each prompt's last token; 0 where nothing is trained."""
+        asked = self.mask[:, 1:].long()
+        return asked.argmax(1) if asked.shape[1] else torch.zeros(len(self), dtype=torch.long)
 
 
 def pad(sequences: Sequence[TokenSequence], pad_id: int = 0) -> Padded:
@@ -108,36 +120,65 @@ def token_budget_batches(lengths: Sequence[int], budget: int) -> list[list[int]]
     return batches
 
 
-def shared_prompt_batches(prompts: Sequence[bytes], lengths: Sequence[int], budget: int) -> list[tuple[list[int], int]]:
-    """Split sequences into micro-batches, those of one prompt together, each prompt counted once.
-
-    Q prompts of up to P tokens and R sequences with up to C tokens after theirs take Q P + R C tokens: at most
-    ``budget``, unless it is one sequence that is longer alone. The group with the longest sequence comes first.
+def spares_enough(prompts: int, longest: int, rows: int, rest: int, width: int) -> bool:
+    """Whether Q prompts and what R rows have after theirs are at least a tenth fewer tokens than R whole rows.
 
     Args:
-        prompts: of each sequence, int64 ids as bytes.
+        prompts: Q distinct prompts.
+        longest: P tokens of the longest of them, without the last.
+        rows: R sequences.
+        rest: C, the most tokens that one has from its prompt's last token on.
+        width: tokens of the longest sequence, without the last, which is predicted alone.
+    """
+    return longest > 0 and prompts * longest + rows * rest <= 0.9 * rows * width
+
+
+def shared_prompt_batches(
+    prompts: Sequence[bytes], rests: Sequence[int], lengths: Sequence[int], budget: int
+) -> list[tuple[list[int], int]]:
+    """Split sequences into micro-batches, those of one prompt together.
+
+    Of Q prompts of up to P tokens and R sequences with up to C tokens after theirs, Q P + R C tokens go through the
+    model, but each row keeps a copy of its prompt's keys and values in each layer. So R (P + C) is at most ``budget``,
+    and R times the longest sequence is, too, unless it is one sequence that is longer alone: a batch that spares too
+    little (`spares_enough`) goes through whole. The group with the longest sequence comes first.
+
+    Args:
+        prompts: of each sequence, see `Padded.prompts`.
+        rests: of each sequence, see `Padded.rests`.
         lengths: of each sequence, in tokens.
         budget: tokens of one batch, padding included.
 
     Returns:
-        Batches of indices, and the tokens of each; each index once.
+        Batches of indices, and the tokens of each that go through the model; each index once.
     """
     groups: dict[bytes, list[int]] = {}
     for index in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
         groups.setdefault(prompts[index], []).append(index)
-    batches: list[tuple[list[int], int]] = []
-    held, longest, rest = set[bytes](), 0, 0  # of the last batch: Q prompts, P, C
+    batches: list[list[int]] = []
+    longest, rest, width = 0, 0, 0  # of the last batch: P, C, T
     for prompt, members in groups.items():
-        start = len(prompt) // 8
         for index in members:
-            wider = max(longest, start), max(rest, lengths[index] - start)
-            tokens = len(held | {prompt}) * wider[0] + (len(batches[-1][0]) + 1 if batches else 1) * wider[1]
-            if not batches or tokens > budget:
-                batches.append(([], 0))
-                held, wider, tokens = set(), (start, lengths[index] - start), lengths[index]
-            held, (longest, rest) = held | {prompt}, wider
-            batches[-1] = ([*batches[-1][0], index], tokens)
-    return batches
+            own = len(prompt) // 8, rests[index], lengths[index]
+            wider = max(longest, own[0]), max(rest, own[1]), max(width, own[2])
+            if not batches or (len(batches[-1]) + 1) * max(wider[0] + wider[1], wider[2]) > budget:
+                batches.append([])
+                wider = own
+            batches[-1].append(index)
+            longest, rest, width = wider
+    return [(batch, _computed_tokens(batch, prompts, rests, lengths)) for batch in batches]
+
+
+def _computed_tokens(
+    batch: Sequence[int], prompts: Sequence[bytes], rests: Sequence[int], lengths: Sequence[int]
+) -> int:
+    """Tokens of these sequences that go through the model at once."""
+    own = {prompts[index] for index in batch}
+    longest, rest = max(map(len, own)) // 8, max(rests[index] for index in batch)
+    width = max(lengths[index] for index in batch) - 1
+    if spares_enough(len(own), longest, len(batch), rest, width):
+        return len(own) * longest + len(batch) * rest
+    return len(batch) * width
 
 
 def behaviour_logprobs(sequences: Sequence[TokenSequence]) -> Tensor:

@@ -21,7 +21,7 @@ from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_up
 from rlvr.algorithms.train.head import SequenceScores
 from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import Scorer, base_model, can_share_prompts, has_plain_head
+from rlvr.algorithms.train.scoring import Scorer, base_model, can_share_prompts, has_plain_head, why_not_shared
 from rlvr.algorithms.train.world import ProcessWorld, shard, whole
 
 T = TypeVar("T")
@@ -42,7 +42,8 @@ class Learner:
         epochs, minibatches: passes over each batch, and optimiser steps a pass.
         micro_batch_tokens: padded tokens that go through the model at once; halved when memory runs out.
         recompute_layers: keep less of each layer for the backward pass, which then computes it again.
-        share_prompts: compute a prompt once for all its samples, where the model allows it; not under torchrun.
+        share_prompts: compute a prompt once for all its samples, where the model allows it; not under torchrun. Where
+            it has no effect, `unshared` says why.
         reference: keep a reference policy even if the preset has no KL term.
         ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
@@ -70,7 +71,8 @@ class Learner:
         self.sampler = self.model = model.eval()  # dropout would make the ratio of a first step differ from 1
         if self.world.sharded:
             self.model = deepcopy(model).float()
-        self.share_prompts = share_prompts and not self.world.sharded and can_share_prompts(base_model(self.model))
+        self.unshared = self._why_not_shared() if share_prompts else ""
+        self.share_prompts = share_prompts and not self.unshared
         self.scorer = Scorer(self.model, self.share_prompts)
         if self.world.sharded:
             self._shard(next(model.parameters()).dtype)
@@ -86,6 +88,10 @@ class Learner:
         self.reference: list[Tensor] | None = None
         self.ema = ema
         self.average: list[Tensor] | None = None  # float32: in half precision small differences would be lost
+
+    def _why_not_shared(self) -> str:
+        reason = "under torchrun" if self.world.sharded else why_not_shared(base_model(self.model))
+        return reason and f"learner.share_prompts has no effect, prompts are not shared: {reason}"
 
     def _shard(self, dtype: torch.dtype) -> None:
         if dtype == torch.float16:

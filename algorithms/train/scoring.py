@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from itertools import chain
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -11,8 +13,9 @@ from torch import nn
 from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicLayer
 
+from rlvr.algorithms.data.batch import spares_enough
 from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits, uses_float32
-from rlvr.algorithms.train.memory import recomputed_layers
+from rlvr.algorithms.train.memory import is_out_of_memory, recomputed_layers
 
 
 class Scorer(nn.Module):
@@ -181,6 +184,7 @@ class _SharedPrompts(NamedTuple):
     prompt_of: torch.Tensor  # [R]
     rest: torch.Tensor  # [R, C] ids
     wanted: torch.Tensor  # [R, C] bool
+    width: int  # tokens of the longest row
 
     def forward(self, body: Any, whole: Any) -> Any:
         """The output of ``whole`` for the rest, after a pass of ``body`` over the prompts."""
@@ -189,17 +193,18 @@ class _SharedPrompts(NamedTuple):
         lengths = self.lengths[self.prompt_of]  # [R]
         columns = torch.arange(self.prompts.shape[1], device=lengths.device)
         seen = torch.cat([columns < lengths[:, None], torch.ones_like(self.rest, dtype=torch.bool)], 1)  # [R, P + C]
+        positions = lengths[:, None] + torch.arange(self.rest.shape[1], device=lengths.device)  # [R, C]
         return whole(
             input_ids=self.rest,
             attention_mask=seen.long(),
-            position_ids=lengths[:, None] + torch.arange(self.rest.shape[1], device=lengths.device),
+            position_ids=positions.clamp(max=self.width - 1),  # padding alone lies beyond, where a table may end
             past_key_values=Cache(layers=[_KeysOfPrompts(layer, self.prompt_of) for layer in noted.layers]),
             use_cache=True,
         )
 
 
-def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, spared: float = 0.1) -> _SharedPrompts | None:
-    """Rows (B, T - 1) cut into prompts and the rest; None if that spares less than this share of the tokens."""
+def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, always: bool = False) -> _SharedPrompts | None:
+    """Rows (B, T - 1) cut into prompts and the rest; None if that spares too few tokens, unless ``always``."""
     rows, width = context.shape
     starts = torch.where(wanted.any(1), wanted.long().argmax(1), 0)  # [R] the prompt's last token
     ids = context.cpu().numpy()
@@ -213,7 +218,7 @@ def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, spared: float =
     own = wanted.gather(1, columns) & inside
     longest = int(starts.max())  # P
     kept = int(own.any(0).nonzero().max()) + 1 if own.any() else 1  # C
-    if longest == 0 or len(found) * longest + rows * kept > (1 - spared) * rows * width:
+    if not (always or spares_enough(len(found), longest, rows, kept, width)):
         return None
     return _SharedPrompts(
         context[chosen, :longest],
@@ -221,46 +226,105 @@ def _shared_prompts(context: torch.Tensor, wanted: torch.Tensor, spared: float =
         torch.tensor(prompt_of, device=context.device),
         context.gather(1, columns[:, :kept]),
         own[:, :kept],
+        width,
     )
 
 
-_sharing: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()
+_sharing: WeakKeyDictionary[nn.Module, str] = WeakKeyDictionary()
 
 
 def can_share_prompts(model: Any) -> bool:
     """Whether a token of the model attends to all before it through keys and values alone, so that the prompt's may
-    come from another pass. Tried once for each model, on two prompts of two samples each."""
+    come from another pass; see `why_not_shared`."""
+    return not why_not_shared(model)
+
+
+def why_not_shared(model: Any) -> str:
+    """Why prompts are not shared in this model; "" where they are.
+
+    Tried once for each model, on two prompts of two samples each. The trial is in float32, whatever the weights are in:
+    the rounding of half precision would hide a wrong result.
+    """
     if model not in _sharing:
-        _sharing[model] = _attends_fully(model.config) and _try_sharing(model)
+        _sharing[model] = _limited_attention(model.config) or _try_sharing(model)
     return _sharing[model]
 
 
-def _attends_fully(config: Any) -> bool:
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    rope = getattr(config, "rope_parameters", None) or {}
-    windows = [getattr(config, name, None) for name in ("sliding_window", "attention_chunk_size")]
+def _limited_attention(config: Any) -> str:
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"]) - {"full_attention"}
+    if kinds:
+        return f"layers of the model have {' and '.join(sorted(kinds))}"
+    for name in ("sliding_window", "window_size", "attention_window", "attention_chunk_size"):
+        if getattr(config, name, None):
+            return f"the model attends within a window ({name} {getattr(config, name)})"
     # rotations that depend on the longest row of a pass would differ between two passes
-    return kinds == {"full_attention"} and not any(windows) and rope.get("rope_type") not in ("dynamic", "longrope")
+    kind = (getattr(config, "rope_parameters", None) or {}).get("rope_type")
+    return f"the rotations of the model depend on the length ({kind})" if kind in ("dynamic", "longrope") else ""
 
 
-def _try_sharing(model: Any) -> bool:
+def _try_sharing(model: Any) -> str:
     device = next(model.parameters()).device
     ids = torch.tensor([[1, 2, 3, 4, 5, 6, 7], [1, 2, 3, 4, 5, 7, 6], [3, 2, 5, 4, 1, 6, 7], [3, 2, 4, 5, 1, 7, 6]])
     wanted = torch.tensor([[0, 0, 0, 0, 1, 1, 1]] * 2 + [[0, 1, 1, 1, 1, 1, 1]] * 2).bool()
-    shared = _shared_prompts(ids.to(device), wanted.to(device), spared=-1.0)
+    ids, wanted = ids.to(device), wanted.to(device)
+    shared = _shared_prompts(ids, wanted, always=True)
     assert shared is not None  # for the type checker
     training = model.training
     model.eval()
     try:
         with torch.no_grad():
-            whole = model.base_model(input_ids=ids.to(device), use_cache=False).last_hidden_state[wanted.to(device)]
-            parts = shared.forward(model.base_model, model.base_model).last_hidden_state[shared.wanted]
-    except (TypeError, ValueError, AttributeError, IndexError, NotImplementedError):  # no such cache in this model
-        return False
+            for way in (_in_float32(model.base_model), nullcontext()):  # then as it is: it may fail in its own type
+                with way:
+                    whole = model.base_model(input_ids=ids, use_cache=False).last_hidden_state[wanted]
+                    parts = shared.forward(model.base_model, model.base_model).last_hidden_state[shared.wanted]
+                if not (whole - parts).abs().max() <= 100 * torch.finfo(whole.dtype).eps * whole.abs().max():
+                    return "the model gives other results after keys and values of another pass"
+    except Exception as error:  # a model without such a cache fails in its own way
+        if is_out_of_memory(error):
+            raise
+        reason = (str(error).strip().splitlines() or [""])[0]
+        return f"the model takes no keys and values of another pass ({type(error).__name__}: {reason})"
     finally:
         model.train(training)
-    rounding = torch.finfo(whole.dtype).eps
-    return bool((whole - parts).abs().max() <= 100 * rounding * whole.abs().max())
+    return ""
+
+
+@contextmanager
+def _in_float32(model: nn.Module) -> Iterator[None]:
+    """Passes in this block compute with weights in float32: those of a layer while it runs, the others throughout.
+
+    So no more is held twice than one layer and what belongs to none.
+    """
+    kept: dict[torch.Tensor, torch.Tensor] = {}
+
+    def widen(tensors: Iterable[torch.Tensor]) -> None:
+        for tensor in tensors:
+            if tensor.dtype in (torch.float16, torch.bfloat16):
+                kept[tensor] = tensor.data
+                tensor.data = tensor.data.float()
+
+    def narrow(tensors: Iterable[torch.Tensor]) -> None:
+        for tensor in tensors:
+            if tensor in kept:
+                tensor.data = kept.pop(tensor)
+
+    layers = [layer for module in model.modules() if isinstance(module, nn.ModuleList) for layer in module]
+    inside = {part for layer in layers for part in layer.modules() if part is not layer}
+    layers = [layer for layer in layers if layer not in inside]  # an expert is a part of its layer
+    of_layers = {tensor for layer in layers for tensor in _tensors(layer)}
+    hooks = [layer.register_forward_pre_hook(lambda layer, *_: widen(_tensors(layer))) for layer in layers]
+    hooks += [layer.register_forward_hook(lambda layer, *_: narrow(_tensors(layer))) for layer in layers]
+    try:
+        widen(tensor for tensor in _tensors(model) if tensor not in of_layers)
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+        narrow(list(kept))
+
+
+def _tensors(module: nn.Module) -> Iterator[torch.Tensor]:
+    return chain(module.parameters(), module.buffers())
 
 
 _plain_heads: WeakKeyDictionary[nn.Module, bool] = WeakKeyDictionary()

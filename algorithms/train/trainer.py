@@ -162,6 +162,8 @@ class Trainer:
         )
         if self.renderer.rewrites_history:
             self.callback.say(self.renderer.explanation)
+        if self.learner.unshared:
+            self.callback.say(self.learner.unshared)
         self.games = GameEvaluation(config, self.rollout.env.unwrapped)
         self._build_method()
         tracker = config.report_to if self.world.rank == 0 else "none"
