@@ -88,6 +88,7 @@ class Viewer:
         self._began = time.perf_counter()
         code = "import sys; from rlvr.cli import main; sys.exit(main(sys.argv[1:]))"
         command = [sys.executable, "-c", code, "view", str(run), "--index", str(index), "--port", "0"]
+        command += ["--forks", str(index / "forks.jsonl")]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.process.stdout is not None
         self.url = self.process.stdout.readline().split()[0]
@@ -195,7 +196,7 @@ def scroll(viewer: Viewer) -> str | None:
 
 
 def pictures(run: Path) -> None:
-    """Pictures of a run's curves, tokens and a group with right and wrong samples, in docs/images."""
+    """Pictures of a run's curves, tokens, signs, a group with right and wrong samples and a fork, in docs/images."""
     from playwright.sync_api import sync_playwright
 
     images = Path(__file__).parents[1] / "docs" / "images"
@@ -211,6 +212,8 @@ def pictures(run: Path) -> None:
             "runs": "runs?smooth=0.6&",
             "tokens": f"episode/{right}?show=tokens&column=weight&",
             "group": f"group/{right}?",
+            "signs": "signs?",
+            "fork": f"episode/{right}?",
         }
         for picture, view in shown.items():
             page.goto("about:blank")
@@ -218,6 +221,9 @@ def pictures(run: Path) -> None:
             page.wait_for_selector("main[data-ready]", timeout=120_000)
             if picture == "tokens":
                 page.hover(".tokens span:not(.off)")
+            if picture == "fork":
+                page.get_by_text("fork from here").last.click()
+                page.wait_for_selector("#action", timeout=60_000)
             page.screenshot(path=images / f"viewer_{picture}.png")
         browser.close()
 
