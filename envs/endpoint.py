@@ -39,13 +39,17 @@ class EndpointError(RuntimeError):
         status: the HTTP status of the last answer, 0 when there was none.
         code: what the endpoint itself calls its error; ``DEADLINE`` when it did not answer in time; or "".
         lasting: the same call fails again until somebody mends the address, the key, the model's name or the request.
+        detail: what the endpoint itself says of its error, or "".
     """
 
-    def __init__(self, message: str, status: int = 0, code: str = "", *, lasting: bool = False) -> None:
+    def __init__(
+        self, message: str, status: int = 0, code: str = "", *, lasting: bool = False, detail: str = ""
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.lasting = lasting
+        self.detail = detail
 
 
 class Throttle(Protocol):
@@ -169,9 +173,11 @@ def call(
         if late:
             failure += f"; the next try would be after the deadline of {endpoint.deadline:g} s"
             break
+    detail = request.detail
     if endpoint.api_key:
-        failure = failure.replace(endpoint.api_key, "***")
-    raise EndpointError(f"{endpoint.address(path)} {failure}", request.status, request.code, lasting=request.lasting)
+        failure, detail = (text.replace(endpoint.api_key, "***") for text in (failure, detail))
+    what = f"{endpoint.address(path)} {failure}"
+    raise EndpointError(what, request.status, request.code, lasting=request.lasting, detail=detail)
 
 
 class _Request:
@@ -183,7 +189,7 @@ class _Request:
         self.retryable = self.lasting = False
         self.retry_after: float | None = None
         self.reply: dict[str, Any] = {}
-        self.status, self.code = 0, ""
+        self.status, self.code, self.detail = 0, "", ""
         self._needs, self._with_key = needs, bool(endpoint.api_key)
         self._connection: http.client.HTTPConnection | None = None
         self._over = False
@@ -229,9 +235,9 @@ class _Request:
             self.retryable = response.status in _RETRIED
             self.lasting = not self.retryable and response.status < 500
             self.retry_after = seconds_to_wait(response.getheader("Retry-After"))
-            self.code, detail = _error(reply)
-            self.failure = f"answered with status {response.status}" + (f": {detail}" if detail else "")
-            self.failure += self._cure(detail)
+            self.code, self.detail = _error(reply)
+            self.failure = f"answered with status {response.status}" + (f": {self.detail}" if self.detail else "")
+            self.failure += self._cure(self.detail)
         elif len(reply) > MAX_REPLY_BYTES:
             self.failure = f"sent a reply over the cap of {MAX_REPLY_BYTES:,} bytes"
         elif response.length:

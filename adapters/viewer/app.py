@@ -10,6 +10,7 @@ from __future__ import annotations
 import errno
 import json
 import logging
+import math
 import secrets
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -190,7 +191,20 @@ def _answer(content: Callable[[], Any]) -> Response:
         status, found = 404, {"error": str(error.args[0])}
     except ValueError as error:
         status, found = 400, {"error": str(error)}
-    return Response(json.dumps(found), status, media_type="application/json")
+    try:
+        text = json.dumps(found, allow_nan=False)
+    except ValueError:  # JSON has no word for infinity, and a browser reads nothing of a text with one
+        text = json.dumps(_finite(found))
+    return Response(text, status, media_type="application/json")
+
+
+def _finite(value: Any) -> Any:
+    """A value of plain JSON with None for each number that is not finite."""
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _refuse(wrong: str) -> None:

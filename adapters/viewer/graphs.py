@@ -61,14 +61,19 @@ def _about(agent: Mapping[str, Any]) -> dict[str, Any]:
 def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> None:
     """The weighted sum of the rewards, of the agents that are trained where some are not; errors, and success."""
     trained = [agent for agent in agents if _dict(agent.get("agent")).get("trainable", True) is not False] or agents
-    rewards = []
+    rewards: list[float] = []
+    earned: list[bool] = []  # whether each score that may add to the reward is full
     for agent in trained:
         for name, held in _dict(agent.get("rewards")).items():
             score, weight = number_of(_dict(held).get("score")), number_of(_dict(held).get("weight"))
-            if score is not None:
-                value = score * (1.0 if weight is None else weight)
-                rewards.append(value)
-                trace.parts[str(name)] = trace.parts.get(str(name), 0.0) + value
+            weight = 1.0 if weight is None else weight
+            value = None if score is None else number_of(score * weight)
+            if score is None or value is None:
+                continue
+            rewards.append(value)
+            earned += [score >= 1] * (weight > 0)
+            part = number_of(trace.parts.get(str(name), 0.0) + value)
+            trace.parts |= {str(name): part} if part is not None else {}
         for name, held in _dict(agent.get("metrics")).items():
             metric = number_of(held)
             if metric is not None:
@@ -79,18 +84,19 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
         error = text_of(errors[-1].get("message")) if errors else next(filter(None, stops), "the episode is not ok")
         trace.status, trace.error = "env_error", error
     if rewards:
-        trace.reward = sum(rewards)
+        trace.reward = number_of(sum(rewards))
     if trace.error or trace.reward is None:
         return
     outcomes = [_dict(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
     found = [number >= 1 for number in map(number_of, outcomes) if number is not None]
-    trace.success = all(found) if found else trace.reward >= 1
+    trace.success = all(found) if found else bool(earned) and all(earned)
     trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
 
 
 def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
-    nodes = _dicts(agent.get("nodes"))
-    stops = {call.get("node"): text_of(call.get("finish_reason")) for call in _dicts(agent.get("calls"))}
+    held = agent.get("nodes")
+    nodes = [_dict(node) for node in held] if isinstance(held, list) else []  # indices count what is no object too
+    stops = {whole_of(call.get("node")): text_of(call.get("finish_reason")) for call in _dicts(agent.get("calls"))}
     tools = agent.get("tools")
     if tools:
         trace.tools = "\n".join(filter(None, (trace.tools, text_of(tools))))
@@ -115,16 +121,19 @@ def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
 
 
 def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """What each branch adds to those before it, in the order of the leaves. A parent stands before its children."""
+    """What each branch adds to those before it, in the order of the leaves. A parent stands before its children.
+
+    A node without a field is shown in none.
+    """
     parents = [whole_of(node.get("parent")) for node in nodes]
     parents = [p if p is not None and 0 <= p < index else None for index, p in enumerate(parents)]
     inner, shown = set(parents), [False] * len(nodes)
     branches = []
-    for leaf in (index for index in range(len(nodes)) if index not in inner):
+    for leaf in (index for index, node in enumerate(nodes) if node and index not in inner):
         path: list[int] = []
         index: int | None = leaf
         while index is not None and not shown[index]:
-            path.append(index)
+            path += [index] * bool(nodes[index])
             shown[index] = True
             index = parents[index]
         branches.append(path[::-1])
@@ -134,7 +143,7 @@ def _branches(nodes: Sequence[Mapping[str, Any]]) -> list[list[int]]:
 def _take_tokens(trace: Trace, node: Mapping[str, Any]) -> None:
     """The tokens that a message adds [T]; a column holds a value for each that was sampled, and is 0 elsewhere."""
     ids, mask = numbers_of(node.get("token_ids")), numbers_of(node.get("mask"))
-    if len(ids) != len(mask):
+    if len(ids) != len(mask) or not {*mask} <= {0.0, 1.0}:
         return
     before = len(trace.ids)
     trace.ids += [int(number) for number in ids]

@@ -26,7 +26,7 @@ from rlvr.adapters.viewer.traces import Trace
 from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 3
+VERSION = 4
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -359,8 +359,10 @@ class _FileReading:
                 if line.strip():
                     try:
                         self._take(trace_of(load_json(line)), self._taken, len(line), self._lines - 1)
-                    except (ValueError, TypeError, AttributeError) as error:
-                        self._problem(f"line {self._lines} is left out: {error}")
+                    except sqlite3.Error:  # of the index, not of the line
+                        raise
+                    except Exception as error:  # anybody wrote the line, and the others are shown without it
+                        self._problem(f"line {self._lines} is left out: {_why(error)}")
                 self._taken += len(line)
                 self._waiting += 1
                 if self._waiting >= CHECK:
@@ -374,8 +376,10 @@ class _FileReading:
         try:
             for number, trace in enumerate(READERS[self._path.suffix](self._path)):
                 self._take(trace, number, 0, number)
-        except (ValueError, TypeError, AttributeError, ImportError, OSError) as error:
-            self._problem(str(error))
+        except sqlite3.Error:
+            raise
+        except Exception as error:
+            self._problem(_why(error))
         return 0
 
     def note(self, size: int, mtime: int, torn: int) -> None:
@@ -424,6 +428,11 @@ class _FileReading:
 
 def _assistants(trace: Trace) -> Iterator[int]:
     return (index for index, message in enumerate(trace.messages) if message.role == "assistant")
+
+
+def _why(error: Exception) -> str:
+    plain = (ValueError, TypeError, AttributeError, ImportError, OSError)
+    return str(error) if isinstance(error, plain) else repr(error)
 
 
 def _storable(value: Any) -> Any:

@@ -20,14 +20,18 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
     content = value["value"] if "value" in value and "content" not in value else value.get("content")
     text, reasoning, images = _content(content)
     reasoning = reasoning or text_of(value.get("reasoning_content") or value.get("reasoning"))
-    calls = [_call(call) for call in value.get("tool_calls") or [] if isinstance(call, dict)]
+    calls = [_call(call) for call in _list(value.get("tool_calls")) if isinstance(call, dict)]
     if role == "assistant":
         if not reasoning:
             reasoning, text = split_thinking(text)
         text, written = split_calls(text)
         calls += written
-    images += [image for image in map(image_of, value.get("images") or []) if image]
+    images += [image for image in map(image_of, _list(value.get("images"))) if image]
     return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _content(content: Any) -> tuple[str, str, list[str]]:

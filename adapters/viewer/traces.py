@@ -181,7 +181,7 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         group=whole_of(record.get("group")),
         sample=whole_of(record.get("sample")) or 0,
         status=status or "unfinished",
-        reward=sum(rewards) if turns else number_of(verdict.get("reward")),
+        reward=number_of(sum(rewards)) if turns else number_of(verdict.get("reward")),
         success=status == "correct" if status and status not in INVALID else None,
         reason=text_of(verdict.get("reason")),
         answer=text_of(verdict.get("answer")),
@@ -266,6 +266,8 @@ def _take_tokens(trace: Trace, tokens: Any, training: Mapping[str, Any]) -> None
         return
     trace.ids = [int(number) for number in ids]
     columns = {"mask": numbers_of(tokens.get("mask")), "log-prob": numbers_of(tokens.get("logprobs"))}
+    if not {*columns["mask"]} <= {0.0, 1.0}:
+        columns["mask"] = []
     mask = columns["mask"]
     for held in (tokens, training):
         for name, shown in COLUMNS.items():

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.agents.evaluation.journal import Journal, journalled
+from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
@@ -49,11 +49,13 @@ def evaluate(
             a broken evaluation goes on where it stopped; a torn last line is played again, and so is an episode
             that could not be played (``env_error``): the engine or the environment may be well again. The replies of
             episodes that have not ended are kept beside it, in ``<record>.turns.jsonl``, and not asked for again;
-            the file goes once all have ended. Scripted agents, whose replies cost nothing, have none.
+            the file goes once all have ended. Scripted agents, whose replies cost nothing, have none. An agent with an
+            ``answered_before`` is told by it that a reply is in the record.
         on_episode: called with each new episode.
 
     Raises:
-        EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can.
+        EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can. Where
+            each request has an episode by then, of this run or of the record, they are summed up all the same.
         ValueError: a line of the record before the last is not an episode, or is one of another split or level.
         OSError: the record is a symbolic link or no plain file, or cannot be written.
     """
@@ -68,14 +70,20 @@ def evaluate(
     waiting = [r for r, key in zip(requests, keys, strict=True) if key not in known or key in failed]
     done = known.keys() - failed
     agent = rollout.agent
+    missing = {*keys} - known.keys()
+    answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in known.values())
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
         if record is not None and not getattr(rollout.agent, "in_any_thread", False):
             journal = Journal(record.with_name(f"{record.name}.turns.jsonl"), done)
             cleanup.callback(journal.close, done)
             rollout = rollout.with_agent(journalled(rollout.agent, journal))
+            answered = answered or len(journal) > 0
+        if answered and (tell := getattr(agent, "answered_before", None)):
+            tell()
         for _, episode in rollout.stream(waiting):
             known[episode.key] = episode
+            missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
                 done.add(episode.key)
             if file is not None:
@@ -84,6 +92,8 @@ def evaluate(
             if on_episode is not None:
                 on_episode(episode)
             if not episode.valid and (why := getattr(agent, "given_up", "")):
+                if not missing:
+                    break
                 raise EvaluationStopped(why)
     return summarise([known[key] for key in keys])
 

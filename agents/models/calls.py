@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import threading
 import time
 from collections import deque
@@ -17,6 +18,7 @@ R = TypeVar("R")
 
 
 OVERLOADED = (429, 503)  # the statuses of a server that wants fewer calls
+NO_COMPLETION = "no_completion"  # the code of an answer that is no chat completion
 
 
 class AdaptiveLimit:
@@ -74,23 +76,35 @@ class AdaptiveLimit:
             self._changed.notify_all()
 
 
-FIRST_CALLS = 3  # that fail alike by a lasting cause, before any was answered, are enough to give up
-MOST_IN_A_ROW = 16  # that fail alike are enough in any case, or twice as many as may be under way
+FIRST_CALLS = 3  # that fail alike, before any was answered, are enough to give up
+MOST_IN_A_ROW = 16  # that fail alike are enough after an answer, or twice as many as may be under way
+
+_FILTERED = re.compile(r"content[ _-]?filter|content management|filtered|moderation|flagged", re.IGNORECASE)
+_OF_KEY = re.compile(r"api[ _-]?key|credential|authenticat", re.IGNORECASE)
+_OF_MODEL = re.compile(
+    r"\b(unknown|invalid|no such|unsupported) model\b"
+    r"|\bmodel\b.{0,80}\b(not (found|exist|known|available|supported)|unknown|invalid|no longer)",
+    re.IGNORECASE,
+)
 
 
 class FailuresInARow:
     """The calls since the last answer, where all have failed alike; says when no further one is worth making.
 
-    A server that has never answered is given up after three calls with one lasting cause, such as a refused connection,
-    a 404 or a missing key. Any other is given up when so many have failed alike that each which may be under way has
-    done so twice, and sixteen at least.
+    Causes that hold for the whole server count alone: nobody listens there, or the key, the path or the model's name is
+    wrong, or a page of HTML comes. What may lie in one conversation, such as a 400 or a content filter, does not count.
+    A server that has never answered is given up after three calls; there any 404 counts, and a 400 that names the model
+    or the key. Any other is given up when so many have failed alike that each which may be under way has done so twice,
+    and sixteen at least.
 
     Args:
         concurrency: how many calls may be under way at once.
+        model: the model's name at the server.
     """
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, model: str = "") -> None:
         self._most = max(2 * concurrency, MOST_IN_A_ROW)
+        self._model = model
         self._changed = threading.Lock()
         self._cause: tuple[object, ...] = ()
         self._count = 0
@@ -109,15 +123,37 @@ class FailuresInARow:
 
     def failed(self, error: EndpointError) -> None:
         """A call failed, all its tries included."""
-        of_request = error.status in (400, 413, 422)  # which may lie in the conversation: the text tells
-        cause = (error.status, error.code, error.lasting, str(error) if of_request else "")
+        cause = (error.status, error.code, error.detail if error.status == 400 else "")
         with self._changed:
+            if not self._holds_for_all(error):
+                self._cause, self._count = (), 0
+                return
             self._count = self._count + 1 if cause == self._cause else 1
             self._cause = cause
-            enough = FIRST_CALLS if error.lasting and not self._answered else self._most
+            enough = self._most if self._answered else FIRST_CALLS
             if self._count >= enough and not self._given_up:
                 since = "no call was answered before or since" if not self._answered else "no call was answered since"
                 self._given_up = f"{self._count} calls in a row failed alike and {since}; the last: {error}"
+
+    def _holds_for_all(self, error: EndpointError) -> bool:
+        """Whether each other call fails by the same cause, whatever its conversation is."""
+        if not error.lasting:
+            return False
+        if error.status in (401, 402):
+            return True
+        if _FILTERED.search(f"{error.code} {error.detail}"):
+            return False
+        if error.status == 400:
+            return not self._answered and (self._names_model(error) or bool(_OF_KEY.search(error.detail)))
+        if error.status in (404, 405, 410):
+            return not self._answered or self._names_model(error)
+        if error.code == NO_COMPLETION:
+            return not self._answered
+        return error.status in (0, 200, 403) or 300 <= error.status < 400
+
+    def _names_model(self, error: EndpointError) -> bool:
+        named = self._model and re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.detail)
+        return bool(named or "model" in error.code.lower() or _OF_MODEL.search(error.detail))
 
 
 class Calls:

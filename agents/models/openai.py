@@ -16,7 +16,7 @@ from hashlib import blake2b
 from typing import Any
 
 from rlvr.agents.conversation import Conversation, Message, Reply
-from rlvr.agents.models.calls import AdaptiveLimit, Calls, FailuresInARow
+from rlvr.agents.models.calls import NO_COMPLETION, AdaptiveLimit, Calls, FailuresInARow
 from rlvr.agents.rendering import clean
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
@@ -104,13 +104,17 @@ class OpenAIAgent:
         self.usage = Usage()
         self._calls = Calls(concurrency)
         self._limit = AdaptiveLimit(concurrency)
-        self._failures = FailuresInARow(concurrency)
+        self._failures = FailuresInARow(concurrency, endpoint.model)
         self._counting = threading.Lock()
 
     @property
     def given_up(self) -> str:
         """Why no further call is worth making, as far as the calls so far tell; empty as long as one is."""
         return self._failures.given_up
+
+    def answered_before(self) -> None:
+        """Take it as known that the endpoint has answered such calls, as an earlier run's record shows."""
+        self._failures.answered()
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order. A call that failed is a reply whose stop is "error".
@@ -176,7 +180,7 @@ class OpenAIAgent:
             calls = [self._write(made["function"]) for made in message.get("tool_calls") or []]
         except (KeyError, IndexError, TypeError, AttributeError):
             what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
-            raise EndpointError(what, code="no_completion", lasting=True) from None
+            raise EndpointError(what, code=NO_COMPLETION, lasting=True) from None
         if finish == "content_filter":
             what = f"{self.endpoint.address(PATH)} held the reply back (content_filter)"
             raise EndpointError(what, code="content_filter")

@@ -191,9 +191,7 @@ def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite
             raise
         except EvaluationStopped as stop:
             progress.clear()
-            if options.json:
-                print(json.dumps(results))  # of the environments before
-            _say_why(stop, rollout, progress, options)
+            _say_why(stop, rollout, progress, options, results)
             return 1
         progress.clear()
         summaries.append(result)
@@ -218,33 +216,46 @@ def _show(
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
-    split = getattr(rollout.env.unwrapped, "split", None)
     spent = progress.spent()
     again = determinism(options, getattr(rollout.agent, "in_any_thread", False))
-    about = {"env": rollout.env_id, "split": split, "agent": options.agent, "determinism": again}
-    unknown = {} if result.valid else dict.fromkeys(("success", "reward", "turns", "tokens"))
-    results.append({**about, **result.to_dict(), **unknown, **spent})
+    results.append({**_as_json(result, rollout, options), "determinism": again, **spent})
     if not options.json:
         print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
         if spent:
             print(f"endpoint: {progress.usage()}" + (f"; costs {spent['cost']:.4f}" if "cost" in spent else ""))
     invalid = [episode for episode in progress.episodes if not episode.valid]
     if invalid and (verdict := invalid[0].verdict) is not None:
-        failed = f"{len(invalid)} episodes failed through no fault of the policy and are not counted"
+        failed = f"{result.episodes - result.valid} episodes failed through no fault of the policy and are not counted"
         print(f"rlvr: {failed}; the first: {_with_cure(verdict.reason)}", file=sys.stderr)
     if result.identical and options.samples > 1 and 2 * result.identical >= result.tasks:
         alike = f"the samples of {result.identical} of {result.tasks} tasks are copies of one episode"
         print(f"rlvr: {alike}: the sampling may not be random", file=sys.stderr)
 
 
-def _say_why(stop: RuntimeError, rollout: Rollout, progress: _Progress, options: argparse.Namespace) -> None:
+def _as_json(result: Evaluation, rollout: Rollout, options: argparse.Namespace) -> dict[str, Any]:
+    about = {"env": rollout.env_id, "split": getattr(rollout.env.unwrapped, "split", None), "agent": options.agent}
+    unknown = {} if result.valid else dict.fromkeys(("success", "reward", "turns", "tokens"))
+    return {**about, **result.to_dict(), **unknown}
+
+
+def _say_why(
+    stop: RuntimeError,
+    rollout: Rollout,
+    progress: _Progress,
+    options: argparse.Namespace,
+    results: list[dict[str, Any]],
+) -> None:
     """What ended an evaluation before its end, in one line, and what there is of it."""
     from rlvr.agents import summarise
 
     valid = [episode for episode in progress.episodes if episode.valid]
-    if valid and not options.json:
+    if options.json:
+        new = _as_json(summarise(progress.episodes), rollout, options)
+        print(json.dumps([*results, {**new, "stopped": str(stop), **progress.spent()}]))
+    elif valid:
         print(f"{_name(rollout, options)}: {len(valid)} new episodes before the server failed\n{summarise(valid)}")
-    again = f"; the same command goes on with {options.out}" if options.out else ""
+    lost = "; --out FILE would have kept the episodes that had ended" if valid else ""
+    again = f"; the same command goes on with {options.out}" if options.out else lost
     print(f"rlvr: {rollout.env_id} was stopped: {_with_cure(str(stop))}{again}", file=sys.stderr)
 
 

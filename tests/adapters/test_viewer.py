@@ -6,6 +6,7 @@ import argparse
 import base64
 import hashlib
 import json
+import math
 import re
 import socket
 import urllib.error
@@ -425,6 +426,29 @@ def test_what_was_recorded_is_told_to_who_has_the_key_alone(server):
     status, text, _ = ask(server, "/api/regrade/1", "POST", Authorization=right)
     assert status == 400
     assert "--read-only" in text
+
+
+def test_numbers_beyond_all_bounds_are_left_out_of_what_a_browser_reads(tmp_path, indexed):
+    def no_json(constant):
+        raise AssertionError(f"{constant} is no JSON")
+
+    turns = [{"observation": "q", "role": "user", "action": "a", "stop": "stop", "reward": 1e308}] * 2
+    mask = {"ids": [1, 2], "mask": [1e308, 1e308], "logprobs": [-1.0, -1.0], "entropy": 1e9}
+    records = [
+        episode(0) | {"turns": turns},
+        episode(1) | {"tokens": mask},
+        {"messages": [{"role": "user", "content": "q"}], "reward": 1.0, "id": math.inf},
+        {"ok": True, "task": {}, "id": math.inf, "traces": [{"rewards": {"r": {"score": 1e308, "weight": 1e308}}}]},
+    ]
+    index = indexed(write(tmp_path / "a.jsonl", *records))
+    rows = listing(index.reader, {})["rows"]
+    assert len(rows) == len(records)
+    assert all(row["reward"] is None or math.isfinite(row["reward"]) for row in rows)
+    with ViewerServer(Pages(index)) as serving:
+        for path in ["/api/state", "/api/episodes", *(f"/api/episode/{row['id']}" for row in rows)]:
+            status, text, _ = ask(serving, path, Authorization=f"Bearer {serving.key}")
+            assert status == 200
+            json.loads(text, parse_constant=no_json)
 
 
 @pytest.mark.parametrize(

@@ -190,3 +190,87 @@ def test_without_zstandard_the_error_names_the_cure(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "zstandard", None)
     with pytest.raises(ImportError, match=r'pip install "rlvr\[hub\]"'):
         list(read_inspect(LOG))
+
+
+def verifiers_record(**agent):
+    return {"ok": True, "task": {"data": {"idx": 0}}, "traces": [agent]}
+
+
+def node(text, parent=None, **more):
+    return {"parent": parent, "message": {"role": "assistant", "content": text}, **more}
+
+
+HOSTILE = {
+    "a mask beyond all numbers": node("a", token_ids=[1, 2], mask=[1e308, 1e308], logprobs=[-1.0, -1.0]),
+    "a mask of halves": node("a", token_ids=[1, 2, 3], mask=[0.5, 0.5, 1.0], logprobs=[-1.0, -1.0]),
+    "calls that are no list": node("a") | {"message": {"role": "assistant", "content": "a", "tool_calls": 5}},
+    "images that are no list": node("a") | {"message": {"role": "assistant", "content": "a", "images": 5}},
+}
+
+
+@pytest.mark.parametrize("harm", HOSTILE)
+def test_a_hostile_episode_of_verifiers_is_shown_without_what_cannot_be_read(tmp_path, harm):
+    path = tmp_path / "traces.jsonl"
+    agent = {"nodes": [HOSTILE[harm]], "calls": [{"node": [1], "finish_reason": "stop"}]}
+    lines = [verifiers_record(**agent), verifiers_record(nodes=[node("the next line")])]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    index = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    try:
+        index.update()
+        assert Pages(index).state()["problems"] == []
+        rows = listing(index.reader, {})["rows"]
+        assert {index.trace(row["id"])[0].messages[0].text for row in rows} == {"a", "the next line"}
+        assert all(index.trace(row["id"])[0].ids == [] for row in rows)
+    finally:
+        index.close()
+
+
+def test_a_line_that_its_reader_cannot_bear_is_named_and_the_others_are_read(tmp_path):
+    path = tmp_path / "traces.jsonl"
+    path.write_text("".join(json.dumps(verifiers_record(nodes=[node(str(n))])) + "\n" for n in range(3)))
+    index = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            read = foreign.verifiers_trace
+
+            def raises(record):
+                if record["traces"][0]["nodes"][0]["message"]["content"] == "1":
+                    raise KeyError("a fault of the reader")
+                return read(record)
+
+            patch.setattr(foreign, "verifiers_trace", raises)
+            index.update()
+        assert listing(index.reader, {})["total"] == 2
+        assert "line 2 is left out: KeyError('a fault of the reader')" in str(Pages(index).state()["problems"])
+    finally:
+        index.close()
+
+
+def rewarded(**rewards):
+    held = {name: {"score": score, "weight": weight} for name, (score, weight) in rewards.items()}
+    return trace_of(verifiers_record(nodes=[node("a")], rewards=held))
+
+
+def test_rewards_of_verifiers_are_finite():
+    trace = rewarded(huge=(1e308, 1e308), right=(1.0, 1.0))
+    assert (trace.reward, trace.status, trace.parts) == (1.0, "correct", {"right": 1.0})
+    trace = rewarded(one=(1e308, 1.0), two=(1e308, 1.0))
+    assert (trace.reward, trace.status, trace.success) == (None, "", None)
+
+
+def test_an_episode_of_verifiers_is_correct_where_each_weighted_score_is_full():
+    outcomes = [
+        (rewarded(right=(0.0, 2.0), format=(1.0, 1.0)), "partial"),
+        (rewarded(right=(1.0, 0.5)), "correct"),
+        (rewarded(right=(1.0, 2.0), format=(1.0, 1.0), watched=(0.0, 0.0)), "correct"),
+        (rewarded(right=(1.0, 1.0), penalty=(0.0, -1.0)), "correct"),
+        (rewarded(right=(0.0, 1.0), long=(9.0, 1.0)), "partial"),
+        (rewarded(watched=(1.0, 0.0)), "wrong"),
+        (rewarded(right=(0.0, 1.0)), "wrong"),
+    ]
+    assert [trace.status for trace, _ in outcomes] == [status for _, status in outcomes]
+
+
+def test_indices_count_the_nodes_that_are_no_objects():
+    trace = trace_of(verifiers_record(nodes=[node("root"), 7, node("one", 0), node("two", 2)]))
+    assert [message.text for message in trace.messages] == ["root", "one", "two"]

@@ -14,8 +14,9 @@ import gymnasium as gym
 import pytest
 
 from rlvr.agents.evaluation.records import read_episodes
-from rlvr.agents.models.calls import MOST_IN_A_ROW
+from rlvr.agents.models.calls import FIRST_CALLS, MOST_IN_A_ROW, FailuresInARow
 from rlvr.cli import main
+from rlvr.envs.endpoint import EndpointError
 
 from .dripping import drip
 
@@ -239,7 +240,9 @@ def test_a_server_that_no_episode_can_be_played_with_is_given_up_after_a_few_cal
     plain_server.given, plain_server.answers_to = (status, body), 4
     code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--deadline", "30", "--json")
     assert code == 1
-    assert json.loads(out) == []  # no environment was played to its end
+    (stopped,) = json.loads(out)
+    assert sentence.removesuffix("; --api-key-env NAME sends one") in stopped["stopped"]
+    assert (stopped["valid"], stopped["success"]) == (0, None)
     assert err.count("\n") == 1
     assert sentence in err
     assert 3 <= len(plain_server.calls) <= 4 + 4  # those that were answered, and those that waited then
@@ -278,3 +281,114 @@ def test_a_fault_of_most_conversations_stops_nothing(plain_server: Server, tmp_p
     assert f"env_error {MANY - 3}" in out
     assert "success 3/3 = 1.000" in out
     assert f"{MANY - 3} episodes failed through no fault of the policy" in err
+
+
+FILTERED = b'{"error": {"message": "The prompt was filtered: please modify it", "code": "content_filter"}}'
+
+
+@pytest.mark.parametrize("status", [400, 403, 413, 422])
+def test_refusals_of_the_first_conversations_stop_nothing(
+    plain_server: Server, status: int, tmp_path: Path, capsys: Any
+) -> None:
+    plain_server.given = (status, FILTERED)
+    plain_server.sick = lambda task, call: task < 20
+    code, out, _ = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+    assert code == 0
+    assert f"success {MANY - 20}/{MANY - 20} = 1.000" in out
+    assert plain_server.calls.keys() == set(range(MANY))
+
+
+@pytest.mark.parametrize("status", [400, 404])
+def test_a_record_that_lacks_refused_conversations_alone_is_summed_up_again(
+    plain_server: Server, status: int, tmp_path: Path, capsys: Any
+) -> None:
+    """The second run meets nothing but refusals, and the first has shown that the server answers."""
+    plain_server.given = (status, b'{"error": {"message": "the api key allows no such text"}}')
+    plain_server.sick = lambda task, call: task >= 10
+    for calls in (1, 2):
+        code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+        assert code == 0
+        assert "success 10/10 = 1.000" in out
+        assert f"env_error {MANY - 10}" in out
+        assert f"{MANY - 10} episodes failed through no fault of the policy" in err
+        assert all(plain_server.calls[task] == calls for task in range(10, MANY))
+
+
+def test_a_record_with_an_episode_of_each_task_is_summed_up_though_the_server_answers_no_more(
+    plain_server: Server, tmp_path: Path, capsys: Any
+) -> None:
+    plain_server.given = (400, FILTERED)
+    plain_server.sick = lambda task, call: task >= 10
+    evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+    plain_server.given = (401, b'{"error": {"message": "the credit is used up"}}')
+    before = plain_server.calls.total()
+    code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--concurrency", "1")
+    assert code == 0
+    assert "success 10/10 = 1.000" in out
+    assert f"{MANY - 10} episodes failed through no fault of the policy" in err
+    assert MOST_IN_A_ROW <= plain_server.calls.total() - before < MANY - 10
+
+
+@pytest.mark.parametrize("json_too", [False, True])
+def test_without_a_file_what_had_ended_is_printed_and_said_to_be_lost(
+    plain_server: Server, json_too: bool, capsys: Any
+) -> None:
+    plain_server.given = (401, b'{"error": {"message": "the credit is used up"}}')
+    plain_server.sick = lambda task, call: task >= 10
+    words = ["eval", "--env", ENV, "--episodes", str(MANY), "--model", "m", "--concurrency", "1"]
+    words += ["--endpoint", f"http://127.0.0.1:{plain_server.server_port}/v1", *["--json"] * json_too]
+    assert main(words) == 1
+    out, err = capsys.readouterr()
+    assert "--out FILE would have kept the episodes that had ended" in err
+    if json_too:
+        (stopped,) = json.loads(out)
+        assert (stopped["valid"], stopped["success"]) == (10, 1.0)
+        assert "the credit is used up" in stopped["stopped"]
+    else:
+        assert "10 new episodes before the server failed\nsuccess 10/10 = 1.000" in out
+
+
+FOR_ALL = {
+    "refused": EndpointError("http://h could not be reached: ConnectionRefusedError", lasting=True),
+    "401": EndpointError("http://h 401", 401, lasting=True, detail="your account was flagged"),
+    "403": EndpointError("http://h 403", 403, lasting=True),
+    "308": EndpointError("http://h 308", 308, lasting=True),
+    "html": EndpointError("http://h no JSON object (text/html)", 200, lasting=True),
+    "no model": EndpointError("http://h 404", 404, lasting=True, detail="The model `big-1` does not exist."),
+}
+UNLESS_ANSWERED = {
+    "404": EndpointError("http://models/v1 404", 404, lasting=True, detail="Not Found"),
+    "400 of the model": EndpointError("http://h 400", 400, lasting=True, detail="big-1 is not served here"),
+    "400 by its code": EndpointError("http://h 400", 400, "model_not_found", lasting=True, detail="bad request"),
+    "400 of the key": EndpointError("http://h 400", 400, lasting=True, detail="API key not valid."),
+    "no completion": EndpointError("http://h sent no chat completion", code="no_completion", lasting=True),
+}
+OF_ONE_CALL = {
+    "400": EndpointError("http://models/v1 400", 400, lasting=True, detail="this text is not allowed"),
+    "413": EndpointError("http://h 413", 413, lasting=True),
+    "422": EndpointError("http://h 422", 422, lasting=True, detail="big-1 takes no such text"),
+    "filter": EndpointError("http://h 400", 400, lasting=True, detail="filtered by the policy of big-1"),
+    "moderation": EndpointError("http://h 403", 403, lasting=True, detail="flagged by moderation"),
+    "held back": EndpointError("http://h held the reply back (content_filter)", code="content_filter"),
+    "429": EndpointError("http://h 429", 429),
+    "500": EndpointError("http://h 500", 500),
+    "late": EndpointError("http://h did not answer in time", code="deadline"),
+}
+
+
+@pytest.mark.parametrize("answered", [False, True])
+@pytest.mark.parametrize("name", [*FOR_ALL, *UNLESS_ANSWERED, *OF_ONE_CALL])
+def test_causes_of_the_whole_server_count_alone(name: str, answered: bool) -> None:
+    failures = FailuresInARow(4, "big-1")
+    if answered:
+        failures.answered()
+    found = (FOR_ALL | UNLESS_ANSWERED | OF_ONE_CALL)[name]
+    calls = 0
+    while not failures.given_up and calls < 100:
+        failures.failed(found)
+        calls += 1
+    first = {True: MOST_IN_A_ROW, False: FIRST_CALLS}[answered]
+    if name in OF_ONE_CALL or (answered and name in UNLESS_ANSWERED):
+        assert not failures.given_up
+    else:
+        assert calls == first
