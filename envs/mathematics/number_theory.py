@@ -25,8 +25,10 @@ from rlvr.envs.mathematics.common import NumberList, linear, lines, listed, poly
 from rlvr.envs.tasks.questions import ExactAnswerTask, Question
 from rlvr.envs.tasks.wording import counted, in_a_row, often, times
 
-_TIMES = re.compile(r" ?(?:\\(?:times|cdot)(?![A-Za-z])|[*\u00d7\u00b7]) ?")
-_POWER = re.compile(r"(?<!\d)(\d{1,3})\^\{?([2-9])\}?(?!\d)")
+_TIMES = re.compile(r"\s*(?:\\(?:times|cdot)(?![A-Za-z])|[*\u00d7\u00b7\u22c5])\s*")
+_RAISED = re.compile("[\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+")
+_ON_THE_LINE = str.maketrans("\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079", "0123456789")
+_FACTOR = re.compile(r"([0-9]{1,3})(?:\s*\^\s*(?:\{\s*([1-9][0-9]?)\s*\}|([1-9][0-9]?)))?")
 PRIMES = tuple(n for n in range(2, 1_000) if all(n % p for p in range(2, int(n**0.5) + 1)))
 
 
@@ -46,6 +48,15 @@ def factorised(number: int) -> dict[int, int]:
 
 def _product_form(factors: dict[int, int]) -> str:
     return " * ".join(f"{p}^{k}" if k > 1 else str(p) for p, k in sorted(factors.items()))
+
+
+def _factors(product: str) -> str:
+    """The factors of a product, each as often as its exponent says; empty for a text that is no product."""
+    text = _RAISED.sub(lambda power: "^" + power[0].translate(_ON_THE_LINE), product).replace("**", "^")
+    factors = [_FACTOR.fullmatch(part) for part in _TIMES.split(text)]
+    if not all(factors) or len(factors) > 100:
+        return ""
+    return ", ".join(factor[1] for factor in factors if factor for _ in range(int(factor[2] or factor[3] or 1)))
 
 
 def _euclid(a: int, b: int) -> list[str]:
@@ -127,12 +138,12 @@ class PrimeFactors(NumberList):
 
     def check(self, question: Question, answer: str) -> str | None:
         """As of any list of numbers; a product such as ``12 = 2^2 * 3`` is its factors."""
-        number, equals, factors = answer.partition("=")
-        text = factors.strip() if equals and number.strip() == str(prod(question.answer)) else answer
-        if "," not in text and _TIMES.search(text):
-            text = _POWER.sub(lambda power: ", ".join([power[1]] * int(power[2])), text)
-            text = _TIMES.sub(", ", text)
-        return super().check(question, text)
+        number = str(prod(question.answer))
+        sides = [side.strip() for side in answer.split("=")]
+        text = answer.strip()
+        if len(sides) == 2 and number in sides:
+            text = sides[1] if sides[0] == number else sides[0]
+        return super().check(question, _factors(text) or answer)
 
     def explain(self, state: Question) -> str:
         """Tries the primes in ascending order."""

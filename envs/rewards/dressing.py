@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from rlvr.envs.rewards.extraction import closing_brace
+from rlvr.envs.rewards.extraction import LANGUAGE, closing_brace
 
 _DELIMITERS: Final = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("**", "**"), ("__", "__"), ("*", "*"))
-_FENCE = re.compile(r"```[ \t]*[A-Za-z]{0,12}[ \t]*\n(.*?)\n?[ \t]*```", re.DOTALL)
+_FENCE = re.compile(rf"```[ \t]*(?:{LANGUAGE})?[ \t]*\n((?:(?!```).)*?)\n?[ \t]*```", re.DOTALL)
 _CODE = re.compile(r"`([^`]+)`")
 _LEAD = re.compile(
     r"(?:(?:so|thus|hence|therefore|finally),? )?(?:the |my )?(?:(?:final|correct|right|full|complete) )?"
@@ -27,7 +27,8 @@ _TEXT = re.compile(r"\\(?:text|texttt|textbf|textrm|textit|textsf|mathrm|mathtt|
 _FRACTION = re.compile(r"\\(?:[dtc]?frac|[ns](?:ice)?frac)\s*(?:\{\s*(-?\s*\d+)\s*\}|(\d))\s*(?:\{\s*(\d+)\s*\}|(\d))")
 _SIZE = re.compile(r"\\(?:left|right|[bB]igg?[lr]?)\s*(?=[\[\](){}|.<>]|\\[{}l|r])\.?")
 _BLANK = re.compile(
-    r"(?<!\\)\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))|\\hline(?![A-Za-z])|~"
+    r"(?<!\\)\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))|\\hline(?![A-Za-z])"
+    r"|(?<=[^~\s$=])~(?=[^~\s=])"
 )
 _SPACE = r"\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))"
 # Blanks of LaTeX around the whole.
@@ -47,7 +48,7 @@ _VULGAR: Final = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
     "⅙": "1/6", "⅚": "5/6", "⅐": "1/7", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅑": "1/9", "⅒": "1/10",
 }  # fmt: skip
-_VULGAR_SIGN = re.compile(f"(?:(?<![\\d.,])(\\d{{1,9}}))?([{''.join(_VULGAR)}])")
+_VULGAR_SIGN = re.compile(f"(?:(?<![\\d.,])(\\d{{1,9}})|(?<![\\d.,]))([{''.join(_VULGAR)}])")
 _MARKED = re.compile(r"(?<![\w$*`)])(\$|\*\*|__|`)([^\s$*`,;](?:[^\n$*`,;]{0,58}[^\s$*`,;])?)\1(?![\w$*`(])")
 QUOTES: Final = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 ARROW = re.compile(

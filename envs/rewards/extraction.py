@@ -40,11 +40,24 @@ _THINK = re.compile(r"<think(?:ing)?>")
 _THINK_HINT = re.compile(r"think(?:ing)?>", re.IGNORECASE)
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
-_LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)(?P<around>[\s*_`:]{0,8})", re.IGNORECASE)
-_FENCE = re.compile(r"[ \t]{0,8}```")
-_LANGUAGE = re.compile(r"[a-z]{0,12}[ \t]{0,8}")
+_LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)(?P<around>(?:(?!```)[\s*_`:]){0,64})", re.IGNORECASE)
+_FENCE = re.compile(r"[ \t]{0,8}(`{3,8})")
+# A closed list: another first word, such as "not" or the letter of an option, is a part of the answer.
+LANGUAGE: Final = (
+    r"(?i:text|te?xt|plain|plaintext|python[23]?|py|json|yaml|csv|la?tex|math|markdown|md|bash|sh|shell|console|sql|"
+    r"java|javascript|js|typescript|cpp|html|xml|output)"
+)
+_LANGUAGE = re.compile(rf"[ \t]{{0,8}}(?:{LANGUAGE})?[ \t]{{0,8}}")
+_OR_LINE = re.compile(r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*", re.IGNORECASE)
+_OTHERWISE = re.compile(r"\s*(?:or|nor|not|no|and|but|wait|alternatively|maybe|perhaps|actually)\b", re.IGNORECASE)
 _EMPTY_LINE = re.compile(r"\n[ \t]*\n|\n[ \t]*$")
 _PROSE = re.compile(r"[A-Za-z]{2,30} [A-Za-z]{2,30} [A-Za-z]{2,30}")
+_RULE = re.compile(r"[ \t]*(?:-{3,80}|\*{3,80}|_{3,80}|={3,80})[ \t]*")
+_REMARK = re.compile(r"[ \t]*[A-Z][A-Za-z' ]{0,60}[.!][ \t]*")
+_REMARK_WORDS: Final = frozenset(
+    "done all good as required asked requested this that it s fits works holds each every row column sum the is are ok "
+    "okay checked verified complete finished solved end hope helps great perfect yes".split()
+)
 _SENTENCE_END = re.compile(r"\.(?:\s|$)|,? (?:because|since|as|which|where)\b")
 
 
@@ -58,6 +71,7 @@ class Extraction(NamedTuple):
         block: the answer and the lines below it, up to an empty one or a sentence; empty for the other markers than
             ``hash`` and ``line``, and where there are no more lines.
         below: whether the answer begins on the line below its marker.
+        fenced: whether the answer stood in a code fence, and is all that stood there.
     """
 
     answer: str | None
@@ -65,6 +79,7 @@ class Extraction(NamedTuple):
     reason: str = ""
     block: str = ""
     below: bool = False
+    fenced: bool = False
 
 
 def visible_text(completion: str) -> str:
@@ -260,12 +275,12 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
                 position, marker, around = match.end(), "line", match["around"]
     if position < 0:
         return None
-    if "```" in around:
-        return Extraction(_fenced(text, position, around.endswith("`")), marker)
-    end = text.find("\n", position)
-    value = text[position : end if end >= 0 else len(text)]
     if fence := _FENCE.match(text, position):
-        return Extraction(_fenced(text, fence.end(), True), marker)
+        return Extraction(_fenced(text, fence.end(), fence[1]), marker, fenced=True)
+    end = text.find("\n", position)
+    end = end if end >= 0 else len(text)
+    other = _OR_LINE.match(text, end)
+    value = text[position : other.end() if other else end]
     block = _block(text[position : position + 2 * MAX_ANSWER_CHARS])
     return Extraction(_undecorated(value), marker, block=block, below="\n" in around)
 
@@ -274,16 +289,37 @@ def _block(text: str) -> str:
     """The first line and those below it, up to an empty one or a sentence; empty where that is one line or too long."""
     first, *others = _EMPTY_LINE.split(text, 1)[0].rstrip().split("\n")
     lines = [first, *takewhile(lambda line: not _PROSE.search(line), others)]
+    while len(lines) > 1 and _closes(lines[-1], lines[:-1]):
+        lines.pop()
     block = "\n".join(lines)
     return _undecorated(block) if len(lines) > 1 and len(block) <= MAX_ANSWER_CHARS else ""
 
 
-def _fenced(text: str, start: int, named: bool) -> str:
-    """What stands in a code fence, from ``start`` on; ``named`` if the name of a language may come first."""
-    end = text.find("```", start)
-    inside = text[start : end if end >= 0 else len(text)]
+def _closes(line: str, above: list[str]) -> bool:
+    """Whether a line is a rule, or a remark such as "All good.", unlike the lines above it."""
+    if _RULE.fullmatch(line):
+        return all(any(sign.isalnum() for sign in other) for other in above)
+    if not _REMARK.fullmatch(line) or any(other.rstrip().endswith((".", "!")) for other in above):
+        return False
+    return all(word in _REMARK_WORDS for word in re.findall("[a-z]+", line.lower()))
+
+
+def _fenced(text: str, start: int, ticks: str) -> str:
+    """What stands in a code fence, from ``start`` on, without the name of a language.
+
+    With all that follows where more than a full stop stands behind its close, a second fence, or a line that begins
+    with a word such as "or": no reader takes that for one value.
+    """
+    end = text.find(ticks, start)
+    if end < 0:
+        return text[start:].strip()
+    behind = text[end + len(ticks) :]
+    line, _, below = behind.partition("\n")
+    if line.strip(" \t\r.*") or "```" in below or _OTHERWISE.match(below):
+        return text[start:].strip()
+    inside = text[start:end]
     name, _, rest = inside.partition("\n")
-    return rest.strip() if named and rest.strip() and _LANGUAGE.fullmatch(name) else inside.strip()
+    return rest.strip() if rest.strip() and _LANGUAGE.fullmatch(name) else inside.strip()
 
 
 def _undecorated(value: str) -> str:
@@ -297,7 +333,7 @@ def _undecorated(value: str) -> str:
 def first_sentence(extraction: Extraction) -> str:
     """The answer; from running text (``hash`` or ``line``) only up to a full stop or a subordinate clause."""
     answer = extraction.answer or ""
-    if extraction.marker in ("line", "hash"):
+    if extraction.marker in ("line", "hash") and not extraction.fenced:
         stop = _SENTENCE_END.search(answer)
         if stop and stop.start():
             return _undecorated(answer[: stop.start()])

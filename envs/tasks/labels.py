@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import pairwise
 from typing import Final
 
 from rlvr.envs.rewards.dressing import ARROW, plain
+from rlvr.envs.rewards.expressions.words import NOT_UNITS, SCALES, denies
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9]{0,30}(?:_\{?[0-9]{1,3}\}?)?"
 _IS: Final = r"(?:=|:|\s+(?:is|are)\b(?:\s+an?\b)?|\s-\s+(?=[A-Za-z]))"  # "x - 5" is a difference
 _LABEL = re.compile(rf"({_NAME})\s*{_IS}\s*(\S.*)", re.DOTALL)
 _PART_END = re.compile(rf"[,;\n]|\s+and\s+(?=[A-Za-z][A-Za-z0-9_ ]{{0,30}}\s*{_IS})")
 _COUNTED = re.compile(
-    r"(?:(\\?[A-Za-z\u03bb]{1,20})[\s_]*)?\{?(\d{1,3})\}?\s*(?:[:.)]\s+|\s-\s+(?=[A-Za-z])|=)\s*(\S.*)", re.DOTALL
+    r"(?:(\\lambda|\u03bb|[A-Za-z]{1,20})[\s_]*)?\{?(\d{1,3})\}?\s*(?:[:.)]\s+|\s-\s+(?=[A-Za-z])|=)\s*(\S.*)",
+    re.DOTALL,
 )
 _LABELLED = re.compile(r"[=:]|\d[.)]\s|\s-\s|\s(?:is|are)\s")
 _LETTER = re.compile(r"[A-Za-z]")
@@ -27,7 +31,12 @@ _VALUE_IN_BRACKETS = re.compile(rf"({_NAME})\s*\(([^()]{{1,60}})\)")
 _REMAINDER = re.compile(r"(-?\d+)\s*,?\s*(?:[Rr]|rem\.?|remainder)\s*(?:of|=|:)?\s*(\d+)")
 _STEP = re.compile(r"([A-Za-z])\s*(?:to|-|,)\s*([A-Za-z])")
 _PAIR = re.compile(r"(^|,\s*)\(([^()]{1,400})\)(?=\s*(?:,|$))")
-_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z])\s{1,9}-\s{1,9}(?=[A-Za-z])|(?<=\w)\s{1,9}<\s{1,9}")
+_BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z])\s{1,9}-\s{1,9}(?=[A-Za-z])")
+_PLAIN_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15}|/[1-9][0-9]{0,14})?")
+_ASCENDING = re.compile(
+    r"\b(?:ascending|increasing|from the (?:smallest|least|lowest)|(?:smallest|least|lowest) first)\b", re.IGNORECASE
+)
+_COUNT_OF = re.compile(r"(?:how many|number of) ([a-z]+)(?: ([a-z]+))?(,| and\b| or\b)?")
 _WITH_UNIT = re.compile(r"(-?\d[\d,]{0,20}(?:/\d{1,12})?)\s*(?:\\ )?([A-Za-z]{2,20})")
 
 
@@ -53,6 +62,7 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield without_units(text, question)
         yield steps(text)
     yield _BETWEEN_WORDS.sub(", ", text)
+    yield without_order_signs(text, question)
     if "remainder" in question:
         yield _REMAINDER.sub(r"\1, \2", text)
 
@@ -62,20 +72,25 @@ def _parts(text: str) -> list[str]:
 
 
 def _listed(names: Sequence[str], question: str) -> bool:
-    """Whether the question lists exactly these names in this order."""
+    """Whether the question lists exactly these names in this order, and none of them denies anything."""
     words = [re.escape(name.replace("{", "").replace("}", "")) for name in names]
     listing = r"(?<![\w,])(?<!, )(?:" + r"(?:, | and |, and )".join(words) + r")(?!\w|, (?!in this order)\w| and \w)"
-    return re.search(listing, question) is not None
+    return not denies(" ".join(names)) and re.search(listing, question) is not None
 
 
 def without_labels(text: str, question: str) -> str:
     """``x = -11, y = 7`` as ``-11, 7``, where the question lists exactly these names in this order; else unchanged.
 
-    Numbers count as names too, with or without one noun before each (``1: Ann, 2: Ben``), if they count from 1 or 0.
+    Numbers count as names too if they count from 1 or 0, alone or behind one letter or one noun of the question
+    (``1: Ann, 2: Ben``).
     """
     parts = _parts(text)
     counted = [part for part in map(_COUNTED.fullmatch, parts) if part]
-    if 1 < len(counted) == len(parts) and len({part[1] for part in counted}) == 1:
+    if (
+        1 < len(counted) == len(parts)
+        and len({part[1] for part in counted}) == 1
+        and _may_name(counted[0][1], question)
+    ):
         first = int(counted[0][2])
         if first < 2 and [int(part[2]) for part in counted] == [*range(first, first + len(counted))]:
             return ", ".join(part[3].strip() for part in counted)
@@ -86,44 +101,89 @@ def without_labels(text: str, question: str) -> str:
     return ", ".join(label[2].strip() for label in found) if _listed(labels, question) else text
 
 
+def _may_name(word: str | None, question: str) -> bool:
+    """Whether a word may stand before a value as its name: none, one letter, or a word of the question that denies
+    nothing.
+    """
+    if word is None or len(word) == 1 or word == "\\lambda":
+        return True
+    stem = re.escape(word.lower().removesuffix("s"))
+    return not denies(word) and re.search(rf"\b{stem}s?\b", question.lower()) is not None
+
+
+def _in_asked_order(nouns: Sequence[str], question: str) -> bool:
+    """Whether the question has these nouns behind "Answer with", once each and in this order."""
+    asked = question[question.lower().rfind("answer with") :].lower()
+    last = -1
+    for noun in nouns:
+        stem = re.escape(noun.lower().removesuffix("s"))
+        hits = [hit.start() for hit in re.finditer(rf"\b{stem}s?\b", asked)]
+        if len(hits) != 1 or hits[0] <= last or denies(noun):
+            return False
+        last = hits[0]
+    return True
+
+
 def without_nouns(text: str, question: str) -> str:
     """``hour: 16, minute: 5`` as ``16, 5``, where the question ends with these nouns, once each, in this order."""
     parts = _parts(text)
     found = [part for part in map(_NOUN.fullmatch, parts) if part]
-    if len(found) < 2 or len(found) != len(parts):
+    if len(found) < 2 or len(found) != len(parts) or not _in_asked_order([part[1] for part in found], question):
         return text
-    asked = question[question.lower().rfind("answer with") :].lower()
-    last = -1
-    for part in found:
-        noun = rf"\b{re.escape(part[1].lower())}\b"
-        hits = [hit.start() for hit in re.finditer(noun, asked)]
-        if len(hits) != 1 or hits[0] <= last:
-            return text
-        last = hits[0]
     return ", ".join(part[2].strip() for part in found)
 
 
 def without_whole_label(text: str, question: str) -> str:
-    """``(x, y) = (3, 4)`` as ``3, 4``, where the question lists the names so; a single name may be any."""
+    """``(x, y) = (3, 4)`` as ``3, 4``, where the question lists the names so; a single name is one letter, with an
+    index or a prime, or a word of the question.
+    """
     whole = _WHOLE.fullmatch(text.strip())
     if whole is None or bool(whole[1]) != bool(whole[3]):
         return text
     names = [name.strip() for name in whole[2].split(",")]
-    named = _listed(names, question) if len(names) > 1 else names[0].lower() not in ("not", "or", "and", "if")
-    return whole[4].strip() if named else text
+    if len(names) > 1:
+        return whole[4].strip() if _listed(names, question) else text
+    letter = re.fullmatch(r"(?:\\lambda|[A-Za-z\u03bb])(?:_?\{?[0-9]{1,3}\}?)?'?", names[0])
+    return whole[4].strip() if not whole[1] and (letter or _may_name(names[0], question)) else text
 
 
 def without_units(text: str, question: str) -> str:
-    """``160 days`` as ``160``, where the question speaks of days, and so for each part of a list; else unchanged."""
+    """``160 days`` as ``160``, where the question asks for days, and so for each part of a list; else unchanged.
+
+    Parts with different units stand in the order in which the question lists these behind "Answer with".
+    """
     parts = _parts(text)
     found = [part for part in map(_WITH_UNIT.fullmatch, parts) if part]
-    if not found or len(found) != len(parts):
+    units = [part[2].lower() for part in found]
+    if (
+        not found
+        or len(found) != len(parts)
+        or any(unit in NOT_UNITS or unit in SCALES or denies(unit) for unit in units)
+    ):
         return text
-    for part in found:
-        stem = part[2].lower().removesuffix("s")
-        if not re.search(rf"\b{re.escape(stem)}s?\b", question.lower()):
-            return text
-    return ", ".join(part[1] for part in found)
+    stems = {unit.removesuffix("s") for unit in units}
+    right = _asks_for(stems.pop(), question) if len(stems) == 1 else _in_asked_order(units, question)
+    return ", ".join(part[1] for part in found) if right else text
+
+
+def _asks_for(stem: str, question: str) -> bool:
+    """Whether the question asks how many of these there are, and for the number of nothing else."""
+    asked = list(_COUNT_OF.finditer(question.lower()))
+    if asked:
+        nouns = [[noun.removesuffix("s") for noun in one.group(1, 2) if noun] for one in asked]
+        return all(stem in found and not {"and", "or"} & {*found} for found in nouns) and not any(
+            one[3] for one in asked
+        )
+    return re.search(rf"\banswer in (?:whole )?{re.escape(stem)}s?\b", question.lower()) is not None
+
+
+def without_order_signs(text: str, question: str) -> str:
+    """``2 < 5`` as ``2, 5``, where the numbers ascend and the question asks for that; else unchanged."""
+    parts = [part.strip() for part in text.split("<")]
+    if len(parts) < 2 or not all(_PLAIN_NUMBER.fullmatch(part) for part in parts) or not _ASCENDING.search(question):
+        return text
+    values = [Fraction(part) for part in parts]
+    return ", ".join(parts) if all(a < b for a, b in pairwise(values)) else text
 
 
 def steps(text: str) -> str:

@@ -174,15 +174,14 @@ class CheckedAnswerTask(QuestionTask):
 
 
 def checked_extraction(found: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
-    """``checked`` on what was extracted. Behind "Answer:" it is one line or several: the first of the two that can be
-    read counts, and the several come first where the answer begins below its marker.
+    """``checked`` on what was extracted. Behind "Answer:" it is one line or several. Beside the marker it is that line,
+    or all lines where the line alone cannot be read; below the marker it is all lines.
     """
-    line = found.answer or ""
-    texts = (found.block or line, line) if found.below else (line, found.block or line)
-    verdict = checked(texts[0], question, check)
-    if verdict.status != "unparsable" or texts[0] == texts[1]:
+    line, block = found.answer or "", found.block
+    verdict = checked(block if found.below and block else line, question, check)
+    if verdict.status != "unparsable" or found.below or not block:
         return verdict
-    other = checked(texts[1], question, check)
+    other = checked(block, question, check)
     return verdict if other.status == "unparsable" else other
 
 

@@ -146,10 +146,10 @@ def test_labels_of_the_question_may_stand_there(question: str, gold: str, form: 
 )  # fmt: skip
 def test_numbers_may_be_labels_if_they_count(form: str) -> None:
     for counted in ((1, 2, 3), (0, 1, 2)):
-        assert paid(ListAnswerTask(), ("a", "b", "c"), form.format(*counted)), counted
-        assert not paid(ListAnswerTask(), ("a", "c", "b"), form.format(*counted))
+        assert paid(ListAnswerTask(), ("a", "b", "c"), form.format(*counted), "Which chairs?"), counted
+        assert not paid(ListAnswerTask(), ("a", "c", "b"), form.format(*counted), "Which chairs?")
     for other in ((2, 1, 3), (1, 2, 4), (1, 1, 2), (2, 3, 4)):
-        assert not paid(ListAnswerTask(), ("a", "b", "c"), form.format(*other)), other
+        assert not paid(ListAnswerTask(), ("a", "b", "c"), form.format(*other), "Which chairs?"), other
 
 
 @pytest.mark.parametrize(
@@ -157,7 +157,8 @@ def test_numbers_may_be_labels_if_they_count(form: str) -> None:
     [
         ((3, -5), "(x, y) = (3, -5)", "Answer with x, y in this order."), ((3, -5), "x, y = 3, -5", "What are x, y?"),
         ((3, -5), r"\begin{cases} x = 3 \\ y = -5 \end{cases}", "Answer with x, y."), ((3, -5), "P' = (3, -5)", ""),
-        ((3, -5), r"\begin{aligned} x &= 3 \\ y &= -5 \end{aligned}", "Answer with x, y."), ((-5, 3), "-5 < 3", ""),
+        ((3, -5), r"\begin{aligned} x &= 3 \\ y &= -5 \end{aligned}", "Answer with x, y."),
+        ((-5, 3), "-5 < 3", "Answer with the roots in ascending order."),
         ((3, -5), r"\lambda = 3, -5", ""), ((3, -5), "(3, –5)", ""), ((16, 5), "hour: 16, minute: 5", "{hm}"),
         ((16, 5), "hour 16, minute 5", "{hm}"), ((297, 19), "297 R 19", "{qr}"),
         ((297, 19), "297 remainder 19", "{qr}"),
@@ -271,3 +272,192 @@ def test_rows_may_stand_side_by_side() -> None:
         assert not paid(Board(), ("123", "465"), text), text
     for text in ("1234, 56", "123, 456, 789", "123 or 456", "123456", "456, 123"):
         assert not paid(Board(), ("123", "456"), text), text
+
+
+FENCE = "```"
+# What is said in and behind a fence beside one value; {0} is right and {1} is another.
+FENCED_HEDGES = [
+    "Answer: {f}{0}{f} or {f}{1}{f}", "Answer: {f}{0}{f} no, {1}", "#### {f}{0}{f} or {1}",
+    "Answer: {f}{0}{f} is wrong",
+    "Answer:\n{f}\n{0}\n{f}\nor\n{f}\n{1}\n{f}", "Answer:\n{f}\n{0}\n{f} or {1}", "Answer: {f}{0}. {1}{f}",
+    "Answer:\n{f}\n{0}.\n{1}\n{f}", "Answer:\n{f}\n{0}\n{f}\nor {1}", "Answer: {f}not\n{0}\n{f}", "Answer: {0}\nor {1}",
+    "Answer:\n{0}\nor {1}", "\\boxed{{{f}not\n{0}\n{f}}}", "The answer is {f}{0}{f} perhaps",
+    "#### {f}{0}{f}, {f}{1}{f}",
+    "Answer:      {f}{0}{f} or {f}{1}{f}", "Answer:\n{f}text\n{0}\n{f}\n\n{f}text\n{1}\n{f}",
+    "Answer: {f}wrong\n{0}{f}",
+    "\\boxed{{{f}text\n{0}\n{f} or {f}\n{1}\n{f}}}", "Answer: {f}{f}{0}{f}{f} or {1}", "Answer: {f}{0} or {1}{f}",
+    "Answer: ````{0}```` or {1}", "Answer:\n{f}\nnever\n{0}\n{f}", "Answer: {f}{0} because {1} fails{f}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FENCED_HEDGES)
+def test_a_fence_holds_one_value_or_none(text: str) -> None:
+    for kind, right, other in (
+        ("number", "72", "73"),
+        ("math", "72", "73"),
+        ("choice", "B", "C"),
+        ("exact", "Ann", "Ben"),
+    ):
+        reply = text.format(right, other, f=FENCE)
+        assert grade(kind, reply, right).reward == 0, (kind, reply)
+        assert grade(kind, f"Answer: {FENCE}{right}{FENCE}.", right).reward == 1
+        assert grade(kind, f"Answer:{chr(10) * 12}{FENCE}text\n{right}\n{FENCE}\nIt fits.", right).reward == 1
+    for task, gold, right, other in (
+        (NumberList(), (5, 6), "5, 6", "6, 5"),
+        (ListAnswerTask(), ("ann", "ben"), "Ann, Ben", "Ben, Ann"),
+        (Board(), ("123", "456"), "123, 456", "123, 465"),
+    ):
+        assert task.judge(Question("", gold), text.format(right, other, f=FENCE)).reward == 0, (right, text)
+        assert task.judge(Question("", gold), f"Answer: {FENCE}{right}{FENCE}").reward == 1
+
+
+@pytest.mark.parametrize("first", ["a", "b", "c", "d", "A", "not", "none"])
+def test_only_a_language_is_dropped_from_a_fence(first: str) -> None:
+    for reply in (f"Answer: {FENCE}{first}\nB{FENCE}", f"\\boxed{{{FENCE}{first}\nB\n{FENCE}}}"):
+        assert grade("choice", reply, "B").reward == 0, reply
+        assert grade("choice", reply.replace(f"{FENCE}{first}", f"{FENCE}text"), "B").reward == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["2**3 * 7", "2 * * 7", "2 × 7 ×", "× 2 × 7", "2*2 7", "2^3^1 × 7", "2 × 3 × 7 = 43", "42 = 2 × 3 × 7 = 42 × 1",
+     "not 2 × 3 × 7", "2 × 3 or 7", "2 × 3, 7^1 ×", "2²× 3 × 7", "2**2 * 7", "2 ** 3 ** 7", "2 * 3 + 7", "-2 × -3 × 7",
+     "43 = 2 × 3 × 7", "2 × 3 × 7!", "2 × 3 × 7?", "2^0 × 2 × 3 × 7"],
+)  # fmt: skip
+def test_a_product_that_says_something_else_is_not_paid(text: str) -> None:
+    asked = "Write {} as a product of primes."
+    for gold in ((2, 7), (2, 3, 7), (2, 2, 7)):
+        if not (gold == (2, 2, 7) and text == "2**2 * 7"):
+            assert not paid(PrimeFactors(), gold, text, asked.format(0)), (gold, text)
+
+
+def test_powers_of_primes_in_every_spelling() -> None:
+    for text in ("2^3", "8 = 2^3", "2**3", "2³", "2 * 2 * 2", "2^3 = 8", "2^{3}", "2·2·2"):
+        assert paid(PrimeFactors(), (2, 2, 2), text), text
+    for text in ("2² × 7", r"2^2 \times 7 = 28", "2**2 * 7", "28 = 2 ⋅ 2 ⋅ 7"):
+        assert paid(PrimeFactors(), (2, 2, 7), text), text
+    assert paid(PrimeFactors(), (2,) * 10 + (3,), "2^{10} * 3")
+
+
+NO_NAMES = [
+    "not",
+    "no",
+    "never",
+    "nor",
+    "without",
+    "wrong",
+    "excluding",
+    "false",
+    "neither",
+    "nope",
+    "except",
+    "unless",
+]
+DENYING = "Answer with the numbers, not the wrong or false ones; never without a comma, and no other, except as said."
+
+
+@pytest.mark.parametrize("word", NO_NAMES)
+def test_a_denial_is_no_name(word: str) -> None:
+    for question in ("", DENYING):
+        for text in ("{w} = 5, 6", "{w} 1: 5, {w} 2: 6", "{w} 1 = 5, {w} 2 = 6", "({w}) = (5, 6)", "5 {w}, 6 {w}",
+                     "{w}: 5, {w}: 6", "{w} 1. 5\n{w} 2. 6", "{w} = (5, 6)", "{w}_1 = 5, {w}_2 = 6"):  # fmt: skip
+            for task, gold in ((NumberList(), (5, 6)), (ListAnswerTask(), ("5", "6"))):
+                assert not paid(task, gold, text.format(w=word), question), text.format(w=word)
+        assert not paid(NumberList(), (5,), f"{word} = 5", question)
+        assert not paid(NumberList(), (5,), f"5 {word}", question)
+    for text in ("{w} = 5", "5 = {w}", r"\text{{{w}}} = 5", "the {w} one = 5", "{w}: 5", "5 {w}", "x {w} = 5", "{w}=5"):
+        for kind in ("number", "math"):
+            for around in ("\\boxed{{{}}}", "Answer: {}", "#### {}"):
+                assert grade(kind, around.format(text.format(w=word)), 5).reward == 0, (kind, text.format(w=word))
+
+
+@pytest.mark.parametrize(
+    "sign", [r"\not", r"\ne", r"\neq", r"\neg", r"\lnot", r"\le", r"\geq", r"\nsim", r"\not\approx"]
+)
+def test_a_sign_of_denial_is_no_name(sign: str) -> None:
+    for text in (f"{sign} = 5", f"{sign}= 5", f"{sign} 5", f"x {sign} = 5", f"x {sign} 5", f"5 = {sign}"):
+        for tolerance in (0.0, 0.01):
+            assert grade("number", f"\\boxed{{{text}}}", 5, rel_tol=tolerance).reward == 0, text
+        assert grade("math", f"\\boxed{{{text}}}", 5).reward == 0, text
+    assert grade("number", r"\boxed{\lambda = 5}", 5).reward == grade("number", r"\boxed{\theta = 5}", 5).reward == 1
+
+
+HOURS = "Answer with the hours and the minutes."
+
+
+@pytest.mark.parametrize(
+    ("gold", "text", "question"),
+    [
+        ((16, 5), "16 minutes, 5 hours", HOURS), ((3, 4), "3 hours, 4 days", "Answer with the days and the hours."),
+        ((48,), "48 days", "How many hours are 2 days?"), ((3,), "3 thousand", "How many of the thousand are red?"),
+        ((5,), "5 or", "How many red or blue ones?"), ((5,), "5 not", "How many do not fit?"),
+        ((5, 6), "5 or, 6 or", "or"),
+        ((48,), "48 days", "In two days, how many hours pass?"), ((16, 5), "16 hours, 5 hours", HOURS),
+        ((16, 5), "16 days, 5 days", "How many days and hours pass?"), ((2,), "2 dozen", "How many dozen eggs?"),
+        ((5, 3), "5 < 3", "Answer in ascending order."), ((3, 5), "3 < 5", "Answer with the hour and the minute."),
+        ((3, 5), "3 < 3", "Answer in ascending order."), ((485, 16), "485 < 16", "quotient and remainder"),
+        ((3, 5), "3 < 5 < 4", "Answer in ascending order."), ((3, 5), "3 <= 5", "Answer in ascending order."),
+    ],
+)  # fmt: skip
+def test_units_and_order_signs_that_say_another_thing_are_not_dropped(
+    gold: tuple[int, ...], text: str, question: str
+) -> None:
+    assert not paid(NumberList(), gold, text, question)
+
+
+def test_people_are_not_compared() -> None:
+    assert not paid(ListAnswerTask(), ("ann", "ben"), "Ann < Ben", "Name them from tallest to shortest.")
+    assert not paid(ListAnswerTask(), ("sun", "4", "50"), "Sun < 4 < 50", "The weekday, the hour, the minute.")
+
+
+def test_a_fraction_behind_a_decimal_is_no_number() -> None:
+    for kind in ("number", "math"):
+        for gold in ("1.755", "1.75", "4"):
+            assert grade(kind, "\\boxed{3.5½}", gold).reward == 0
+
+
+def test_lines_below_the_marker_count_together() -> None:
+    def reward(gold: tuple[str, ...], reply: str, task: Any) -> float:
+        return float(task.judge(Question("", gold), reply).reward)
+
+    for second in ("123, 465", "456, 123", "not 123", "or this", "Wrong."):
+        assert reward(("123", "456"), f"Answer:\n123, 456\n{second}", Board()) == 0, second
+        assert reward(("ann", "ben"), f"Answer:\nAnn, Ben\n{second}", ListAnswerTask()) == 0, second
+    for last in (
+        "---",
+        "Done.",
+        "All good.",
+        "As required.",
+        "This fits!",
+        "Each row's sum fits.",
+        "***",
+        "Done.\n---",
+    ):
+        assert reward(("12", "34"), f"Answer:\n12\n34\n{last}", Board()) == 1, last
+        assert reward(("ann", "ben"), f"Answer:\nAnn, Ben\n{last}", ListAnswerTask()) == 1, last
+        assert reward(("ann",), f"Answer:\nAnn\nBen\n{last}", ListAnswerTask()) == 0, last
+    assert reward(("ann",), "Answer:\nAnn.\nBen.", ListAnswerTask()) == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["~5", "~~5~~", "x ~= 5", "x != 5", "-x = 5", "half = 5", "isn't = 5", "5 squared", "5 nope", "$~5$",
+             "= ~5",
+             "twice = 5", "minus = 5", r"x \not= 5", "at least = 5", "other than = 5", "anything but = 5", "x =/= 5"],
+)  # fmt: skip
+def test_a_sign_or_a_word_that_changes_the_value_is_not_dropped(text: str) -> None:
+    for around in ("\\boxed{{{}}}", "Answer: {}", "Answer: ```{}```", "#### {}"):
+        for kind in ("number", "math"):
+            assert grade(kind, around.format(text), 5).reward == 0, (kind, text)
+    assert not paid(NumberList(), (5,), text), text
+    assert grade("number", f"\\boxed{{{text}}}", 5).reward == 0
+
+
+@pytest.mark.parametrize(
+    "text", ["B (not)", "B: wrong", "B - wrong", "B) incorrect", "(B) is false", "B) is not right", "B: C is right",
+             "B isn't", "B: never", "B - rejected", "B, not C", "B. isn't right", "B is excluded"],
+)  # fmt: skip
+def test_a_letter_that_is_denied_is_no_choice(text: str) -> None:
+    for around in ("\\boxed{{{}}}", "Answer: ```{}```", "<answer>{}</answer>"):
+        assert grade("choice", around.format(text), "B").reward == 0, text
+    for right in ("B) None of these", "B is correct", "B - Paris", "B) False", "B. It is"):
+        assert grade("choice", f"\\boxed{{{right}}}", "B").reward == 1, right

@@ -191,7 +191,7 @@ class _Comparison:
         if names != {"="} or len(answer.args) > 4:
             return False
         first, *rest = answer.args
-        if not _is_name(first) or _contains(rest[-1], first):
+        if first.op == "neg" or not _is_name(first) or _contains(rest[-1], first):
             rest = [first, *rest]
         return all(self.answers(value, gold) for value in rest)
 

@@ -24,6 +24,7 @@ from rlvr.envs.rewards.expressions.vocabulary import (
     SHORT_WORDS,
     WORD_COMMANDS,
 )
+from rlvr.envs.rewards.expressions.words import denies
 
 MAX_DEPTH: Final = 40
 MAX_FACTORS: Final = 100
@@ -139,6 +140,11 @@ class _Parser:
             raise MathSyntaxError(f"{self.peek()[:20]!r} stands where nothing may")
 
     def item(self) -> Node:
+        end = 0
+        while self.kind(end) in ("text", "word") or self.peek(end) == "'":
+            end += 1
+        if end and self.peek(end) == "=" and any(denies(self.peek(index)) for index in range(end)):
+            raise MathSyntaxError("a word before the equals sign is not a name")
         first = self._label() or self.ratio()
         operators: list[str] = []
         operands = [first]
@@ -164,8 +170,6 @@ class _Parser:
         if not end or self.peek(end) != "=" or self.kind(end) != "char":
             return None
         words = " ".join(self.take().value for _ in range(end))
-        if set(words.lower().split()) & {"not", "or", "and", "no"}:
-            raise MathSyntaxError(f"{words[:40]!r} is not a name")
         return symbol(words)
 
     def ratio(self) -> Node:

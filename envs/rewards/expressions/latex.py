@@ -56,6 +56,8 @@ _SIGNS = {
     "⁄": "/", "∕": "/", "∨": "\\lor ",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "′": "'", "⟨": "\\langle ", "⟩": "\\rangle ", "→": "\\to ",
 }  # fmt: skip
+_NOT_EQUAL = re.compile(r"(?<=[A-Za-z\s])!=")  # behind a number or a bracket it is a factorial
+_AFTER_DECIMAL = re.compile(r"[0-9]\.[0-9]* ?[½⅓⅔¼¾⅚⅛⅜⅝⅞]")
 _SUPER_RUN = re.compile("[" + "".join(_SUPERSCRIPTS) + "]+")
 _DROPPED = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?|\$|\\[()\[\]]|\\\\\s*$"
@@ -73,7 +75,7 @@ _OTHER_NAMES = (
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _STRUCTURE = re.compile(r"\\\{|\\\}|[(\[\])]|\\langle|\\rangle|\\begin|\\end|[^\\(\[\])]+|.", re.DOTALL)
 _TOKEN = re.compile(
-    r"(?P<space>\s+|\\[,;:!> \n]|~|\\q?quad(?![A-Za-z])"
+    r"(?P<space>\s+|\\[,;:!> \n]|(?<=[^~\s$=])~(?=[^~\s=])|\\q?quad(?![A-Za-z])"
     r"|\\(?:mathbf|boldsymbol|mathit|mathrm)\s*(?=\{[^{}A-Za-z]*\}|\{-?\\(?:frac|sqrt)(?![A-Za-z])))"
     r"|\\(?:text|mbox|texttt|mathtt|emph|textbf|textrm|mathrm|textit|hbox|textnormal|rm|operatorname\*?)"
     r"\s*\{(?P<text>[^{}]*)\}"
@@ -98,8 +100,12 @@ def tokenize(text: str) -> list[Token]:
 
 def _normalise(text: str) -> str:
     if not text.isascii():
+        if _AFTER_DECIMAL.search(text):
+            raise MathSyntaxError("a fraction stands behind a decimal number")
         text = _SUPER_RUN.sub(lambda run: "^{" + "".join(_SUPERSCRIPTS[c] for c in run.group()) + "}", text)
         text = "".join(_SIGNS.get(c, c) for c in _THIN_BLANK.sub("", text))
+    if "!=" in text:
+        text = _NOT_EQUAL.sub(" \\\\ne ", text)
     if "\\" in text:
         text = _GROUP_COMMA.sub("", text.replace("\\$", " "))
         for other, name in _OTHER_NAMES:

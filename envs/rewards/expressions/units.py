@@ -60,7 +60,7 @@ _POWERS = {"square": 2, "sq": 2, "cubic": 3, "cu": 3}
 def is_unit_phrase(phrase: str) -> bool:
     """Whether words behind a value can be its unit: none of them changes what the value says."""
     words = re.findall(r"[a-z]+", phrase.lower())
-    if not words or len(words) > 6 or not _PHRASE.fullmatch(phrase):
+    if not words or words[0] in ("squared", "cubed") or len(words) > 6 or not _PHRASE.fullmatch(phrase):
         return False
     return not any((word in NOT_UNITS and word not in ("squared", "cubed")) or word in SCALES for word in words)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 SCALES: Final = {
@@ -28,9 +29,27 @@ fifty sixty seventy eighty ninety hundreds thousands millions billions dozens sc
 multiplied added subtracted versus vs
 """
 
+_DENIES = """
+or and nor not no neither never none nope nah without wrong false incorrect untrue unequal unlike unlikely invalid
+impossible excluding excluded excludes exclude except but if unless either maybe perhaps possibly probably likely almost
+nearly about approximately approx around roughly least most more less fewer over under above below beyond other than
+hardly scarcely barely isn isnt aren arent wasn wasnt cannot cant wont doesn doesnt dont far anything something
+guess unsure uncertain doubt doubtful rather instead ne neq neg lnot different differs avoid reject rejected refuted
+mistaken mistake ruled discarded
+"""
+_OPERATES = "minus negative twice half double triple plus opposite reciprocal"
+
 # Two letters behind a number are a unit only when they are one of these: "9xy" is a monomial.
 SHORT_UNITS: Final = frozenset(_SHORT.split())
 # One letter behind a number is a unit only when it is one of these, in this case.
 LETTER_UNITS: Final = frozenset("mgshlLVWJNCF")
+# With one of these in it, what stands before an equals sign is no name of the value behind it.
+DENIALS: Final = frozenset(_DENIES.split())
 # With one of these behind it, "72 ..." is not the value 72.
-NOT_UNITS: Final = frozenset(_CHANGES.split())
+_NO_NAMES: Final = DENIALS | {*_OPERATES.split()}
+NOT_UNITS: Final = frozenset(_CHANGES.split()) | (DENIALS - {"different", "other"})
+
+
+def denies(text: str) -> bool:
+    """Whether one of the words of a text is a denial, a hedge, or changes the value behind it."""
+    return not _NO_NAMES.isdisjoint(re.findall("[a-z]+", text.lower()))

@@ -21,6 +21,10 @@ _PREFIX = re.compile(
     r"(?:the )?(?:(?:correct|final|best|right) )?(?:option|choice|answer|letter)(?: is)? ?:? ?", re.IGNORECASE
 )
 _SUFFIX = re.compile(r"(?:is|was) (?:the )?(?:correct|right|best)(?: (?:one|option|choice|answer))?", re.IGNORECASE)
+# A verdict on the letter behind it; "B) False" may be the text of the option.
+_DENIED = re.compile(
+    r"(?:(?:is|was)\b|isn.?t\b|wasn.?t\b).*|\(?(?:not|never|wrong|incorrect|rejected|excluded)\)?[.!?]?", re.I | re.S
+)
 _DRESSING = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("{", "}"), ("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'))
 
 
@@ -126,6 +130,8 @@ def _check_rest(label: str, rest: str, labels: Sequence[str], texts: Sequence[st
     body = rest.lstrip(" .:)-–—*").strip()
     if not body or _SUFFIX.fullmatch(body):
         return label, ""
+    if _DENIED.fullmatch(body):
+        return None, "the letter is denied"
     if rest.startswith(" ") and not rest.lstrip().startswith(("-", "–", "—", ":", "(")) and not texts:
         return None, "more than a letter in the answer"
     if texts:
@@ -143,5 +149,6 @@ def _names_another(body: str, labels: Sequence[str]) -> bool:
     label = "|".join(re.escape(x) for x in sorted(labels, key=len, reverse=True))
     joined = rf"(?:^|[\s(,;/&|])(?:or|and|not|nor)\b[\s(*]*(?:{label})(?![A-Za-z0-9])"
     alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*])"
-    pattern = f"{joined}|{alone}"
+    right = rf"(?:^|\W)(?:{label}) (?:is|was) (?:the )?(?:right|correct|best)\b"
+    pattern = f"{joined}|{alone}|{right}"
     return re.search(pattern, body) is not None or bool(re.match(r"(?:or|and|not|nor)\b", body, re.IGNORECASE))

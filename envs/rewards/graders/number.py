@@ -19,7 +19,8 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import in_ascii, undressed, without_marks
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
-from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS
+from rlvr.envs.rewards.expressions.vocabulary import GREEK
+from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
 MAX_DIGITS: Final = 300
@@ -43,7 +44,9 @@ _WRAPPED = re.compile(
     r"\\(?:text|texttt|textsf|mathsf|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|operatorname|bf|rm)"
     r"\s*\{([^{}]*)\}"
 )
-_NAME = re.compile(r"[A-Za-z][A-Za-z _]{0,40}|\\[a-z]{1,10}")
+_NAME = re.compile(rf"[A-Za-z][A-Za-z _]{{0,40}}|\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})")
+_TIE = re.compile(r"(?<=[^~\s$=])~(?=[^~=])")  # elsewhere it means "about", or strikes through
+_NOT_SIGN = re.compile(r"\\not(?![A-Za-z])|\u0338")
 _UNIT = re.compile(r"[a-zA-Z]+(?:[-/ '’^.]{1,3}[a-zA-Z23²³]+){0,5}\.?|° ?[CF]?|[a-zA-Z]+[²³]|[¢$€£]")
 _POWER = re.compile("(?<=10)[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+|⁻[¹²³]")
 _RAISED = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
@@ -143,6 +146,8 @@ def read_dressed(text: str, read: Callable[[str], T]) -> T:
 
 def without_about(text: str) -> str:
     """Without "about" or its sign, for questions whose answer is rounded: ``d \\approx 51900 m`` as ``d = 51900 m``."""
+    if _NOT_SIGN.search(text):
+        return text
     text = _NEARLY.sub(" = ", text).strip()
     return _ABOUT.sub("", text).removeprefix("=").strip()
 
@@ -210,7 +215,7 @@ def clean(text: str) -> str:
             text = _OF_UNITS.sub(r" \1/\2", _WRAPPED.sub(r" \1 ", text))
         text = re.sub(r"(?<=[0-9])\\,(?=[0-9]{3}(?![0-9]))", ",", text).replace("\\,", " ")
         text = text.replace("^{2}", "^2").replace("^{3}", "^3").replace(" ^", "^")
-    text = text.replace("{,}", ",").replace("~", " ")
+    text = _TIE.sub(" ", text.replace("{,}", ","))
     text = " ".join(text.split())
     if "10^" in text:
         text = _POWER_OF_TEN.sub(r"*10^\1\2", text)
@@ -235,7 +240,7 @@ def _after_equals(text: str) -> Number:
     if len(lefts) > 3:
         raise NotANumber("too many equals signs")
     for left in lefts:
-        if _NAME.fullmatch(left) and not set(left.lower().split()) & {"not", "or", "and"}:
+        if _NAME.fullmatch(left) and not denies(left):
             continue
         try:
             value = evaluate(left.replace("$", ""))
