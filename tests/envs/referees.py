@@ -323,7 +323,7 @@ class OfBlackjack(Referee):
             assert over == (self.number > self.house.hands)
         else:
             assert (move, over) == ("hit", False)
-        shown = re.search(rf"Hand (\d+) of (\d+), points ([+-]\d+)\. You: {self.hand}", message)
+        shown = re.search(rf"Hand (\d+) of (\d+), points ([+-]?\d+)\. You: {self.hand}", message)
         if not over:
             assert (int(shown[1]), int(shown[3])) == (self.number, self.points)
             assert sums_to(shown[4]) == int(shown[5]) <= 21

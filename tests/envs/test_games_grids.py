@@ -87,7 +87,7 @@ class Played(RuleBasedStateMachine):
         self.state, verdict, over, _ = self.game.apply(before, text)
         assert (verdict.reward, verdict.status, over) == (0.0, "unparsable", False)
         assert (self.state.board, self.state.turn) == (before.board, before.turn + 1)
-        assert self.game.move_form in self.state.message
+        assert self.game.form(before.board) in self.state.message
 
     @invariant()
     def the_expert_knows_a_legal_move(self):
