@@ -115,7 +115,7 @@ class OfOddCoin(Referee):
             return "won" if said == wanted else "lost"
         grams = dict.fromkeys(self.state.labels, 10) | {self.state.odd: 11 if self.state.heavier else 9}
         left, right = (sum(grams[int(n)] for n in re.findall(r"\d+", pan)) for pan in move.split(" vs "))
-        return "balance" if left == right else f"the {'left' if left > right else 'right'} side is heavier"
+        return "the pans balance" if left == right else f"the {'left' if left > right else 'right'} side is heavier"
 
     def twin(self, state, rng):
         if state.turn:
