@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import rlvr
+from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.cards import ANSWER_MOST, LUCK, RANDOM_MOST, card, measure
-
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/openspiel.")  # their figures stand in docs/bridges.md
 
 
 def row(env_id: str, seeds: int, draws: int) -> dict[str, Any]:
@@ -115,7 +114,7 @@ def main() -> None:
     os.environ.pop("RLVR_DATA", None)  # scores on made-up rows would say nothing
     path = options.out / "cards.json"
     before = json.loads(path.read_text())["cards"] if path.exists() else {}
-    ids = [env_id for env_id in rlvr.list_envs() if not env_id.startswith(BRIDGES)]
+    ids = [env_id for env_id in rlvr.list_envs() if not env_id.startswith(PREFIXES)]  # docs/bridges.md has those
     rows = {env_id: before[env_id] for env_id in ids if env_id in before}
     for env_id in ids:
         if options.only.lower() not in env_id.lower() or (options.missing and env_id in rows):

@@ -32,6 +32,7 @@ os.environ["RLVR_PLUGINS"] = "0"
 
 import rlvr  # noqa: E402  (the two settings above are read when it is imported)
 from rlvr.envs import TextEnv  # noqa: E402
+from rlvr.envs.bridges.names import PREFIXES  # noqa: E402
 from rlvr.envs.cards import Card, card, store_summaries  # noqa: E402
 from rlvr.envs.core.images import text_of, write_png  # noqa: E402
 from rlvr.envs.tools import KITS, MCP, Call, Fetch, Functions, Search, SQLite, Workspace, write_call  # noqa: E402
@@ -39,7 +40,6 @@ from rlvr.envs.tools.search import Document  # noqa: E402
 
 Calls = Callable[[TextEnv, str], list[Call]]  # from an environment that was reset, and its prompt
 
-BRIDGES = ("rlvr/rg.", "rlvr/textarena.", "rlvr/openspiel.")
 IMAGES = ROOT / "docs" / "images" / "visual"  # the first image of each environment that shows any
 OUT = ROOT / "docs" / "gallery"
 RESULTS = ROOT / "benchmarks" / "results" / "cards.json"
@@ -324,7 +324,7 @@ def documents(only: str = "") -> tuple[dict[Path, str], dict[Path, bytes]]:
     ids: dict[str, list[str]] = {}
     images: dict[Path, bytes] = {}
     for env_id in rlvr.list_envs():
-        if env_id.startswith(BRIDGES):
+        if env_id.startswith(PREFIXES):
             continue
         described = card(env_id)
         ids.setdefault(described.family, []).append(env_id)
@@ -359,7 +359,7 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; name the pages that are not up to date")
     options = parser.parse_args()
     if not options.check:
-        store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(BRIDGES))
+        store_summaries(env_id for env_id in rlvr.list_envs() if not env_id.startswith(PREFIXES))
     found, images = documents(options.family)
     there = {path: path.read_text(encoding="utf-8") for path in {*OUT.glob("*.md"), *found} if path.exists()}
     stale = {path for path, text in found.items() if there.get(path) != text}

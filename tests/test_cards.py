@@ -17,16 +17,13 @@ from hypothesis import strategies as st
 import rlvr
 from rlvr.cli import main
 from rlvr.envs import cards
+from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.cards import card, measure, summary, summary_from_docstring
 from rlvr.envs.sandbox import probes
 from rlvr.envs.tasks import guesses
 
 ROOT = Path(__file__).parents[1]
-OWN = [
-    i
-    for i in rlvr.list_envs()
-    if i.startswith("rlvr/") and not i.startswith(("rlvr/rg.", "rlvr/textarena.", "rlvr/openspiel."))
-]
+OWN = [i for i in rlvr.list_envs() if i.startswith("rlvr/") and not i.startswith(PREFIXES)]
 
 
 # what a card says

@@ -27,6 +27,7 @@ from gymnasium.utils.env_checker import check_env
 import rlvr
 from rlvr.adapters.testing import Private, check_interleaved, check_members
 from rlvr.envs import TextEnv, Verdict
+from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.task import Task
@@ -44,17 +45,8 @@ if not probe_tier("T3").holds and (not HELD or os.geteuid() != 0):
     REFUSED = REFUSED | {"rlvr/Terminal-v0"}  # T2 lets only root's programs change permissions
 if find_spec("chess") is None:
     REFUSED = REFUSED | {"rlvr/Chess-v0"}  # it needs the extra games
-# where their packages are installed; tests/envs/test_bridges.py has them
-BRIDGES = (
-    "rlvr/rg.",
-    "rlvr/textarena.",
-    "rlvr/gem.",
-    "rlvr/pettingzoo.",
-    "rlvr/verifiers.",
-    "rlvr/skyrl.",
-    "rlvr/openspiel.",
-)
-ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(BRIDGES)]
+# tests/envs/test_bridges.py has those of other suites
+ENVS = [i for i in rlvr.list_envs() if i not in REFUSED and not i.startswith(PREFIXES)]
 SEEDS = range(30)
 # All that `info` may hold before the end: none of it can carry the answer.
 RESET_KEYS = {"env_id", "split", "level", "seed", "index", "turn", "role"}

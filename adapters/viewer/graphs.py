@@ -10,7 +10,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlvr.adapters.viewer.messages import message_of, messages_of
-from rlvr.adapters.viewer.traces import ChatMessage, Trace, number_of, numbers_of, text_of, whole_of
+from rlvr.adapters.viewer.traces import (
+    ChatMessage,
+    Trace,
+    mapping_of,
+    mappings_of,
+    number_of,
+    numbers_of,
+    text_of,
+    whole_of,
+)
 
 # The columns that a node holds for its sampled tokens, under the names that the page shows.
 COLUMNS = {
@@ -29,9 +38,9 @@ def is_verifiers(record: Mapping[str, Any]) -> bool:
 
 def verifiers_trace(record: Mapping[str, Any]) -> Trace:
     """The trace of an episode, all of its agents in one."""
-    task, data = _dict(record["task"]), _dict(_dict(record["task"]).get("data"))
-    work = _dict(_dict(record.get("run")).get("work"))
-    trace = Trace("verifiers", env=text_of(_dict(record.get("env")).get("id")), split=text_of(work.get("type")))
+    task, data = mapping_of(record["task"]), mapping_of(mapping_of(record["task"]).get("data"))
+    work = mapping_of(mapping_of(record.get("run")).get("work"))
+    trace = Trace("verifiers", env=text_of(mapping_of(record.get("env")).get("id")), split=text_of(work.get("type")))
     trace.group, trace.step = whole_of(data.get("idx")), whole_of(work.get("step"))
     trace.key = next(
         (text_of(k) for k in (data.get("id"), data.get("name"), data.get("idx"), task.get("key")) if k is not None), ""
@@ -53,19 +62,21 @@ def verifiers_trace(record: Mapping[str, Any]) -> Trace:
 def _about(agent: Mapping[str, Any]) -> dict[str, Any]:
     """What else a record says of an agent; its messages and tools are shown apart."""
     held = ("stop_condition", "rewards", "metrics", "info", "num_input_tokens", "num_output_tokens", "timing")
-    who = _dict(agent.get("agent"))
-    named = {"name": who.get("name"), "model": _dict(who.get("config")).get("model")}
+    who = mapping_of(agent.get("agent"))
+    named = {"name": who.get("name"), "model": mapping_of(who.get("config")).get("model")}
     return {**named, **{name: agent[name] for name in held if agent.get(name)}}
 
 
 def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapping[str, Any]]) -> None:
     """The weighted sum of the rewards, of the agents that are trained where some are not; errors, and success."""
-    trained = [agent for agent in agents if _dict(agent.get("agent")).get("trainable", True) is not False] or agents
+    trained = [
+        agent for agent in agents if mapping_of(agent.get("agent")).get("trainable", True) is not False
+    ] or agents
     rewards: list[float] = []
     earned: list[bool] = []  # whether each score that may add to the reward is full
     for agent in trained:
-        for name, held in _dict(agent.get("rewards")).items():
-            score, weight = number_of(_dict(held).get("score")), number_of(_dict(held).get("weight"))
+        for name, held in mapping_of(agent.get("rewards")).items():
+            score, weight = number_of(mapping_of(held).get("score")), number_of(mapping_of(held).get("weight"))
             weight = 1.0 if weight is None else weight
             value = None if score is None else number_of(score * weight)
             if score is None or value is None:
@@ -74,11 +85,11 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
             earned += [score >= 1] * (weight > 0)
             part = number_of(trace.parts.get(str(name), 0.0) + value)
             trace.parts |= {str(name): part} if part is not None else {}
-        for name, held in _dict(agent.get("metrics")).items():
+        for name, held in mapping_of(agent.get("metrics")).items():
             metric = number_of(held)
             if metric is not None:
                 trace.parts.setdefault(str(name), metric)
-    errors = [error for holder in (record, *agents) for error in _dicts(holder.get("errors"))]
+    errors = [error for holder in (record, *agents) for error in mappings_of(holder.get("errors"))]
     if record.get("ok") is not True:
         stops = [text_of(agent.get("stop_condition")) for agent in agents]
         error = text_of(errors[-1].get("message")) if errors else next(filter(None, stops), "the episode is not ok")
@@ -87,7 +98,7 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
         trace.reward = number_of(sum(rewards))
     if trace.error or trace.reward is None:
         return
-    outcomes = [_dict(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
+    outcomes = [mapping_of(agent.get("metrics")).get(name) for agent in trained for name in ("success", "correct")]
     found = [number >= 1 for number in map(number_of, outcomes) if number is not None]
     trace.success = all(found) if found else bool(earned) and all(earned)
     trace.status = "correct" if trace.success else "partial" if trace.reward > 0 else "wrong"
@@ -95,13 +106,15 @@ def _take_outcome(trace: Trace, record: Mapping[str, Any], agents: Sequence[Mapp
 
 def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
     held = agent.get("nodes")
-    nodes = [_dict(node) for node in held] if isinstance(held, list) else []  # indices count what is no object too
-    stops = {whole_of(call.get("node")): text_of(call.get("finish_reason")) for call in _dicts(agent.get("calls"))}
+    nodes = [mapping_of(node) for node in held] if isinstance(held, list) else []  # indices count what is no object too
+    stops = {whole_of(call.get("node")): text_of(call.get("finish_reason")) for call in mappings_of(agent.get("calls"))}
     tools = agent.get("tools")
     if tools:
         trace.tools = "\n".join(filter(None, (trace.tools, text_of(tools))))
     if named:
-        trace.messages.append(ChatMessage("environment", f"Agent {text_of(_dict(agent.get('agent')).get('name'))}"))
+        trace.messages.append(
+            ChatMessage("environment", f"Agent {text_of(mapping_of(agent.get('agent')).get('name'))}")
+        )
     branches = _branches(nodes)
     with_tokens = not named and len(branches) == 1
     for number, branch in enumerate(branches):
@@ -110,7 +123,7 @@ def _take_agent(trace: Trace, agent: Mapping[str, Any], *, named: bool) -> None:
                 ChatMessage("environment", f"Branch {number + 1} of {len(branches)}: another history")
             )
         for index in branch:
-            message = message_of(_dict(nodes[index].get("message")))
+            message = message_of(mapping_of(nodes[index].get("message")))
             message.stop = stops.get(index, "")
             trace.messages.append(message)
             if with_tokens:
@@ -157,11 +170,3 @@ def _take_tokens(trace: Trace, node: Mapping[str, Any]) -> None:
             full += [0.0] * (before - len(full)) + [next(spread) if on else 0.0 for on in mask]
     for known in trace.columns.values():
         known += [0.0] * (len(trace.ids) - len(known))
-
-
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
-def _dicts(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []

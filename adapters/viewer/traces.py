@@ -118,6 +118,16 @@ def whole_of(value: Any) -> int | None:
     return value if fits else None
 
 
+def mapping_of(value: Any) -> Mapping[str, Any]:
+    """A foreign object; an empty one in the place of anything else."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def mappings_of(value: Any) -> list[Mapping[str, Any]]:
+    """The objects of a foreign list; none of anything else."""
+    return [each for each in value if isinstance(each, Mapping)] if isinstance(value, list) else []
+
+
 def split_thinking(text: str) -> tuple[str, str]:
     """The thinking before ``</think>``, and what follows it."""
     head, end, rest = text.partition(THINK[1])

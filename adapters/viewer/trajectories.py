@@ -11,6 +11,8 @@ from rlvr.adapters.viewer.traces import (
     Trace,
     episode_trace,
     image_of,
+    mapping_of,
+    mappings_of,
     number_of,
     numbers_of,
     split_thinking,
@@ -39,15 +41,19 @@ def atif_trace(record: Mapping[str, Any]) -> Trace:
         pass
     except (KeyError, TypeError, ValueError, AttributeError, StopIteration, IndexError):
         pass  # somebody changed it since; what can be read of it is shown
-    agent = _dict(record.get("agent"))
+    agent = mapping_of(record.get("agent"))
     trace = Trace("atif", env=text_of(agent.get("name")), key=text_of(record.get("trajectory_id")))
     trace.key = trace.key or text_of(record.get("session_id"))
     trace.tools = text_of(agent.get("tool_definitions"))
     for step in record["steps"]:
         if isinstance(step, Mapping):
             _take_step(trace, step)
-    metrics, extra = _dict(record.get("final_metrics")), _dict(record.get("extra"))
-    found = (_dict(metrics.get("extra")).get("reward"), extra.get("reward"), _dict(extra.get(OURS)).get("reward"))
+    metrics, extra = mapping_of(record.get("final_metrics")), mapping_of(record.get("extra"))
+    found = (
+        mapping_of(metrics.get("extra")).get("reward"),
+        extra.get("reward"),
+        mapping_of(extra.get(OURS)).get("reward"),
+    )
     _take_reward(trace, next((number for number in map(number_of, found) if number is not None), None))
     held = ("agent", "notes", "final_metrics", "extra", "session_id", "schema_version", "continued_trajectory_ref")
     trace.notes = {name: record[name] for name in held if record.get(name)}
@@ -60,7 +66,7 @@ def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
     message.reasoning = text_of(step.get("reasoning_content"))
     if message.role == "assistant" and not message.reasoning:
         message.reasoning, message.text = split_thinking(text)
-    for call in _list(step.get("tool_calls")):
+    for call in mappings_of(step.get("tool_calls")):
         message.calls.append(
             {
                 "id": text_of(call.get("tool_call_id")),
@@ -69,7 +75,7 @@ def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
             }
         )
     trace.messages.append(message)
-    metrics = _dict(step.get("metrics"))
+    metrics = mapping_of(step.get("metrics"))
     ids, logprobs = numbers_of(metrics.get("completion_token_ids")), numbers_of(metrics.get("logprobs"))
     if ids and (not trace.ids or trace.columns):
         known = "log-prob" in trace.columns or not trace.ids
@@ -80,7 +86,7 @@ def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
         else:
             trace.columns.pop("log-prob", None)
         message.end = len(trace.ids)
-    for result in _list(_dict(step.get("observation")).get("results")):
+    for result in mappings_of(mapping_of(step.get("observation")).get("results")):
         text, images = _content(result.get("content"))
         text = text or text_of(result.get("subagent_trajectory_ref"))
         trace.messages.append(ChatMessage("tool", text, images=images, call_id=text_of(result.get("source_call_id"))))
@@ -92,9 +98,9 @@ def _content(value: Any) -> tuple[str, list[str]]:
         return text_of(value), []
     texts, images = [], []
     for part in value:
-        held = _dict(part)
+        held = mapping_of(part)
         if held.get("type") != "text":
-            path = _dict(held.get("source")).get("path")
+            path = mapping_of(held.get("source")).get("path")
             image = image_of(path)
             images += [image] * bool(image)
             texts += [] if image else [f"({text_of(held.get('type'))} that is not in the file: {text_of(path)})"]
@@ -115,13 +121,13 @@ def tinker_trace(record: Mapping[str, Any]) -> Trace:
     trace.step = whole_of(record.get("iteration"))
     trace.group, trace.sample = whole_of(record.get("group_idx")), whole_of(record.get("traj_idx")) or 0
     trace.key = f"{trace.split}/{trace.step}/{trace.group}"
-    for step in _list(record["steps"]):
-        logs = [f"{name}: {text_of(value)}" for name, value in _dict(step.get("logs")).items()]
+    for step in mappings_of(record["steps"]):
+        logs = [f"{name}: {text_of(value)}" for name, value in mapping_of(step.get("logs")).items()]
         size = f"{text_of(step.get('ob_len'))} tokens seen, {text_of(step.get('ac_len'))} sampled"
         message = ChatMessage("assistant", "\n".join([*logs, f"({size})"]), stop=text_of(step.get("stop_reason")))
         message.reward = number_of(step.get("reward"))
         trace.messages.append(message)
-    numbers = {str(name): number_of(value) for name, value in _dict(record.get("trajectory_metrics")).items()}
+    numbers = {str(name): number_of(value) for name, value in mapping_of(record.get("trajectory_metrics")).items()}
     trace.parts = {name: number for name, number in numbers.items() if number is not None}
     _take_reward(trace, number_of(record.get("total_reward")))
     correct = trace.parts.get("correct")
@@ -151,7 +157,7 @@ def logtree_traces(record: Mapping[str, Any]) -> Iterator[Trace]:
     for index, section in enumerate(groups or [record["root"]]):
         trace = Trace("tinker-cookbook", env=title, key=f"{title}/{index}", step=step, group=index)
         for node in _below(section):
-            data = _dict(node.get("data"))
+            data = mapping_of(node.get("data"))
             if data.get("type") == "conversation":
                 trace.messages += messages_of(_plain_list(data.get("messages")))
         if trace.messages:
@@ -164,11 +170,11 @@ def _below(root: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     while waiting:
         node = waiting.pop()
         yield node
-        waiting += reversed(_list(node.get("children")))
+        waiting += reversed(mappings_of(node.get("children")))
 
 
 def _heading(section: Mapping[str, Any]) -> str:
-    first = next(iter(_list(section.get("children"))), {}) if section.get("tag") == "section" else {}
+    first = next(iter(mappings_of(section.get("children"))), {}) if section.get("tag") == "section" else {}
     return "".join(text_of(child) for child in _plain_list(first.get("children")) if isinstance(child, str))
 
 
@@ -179,13 +185,5 @@ def _take_reward(trace: Trace, reward: float | None) -> None:
         trace.status = "correct" if trace.success else "partial" if reward > 0 else "wrong"
 
 
-def _dict(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}
-
-
 def _plain_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _list(value: Any) -> list[Mapping[str, Any]]:
-    return [each for each in _plain_list(value) if isinstance(each, Mapping)]

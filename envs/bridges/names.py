@@ -6,7 +6,12 @@ they lack is an error of that one environment.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+# What the ids of other suites begin with, those of OpenSpiel's games among them, wherever their packages are installed.
+PREFIXES: Final = tuple(
+    f"rlvr/{suite}." for suite in ("gem", "openspiel", "pettingzoo", "rg", "skyrl", "textarena", "verifiers")
+)
 
 
 class DataSet(NamedTuple):

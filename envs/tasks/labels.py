@@ -29,7 +29,7 @@ _NOUN = re.compile(r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20})?)\s*(?:[=:]|\s(?:is|of)\
 _WHOLE = re.compile(rf"(\(?)((?:\\lambda|\u03bb|{_NAME})'?(?:,\s*{_NAME}){{0,20}})(\)?)\s*=\s*([^=:]*\S)", re.DOTALL)
 _VALUE_IN_BRACKETS = re.compile(rf"({_NAME})\s*\(([^()]{{1,60}})\)")
 _REMAINDER = re.compile(r"(-?\d+)\s*,?\s*(?:[Rr]|rem\.?|remainder)\s*(?:of|=|:)?\s*(\d+)")
-_STEP = re.compile(r"([A-Za-z])\s*(?:to|-|,)\s*([A-Za-z])")
+_STEP = re.compile(r"([A-Za-z])\s*(?:to|-)\s*([A-Za-z])")
 _PAIR = re.compile(r"(^|,\s*)\(([^()]{1,400})\)(?=\s*(?:,|$))")
 _BETWEEN_WORDS = re.compile(r"(?<=[A-Za-z])\s{1,9}-\s{1,9}(?=[A-Za-z])")
 _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15}|/[1-9][0-9]{0,14})?")

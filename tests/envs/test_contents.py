@@ -9,19 +9,11 @@ import gymnasium as gym
 import pytest
 
 import rlvr
+from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox import SandboxUnavailable
 
-BRIDGES = (
-    "rlvr/rg.",
-    "rlvr/textarena.",
-    "rlvr/gem.",
-    "rlvr/pettingzoo.",
-    "rlvr/verifiers.",
-    "rlvr/skyrl.",
-    "rlvr/openspiel.",
-)
-ENVS = [i for i in rlvr.list_envs() if not i.startswith(BRIDGES)]
+ENVS = [i for i in rlvr.list_envs() if not i.startswith(PREFIXES)]
 
 
 def contents(env_id: str) -> list[str]:

@@ -9,19 +9,11 @@ import gymnasium as gym
 import pytest
 
 import rlvr
+from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.images import text_of
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.tasks.wording import counted, times
 
-BRIDGES = (
-    "rlvr/rg.",
-    "rlvr/textarena.",
-    "rlvr/gem.",
-    "rlvr/pettingzoo.",
-    "rlvr/verifiers.",
-    "rlvr/skyrl.",
-    "rlvr/openspiel.",
-)
 SANDBOXED = {"rlvr/CodeTests-v0", "rlvr/CodeRepair-v0", "rlvr/Terminal-v0"}  # only their first observation is read
 THINGS = (
     "times chairs steps days years minutes hours weeks months words letters cells moves points pieces people cards "
@@ -90,7 +82,7 @@ NONE_THERE = {
 
 
 def generated() -> list[str]:
-    return [i for i in rlvr.list_envs() if not i.startswith(BRIDGES)]
+    return [i for i in rlvr.list_envs() if not i.startswith(PREFIXES)]
 
 
 def faults(env_id: str, text: str) -> list[str]:
