@@ -31,20 +31,20 @@ MODES: Final = ("number", "choice")
 SPELLINGS: Final[Mapping[str, str]] = {
     "m": "metre metres meter meters",
     "m/s": "m/sec m*s^-1 ms^-1",
-    "m/s^2": "m/s2 m/s² m*s^-2 ms^-2",
-    "N": "newton newtons",
-    "J": "joule joules",
-    "kJ": "kilojoule kilojoules",
-    "W": "watt watts J/s",
+    "m/s^2": "m/s2 m*s^-2 ms^-2",
+    "N": "newton newtons kg*m/s^2 kgm/s^2 kg*m*s^-2 kgms^-2",
+    "J": "joule joules N*m Nm W*s Ws kg*m^2/s^2 kgm^2/s^2 kg*m^2*s^-2 kgm^2s^-2",
+    "kJ": "kilojoule kilojoules kN*m kNm kW*s kWs",
+    "W": "watt watts J/s J*s^-1 N*m/s Nm/s V*A VA",
     "s": "sec second seconds",
-    "kPa": "kilopascal kilopascals",
+    "kPa": "kilopascal kilopascals kN/m^2 kN*m^-2 J/l J/L",
     "mol": "mole moles mols",
-    "g/l": "g/L kg/m^3 kg/m³ g*l^-1 gl^-1 g*L^-1 gL^-1",
+    "g/l": "g/L kg/m^3 g*l^-1 gl^-1 g*L^-1 gL^-1 g/dm^3 g*dm^-3 gdm^-3 mg/ml mg/mL",
     "°C": "C °c ° degree degrees celsius Celsius",
-    "A": "amp amps ampere amperes",
-    "V": "volt volts",
-    "mol/l": "mol/L M molar mol*l^-1 moll^-1 mol*L^-1 molL^-1",
-    "ml": "mL millilitre millilitres milliliter milliliters cm^3 cm³",
+    "A": "amp amps ampere amperes C/s C*s^-1 W/V",
+    "V": "volt volts J/C J*C^-1 W/A",
+    "mol/l": "mol/L M molar mol*l^-1 moll^-1 mol*L^-1 molL^-1 mol/dm^3 mol*dm^-3 moldm^-3",
+    "ml": "mL millilitre millilitres milliliter milliliters cm^3 cc",
     "g": "gram grams",
 }
 MULTIPLES: Final[Mapping[str, Mapping[str, Fraction]]] = {
@@ -54,7 +54,13 @@ MULTIPLES: Final[Mapping[str, Mapping[str, Fraction]]] = {
     "kJ": {"J": Fraction(1, 1000), "MJ": Fraction(1000)},
     "W": {"kW": Fraction(1000), "mW": Fraction(1, 1000)},
     "s": {"min": Fraction(60), "minutes": Fraction(60), "h": Fraction(3600), "hours": Fraction(3600)},
-    "kPa": {"Pa": Fraction(1, 1000), "MPa": Fraction(1000), "bar": Fraction(100)},
+    "kPa": {
+        "Pa": Fraction(1, 1000),
+        "N/m^2": Fraction(1, 1000),
+        "hPa": Fraction(1, 10),
+        "MPa": Fraction(1000),
+        "bar": Fraction(100),
+    },
     "mol": {"mmol": Fraction(1, 1000)},
     "A": {"mA": Fraction(1, 1000)},
     "V": {"mV": Fraction(1, 1000), "kV": Fraction(1000)},
@@ -68,6 +74,7 @@ _WORDS: Final[Mapping[str, str]] = {
     "mole": "mol", "newton": "N", "joule": "J", "kilojoule": "kJ", "watt": "W", "kilopascal": "kPa",
     **dict.fromkeys(("amp", "ampere"), "A"), "volt": "V", "celsius": "C", "degree": "°", "per": "/", "squared": "^2",
 }  # fmt: skip
+_ASCII: Final = str.maketrans({"·": "*", "⋅": "*", "²": "^2", "³": "^3"})
 _WORD = re.compile(r"(?<![A-Za-z])[A-Za-z]{3,11}(?![A-Za-z])")
 
 
@@ -186,7 +193,7 @@ def read_quantity(text: str, unit: str) -> Fraction:
         NotANumber: it is not exactly one number, or has a unit of another kind.
     """
     cleaned = clean(text.replace("\\circ", "°").replace("^{°}", "°").replace("^°", "°").replace("℃", "°C"))
-    cleaned = _WORD.sub(_symbol, cleaned).replace("·", "*").replace("⋅", "*")
+    cleaned = _WORD.sub(_symbol, cleaned).translate(_ASCII)
     known = {unit: Fraction(1), **dict.fromkeys(SPELLINGS[unit].split(), Fraction(1)), **MULTIPLES.get(unit, {})}
     compact = cleaned.replace(" ", "")
     for name in sorted(known, key=len, reverse=True):

@@ -290,3 +290,31 @@ def test_trees_travel_as_plain_data() -> None:
         [["sym", "x", "0", "1", []],
          ["div", "", "0", "1", [["num", "1", "1", "1", []], ["num", "2", "2", "1", []]]]],
     ]  # fmt: skip
+
+
+# -- TeX's \over
+
+over_sides = st.recursive(
+    st.sampled_from(["2", "3", "x", "\\sqrt{3}", "x^{2}", "(y + 1)"]).map(lambda side: (side, side)),
+    lambda inner: st.tuples(inner, inner).map(
+        lambda sides: (
+            f"{{{sides[0][0]} \\over {sides[1][0]}}}",
+            f"\\frac{{{sides[0][1]}}}{{{sides[1][1]}}}",
+        )
+    ),
+    max_leaves=5,
+)
+
+
+@given(over_sides)
+def test_a_fraction_with_over_is_the_one_with_frac_at_every_depth(both: tuple[str, str]) -> None:
+    over, frac = both
+    assert equal(over, frac)
+    assert equal(f"{over} \\over 7", f"\\frac{{{frac}}}{{7}}")
+    assert not equal(over, f"\\frac{{{frac}}}{{5}}")
+
+
+@pytest.mark.parametrize("text", [r"1 \over 2 \over 3", r"{a \over b \over c}", r"{1 \over 2", r"1 \over 2}"])
+def test_what_tex_refuses_to_put_over_is_not_read(text: str) -> None:
+    with pytest.raises(MathSyntaxError):
+        parse(text)

@@ -104,9 +104,13 @@ def test_about_counts_where_the_answer_is_rounded() -> None:
 
 UNITS = {
     "m/s": r"m·s⁻¹|m s^{-1}|\frac{m}{s}|\frac{\text{m}}{\text{s}}|\mathrm{m\,s^{-1}}|m/s|Metres per second",
-    "m/s^2": r"m/s²|\frac{m}{s^2}|meters per second squared|m·s⁻²|\text{m/s}^{2}|m/s^{2}", "g/l": r"\frac{g}{L}|g·L⁻¹",
-    "mol/l": r"mol·L⁻¹|\frac{\text{mol}}{\text{L}}|moles per liter", "°C": r"℃|degrees Celsius|^{\circ}\text{C}",
-    "J": "Joules|joules", "W": "Watts",
+    "m/s^2": r"m/s²|\frac{m}{s^2}|meters per second squared|m·s⁻²|\text{m/s}^{2}|m/s^{2}",
+    "g/l": r"\frac{g}{L}|g·L⁻¹|g/dm³|g·dm⁻³",
+    "mol/l": r"mol·L⁻¹|\frac{\text{mol}}{\text{L}}|moles per liter|mol/dm³|mol dm⁻³",
+    "°C": r"℃|degrees Celsius|^{\circ}\text{C}",
+    "J": r"Joules|joules|N·m|N m|\text{N}\cdot\text{m}|kg·m²·s⁻²|kg m^2/s^2", "W": "Watts|J/s|J·s⁻¹|V·A|N·m/s",
+    "N": r"Newtons|kg·m·s⁻²|kg m/s^2|\text{kg m/s}^2", "V": r"J/C|\frac{J}{C}|J·C⁻¹", "A": r"C/s|\frac{C}{s}",
+    "kPa": "kN/m²|kN/m^2|kN·m⁻²", "ml": "cc|cm³|cm^3", "kJ": "kN·m|kilojoules",
 }  # fmt: skip
 
 
@@ -115,7 +119,7 @@ def test_a_unit_in_words_or_symbols(unit: str) -> None:
     for written in UNITS[unit].split("|"):
         for between in (" ", r"\, ", "~"):
             assert read_quantity(f"8.73{between}{written}", unit) == Fraction("8.73"), written
-    for other in ("kg", "apples", "kilograms per second", "m^3", "meters per minute"):
+    for other in ("kg", "apples", "kilograms per second", "m^3", "meters per minute", "N/m", "C*s", "J*s", "kg*m/s"):
         with pytest.raises(NotANumber):
             read_quantity(f"8.73 {other}", unit)
 

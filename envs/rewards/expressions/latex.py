@@ -66,7 +66,7 @@ _DROPPED = re.compile(
 _GROUP_COMMA = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s?(?=[0-9]{3}(?![0-9]))|(?<=[0-9])\\[,!](?=[0-9]{3}(?![0-9]))")
 _THIN_BLANK = re.compile(r"(?<=[0-9])[\u2009\u202f](?=[0-9]{3}(?![0-9]))")
 _OVER_SIGN = re.compile(r"\\over(?![A-Za-z])")
-_OVER = re.compile(r"\{([^{}]*)\\over(?![A-Za-z])([^{}]*)\}")
+_OVER_PIECE = re.compile(r"\\over(?![A-Za-z])|\\.|[{}]|[^\\{}]+", re.DOTALL)
 _JOINED = re.compile(r"(?<=[\])]) ?U ?(?=[\[(])")  # intervals, written with a capital letter between them
 _OTHER_NAMES = (
     ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"),
@@ -111,13 +111,37 @@ def _normalise(text: str) -> str:
         for other, name in _OTHER_NAMES:
             text = text.replace(other, name)
         if _OVER_SIGN.search(text):
-            text = _OVER.sub(r"\\frac{\1}{\2}", text if "{" in text else f"{{{text}}}")
+            text = _without_over(text)
     if "U" in text and "," in text:
         text = _JOINED.sub(r"\\cup ", text)
     text = _DROPPED.sub(" ", text) if "\\" in text or "$" in text else text
     if "," in text:
         text = _join_thousands(text.replace("{,}", ","))
     return text
+
+
+def _without_over(text: str) -> str:
+    """``{a \\over b}`` as ``\\frac{a}{b}`` at every depth; a group with two of them, which TeX refuses, stays."""
+    groups: list[list[str]] = [[""]]  # of each open group what stands between its signs
+    for piece in _OVER_PIECE.findall(text):
+        if piece == "{":
+            groups.append([""])
+        elif piece == "}" and len(groups) > 1:
+            group = groups.pop()
+            groups[-1][-1] += "{" + _fraction(group) + "}"
+        elif piece == "}":
+            return text
+        elif _OVER_SIGN.match(piece):
+            groups[-1].append("")
+        else:
+            groups[-1][-1] += piece
+    if len(groups) > 1:
+        return text
+    return _fraction(groups[0])
+
+
+def _fraction(parts: list[str]) -> str:
+    return f"\\frac{{{parts[0]}}}{{{parts[1]}}}" if len(parts) == 2 else "\\over ".join(parts)
 
 
 def _join_thousands(text: str) -> str:
