@@ -28,8 +28,10 @@ DEADLINE: Final = "deadline"
 TOO_MANY_REQUESTS: Final = 429
 NO_KEY: Final = "; no key was sent"
 _RETRIED: Final = frozenset([408, 409, 425, 429, 500, 502, 503, 504])
-_NOBODY_THERE: Final = (ConnectionRefusedError, socket.gaierror, ssl.SSLError)
+_NOBODY_THERE: Final = (ConnectionRefusedError, ssl.SSLError)
 _NO_WAY: Final = (errno.ENETUNREACH, errno.EHOSTUNREACH)
+_PASSING_LOOKUPS: Final = (socket.EAI_AGAIN, socket.EAI_MEMORY)  # the name may well exist
+_TORN_TLS: Final = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)  # a connection lost, no wrong key
 
 
 class EndpointError(RuntimeError):
@@ -223,7 +225,7 @@ class _Request:
         except (OSError, http.client.HTTPException, ValueError) as error:
             if not self._over:
                 self.failure, self.retryable = f"could not be reached: {_cause(error)}", True
-                self.lasting = isinstance(error, _NOBODY_THERE) or getattr(error, "errno", None) in _NO_WAY
+                self.lasting = _is_lasting(error)
         finally:
             connection.close()
 
@@ -283,6 +285,14 @@ def seconds_to_wait(header: str | None) -> float | None:
         except (ValueError, OverflowError, OSError):
             return None
     return None if math.isnan(seconds) else max(0.0, seconds)
+
+
+def _is_lasting(error: Exception) -> bool:
+    """Whether a connection failed for a reason that the next one meets too."""
+    number = getattr(error, "errno", None)
+    if isinstance(error, socket.gaierror):
+        return number not in _PASSING_LOOKUPS
+    return number in _NO_WAY or (isinstance(error, _NOBODY_THERE) and not isinstance(error, _TORN_TLS))
 
 
 def _cause(error: Exception) -> str:

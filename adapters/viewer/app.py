@@ -191,11 +191,15 @@ def _answer(content: Callable[[], Any]) -> Response:
         status, found = 404, {"error": str(error.args[0])}
     except ValueError as error:
         status, found = 400, {"error": str(error)}
+    return Response(browser_json(found), status, media_type="application/json")
+
+
+def browser_json(value: Any) -> str:
+    """The value as JSON that a browser reads, in ASCII: null for each number that is not finite."""
     try:
-        text = json.dumps(found, allow_nan=False)
+        return json.dumps(value, allow_nan=False)
     except ValueError:  # JSON has no word for infinity, and a browser reads nothing of a text with one
-        text = json.dumps(_finite(found))
-    return Response(text, status, media_type="application/json")
+        return json.dumps(_finite(value))
 
 
 def _finite(value: Any) -> Any:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 from rlvr.adapters.viewer import queries
-from rlvr.adapters.viewer.app import STATIC, static_text
+from rlvr.adapters.viewer.app import STATIC, browser_json, static_text
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.envs.core.files import write_whole
 
@@ -78,8 +77,8 @@ def document(data: dict[str, Any]) -> str:
         f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; style-src {_hash(style)}; img-src data:; "
         "base-uri 'none'; form-action 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
     )
-    # ASCII, so that no character of a text is anything to the parser of HTML; NaN is no JSON
-    held = json.dumps(data, allow_nan=False).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    # ASCII, so that no character of a text is anything to the parser of HTML
+    held = browser_json(data).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     parts = [
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">',
         f"<style>{style}</style>",

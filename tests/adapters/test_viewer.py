@@ -19,7 +19,7 @@ import pytest
 from rlvr import cli_view
 from rlvr.adapters.viewer import foreign, traces
 from rlvr.adapters.viewer.app import ViewerServer
-from rlvr.adapters.viewer.export import document, write_export
+from rlvr.adapters.viewer.export import write_export
 from rlvr.adapters.viewer.index import EpisodeIndex
 from rlvr.adapters.viewer.pages import Pages, common_prefix
 from rlvr.adapters.viewer.queries import QueryError, listing, match_of
@@ -677,8 +677,15 @@ def test_an_exported_file_holds_everything_and_allows_its_own_scripts_alone(tmp_
     assert not re.search(r"""(?:src|href)=["']?(?:https?:)?//""", page), "it loads nothing"
     with pytest.raises(ValueError, match="at least one"):
         write_export(Pages(indexed(path)), out, 0)
-    with pytest.raises(ValueError, match="JSON compliant"):
-        document({"x": float("nan")})
+
+
+def test_notes_with_infinity_are_exported_and_read_again(tmp_path, indexed):
+    record = {"messages": [{"role": "user", "content": "q"}], "id": math.inf, "scores": [0.5, math.nan], "run": "r"}
+    out = tmp_path / "page.html"
+    assert write_export(Pages(indexed(write(tmp_path / "a.jsonl", record))), out) == (1, 1)
+    (held,) = re.findall(r'<script type="application/json" id="data">(.*?)</script>', out.read_text())
+    data = json.loads(held, parse_constant=lambda name: pytest.fail(f"{name} is no JSON"))
+    assert data["episode"]["1"]["trace"]["notes"] == {"id": None, "scores": [0.5, None], "run": "r"}
 
 
 # trajectories as steps
