@@ -63,7 +63,10 @@ class Saver:
         # Raised once: the run may go on and write the next one.
         error, self._error = self._error, None
         if error is not None:
-            raise error
+            try:
+                raise error
+            finally:
+                del error  # it refers to this frame: a cycle that would keep the group of processes until the end
 
     def _copy(self, tensors: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         if self.world.sharded:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from pathlib import Path
 from threading import Event
 
@@ -82,3 +84,19 @@ def test_what_could_not_be_written_is_said(tmp_path: Path, monkeypatch: pytest.M
         saver.wait() if how == "end" else saver.save(state(3)[0])
     saver.wait()  # said once
     assert [path.name for path in tmp_path.iterdir()] == ["step-000001"]
+
+
+def test_an_error_does_not_keep_the_saver(tmp_path: Path):
+    """Its threads would meet the end of the interpreter."""
+    (tmp_path / "checkpoints").write_text("a file where the folder should be")
+    saver = Saver(tmp_path / "checkpoints", ProcessWorld())
+    kept = weakref.ref(saver)
+    saver.save(state(1)[0])
+    gc.disable()
+    try:
+        with pytest.raises(CheckpointError) as raised:
+            saver.wait()
+        del raised, saver
+        assert kept() is None
+    finally:
+        gc.enable()
