@@ -11,7 +11,7 @@ from rlvr.envs.players.exploitability import exploitability, uniform
 from rlvr.envs.players.game import CHANCE, COLUMNS, Referee
 
 pytestmark = pytest.mark.foreign
-PLAYOUTS = 1_000  # of each game
+PLAYOUTS = 10_000  # of each game
 
 
 def cell(text):
