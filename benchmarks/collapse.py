@@ -4,12 +4,14 @@
     python benchmarks/collapse.py --games kuhn --ways with    # the runs of the example alone
     python benchmarks/collapse.py --draw                      # the figure alone
 
-A run without the cures begins with the weights that the run of the example had after its warm start, with its seed and
-its tasks. It has no opponent beside `self`, no KL term, no average of the weights, the optimiser's usual momentum, and
-a larger learning rate; in tic-tac-toe the batches are smaller, too (`WITHOUT`). Of each evaluation stand the panel, the
-exploitability where it is exact, and of the steps since the one before the reward, tokens and entropy of each role. The
-alarm is what `rlvr train` says of the run, at the first evaluation at which it says so. Of a run that was stopped
-stands what it had, and how many steps it made. Each run has the command that wrote its figures; other runs stay.
+A run without the cures begins with the weights that the run of the example had after its warm start, with its seed, its
+tasks, its batches and its learning rate. It has no opponent beside `self`, no KL term, no average of the weights, the
+optimiser's usual momentum, and a learning rate that does not fall (`WITHOUT`). A run without KL lacks that term alone.
+
+Of each evaluation stand the panel, the exploitability where it is exact, and of the steps since the one before the
+reward, tokens and entropy of each role. The alarm is what `rlvr train` says of the run, at the first evaluation at
+which it says so. Of a run that was stopped stands what it had, and how many steps it made. Each run has the command
+that wrote its figures; other runs stay.
 """
 
 from __future__ import annotations
@@ -36,21 +38,20 @@ RESULTS = ROOT / "benchmarks" / "results" / "collapse.json"
 PICTURE = ROOT / "docs" / "images" / "collapse.png"
 TITLES = {"kuhn": "KuhnPoker", "tictactoe": "TicTacToeDuel"}
 CURED = {"kuhn": "selfplay/kuhn-{}", "tictactoe": "tictactoe/seed-{}"}  # runs of selfplay.py and tictactoe.py
-LOOSE = {"lr": 5e-3, "schedule": "constant", "betas": [0.9, 0.95], "kl_coef_end": None, "ema": 0.0}
-NO_KL = {"kl": "none", "kl_in": "loss", "kl_coef": 0.0}
-# Fewer steps than the examples: the collapse is sooner.
-WITHOUT: dict[str, dict[str, Any]] = {
-    "kuhn": {"overrides": NO_KL, "learner": LOOSE, "steps": 150, "evaluation": {"every": 10, "episodes": 256}},
+NO_KL = {"overrides": {"kl": "none", "kl_in": "loss", "kl_coef": 0.0}, "learner": {"kl_coef_end": None}}
+# The learning rate and the batches of the example; the collapse is sooner than its last step.
+LOOSE = {"schedule": "constant", "betas": [0.9, 0.95], "kl_coef_end": None, "ema": 0.0}
+WITHOUT: dict[str, dict[str, dict[str, Any]]] = {
+    "kuhn": {
+        "without": {**NO_KL, "learner": LOOSE, "steps": 300, "evaluation": {"every": 10, "episodes": 256}},
+        "without KL": {**NO_KL, "steps": 300, "evaluation": {"every": 10, "episodes": 256}},
+    },
     "tictactoe": {
-        "overrides": NO_KL,
-        "learner": {**LOOSE, "lr": 1e-2, "warmup_steps": 1},
-        "env": {"settings": {"opponents": ["self"]}},
-        "steps": 20,
-        "prompts": 16,
-        "group_size": 4,
-        "evaluation": {"every": 5, "episodes": 60},
+        "without": {**NO_KL, "learner": LOOSE, "env": {"settings": {"opponents": ["self"]}}},
     },
 }
+COLOURS = {"with": "tab:blue", "without": "tab:red", "without KL": "tab:orange"}
+LABELS = {"with": "with the cures", "without": "without the cures"}
 
 
 def curve(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -98,18 +99,20 @@ def alarm(records: list[dict[str, Any]]) -> dict[str, Any] | None:
 
 
 def measure(game: str, seed: int, work: Path, ways: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """The run of the example, the one without the cures, or both, trained where their folders are not there."""
+    """The run of the example and those without its cures, as ``ways`` names them, trained where no folder is there."""
     example, cured = ROOT / "examples" / f"{game}_selfplay.yaml", work / CURED[game].format(seed)
+    start = work / "collapse" / f"{game}-{seed}-start"
     runs = {}
-    if "with" in ways:
-        runs["with"] = records_of(example, seed, cured)
-    if "without" in ways:
-        out, start = (work / "collapse" / f"{game}-{seed}{end}" for end in ("", "-start"))
-        if not (out.exists() or start.exists()):
-            records_of(example, seed, cured)  # whose warm start it begins with
-            write_start(cured, start)
-        begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
-        runs["without"] = records_of(example, seed, out, changed(WITHOUT[game], begun))
+    for way in ways:
+        out = work / "collapse" / f"{game}-{seed}-{way.replace(' ', '-')}"
+        if way == "with":
+            runs[way] = records_of(example, seed, cured)
+        elif way in WITHOUT[game]:
+            if not (out.exists() or start.exists()):
+                records_of(example, seed, cured)  # whose warm start it begins with
+                write_start(cured, start)
+            begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
+            runs[way] = records_of(example, seed, out, changed(WITHOUT[game][way], begun))
     return {
         way: {
             "command": this_command(),
@@ -143,9 +146,9 @@ def draw(games: dict[str, Any]) -> None:
     FigureCanvasAgg(figure)
     for row, (game, found) in zip(figure.subplots(len(games), 3, squeeze=False), games.items(), strict=True):
         runs = found["runs"]
-        for way, colour in (("with", "tab:blue"), ("without", "tab:red")):
+        for way, colour in COLOURS.items():
             for number, run in enumerate(each[way] for each in runs.values() if way in each):
-                label = f"{way} the cures" if number == 0 else None
+                label = LABELS.get(way, way) if number == 0 else None
                 for axes, (name, points) in zip(row, lines(run["curve"]).items(), strict=True):
                     axes.plot(*zip(*points, strict=True), lw=1.3, color=colour, label=label)
                     axes.set_xlabel("reinforcement learning step")
@@ -187,7 +190,7 @@ def main() -> None:
     )
     parser.add_argument("--games", nargs="+", choices=WITHOUT, default=list(WITHOUT))
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
-    parser.add_argument("--ways", nargs="+", choices=("with", "without"), default=("with", "without"))
+    parser.add_argument("--ways", nargs="+", choices=COLOURS, default=list(COLOURS))
     parser.add_argument("--draw", action="store_true", help="draw the figure from what is measured")
     options = parser.parse_args()
     record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"games": {}}
