@@ -37,7 +37,7 @@ class ExpertBot:
 
 
 class MixedBot:
-    """The expert, but a random move with probability ``noise``."""
+    """The expert, but a random move with probability ``noise`` for each step of the game's ``effort``."""
 
     def __init__(self, noise: float = 0.5) -> None:
         if not 0 <= noise <= 1:
@@ -45,7 +45,7 @@ class MixedBot:
         self.noise = noise
 
     def choose(self, game: SeatGame[Any], view: Any, seat: int, rng: random.Random) -> str:
-        if rng.random() < self.noise:
+        if rng.random() < 1 - (1 - self.noise) ** game.effort(view, seat):
             return rng.choice(game.legal(view, seat))
         return game.expert(view, seat, rng)
 
@@ -193,6 +193,8 @@ def playout(game: SeatGame[Any], state: Any, rng: random.Random) -> tuple[float,
 
 
 def _check_searchable(game: SeatGame[Any], name: str) -> None:
+    if not game.lists_all:
+        raise ValueError(f"{name} follows every move, and {game.name} has too many to list: use expert")
     if not game.perfect_information:
         raise ValueError(f"{name} plays games of perfect information, and {game.name} hides something: use expert")
     if not game.in_turn:
@@ -245,7 +247,7 @@ def bot_for(game: SeatGame[Any], name: str) -> Bot:
 def known_bots(game: SeatGame[Any]) -> Sequence[str]:
     """The bots that can play a game."""
     names = ["random", "first", *(["expert", "mixed"] if game.has_expert else [])]
-    if game.perfect_information and game.in_turn:
+    if game.perfect_information and game.in_turn and game.lists_all:
         names.append("mcts")
         if game.seats == 2 and game.zero_sum:
             names.append("minimax")

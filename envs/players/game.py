@@ -39,6 +39,7 @@ class SeatGame(Generic[S]):
         perfect_information: whether every seat may know all of the state.
         in_turn: whether one seat moves at a time; searching players need it and perfect information.
         has_expert: whether ``expert`` knows a move.
+        lists_all: whether ``legal`` lists every legal move; False where these are too many, and it gives examples.
         version: counts changes after which earlier matches can no longer be compared with new ones.
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
@@ -52,6 +53,7 @@ class SeatGame(Generic[S]):
     perfect_information: bool = True
     in_turn: bool = True
     has_expert: bool = True
+    lists_all: bool = True
     version: int = 1
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")
     opening: ClassVar[tuple[int, int]] = (0, 0)
@@ -88,7 +90,7 @@ class SeatGame(Generic[S]):
         raise NotImplementedError(f"{self.name} has no chance")
 
     def legal(self, state: S, seat: int) -> Sequence[str]:
-        """Every legal move of a seat that moves now, in one order; small letters, single blanks."""
+        """Every legal move of a seat that moves now, or examples, in one order; small letters, single blanks."""
         raise NotImplementedError
 
     def apply(self, state: S, seat: int, move: str) -> S:
@@ -129,7 +131,7 @@ class SeatGame(Generic[S]):
         return " ".join(words.strip("()[]").replace(",", " ").split())
 
     def is_legal(self, state: S, seat: int, move: str) -> bool:
-        """Whether a move is one of ``legal``; written anew where that is known without listing all."""
+        """Whether a move is legal; written anew where that is known without listing all, or not all are listed."""
         return move in self.legal(state, seat)
 
     def expert(self, view: Any, seat: int, rng: Any) -> str:
@@ -139,6 +141,15 @@ class SeatGame(Generic[S]):
             NotImplementedError: none is known; searching players still play games of perfect information.
         """
         raise NotImplementedError(f"{self.name} has no expert")
+
+    def effort(self, view: Any, seat: int) -> int:
+        """How many steps lead to a good move; a ``mixed`` bot errs in each of them."""
+        return 1
+
+    def relies_on(self, seat: int) -> Sequence[int]:
+        """The other seats without whose good play a seat wins nothing: bots play them as they play its mates."""
+        teams = self.teams
+        return [other for other, team in enumerate(teams) if team == teams[seat] and other != seat]
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
         """The share of a success that returns are to a seat: 1 better than every other team, 0.5 equal to the best."""
@@ -257,6 +268,8 @@ class Referee:
                 return move
         legal = game.legal(match.state, seat)
         listed = f"Some of the {len(legal)} that are: " if len(legal) > MOST_LISTED else "Legal moves: "
+        if not game.lists_all:
+            raise IllegalText(f"That is not a legal move. Such moves are: {', '.join(legal[:3])}.")
         raise IllegalText(f"That is not a legal move. {listed}{', '.join(legal[:MOST_LISTED])}.")
 
     def act(self, match: Match, seat: int, text: str) -> Match:
@@ -333,7 +346,12 @@ class Referee:
             legal = game.legal(match.state, seat)
             few = len(legal) <= MOST_LISTED
             listed = ", ".join(legal if few else legal[:3])
-            lines.append(f"Your legal moves: {listed}." if few else f"{len(legal)} moves are legal, such as {listed}.")
+            if not game.lists_all:
+                lines.append(f"You move. Moves of the right form: {', '.join(legal[:3])}.")
+            else:
+                lines.append(
+                    f"Your legal moves: {listed}." if few else f"{len(legal)} moves are legal, such as {listed}."
+                )
             if match.faults[seat]:
                 lines.append(f"Illegal moves so far: {match.faults[seat]}; {self.tries} forfeit the game.")
         return "\n".join(lines)
