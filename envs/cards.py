@@ -50,6 +50,7 @@ _AGAINST_RANDOM = (
 # Where random play earns more, and why that is left so.
 LUCK: Mapping[str, str] = {
     "rlvr/Blackjack-v0": "chance deals: the expert itself wins little more than half of the time",
+    "rlvr/Debate-v0": "a judge that guesses is right half of the time, and a debater often wins against random claims",
     "rlvr/FogMaze-v0": "there must be turns enough to walk every corridor twice, and a random walk uses them too",
     "rlvr/Game2048-v0": "level 1 asks for 32 on a small board, which half of all random games reach",
     "rlvr/GuessNumber-v0": "level 1 is one of 15 numbers in 4 guesses",

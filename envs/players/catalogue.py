@@ -47,6 +47,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Clues": ("clues:Clues", {}),
     "HanabiSmall": ("hanabi:HanabiSmall", {}),
     "GuideAndWalker": ("walks:GuideAndWalker", {}),
+    "Debate": ("debate:Debate", {}),
     "ProposerSolver": ("proposals:ProposerSolver", {}),
     "SealedAuction": ("bids:SealedAuction", {}),
     "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),

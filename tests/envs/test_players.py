@@ -24,11 +24,12 @@ LEARNT = {
     "BattleshipDuel": lambda state, seat: state.shots,
     "HanabiSmall": lambda state, seat: state._replace(hands=()),
     "Clues": lambda state, seat: state.found,
+    "Debate": lambda state, seat: seat == 2 and state.row,
     "GuideAndWalker": lambda state, seat: (state.at == state.goal, seat and state.seen),
 }
 HIDES = {
     "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
-    "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues",
+    "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues", "Debate",
 }  # fmt: skip
 
 
