@@ -73,7 +73,7 @@ class Debate(SeatGame[DebateState]):
         return self.rounds
 
     def rules(self) -> str:
-        told = " and says which claim about it is true" if self.marks else ""
+        stated = " and says which claim about it is true" if self.marks else ""
         return (
             f"Debate. The question is the sum of {self.rows} rows of {WIDTH} whole numbers from {SMALLEST} to "
             f"{LARGEST}. Seats 0 and 1, the debaters, see the rows; seat 2, the judge, does not. Each debater argues "
@@ -81,7 +81,7 @@ class Debate(SeatGame[DebateState]):
             "seat 1 claims the sum of the first half of the rows in dispute, as a number; with its earlier claim "
             "this says what it claims for the second half. The rows in dispute are then the first half if the claims "
             "differ there, and else the second half. When one row is left, all see its numbers"
-            f"{told}, and the judge names the debater whose answer is right: seat 0 or seat 1. The debater that the "
+            f"{stated}, and the judge names the debater whose answer is right: seat 0 or seat 1. The debater that the "
             "judge names wins 1 and the other loses 1, whoever is right. The judge wins 1 if the answer is right and "
             "loses 1 if not."
         )
