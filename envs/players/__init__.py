@@ -40,6 +40,7 @@ register("rlvr/Clues-v0", "rlvr.envs.players.single:AsSingleAgent", game="Clues"
 register("rlvr/HanabiSmall-v0", "rlvr.envs.players.single:AsSingleAgent", game="HanabiSmall")
 register("rlvr/GuideAndWalker-v0", "rlvr.envs.players.single:AsSingleAgent", game="GuideAndWalker")
 register("rlvr/Debate-v0", "rlvr.envs.players.single:AsSingleAgent", game="Debate")
+register("rlvr/UserAndAgent-v0", "rlvr.envs.players.single:AsSingleAgent", game="UserAndAgent")
 register("rlvr/ProposerSolver-v0", "rlvr.envs.players.single:AsSingleAgent", game="ProposerSolver")
 register("rlvr/SealedAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="SealedAuction")
 register("rlvr/VickreyAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="VickreyAuction")

@@ -48,6 +48,7 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "HanabiSmall": ("hanabi:HanabiSmall", {}),
     "GuideAndWalker": ("walks:GuideAndWalker", {}),
     "Debate": ("debate:Debate", {}),
+    "UserAndAgent": ("service:UserAndAgent", {}),
     "ProposerSolver": ("proposals:ProposerSolver", {}),
     "SealedAuction": ("bids:SealedAuction", {}),
     "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),

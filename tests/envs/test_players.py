@@ -17,6 +17,7 @@ from rlvr.envs.players.exploitability import exploitability, information_states,
 from rlvr.envs.players.game import CHANCE, NotThisSeat, Referee
 from rlvr.envs.players.lines import solved, wild_value
 from rlvr.envs.players.poker import KuhnPoker
+from rlvr.envs.players.service import closed
 from rlvr.envs.players.single import AsSingleAgent
 
 # What a seat learns of hidden things by the rules: the alternatives of the leak test must agree on it.
@@ -25,11 +26,17 @@ LEARNT = {
     "HanabiSmall": lambda state, seat: state._replace(hands=()),
     "Clues": lambda state, seat: state.found,
     "Debate": lambda state, seat: seat == 2 and state.row,
+    "UserAndAgent": lambda state, seat: (
+        closed(state),
+        state.turn,
+        [each for each in state.words if seat or each.who != "tool"],
+    ),
     "GuideAndWalker": lambda state, seat: (state.at == state.goal, seat and state.seen),
 }
 HIDES = {
     "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
     "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues", "Debate",
+    "UserAndAgent",
 }  # fmt: skip
 
 
