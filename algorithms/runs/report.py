@@ -11,6 +11,7 @@ import base64
 import io
 import math
 import sys
+from contextlib import suppress
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.hacking import signs_section
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.terminal import printable
 
 TRANSCRIPTS = 8  # episodes shown from before and after
@@ -55,7 +57,7 @@ def write_report(folder: Path) -> Path:
         f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
         f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
         f"<h2>Episodes by file</h2>{_analysis(folder)}{signs_section(folder)}"
-        f"<h2>Config</h2><pre>{_shown(config)}</pre>"
+        f"<h2>Config</h2><pre>{_shown(config)}</pre>{_provenance(folder / 'provenance.jsonl')}"
     )
     inner = _document(folder.name, STYLE, content)
     frame = f'<iframe sandbox title="report" srcdoc="{escape(inner)}"></iframe>'
@@ -162,6 +164,31 @@ def _analysis(folder: Path) -> str:
         for name, figures in analyse(folder)
     )
     return f"<table><tr>{head}</tr>{''.join(rows)}</table>"
+
+
+def _provenance(path: Path) -> str:
+    """What each start of the run was made with; nothing of a line that cannot be read."""
+    starts = []
+    for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else ():
+        with suppress(ValueError):
+            starts.append(load_json(line))
+    return "<h2>Provenance</h2>" * bool(starts) + "".join(_begun(start) for start in starts if isinstance(start, dict))
+
+
+def _begun(start: dict[str, Any]) -> str:
+    parts: dict[str, dict[str, Any]] = {
+        name: start[name] if isinstance(start.get(name), dict) else {} for name in ("versions", "seeds")
+    }
+    diff = start.get("diff") or ""
+    lines = [
+        f"{start.get('time')}: {start.get('command')}",
+        f"commit {start.get('commit') or 'unknown'}{', with changes' if diff else ''}",
+        ", ".join(f"{name} {value}" for name, value in parts["versions"].items()),
+        f"Python {start.get('python')}, {start.get('machine')}",
+        ", ".join(f"{name} {value}" for name, value in parts["seeds"].items()),
+    ]
+    changes = f"<details><summary>changes</summary><pre>{_shown(str(diff))}</pre></details>" if diff else ""
+    return f"<pre>{_shown(chr(10).join(lines))}</pre>{changes}"
 
 
 def _short(value: float | None) -> str:

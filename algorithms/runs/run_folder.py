@@ -33,22 +33,34 @@ def require_untouched(run: Path) -> None:
         RunFolderError: ``config.yaml`` is not what was written, or its digest is not there.
     """
     try:
-        digest = (run / DIGEST).read_text(encoding="ascii").split()[0]
+        digests = [line.split()[0] for line in (run / DIGEST).read_text(encoding="ascii").splitlines()]
+        if not digests:
+            raise ValueError("it is empty")
     except (OSError, ValueError, IndexError):
         raise RunFolderError(
             f"{run / DIGEST} cannot be read, so nobody can tell whether config.yaml is what the run began with: put "
             "the file back, or begin another run"
         ) from None
-    if hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest() != digest:
+    if hashlib.sha256((run / "config.yaml").read_bytes()).hexdigest() not in digests:
         raise RunFolderError(
             f"{run / 'config.yaml'} is not what the run began with: its SHA-256 differs from {DIGEST}'s. Put it back; "
             "to run with other settings, begin another run"
         )
 
 
+def require_free(path: Path) -> None:
+    """Check that a run may begin in a folder, without making it.
+
+    Raises:
+        RunFolderError: it holds something, or is a file.
+    """
+    if SilentFolder(path)._is_used():
+        raise RunFolderError(f"{path} is not empty: choose another folder, or go on with --resume")
+
+
 class RunFolder:
-    """``config.yaml``, its digest, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``, ``checkpoints/``, ``policy/``,
-    the report.
+    """``config.yaml``, its digest, ``provenance.jsonl``, ``metrics.jsonl``, ``timing.jsonl``, ``episodes/``,
+    ``checkpoints/``, ``policy/``, the report.
 
     Nothing is written through a symbolic link: a folder that holds one is refused. ``metrics.jsonl`` holds nothing that
     depends on the clock: the same seed writes it again byte for byte. Seconds are in ``timing.jsonl``.
@@ -67,8 +79,6 @@ class RunFolder:
         self._name(path)
         if resume and not self.config.is_file():
             raise RunFolderError(f"{path} holds no run to go on with: it has no config.yaml")
-        if path.exists() and not path.is_dir():
-            raise RunFolderError(f"{path} is a file: choose another folder")
         if not resume and self._is_used() and not self._lock_file.exists():
             raise RunFolderError(f"{path} is not empty: choose another folder")  # and nothing was written in it
         path.mkdir(parents=True, exist_ok=True)
@@ -92,6 +102,7 @@ class RunFolder:
         self.config = path / "config.yaml"
         self.metrics = path / "metrics.jsonl"
         self.timing = path / "timing.jsonl"
+        self.provenance = path / "provenance.jsonl"
         self.episodes = path / "episodes"
         self.checkpoints = path / "checkpoints"
         self.policy = path / "policy"
@@ -100,7 +111,13 @@ class RunFolder:
         self._lock_file = path / "lock"
 
     def _is_used(self) -> bool:
-        """Whether more is in it than a lock, a digest and hidden files, which a run killed before it began has left."""
+        """Whether more is in it than a lock, a digest and hidden files, which a run killed before it began has left.
+
+        Raises:
+            RunFolderError: it is a file.
+        """
+        if self.path.exists() and not self.path.is_dir():
+            raise RunFolderError(f"{self.path} is a file: choose another folder")
         entries = self.path.iterdir() if self.path.is_dir() else ()
         own = (self._lock_file, self.path / DIGEST)
         return any(entry not in own and not entry.name.startswith(".") for entry in entries)
@@ -130,8 +147,17 @@ class RunFolder:
     def write_config(self, text: str) -> None:
         """The config, and what tells whether it was changed. The digest first: with it alone a run can begin again."""
         digest = hashlib.sha256(text.encode()).hexdigest()
-        write_whole(self.path / DIGEST, f"{digest}  {self.config.name}\n")
+        line = f"{digest}  {self.config.name}\n"
+        # A run that is extended has a config already: until the new one is there, both digests hold.
+        before = (self.path / DIGEST).read_text(encoding="ascii") if self.config.exists() else ""
+        write_whole(self.path / DIGEST, line + before)
         write_whole(self.config, text)
+        write_whole(self.path / DIGEST, line)
+
+    def log_start(self, record: Mapping[str, Any]) -> None:
+        """Append what the run is begun or gone on with, see `rlvr.agents.provenance`."""
+        with open_plain(self.provenance, "a") as file:
+            file.write(json.dumps(record) + "\n")
 
     def log(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:
         """Append one line to the metrics and one to the timing."""
@@ -162,6 +188,9 @@ class SilentFolder(RunFolder):
         """Nothing is held."""
 
     def write_config(self, text: str) -> None:
+        """The first process does."""
+
+    def log_start(self, record: Mapping[str, Any]) -> None:
         """The first process does."""
 
     def log(self, record: Mapping[str, Any], timing: Mapping[str, Any]) -> None:

@@ -7,17 +7,22 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pydantic import ValidationError
 from pydantic_settings import BaseSettings, CliSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
-from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml
-from rlvr.algorithms.runs.run_folder import require_untouched
+from rlvr.agents.provenance import provenance
+from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml, to_yaml
+from rlvr.algorithms.runs.run_folder import RunFolder, require_free, require_untouched
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.terminal import printable
+
+if TYPE_CHECKING:
+    from rlvr.algorithms.train.trainer import Callback
 
 
 class Flags(TrainConfig, BaseSettings):
@@ -54,13 +59,22 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
     """
     parser = Parser(
         prog="rlvr train",
-        usage="rlvr train [--config FILE] [--FIELD VALUE ...] | --resume --out FOLDER",
+        usage="rlvr train [--config FILE] [--FIELD VALUE ...] | --resume --out FOLDER [--steps MORE]",
         description="Train a policy with verified rewards. Fields come from the config file, then flags, which win.",
         allow_abbrev=False,
     )
     parser.add_argument("--config", type=Path, help="YAML file of fields")
     parser.add_argument("--allow-code", action="store_true", help="let the config name modules, functions, commands")
-    parser.add_argument("--resume", action="store_true", help="go on with the run in --out, by its own saved config")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in --out, by its own saved config; a larger --steps extends it",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="make the model and the environment, say what would be done, and play and write nothing",
+    )
     asks_help = {"-h", "--help"} & set(arguments)
     own, given = parser.parse_known_args([word for word in arguments if word not in asks_help])
     source: Any = CliSettingsSource(Flags, root_parser=parser)
@@ -77,15 +91,26 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
 
 
 def _resumed(given: list[str], config: Path | None) -> TrainConfig:
-    """The saved config of the run that is gone on with."""
-    words = given[0].split("=", 1) if len(given) == 1 else given
-    if config is not None or len(words) != 2 or words[0] != "--out":
-        raise ConfigError("--resume takes --out FOLDER and nothing else: the run has its own config")
-    out = Path(words[1])
+    """The saved config of the run that is gone on with, perhaps with more steps."""
+    words = Parser(prog="rlvr train --resume", add_help=False, allow_abbrev=False)
+    words.add_argument("--out", type=Path, required=True)
+    words.add_argument("--steps", type=int)
+    try:
+        asked = words.parse_args(given)
+        out, steps = asked.out, asked.steps
+    except ConfigError:
+        out = None
+    if out is None or config is not None:
+        raise ConfigError(
+            "--resume takes --out FOLDER, --steps N to extend the run, and nothing else: the run has its own config"
+        )
     if not (out / "config.yaml").is_file():
         raise ConfigError(f"{out} holds no run to go on with: it has no config.yaml")
     require_untouched(out)
-    return load_config(out / "config.yaml").model_copy(update={"out": out})
+    saved = load_config(out / "config.yaml")
+    if steps is not None and steps < saved.steps:
+        raise ConfigError(f"--steps {steps}: the run in {out} has {saved.steps} steps, and can be extended alone")
+    return saved.model_copy(update={"out": out, "steps": saved.steps if steps is None else steps})
 
 
 class Parser(argparse.ArgumentParser):
@@ -116,7 +141,13 @@ def train(arguments: Sequence[str]) -> int:
     follows = os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ  # the first process speaks
     with Display(Console(quiet=follows)) as display:
         try:
+            if "--dry-run" in arguments:
+                for line in _dry_run(config, display, resume):
+                    if not follows:
+                        print(printable(line))
+                return 0
             trainer = Trainer(config, display, resume=resume)
+            _note_start(trainer.folder, config, resume)
             if resume:
                 display.look_back(read_jsonl(trainer.folder.metrics))
             evaluations = trainer.run()
@@ -134,3 +165,48 @@ def train(arguments: Sequence[str]) -> int:
         print(f"{way:<8} held-out success: {before.success:.3f} before, {after.success:.3f} after")
     print(printable(f"the report is {page}"))
     return 0
+
+
+def _note_start(folder: RunFolder, config: TrainConfig, resume: bool) -> None:
+    """Write down what the run is begun or gone on with, and that it has more steps than before."""
+    folder.log_start(provenance({"seed": config.seed}))
+    if resume and load_config(folder.config).steps < config.steps:
+        folder.write_config(to_yaml(config))
+
+
+def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]:
+    """Make all that a run needs, in a folder that is removed again; what the run would do, in lines.
+
+    Raises:
+        RunFolderError: a new run's folder is not free.
+        ConfigError: as of `Trainer`.
+    """
+    from rlvr.algorithms.runs.checkpoints import latest_checkpoint
+    from rlvr.algorithms.train.trainer import Trainer
+
+    if not resume:
+        require_free(config.out)
+    with TemporaryDirectory(prefix="rlvr-dry-run-") as scratch:
+        changed = config.model_copy(update={"out": Path(scratch) / "run", "report_to": "none"})
+        trainer = Trainer(changed, callback)
+        weights = list(trainer.model.parameters())
+        size, trained = sum(w.numel() for w in weights), sum(w.numel() for w in weights if w.requires_grad)
+        device = trainer.learner.device
+        trainer.close()
+    checkpoint = latest_checkpoint(config.out / "checkpoints")[0] if resume else None
+    lines = _planned(config, warm=checkpoint is None, done=0 if checkpoint is None else checkpoint.step)
+    return [f"model {config.model.name}: {size:,} weights, {trained:,} of them trained, on {device}", *lines]
+
+
+def _planned(config: TrainConfig, *, warm: bool, done: int) -> list[str]:
+    env, start = config.env, config.warm_start
+    lines = [f"environment {env.id}, split {env.split}, level {env.level}"]
+    if warm and (steps := start.steps + start.mixed_steps + start.random_steps):
+        lines.append(f"warm start of {steps} steps")
+    count = config.prompts * config.group_size
+    lines.append(
+        f"{config.algorithm}: {config.steps - done} steps, up to step {config.steps}, of {config.prompts} tasks with "
+        f"{config.group_size} episodes each: {(config.steps - done) * count:,} episodes"
+    )
+    lines.append(f"evaluation on {config.evaluation.episodes} tasks of the {config.evaluation.split} split")
+    return [*lines, f"nothing was played, and nothing written to {config.out}"]

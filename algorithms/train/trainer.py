@@ -31,12 +31,7 @@ from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
-from rlvr.algorithms.runs.checkpoints import (
-    Checkpoint,
-    latest_checkpoint,
-    load_checkpoint,
-    step_name,
-)
+from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
@@ -250,11 +245,15 @@ class Trainer:
                     self.callback.say(push_policy(self.folder.policy, self.config.push_to_hub))
             self.world.leave()
         finally:
-            self.schedule.close()
-            self.sampler.close()
-            self.tracker.finish()
-            self.folder.close()
+            self.close()
         return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
+
+    def close(self) -> None:
+        """Let go of what a run holds; `run` does in its end."""
+        self.schedule.close()
+        self.sampler.close()
+        self.tracker.finish()
+        self.folder.close()
 
     def _train(self) -> None:
         self._start()

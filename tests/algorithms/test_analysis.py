@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import html
+
 import pytest
 
 from rlvr.agents.episode import Episode, Turn
 from rlvr.agents.evaluation import write_episodes
-from rlvr.algorithms.runs.analysis import COLUMNS, analyse
+from rlvr.algorithms.runs.analysis import COLUMNS, _reflection, analyse
 from rlvr.algorithms.runs.hacking import run_signs, signs_section
 from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.cli import main
@@ -42,9 +44,26 @@ def test_lengths_shares_and_diversity_are_counted_over_valid_episodes(tmp_path):
         "truncated": 0.25,
         "unparsable": 0.25,
         "distinct in a group": pytest.approx(2 / 3),
+        "reflect": 0,
+        "success, reflecting": None,
+        "success, not": 0.5,
+        "difference in a group": None,
         "faults": 1,
     }
-    assert nothing == (0, None, None, None, None, None, None, 0)
+    assert nothing == (0, *[None] * 10, 0)
+
+
+def test_reflection_is_compared_within_the_tasks_that_have_both_kinds():
+    """Of an easy task all succeed, of a hard one those alone that look again."""
+    hard = [("Wait, no: 4", "correct"), ("let me re-check: 4", "correct"), ("5", "wrong"), ("awaiting 5", "wrong")]
+    played = [episode(0, f"{text} {n}", status, 1) for n, (text, status) in enumerate(hard)]
+    played += [episode(1, f"{n}", "correct", 1) for n in range(4)]
+    played += [episode(2, f"double-checking {n}", "wrong", 1) for n in range(2)]
+    share, with_it, without, difference = _reflection(played)
+    assert share == 0.4
+    assert with_it == 0.5  # of the hard tasks
+    assert without == pytest.approx(4 / 6)
+    assert difference == 1.0  # of the one task that has both
 
 
 def test_a_report_is_written_again_by_the_command(tmp_path, capsys):
@@ -58,6 +77,15 @@ def test_a_report_is_written_again_by_the_command(tmp_path, capsys):
     page = (tmp_path / "report.html").read_text()
     assert "train-000001" in page
     assert "distinct in a group" in page
+    assert "difference in a group" in page
+    assert "Provenance" not in page  # of a version that did not write it
+    lines = ['{"commit": "abc", "diff": "+a <b>", "versions": {"rlvr": "9"}, "seeds": {"seed": 7}}', "5", "{torn"]
+    (tmp_path / "provenance.jsonl").write_text("\n".join(lines))
+    assert main(["report", str(tmp_path)]) == 0
+    page = html.unescape((tmp_path / "report.html").read_text())
+    assert "commit abc, with changes" in page
+    assert "+a &lt;b&gt;" in page
+    assert "seed 7" in page
     running = RunFolder(tmp_path / "other")
     running.write_config("algorithm: grpo\n")
     assert main(["report", str(running.path)]) == 2

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import json
 import os
+import platform
 import random
 import shutil
 import signal
@@ -11,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.checkpoints import list_checkpoints
 from rlvr.algorithms.runs.run_folder import read_jsonl
 
@@ -297,3 +301,80 @@ def test_a_run_that_is_done_is_left_alone(server: RunServer, write_config, unbro
     again = server.run(["train", "--resume", "--out", out])
     assert again.status == 0
     assert content(out) == before
+
+
+@pytest.mark.parametrize("kind", ["generated", pytest.param("table", marks=pytest.mark.slow)])
+def test_a_run_that_is_done_is_extended_to_what_a_longer_one_would_be(
+    server: RunServer, write_config, unbroken: dict[str, Path], tmp_path: Path, kind: str
+):
+    """But for the evaluation between, which the longer run does not have."""
+    out, longer = copied(unbroken[kind], tmp_path), tmp_path / "longer"
+    ended = server.run(["train", "--config", write_config(**KINDS[kind], steps=6), "--out", longer])
+    assert ended.status == 0, ended.output
+    extended = server.run(["train", "--resume", "--out", out, "--steps", "6"])
+    assert extended.status == 0, extended.output
+    assert "going on after step 4" in extended.output
+    found = differences(out, longer)
+    assert [name for name in found if not name.startswith("checkpoints/")] == ["metrics.jsonl"]
+    assert not [name for name in found if "000006" in name and name.endswith(".safetensors")]
+    lines, expected = (read_jsonl(run / "metrics.jsonl") for run in (out, longer))
+    assert [line for line in lines if line["phase"] == "train"] == [e for e in expected if e["phase"] == "train"]
+    assert load_config(out / "config.yaml").steps == 6
+    before = content(out)
+    assert server.run(["train", "--resume", "--out", out]).status == 0  # it is done, and its config says so
+    assert content(out) == before
+
+
+@pytest.mark.parametrize("write", [1, 2, 3])
+def test_a_run_whose_extension_is_killed_while_it_is_written_down_can_be_gone_on_with(
+    server: RunServer, unbroken: dict[str, Path], tmp_path: Path, write: int
+):
+    out = copied(unbroken["generated"], tmp_path)
+    fault = ("rlvr.algorithms.runs.run_folder:write_whole", write, "kill")
+    broken = server.run(["train", "--resume", "--out", out, "--steps", "6"], fault)
+    assert broken.status == -signal.SIGKILL, broken.output
+    ended = server.run(["train", "--resume", "--out", out, "--steps", "6"])
+    assert ended.status == 0, ended.output
+    assert load_config(out / "config.yaml").steps == 6
+    assert [line["step"] for line in read_jsonl(out / "metrics.jsonl") if line["phase"] == "train"][-1] == 6
+
+
+def test_a_run_is_not_cut_short(server: RunServer, unbroken: dict[str, Path], tmp_path: Path):
+    out = copied(unbroken["generated"], tmp_path)
+    ended = server.run(["train", "--resume", "--out", out, "--steps", "3"])
+    assert (ended.status, len(ended.output.splitlines())) == (2, 1), ended.output
+    assert "has 4 steps" in ended.output
+    assert content(out) == content(unbroken["generated"])
+
+
+def test_a_dry_run_says_what_would_be_done_and_leaves_no_trace(
+    server: RunServer, write_config, unbroken: dict[str, Path], tmp_path: Path
+):
+    config, out = write_config(**KINDS["generated"]), tmp_path / "run"
+    ended = server.run(["train", "--config", config, "--out", out, "--dry-run"])
+    assert ended.status == 0, ended.output
+    assert "grpo: 4 steps, up to step 4, of 4 tasks with 4 episodes each: 64 episodes" in ended.output
+    assert "warm start of 10 steps" in ended.output
+    assert not out.exists()
+    wrong = server.run(["train", "--config", config, "--out", out, "--env.id", "rlvr/Gues-v0", "--dry-run"])
+    assert (wrong.status, len(wrong.output.splitlines())) == (2, 1), wrong.output
+    assert not out.exists()
+    run = unbroken["generated"]
+    before = content(run)
+    taken = server.run(["train", "--config", config, "--out", run, "--dry-run"])
+    assert "is not empty" in taken.output
+    more = server.run(["train", "--resume", "--out", run, "--steps", "6", "--dry-run"])
+    assert "grpo: 2 steps, up to step 6" in more.output
+    assert "warm start" not in more.output
+    assert content(run) == before
+    assert load_config(run / "config.yaml").steps == 4
+
+
+def test_each_start_writes_down_what_it_runs_with(server: RunServer, unbroken: dict[str, Path], tmp_path: Path):
+    out = copied(unbroken["generated"], tmp_path)
+    assert server.run(["train", "--resume", "--out", out]).status == 0
+    first, second = (json.loads(line) for line in (out / "provenance.jsonl").read_text().splitlines())
+    assert first["seeds"]["seed"] == second["seeds"]["seed"] == load_config(out / "config.yaml").seed
+    assert first["versions"]["torch"] == importlib.metadata.version("torch")
+    assert first["python"] == platform.python_version()
+    assert first["time"] <= second["time"]
