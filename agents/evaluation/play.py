@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
+
+from rlvr.agents.conversation import Agent
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
 from rlvr.envs.core.files import open_plain
+from rlvr.envs.core.registry import size_of
 
 
 class EvaluationStopped(RuntimeError):
@@ -96,6 +101,49 @@ def evaluate(
                     break
                 raise EvaluationStopped(why)
     return summarise([known[key] for key in keys])
+
+
+def evaluate_env(
+    env_id: str,
+    agent: Agent,
+    *,
+    episodes: int | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    record: Path | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Evaluation:
+    """Play an environment with an agent and sum up, as ``rlvr eval`` does.
+
+    Args:
+        episodes: how many tasks; all rows of a table, else 100, if left out.
+        samples: episodes on each task.
+        seed: decides the tasks.
+        record: as of `evaluate`.
+        settings: of the environment; without a ``split`` the test split is played, where there is one.
+
+    Raises:
+        ValueError: more tasks are asked for than there are, or as of `evaluate`.
+        OSError: as of `evaluate`.
+    """
+    if samples < 1:
+        raise ValueError(f"samples={samples} must be at least 1")
+    rollout = Rollout(env_id, agent, env_settings=with_test_split(env_id, settings or {}))
+    requests = task_requests(size_of(rollout.env), episodes, seed=seed, samples=samples)
+    return evaluate(rollout, requests, record=record)
+
+
+def with_test_split(env_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings with the test split, where the environment has one and nothing else says what is played."""
+    if not {"split", "data_files"}.isdisjoint(settings):
+        return dict(settings)
+    try:
+        task = gym.spec(env_id).kwargs.get("task")
+        kind = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
+    except (gym.error.Error, ImportError):
+        return dict(settings)  # making it says what is wrong
+    splits = getattr(kind, "splits", ())
+    return {**settings, "split": "test"} if isinstance(splits, tuple) and "test" in splits else dict(settings)
 
 
 def _check_same_task(episode: Episode, request: RolloutRequest, rollout: Rollout, record: Path) -> None:

@@ -105,7 +105,8 @@ class Evaluation:
             return f"no episode counts, so nothing is known of the success\nverdicts: {statuses}"
         lines = [
             f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})",
-            f"mean reward {self.reward:.3f}   turns {self.turns:.2f}   sampled tokens {self.tokens:.1f}",
+            f"mean reward {self.reward:.3f}   turns {self.turns:.2f}"
+            + (f"   sampled tokens {self.tokens:.1f}" if self.tokens else ""),  # who deals in text alone has none
         ]
         if len(self.pass_at) > 1:
             shares = [f"pass@{k} {share:.3f}" for k, share in self.pass_at.items()]

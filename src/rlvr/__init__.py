@@ -6,6 +6,7 @@
 """
 
 import sys as _sys
+import typing as _typing
 
 # `python -m rlvr` looks for modules where the script `rlvr` does: a config's author may have written the folder it is
 # started in. While a module is sought its arguments stand behind "-m", and its own name before them.
@@ -17,7 +18,13 @@ import gymnasium as _gym
 from rlvr.envs import Verdict, list_envs, register, replay
 from rlvr.envs.plugins import load_plugins as _load_plugins
 
-__all__ = ["Verdict", "connect", "list_envs", "register", "replay"]
+if _typing.TYPE_CHECKING:
+    from pathlib import Path as _Path
+
+    from rlvr.agents import Agent as _Agent
+    from rlvr.agents import Evaluation as _Evaluation
+
+__all__ = ["Verdict", "connect", "evaluate", "list_envs", "register", "replay"]
 __version__ = "0.1.0"
 
 
@@ -26,6 +33,28 @@ def connect(url: str, *, token: str | None = None, timeout: float | None = None)
     from rlvr.adapters import connect as remote  # here: it stands on the agents, which `import rlvr` does without
 
     return remote(url, token=token, timeout=timeout)
+
+
+def evaluate(
+    env: str,
+    agent: "_Agent",
+    *,
+    episodes: int | None = None,
+    samples: int = 1,
+    seed: int = 0,
+    record: "_Path | None" = None,
+    settings: "_typing.Mapping[str, _typing.Any] | None" = None,
+) -> "_Evaluation":
+    """Play the test split of an environment with an agent and sum up, as ``rlvr eval`` does.
+
+    `rlvr.agents.evaluation.play.evaluate_env` says what the arguments mean; ``env`` may be a short name, `Countdown`.
+    """
+    from rlvr.agents.evaluation.play import evaluate_env
+    from rlvr.cli_options import full_id
+
+    return evaluate_env(
+        full_id(env), agent, episodes=episodes, samples=samples, seed=seed, record=record, settings=settings
+    )
 
 
 _load_plugins()  # last: what a plug-in imports from here is there by now

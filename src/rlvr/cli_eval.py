@@ -1,4 +1,4 @@
-"""``rlvr eval``, ``rlvr compare`` and ``rlvr regrade``: measure agents, set two results side by side, grade anew."""
+"""``rlvr eval``, ``compare``, ``table`` and ``regrade``: measure agents, set results side by side, grade anew."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import gymnasium as gym
 
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
 from rlvr.envs.core.code_rule import require_code, require_registered
@@ -47,7 +45,9 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
         raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
     else:
         entries = dict.fromkeys(options.env, (given, options.episodes))
-    entries = {env_id: (_with_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
+    from rlvr.agents.evaluation.play import with_test_split
+
+    entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
     for env_id, (settings, _) in entries.items():
         require_registered(env_id, settings)
     agent = _agent(options, given)
@@ -77,6 +77,13 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
         for task in tasks[: options.tasks]:
             print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
     return 0
+
+
+def table(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print or write a table of results, agents by environments."""
+    from rlvr.cli_suites import table as show
+
+    return show(options)
 
 
 def regrade(options: argparse.Namespace, rest: list[str]) -> int:
@@ -138,19 +145,6 @@ def _check_samples(options: argparse.Namespace) -> None:
     if options.agent:
         why = f"--agent {options.agent} does the same each time"
     raise ValueError(f"--samples {options.samples} needs samples that can differ: {why}")
-
-
-def _with_split(env_id: str, settings: dict[str, Any]) -> dict[str, Any]:
-    """The settings with the test split, where the environment has one and nothing else says what is played."""
-    if not {"split", "data_files"}.isdisjoint(settings):
-        return settings
-    try:
-        task = gym.spec(env_id).kwargs.get("task")
-        kind = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
-    except (gym.error.Error, ImportError):
-        return settings  # making it says what is wrong
-    splits = getattr(kind, "splits", ())
-    return {**settings, "split": "test"} if isinstance(splits, tuple) and "test" in splits else settings
 
 
 Plan = tuple["Rollout", "list[RolloutRequest]"]
@@ -217,10 +211,14 @@ def _show(
     results: list[dict[str, Any]],
 ) -> None:
     spent = progress.spent()
+    taken = progress.taken()
     again = determinism(options, getattr(rollout.agent, "in_any_thread", False))
-    results.append({**_as_json(result, rollout, options), "determinism": again, **spent})
+    results.append({**_as_json(result, rollout, options), "determinism": again, **taken, **spent})
     if not options.json:
         print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
+        if taken:
+            each = taken["seconds"] / taken["new_episodes"]
+            print(f"time: {taken['seconds']:.1f} s for {taken['new_episodes']} new episodes, {each:.3g} s each")
         if spent:
             print(f"endpoint: {progress.usage()}" + (f"; costs {spent['cost']:.4f}" if "cost" in spent else ""))
     invalid = [episode for episode in progress.episodes if not episode.valid]
@@ -306,6 +304,7 @@ class _Progress:
         self.episodes: list[Episode] = []
         self._env_id, self._total, self._price = rollout.env_id, total, price
         self._usage = getattr(rollout.agent, "usage", None)
+        self._scripted = getattr(rollout.agent, "in_any_thread", False)
         self._before = copy.copy(self._usage)
         self._began, self._shown = time.monotonic(), 0.0
         self._live = getattr(sys.__stderr__, "isatty", bool)()
@@ -321,6 +320,12 @@ class _Progress:
             return {}
         cost = {"cost": usage.cost(self._price)} if self._price is not None else {}
         return {"usage": asdict(usage), **cost}
+
+    def taken(self) -> dict[str, Any]:
+        """The seconds that the new episodes took together, and how many there are; nothing of scripted play."""
+        if not self.episodes or self._scripted:
+            return {}
+        return {"seconds": time.monotonic() - self._began, "new_episodes": len(self.episodes)}
 
     def take(self, episode: Episode) -> None:
         """Take in an episode that has ended."""
@@ -501,6 +506,11 @@ def add_parsers(commands: Any) -> None:
     comparing.add_argument("--tasks", type=int, default=10, help="how many tasks gained and lost to name")
     comparing.add_argument("--json", action="store_true", help="print one JSON object")
     comparing.set_defaults(command=compare)
+
+    showing = commands.add_parser("table", help="a table of results of `rlvr eval --out`: agents by environments")
+    showing.add_argument("files", nargs="+", metavar="FILE", help="JSONL file of episodes; NAME=FILE names its agent")
+    showing.add_argument("--out", type=Path, metavar="X.md", help="X.md or X.html to write; printed if left out")
+    showing.set_defaults(command=table)
 
     regrading = commands.add_parser("regrade", help="grade recorded episodes with the environments as they are now")
     regrading.add_argument("file", type=Path, help="JSONL file of episodes")

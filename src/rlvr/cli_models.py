@@ -8,6 +8,7 @@ import json
 import os
 import secrets
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Iterator
@@ -173,13 +174,15 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     try:
         server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
     except OSError as error:
-        raise ValueError(
-            f"port {options.port} cannot be listened at ({error.strerror}): give another --port"
-        ) from error
+        raise _no_port(options.port, error) from error
     with server, _stopped_by_signals() as stopped:
         _say_where(f"{server.url}/v1", name, key, options)
         stopped.wait()
     return 0
+
+
+def _no_port(port: int, error: OSError) -> ValueError:
+    return ValueError(f"port {port} cannot be listened at ({error.strerror}): give another --port")
 
 
 @contextlib.contextmanager
@@ -213,17 +216,32 @@ def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.N
     except ImportError as error:
         raise ImportError(VLLM_MISSING) from error
     chosen |= {"max_model_len": options.max_length} if options.max_length else {}
+    port = _free_port(options.host, options.port)
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-    command += ["--served-model-name", name, "--host", options.host, "--port", str(options.port)]
+    command += ["--served-model-name", name, "--host", options.host, "--port", str(port)]
     command += flags(chosen | more)
     variables = os.environ | {"PYTHONSAFEPATH": "1"} | ({"VLLM_API_KEY": key} if key else {})
-    _say_where(f"http://{options.host}:{options.port}/v1", name, key, options)
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    _say_where(f"http://{host}:{port}/v1", name, key, options, ", once vLLM has started")
     os.execve(sys.executable, command, variables)
 
 
-def _say_where(url: str, name: str, key: str | None, options: argparse.Namespace) -> None:
+def _free_port(host: str, port: int) -> int:
+    """The port, or any that is free for 0: vLLM says neither which one it took nor, for a minute, that one is taken.
+
+    Raises:
+        ValueError: it cannot be listened at.
+    """
+    try:
+        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise _no_port(port, error) from error
+
+
+def _say_where(url: str, name: str, key: str | None, options: argparse.Namespace, when: str = "") -> None:
     shown = f", key {key}" if key and options.api_key_env is None else ""
-    print(f"{name} at {url}{shown} (Ctrl-C ends it)", flush=True)
+    print(f"{name} at {url}{when}{shown} (Ctrl-C ends it)", flush=True)
 
 
 def add_parsers(commands: Any) -> None:

@@ -1,14 +1,20 @@
-"""Suites on the command line: ``rlvr eval --suite core``, or a file of your own."""
+"""``rlvr eval --suite core``, or a suite of your own; ``rlvr table``: results of several agents side by side."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from rlvr.agents.evaluation.records import read_episodes
 from rlvr.agents.evaluation.suites import SUITES, EvaluationSuite
+from rlvr.agents.evaluation.table import name_of, result_table
+from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import load_json
+
+if TYPE_CHECKING:
+    from rlvr.agents import Episode
 
 # What a suite pins, and what `rlvr eval` takes where nobody says anything.
 _PINNED = {"seed": 0, "samples": 1, "temperature": 0.0, "max_new_tokens": 512, "episodes": None}
@@ -55,3 +61,28 @@ def read_suite(name: str) -> EvaluationSuite:
         raise ImportError(
             f'a suite in YAML needs {error.name}: pip install "rlvr[train]", or write it in JSON'
         ) from error
+
+
+def table(options: argparse.Namespace) -> int:
+    """Print or write a table of results, agents by environments."""
+    if options.out is not None and options.out.suffix not in (".md", ".html"):
+        raise ValueError(f"--out takes X.md or X.html, not {options.out}")
+    found = result_table([_result(given) for given in options.files])
+    if options.out is None:
+        print(found.to_markdown(), end="")
+        return 0
+    write_whole(options.out, found.to_html() if options.out.suffix == ".html" else found.to_markdown())
+    print(options.out)
+    return 0
+
+
+def _result(given: str) -> tuple[str, list[Episode]]:
+    """The name of an agent and its episodes, of ``FILE`` or ``NAME=FILE``."""
+    name, _, file = given.rpartition("=")
+    path = Path(given if Path(given).is_file() else file)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path == Path(given):
+        beside = path.with_name(path.name + ".options.json")
+        name = name_of(path, load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None)
+    return name, read_episodes(path)

@@ -6,11 +6,13 @@ import itertools
 import json
 import math
 import random
+import re
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import rlvr
 from rlvr.agents import (
     ConstantAgent,
     Episode,
@@ -34,6 +36,7 @@ from rlvr.agents.evaluation.statistics import (
     student,
     success_difference_interval,
 )
+from rlvr.cli import main
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import STATUSES
 
@@ -435,3 +438,38 @@ def test_reading_leaves_a_file_that_is_being_written_as_it_is(tmp_path):
     path.write_bytes(torn)
     assert len(read_episodes(path)) == 2
     assert path.read_bytes() == torn
+
+
+def test_python_measures_what_the_command_measures(tmp_path, capsys):
+    """The test split, a short name, samples and a seed: the episodes are the same."""
+    there, here = tmp_path / "there.jsonl", tmp_path / "here.jsonl"
+    words = ["eval", "--env", "Countdown", "--agent", "random", "--episodes", "3", "--samples", "2", "--seed", "5"]
+    assert main([*words, "--out", str(there)]) == 0
+    result = rlvr.evaluate("Countdown", RandomAgent(5), episodes=3, samples=2, seed=5, record=here)
+    a, b = ({e.key: e.to_dict() for e in read_episodes(path)} for path in (there, here))
+    assert a == b
+    assert {episode["split"] for episode in b.values()} == {"test"}
+    assert str(result) in capsys.readouterr().out
+    assert {e.split for e in read_episodes(here)} == {"test"}
+    train = rlvr.evaluate("Countdown", ExpertAgent(), episodes=2, settings={"split": "train"}, record=tmp_path / "t")
+    assert (train.success, {e.split for e in read_episodes(tmp_path / "t")}) == (1.0, {"train"})
+    with pytest.raises(ValueError, match="did you mean rlvr/Countdown-v0"):
+        rlvr.evaluate("Countdwn", ExpertAgent())
+    with pytest.raises(ValueError, match="samples=0 must be at least 1"):
+        rlvr.evaluate("Countdown", ExpertAgent(), samples=0)
+
+
+def test_tokens_and_time_are_said_of_agents_that_have_them(capsys):
+    words = ["eval", "--env", "Countdown", "--episodes", "2", "--max-new-tokens", "4"]
+    assert main([*words, "--agent", "expert"]) == 0
+    out = capsys.readouterr().out
+    assert "sampled tokens" not in out  # it deals in text
+    assert "time:" not in out  # two runs print the same
+    assert main([*words, "--model", "rlvr/tiny"]) == 0
+    out = capsys.readouterr().out
+    assert "sampled tokens 4.0" in out
+    assert re.search(r"^time: [\d.]+ s for 2 new episodes, [\d.]+ s each$", out, re.MULTILINE)
+    assert main([*words, "--model", "rlvr/tiny", "--json"]) == 0
+    (result,) = json.loads(capsys.readouterr().out)
+    assert result["seconds"] > 0
+    assert result["new_episodes"] == 2

@@ -1,0 +1,150 @@
+"""`rlvr table`: several results as one table, honest about what cannot be compared, and without markup of others."""
+
+from __future__ import annotations
+
+import json
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlvr.agents.evaluation import write_episodes
+from rlvr.agents.evaluation.records import read_episodes
+from rlvr.cli import main
+from rlvr.envs.core.verdict import Verdict
+
+
+class Cells(HTMLParser):
+    """The texts of a page's cells by row, and its tags."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self.tags: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_data(self, data: str) -> None:
+        if self.rows and "ul" not in self.tags:
+            self.rows[-1][-1] += data
+
+
+@pytest.fixture
+def results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> dict[str, Path]:
+    files = {}
+    for agent in ("expert", "empty"):
+        files[agent] = tmp_path / f"{agent}.jsonl"
+        played = ["eval", "--env", "Countdown", "--env", "GuessNumber", "--agent", agent, "--episodes", "4"]
+        assert main([*played, "--out", str(files[agent])]) == 0
+    capsys.readouterr()
+    return files
+
+
+def shown(capsys: pytest.CaptureFixture[str], *words: object) -> tuple[int, str, str]:
+    status = main(["table", *map(str, words)])
+    return (status, *capsys.readouterr())
+
+
+def test_agents_are_rows_and_environments_columns_in_markdown_and_html(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    status, out, err = shown(capsys, *results.values())
+    assert (status, err) == (0, "")
+    assert out.splitlines()[:4] == [
+        "| agent | rlvr/Countdown-v0 | rlvr/GuessNumber-v0 |",
+        "|---|---|---|",
+        "| expert | 1.000 (0.510 to 1.000) | 1.000 (0.510 to 1.000) |",
+        "| empty | 0.000 (0.000 to 0.490) | 0.000 (0.000 to 0.490) |",
+    ]
+    assert "not the same" not in out
+    page = tmp_path / "table.html"
+    assert shown(capsys, *results.values(), "--out", page)[0] == 0
+    assert Cells(page.read_text()).rows == [
+        ["agent", "rlvr/Countdown-v0", "rlvr/GuessNumber-v0"],
+        ["expert", "1.000 (0.510 to 1.000)", "1.000 (0.510 to 1.000)"],
+        ["empty", "0.000 (0.000 to 0.490)", "0.000 (0.000 to 0.490)"],
+    ]
+    assert shown(capsys, *results.values(), "--out", tmp_path / "table.md")[0] == 0
+    assert (tmp_path / "table.md").read_text() == out
+
+
+def test_other_tasks_a_missing_cell_and_faults_are_said(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    played = [e for e in read_episodes(results["empty"]) if e.env_id == "rlvr/Countdown-v0"]
+    played[0].verdict = Verdict(0.0, "timeout", "the grader took too long")
+    write_episodes(tmp_path / "few.jsonl", played[:3])
+    _, out, _ = shown(capsys, results["expert"], tmp_path / "few.jsonl")
+    assert "| few | 0.000 (0.000 to 0.658), 1 faults | – |" in out  # two of three count
+    assert "(expert: 4 tasks; few: 3 tasks): its column does not rank them" in out
+    write_episodes(tmp_path / "faults.jsonl", played[:1])
+    _, out, _ = shown(capsys, results["expert"], tmp_path / "faults.jsonl")
+    assert "| faults | unknown, 1 faults | – |" in out
+
+
+def test_an_episode_that_was_played_again_counts_once_and_two_results_of_one_name_are_refused(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, *others = read_episodes(results["expert"])
+    failed = read_episodes(results["expert"])[0]
+    failed.verdict = Verdict(0.0, "env_error", "gone")
+    write_episodes(tmp_path / "again.jsonl", [failed, *others, first])
+    _, out, _ = shown(capsys, tmp_path / "again.jsonl")
+    assert "| again | 1.000 (0.510 to 1.000) | 1.000 (0.510 to 1.000) |" in out
+    status, _, err = shown(capsys, results["expert"], results["expert"])
+    assert status == 2
+    assert "give each a name, NAME=FILE" in err
+    status, out, _ = shown(capsys, results["expert"], f"another={results['expert']}")
+    assert status == 0
+    assert "| another | 1.000" in out
+
+
+def test_names_of_others_are_text_in_both(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    hostile = "<script>alert(1)</script>|[x](javascript:alert(1))\n# big\x1b[31m\u202e"
+    file = tmp_path / "hostile.jsonl"
+    episodes = read_episodes(results["expert"])[:1]
+    episodes[0].env_id = hostile
+    write_episodes(file, episodes)
+    file.with_name("hostile.jsonl.options.json").write_text(json.dumps({"agent": hostile}))
+    page = tmp_path / "table.html"
+    assert shown(capsys, file, "--out", page)[0] == 0
+    found = Cells(page.read_text())
+    assert not {"script", "a", "h1"} & set(found.tags)
+    assert "<script>alert(1)</script>" in found.rows[1][0]
+    _, out, _ = shown(capsys, file)
+    head, _, row, *_ = out.splitlines()
+    for line in (head, row):
+        assert "\\<script\\>" in line
+        assert "\\[x\\](" in line
+        assert line.count("|") - line.count("\\|") == 3
+        assert "\x1b" not in line
+        assert "\u202e" not in line
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nothing.jsonl"], "there is no file nothing.jsonl"),
+        (["{empty}"], "the results hold no episode"),
+        (["{torn}"], "is not an episode"),
+        (["{empty}", "--out", "x.pdf"], "--out takes X.md or X.html"),
+    ],
+)
+def test_what_is_no_table_is_one_sentence(
+    words: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "empty.jsonl").write_text("")
+    (tmp_path / "torn.jsonl").write_text("hello\n")
+    given = [word.format(empty=tmp_path / "empty.jsonl", torn=tmp_path / "torn.jsonl") for word in words]
+    status, out, err = shown(capsys, *given)
+    assert (status, out, err.count("\n")) == (2, "", 1)
+    assert said in err
