@@ -233,7 +233,9 @@ def _free_port(host: str, port: int) -> int:
         ValueError: it cannot be listened at.
     """
     try:
-        with socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as vLLM: what was closed just now is free
+            probe.bind((host, port))
             return int(probe.getsockname()[1])
     except OSError as error:
         raise _no_port(port, error) from error

@@ -29,6 +29,7 @@ from .test_serve_model import lively_policy
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
 
 KEY = "sk-served"
+HALF = "\ufffd"  # a character that the token limit cut, which vLLM leaves out at the end of a text
 VARIABLES = {"VLLM_CPU_KVCACHE_SPACE": "1", "OMP_NUM_THREADS": "1", "VLLM_NO_USAGE_STATS": "1", "KEY": KEY}
 
 
@@ -97,9 +98,10 @@ def test_eval_over_http_plays_the_episodes_that_it_plays_here(
     a, b = ({e.key: e for e in read_episodes(tmp_path / f"{name}.jsonl")} for name in ("here", "there"))
     assert a.keys() == b.keys()
     for key, episode in a.items():
-        assert (episode.turns[0].action, episode.turns[0].stop) == (b[key].turns[0].action, b[key].turns[0].stop)
+        mine, its = episode.turns[0], b[key].turns[0]
+        assert (mine.action.rstrip(HALF), mine.stop) == (its.action.rstrip(HALF), its.stop)
         assert b[key].valid
-        if len(episode.turns) == 1:
+        if len(episode.turns) == 1 and mine.action == its.action:
             assert (episode.verdict, episode.reward) == (b[key].verdict, b[key].reward)
     assert any(episode.turns[0].action for episode in a.values())
 
