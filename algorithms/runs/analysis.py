@@ -85,6 +85,7 @@ def _reflection(episodes: Sequence[Episode]) -> tuple[float | None, ...]:
     for episode, does in zip(episodes, reflects, strict=True):
         groups.setdefault(episode.group, ([], []))[does].append(episode.success)
     without, among = ([success for sides in groups.values() for success in sides[side]] for side in (0, 1))
+    # A group is one task, so that its difficulty is the same on both sides.
     paired = (sum(a) / len(a) - sum(b) / len(b) for b, a in groups.values() if a and b)
     return _mean(reflects), _mean(among), _mean(without), _mean(paired)
 

@@ -170,12 +170,13 @@ def _provenance(path: Path) -> str:
     """What each start of the run was made with; nothing of a line that cannot be read."""
     starts = []
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n") if path.is_file() else ():
+        # A start may have been killed while it was written down.
         with suppress(ValueError):
             starts.append(load_json(line))
-    return "<h2>Provenance</h2>" * bool(starts) + "".join(_begun(start) for start in starts if isinstance(start, dict))
+    return "<h2>Provenance</h2>" * bool(starts) + "".join(_start(start) for start in starts if isinstance(start, dict))
 
 
-def _begun(start: dict[str, Any]) -> str:
+def _start(start: dict[str, Any]) -> str:
     parts: dict[str, dict[str, Any]] = {
         name: start[name] if isinstance(start.get(name), dict) else {} for name in ("versions", "seeds")
     }

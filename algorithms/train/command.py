@@ -170,6 +170,7 @@ def train(arguments: Sequence[str]) -> int:
 def _note_start(folder: RunFolder, config: TrainConfig, resume: bool) -> None:
     """Write down what the run is begun or gone on with, and that it has more steps than before."""
     folder.log_start(provenance({"seed": config.seed}))
+    # Here, where the folder is locked: another process may be asked to extend the same run.
     if resume and load_config(folder.config).steps < config.steps:
         folder.write_config(to_yaml(config))
 
@@ -186,6 +187,7 @@ def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]
 
     if not resume:
         require_free(config.out)
+    # Only making them tells whether the environment, the model and the sampler go with the config.
     with TemporaryDirectory(prefix="rlvr-dry-run-") as scratch:
         changed = config.model_copy(update={"out": Path(scratch) / "run", "report_to": "none"})
         trainer = Trainer(changed, callback)
