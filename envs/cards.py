@@ -43,9 +43,9 @@ RANDOM_MOST, ANSWER_MOST = 0.2, 0.25
 # Games of several seats, whose first level has opponents that move at random.
 _AGAINST_RANDOM = (
     "BattleshipDuel Blotto Breakthrough Checkers Chess Chicken Clues ConnectFourDuel CubicTicTacToe DotsAndBoxes "
-    "Goofspiel Hex KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel NoLimitHoldem Othello "
-    "Pig PigTable PriceNegotiation PrisonersDilemma RockPaperScissors SealedAuction ShareNegotiation StagHunt "
-    "TicTacToeDuel UltimateTicTacToe VickreyAuction WildTicTacToe WordChain"
+    "Goofspiel Hex HiddenRoles KuhnPoker LeducPoker LiarsDice LiarsDiceTable Mancala MatchingPennies NimDuel "
+    "NoLimitHoldem Othello Pig PigTable PriceNegotiation PrisonersDilemma RockPaperScissors SealedAuction "
+    "ShareNegotiation StagHunt TabooTeams TicTacToeDuel UltimateTicTacToe VickreyAuction WildTicTacToe WordChain"
 ).split()
 # Where random play earns more, and why that is left so.
 LUCK: Mapping[str, str] = {

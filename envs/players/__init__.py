@@ -42,6 +42,9 @@ register("rlvr/GuideAndWalker-v0", "rlvr.envs.players.single:AsSingleAgent", gam
 register("rlvr/Debate-v0", "rlvr.envs.players.single:AsSingleAgent", game="Debate")
 register("rlvr/UserAndAgent-v0", "rlvr.envs.players.single:AsSingleAgent", game="UserAndAgent")
 register("rlvr/ProposerSolver-v0", "rlvr.envs.players.single:AsSingleAgent", game="ProposerSolver")
+register("rlvr/HiddenRoles-v0", "rlvr.envs.players.single:AsSingleAgent", game="HiddenRoles")
+register("rlvr/Taboo-v0", "rlvr.envs.players.single:AsSingleAgent", game="Taboo")
+register("rlvr/TabooTeams-v0", "rlvr.envs.players.single:AsSingleAgent", game="TabooTeams")
 register("rlvr/SealedAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="SealedAuction")
 register("rlvr/VickreyAuction-v0", "rlvr.envs.players.single:AsSingleAgent", game="VickreyAuction")
 if find_spec("pyspiel") is not None:

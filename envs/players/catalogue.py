@@ -50,6 +50,9 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "Debate": ("debate:Debate", {}),
     "UserAndAgent": ("service:UserAndAgent", {}),
     "ProposerSolver": ("proposals:ProposerSolver", {}),
+    "HiddenRoles": ("roles:HiddenRoles", {}),
+    "Taboo": ("taboo:Taboo", {}),
+    "TabooTeams": ("taboo:Taboo", {"pairs": 2, "sentences": 5}),
     "SealedAuction": ("bids:SealedAuction", {}),
     "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),
 }

@@ -171,7 +171,7 @@ class Debate(SeatGame[DebateState]):
         """1 for a win, 0 for a loss, whatever the other seats have."""
         return (returns[seat] + 1) / 2
 
-    def forfeited(self, seat: int) -> tuple[float, ...]:
+    def forfeited(self, seat: int, state: DebateState) -> tuple[float, ...]:
         """A debater loses to the other; where the judge forfeits, no debater has won."""
         return tuple(self.lowest if other == seat else float(other + seat == 1) for other in range(self.seats))
 

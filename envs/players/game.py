@@ -130,6 +130,10 @@ class SeatGame(Generic[S]):
         """The spelling in ``legal`` of what a seat wrote, such as ``b2`` for ``(b, 2)``; any text may come."""
         return " ".join(words.strip("()[]").replace(",", " ").split())
 
+    def foul(self, view: Any, seat: int, text: str) -> str:
+        """The move that a text counts as which names no legal one but breaks a rule of the game; empty for none."""
+        return ""
+
     def is_legal(self, state: S, seat: int, move: str) -> bool:
         """Whether a move is legal; written anew where that is known without listing all, or not all are listed."""
         return move in self.legal(state, seat)
@@ -162,14 +166,19 @@ class SeatGame(Generic[S]):
         """Where the own return lies between the lowest and the highest that there is, 0 to 1."""
         return (returns[seat] - self.lowest) / (self.highest - self.lowest)
 
-    def forfeited(self, seat: int) -> tuple[float, ...]:
+    def teams_in(self, state: S) -> tuple[int, ...]:
+        """The team of each seat in a state; another than ``teams`` where chance decides and seats may not know."""
+        return self.teams
+
+    def forfeited(self, seat: int, state: S) -> tuple[float, ...]:
         """The returns where a seat breaks off the game: the worst for its team; what that is worth for the others."""
-        team = self.teams[seat]
-        losers = sum(other == team for other in self.teams)
+        teams = self.teams_in(state)
+        team = teams[seat]
+        losers = sum(other == team for other in teams)
         gain = 0.0
         if self.zero_sum and losers < self.seats:
             gain = -self.lowest * losers / (self.seats - losers)
-        return tuple(self.lowest if other == team else min(gain, self.highest) for other in self.teams)
+        return tuple(self.lowest if other == team else min(gain, self.highest) for other in teams)
 
 
 class Event(NamedTuple):
@@ -266,6 +275,8 @@ class Referee:
             move = game.parse(view, seat, words)
             if game.is_legal(match.state, seat, move):
                 return move
+        if foul := game.foul(view, seat, text):
+            return foul
         legal = game.legal(match.state, seat)
         listed = f"Some of the {len(legal)} that are: " if len(legal) > MOST_LISTED else "Legal moves: "
         if not game.lists_all:
@@ -316,7 +327,7 @@ class Referee:
             ValueError: the match is not over.
         """
         if match.loser >= 0:
-            return self.game.forfeited(match.loser)
+            return self.game.forfeited(match.loser, match.state)
         if self.game.actors(match.state):
             raise ValueError("the match is not over: it has no returns yet")
         return self.game.returns(match.state)
@@ -432,7 +443,8 @@ def verdict_of(referee: Referee, match: Match, seat: int) -> Verdict:
     parts = {"return": returns[seat], "outcome": share}
     if match.loser >= 0:
         reason = f"seat {match.loser} forfeited after {referee.tries} illegal moves; returns {text}"
-        status = "wrong" if referee.game.teams[match.loser] == referee.game.teams[seat] else "correct"
+        teams = referee.game.teams_in(match.state)
+        status = "wrong" if teams[match.loser] == teams[seat] else "correct"
     else:
         reason, status = f"the returns are {text}", "correct" if share >= 1 else "partial" if share else "wrong"
     return Verdict(float(returns[seat]), status, reason=reason, parts=parts)  # type: ignore[arg-type]

@@ -189,7 +189,7 @@ class ProposerSolver(SeatGame[ProposalState]):
         """As the outcome."""
         return self.outcome(returns, seat)
 
-    def forfeited(self, seat: int) -> tuple[float, ...]:
+    def forfeited(self, seat: int, state: ProposalState) -> tuple[float, ...]:
         """Solvers succeed where the proposer forfeits; nobody gains where a solver does."""
         return tuple(self.lowest if other == seat else float(seat == 0) for other in range(self.seats))
 

@@ -192,7 +192,11 @@ def test_claims_and_verdicts_are_read_as_people_write_them():
 
 def test_a_forfeit_is_the_other_debaters_win_and_nobodys_where_the_judge_forfeits():
     game = make_game("Debate")
-    assert [game.forfeited(seat) for seat in range(3)] == [(-1.0, 1.0, 0.0), (1.0, -1.0, 0.0), (0.0, 0.0, -1.0)]
+    assert [game.forfeited(seat, game.start()) for seat in range(3)] == [
+        (-1.0, 1.0, 0.0),
+        (1.0, -1.0, 0.0),
+        (0.0, 0.0, -1.0),
+    ]
 
 
 def test_the_judge_plays_well_for_a_debater_and_the_debaters_for_a_judge():

@@ -127,7 +127,7 @@ def test_random_play_has_openspiels_moves_and_returns_and_comes_back_from_everyt
         record = json.loads(json.dumps(referee.record(match)))
         assert referee.replay(record).state == match.state
         assert pickle.loads(pickle.dumps(before)) == before
-        returns = referee.returns(match) if over else game.forfeited(key)
+        returns = referee.returns(match) if over else game.forfeited(key, match.state)
         assert not over or list(returns) == state.returns()
         assert all(game.lowest - 1e-9 <= value <= game.highest + 1e-9 for value in returns)
         assert all(0 <= game.outcome(returns, seat) <= 1 for seat in range(game.seats))

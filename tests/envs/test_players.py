@@ -32,11 +32,13 @@ LEARNT = {
         [each for each in state.words if seat or each.who != "tool"],
     ),
     "GuideAndWalker": lambda state, seat: (state.at == state.goal, seat and state.seen),
+    "HiddenRoles": lambda state, seat: (state.missions, seat in state.spies and state.spies),
+    "Taboo": lambda state, seat: state.finished,
 }
 HIDES = {
     "KuhnPoker", "LeducPoker", "NoLimitHoldem", "LiarsDice", "LiarsDiceTable", "BattleshipDuel", "SealedAuction",
     "VickreyAuction", "PriceNegotiation", "ShareNegotiation", "HanabiSmall", "GuideAndWalker", "Clues", "Debate",
-    "UserAndAgent",
+    "UserAndAgent", "HiddenRoles", "Taboo", "TabooTeams",
 }  # fmt: skip
 
 
@@ -177,7 +179,7 @@ def test_returns_lie_within_their_bounds_and_a_zero_sum_is_zero(name):
     referee = Referee(game)
     for key in range(6):
         *_, match = random_match(referee, str(key), random.Random(key))
-        for returns in (referee.returns(match), *map(game.forfeited, range(game.seats))):
+        for returns in (referee.returns(match), *(game.forfeited(seat, match.state) for seat in range(game.seats))):
             assert len(returns) == game.seats
             assert all(game.lowest <= value <= game.highest for value in returns)
             if game.zero_sum:
@@ -205,7 +207,7 @@ def test_the_third_illegal_move_forfeits_the_game_and_no_other_seats(name):
     returns = referee.returns(match)
     assert referee.to_move(match) == ()
     assert returns[seat] == game.lowest
-    teams = game.teams
+    teams = game.teams_in(match.state)
     assert all((value > game.lowest) == (teams[other] != teams[seat]) for other, value in enumerate(returns))
     assert f"Seat {seat} forfeits" in referee.observe(match, 0)
     assert referee.replay(referee.record(match)) == match

@@ -178,8 +178,8 @@ def test_solvers_answer_at_once_and_none_reads_another():
 
 def test_a_forfeit_of_the_proposer_costs_no_solver_anything():
     game = make_game("ProposerSolver", solvers=2)
-    assert game.forfeited(0) == (-1.0, 1.0, 1.0)
-    assert game.forfeited(2) == (0.0, 0.0, -1.0)
+    assert game.forfeited(0, game.start()) == (-1.0, 1.0, 1.0)
+    assert game.forfeited(2, game.start()) == (0.0, 0.0, -1.0)
     assert game.outcome((-1.0, 1.0, 1.0), 0) == 0.0
 
 
