@@ -311,7 +311,7 @@ def true_sentences(words: tuple[str, ...], secret: str, forbidden: tuple[str, ..
 
 
 @lru_cache(maxsize=16384)
-def can_be_told(words: tuple[str, ...], secret: str, forbidden: tuple[str, ...]) -> bool:
+def can_be_singled_out(words: tuple[str, ...], secret: str, forbidden: tuple[str, ...]) -> bool:
     """Whether all true sentences together fit the secret word alone."""
     return fitting(words, true_sentences(words, secret, forbidden)) == [secret]
 
@@ -324,7 +324,7 @@ def forbidden_sets(words: tuple[str, ...], secret: str) -> tuple[str, ...]:
     """
     names = PROPERTIES[secret]
     for size in range(min(FORBIDDEN, len(names) - 1), -1, -1):
-        found = [", ".join(each) for each in combinations(names, size) if can_be_told(words, secret, each)]
+        found = [", ".join(each) for each in combinations(names, size) if can_be_singled_out(words, secret, each)]
         if found:
             return tuple(found)
     return ()

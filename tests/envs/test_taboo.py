@@ -19,7 +19,7 @@ from rlvr.envs.players.nouns import NOUNS, PROPERTIES
 from rlvr.envs.players.taboo import (
     WORDS,
     TabooState,
-    can_be_told,
+    can_be_singled_out,
     fitting,
     shortest_plan,
     true_of,
@@ -68,7 +68,7 @@ def test_a_sentence_is_a_property_one_that_is_lacked_or_a_word_that_it_is_like()
 
 @given(key=st.integers(0, 10**9), pairs=st.sampled_from([1, 2]))
 @settings(max_examples=40, deadline=None)
-def test_every_legal_sentence_is_true_without_forbidden_words_and_every_secret_can_be_told(key, pairs):
+def test_every_legal_sentence_is_true_without_forbidden_words_and_every_secret_can_be_singled_out(key, pairs):
     game = make_game("Taboo", pairs=pairs)
     referee, rng = Referee(game), random.Random(key)
     match = referee.begin(str(key))
@@ -76,7 +76,7 @@ def test_every_legal_sentence_is_true_without_forbidden_words_and_every_secret_c
         state, seat = match.state, movers[0]
         if seat % 2 == 0:
             left = game.left(state)
-            assert can_be_told(left, state.secret, state.forbidden)
+            assert can_be_singled_out(left, state.secret, state.forbidden)
             assert {*state.forbidden} < {*PROPERTIES[state.secret]}
             for sentence in game.legal(state, seat):
                 assert true_of(sentence, state.secret)
