@@ -19,7 +19,7 @@ WIDTH: Final = 4  # numbers of a row
 SMALLEST, LARGEST = 10, 99  # of the numbers
 APART: Final = 60  # the answers differ by at most so much
 HIDDEN: Final = -1
-VERDICTS: Final = ("seat 0", "seat 1")
+VERDICTS: Final = ("0", "1")  # one character: the answer is no words of the prompt
 
 
 class Dispute(NamedTuple):
@@ -81,9 +81,9 @@ class Debate(SeatGame[DebateState]):
             "seat 1 claims the sum of the first half of the rows in dispute, as a number; with its earlier claim "
             "this says what it claims for the second half. The rows in dispute are then the first half if the claims "
             "differ there, and else the second half. When one row is left, all see its numbers"
-            f"{stated}, and the judge names the debater whose answer is right: seat 0 or seat 1. The debater that the "
-            "judge names wins 1 and the other loses 1, whoever is right. The judge wins 1 if the answer is right and "
-            "loses 1 if not."
+            f"{stated}, and the judge gives the number of the debater whose answer is right: 0 or 1. The debater that "
+            "the judge names wins 1 and the other loses 1, whoever is right. The judge wins 1 if the answer is right "
+            "and loses 1 if not."
         )
 
     def start(self) -> DebateState:
@@ -135,9 +135,9 @@ class Debate(SeatGame[DebateState]):
         return (max(low, claimed - high), min(high, claimed - low))
 
     def parse(self, view: DebateState, seat: int, words: str) -> str:
-        """Also reads ``1,234``, ``0`` for ``seat 0`` and ``rows 1 to 4 = 700``."""
+        """Also reads ``1,234``, ``seat 0`` for ``0`` and ``rows 1 to 4 = 700``."""
         if seat == JUDGE:
-            return f"seat {words}" if words in ("0", "1") else words
+            return words.removeprefix("seat ")
         words = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", words)
         return self._half_named(view).sub("", words)
 

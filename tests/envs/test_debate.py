@@ -32,7 +32,7 @@ def small(honest, *claims):
     game = make_game("Debate", rows=2)
     answers = ("380", "390") if honest == 0 else ("390", "380")
     state = game.start()
-    for draw in (*answers, f"seat {honest}", "10", "30", "50", "70", "25", "45", "65", "85"):
+    for draw in (*answers, f"{honest}", "10", "30", "50", "70", "25", "45", "65", "85"):
         assert draw in {move for move, _ in game.chance(state)}
         state = game.apply(state, CHANCE, draw)
     for claim in claims:
@@ -126,9 +126,9 @@ def test_the_row_that_is_shown_is_the_one_in_dispute():
     assert state.row == (10, 30, 50, 70)
     game, state = small(0, 160, 160)
     assert state.row == (25, 45, 65, 85)
-    assert game.expert(game.view(state, JUDGE), JUDGE, random.Random(0)) == "seat 0"
+    assert game.expert(game.view(state, JUDGE), JUDGE, random.Random(0)) == "0"
     game, state = small(1, 160, 170)
-    assert game.expert(game.view(state, JUDGE), JUDGE, random.Random(0)) == "seat 0"  # the honest seat erred
+    assert game.expert(game.view(state, JUDGE), JUDGE, random.Random(0)) == "0"  # the honest seat erred
     text = game.show(game.view(state, JUDGE), JUDGE)
     assert "Row 1 is 10, 30, 50, 70." in text
     marked = make_game("Debate", rows=2, marks=True)
@@ -184,7 +184,7 @@ def test_claims_and_verdicts_are_read_as_people_write_them():
         "I choose seat 1",
         "seat 1 is right",
     ):
-        assert referee.read(match, JUDGE, text) == "seat 1", text
+        assert referee.read(match, JUDGE, text) == "1", text
     for text in ("seat 2", "seat 0 or seat 1", "not seat 1", "both", "neither"):
         with pytest.raises(IllegalText):
             referee.read(match, JUDGE, text)
