@@ -1,16 +1,21 @@
-"""What an adapter costs: microseconds a step through each shared surface, beside stepping the environment directly.
+"""What an adapter costs: microseconds a turn through each surface, beside stepping the environment directly.
 
     python benchmarks/adapters.py [--rounds 7] [--episodes 400] [--out benchmarks/results]
+    python benchmarks/adapters.py --framework openrlhf    # by .venvs/openrlhf/bin/python of tests/adapters/run.py
 
-In-process surfaces should add less than 50 microseconds to a step. The rollout function of TRL is measured over a
-stand-in trainer that samples the same token each time: what is left is our loop and the encoding of new messages. The
-endpoints' figures hold two HTTP messages on the loopback device, and are no part of that bound.
+A surface in this process should add less than 50 microseconds to a turn. Engines and trainers are stand-ins that sample
+the same tokens each time: what is left is our loop, the framework's helpers that it calls, and the encoding of new
+messages. Each run replaces its own table of the record and keeps the others. The endpoints' figures hold two HTTP
+messages on the loopback device, and are no part of that bound.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import importlib
 import json
+import statistics
 import time
 import urllib.request
 from collections.abc import Callable
@@ -18,17 +23,23 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium as gym
-from results import Table, write_results
+from results import Table, this_command, write_results
 
 from rlvr.adapters import EpisodeSession, TaskSpec
 from rlvr.adapters.serving.policy_endpoint import HarnessEnv
 from rlvr.adapters.suites import gem as gem_adapter
+from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.trainers import trl as adapter
 from rlvr.agents.models.tiny import tiny_tokenizer
+from rlvr.agents.rendering import Renderer
 
 ENV, TURNS = "rlvr/GuessNumber-v0", 8
 SPEC = TaskSpec(ENV, 0, kwargs={"max_turns": TURNS, "level": 3})
 BOUND = 50.0  # microseconds
+CHATML = (
+    "{%- for m in messages -%}{{- '<|im_start|>' + m['role'] + '\\n' + m['content'] + '<|im_end|>\\n' -}}{%- endfor -%}"
+    "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
+)
 WORDS = "no number"  # never right, so that each episode has all its turns
 Episode = Callable[[], int]  # plays one, and says how many steps it had
 
@@ -110,6 +121,156 @@ def rollout() -> Episode:
     return play
 
 
+def tokens() -> Episode:
+    """Ids in, ids out: what the adapters of OpenRLHF and tinker-cookbook stand on."""
+    tokenizer, spec = tiny_tokenizer(), SPEC.to_json()
+    renderer, sampled = Renderer(tokenizer), said_by(tokenizer)
+
+    def play() -> int:
+        episode = TokenSession(spec, renderer, 4096)
+        while not episode.done:
+            episode.prompt()
+            episode.step_tokens(sampled)
+        return episode.session.turns
+
+    return play
+
+
+def said_by(tokenizer) -> list[int]:
+    return [*tokenizer.encode(WORDS, add_special_tokens=False), tokenizer.eos_token_id]
+
+
+# frameworks, each in a virtual environment of its own
+
+
+def openrlhf() -> dict[str, Episode]:
+    """OpenRLHF's executor over an engine that samples nothing."""
+    module = importlib.import_module("rlvr.adapters.trainers.openrlhf")
+    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    sampled = said_by(tokenizer)
+    scores = [{token: SimpleNamespace(logprob=-1.0)} for token in sampled]
+    sample = SimpleNamespace(token_ids=sampled, finish_reason="stop", logprobs=scores)
+
+    class Engine:
+        async def generate(self, *_, **__):
+            return SimpleNamespace(outputs=[sample])
+
+    settings = SimpleNamespace(max_tokens=64, min_tokens=1, temperature=1.0, top_p=1.0, logprobs=1)
+    executor, engine, label = module.AgentExecutor(), Engine(), SPEC.to_json()
+
+    def play() -> int:
+        played = loop.run_until_complete(executor.execute("?", label, settings, 4096, tokenizer, engine))
+        return int(played["extra_logs"]["turns"])
+
+    return {"OpenRLHF executor": play}
+
+
+def skyrl() -> dict[str, Episode]:
+    """SkyRL's text environment, as its generator steps it."""
+    module = importlib.import_module("rlvr.adapters.trainers.skyrl")
+    extras, prompt = {"extra_info": {"spec": SPEC.to_json()}}, SPEC.start()[1]
+
+    def play() -> int:
+        env, over = module.RlvrEnv(None, extras), False
+        env.init([{"role": "user", "content": prompt}])
+        while not over:
+            over = env.step(WORDS)["done"]
+        return env.turns
+
+    return {"SkyRL text environment": play}
+
+
+def tinker_cookbook() -> dict[str, Episode]:
+    """Both environments of tinker-cookbook, without its completers."""
+    module = importlib.import_module("rlvr.adapters.trainers.tinker_cookbook")
+    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    renderer, sampled, spec = Renderer(tokenizer), said_by(tokenizer), SPEC.to_json()
+    reply = {"role": "assistant", "content": WORDS}
+
+    async def by_tokens() -> int:
+        env, over = module.TokenEnv(spec, renderer), False
+        await env.initial_observation()
+        while not over:
+            over = (await env.step(sampled)).episode_done
+        return env.session.turns
+
+    async def by_messages() -> int:
+        env, over = module.TextMessageEnv(spec), False
+        await env.initial_observation()
+        while not over:
+            over = (await env.step(reply)).episode_done
+        return env.session.turns
+
+    return {
+        "tinker-cookbook by tokens": lambda: loop.run_until_complete(by_tokens()),
+        "tinker-cookbook by messages": lambda: loop.run_until_complete(by_messages()),
+    }
+
+
+def verl_loop(module, token_output):
+    """The loop over a client that samples the same each time, and what it samples; verl knows its template."""
+    tokenizer = tiny_tokenizer()
+    tokenizer.add_special_tokens(
+        {"additional_special_tokens": ["<|im_start|>", "<|im_end|>"], "eos_token": "<|im_end|>"}
+    )
+    tokenizer.chat_template = CHATML
+    sampled = said_by(tokenizer)
+    output = token_output(token_ids=sampled, log_probs=[-1.0] * len(sampled))
+
+    class Client:
+        async def generate(self, *_, **__):
+            return output
+
+    rollout = SimpleNamespace(prompt_length=4096, response_length=4096, get=lambda name, default=None: default)
+    config = SimpleNamespace(actor_rollout_ref=SimpleNamespace(rollout=rollout))
+    return (
+        module.AgentLoop(
+            trainer_config=SimpleNamespace(config=config),
+            server_manager=Client(),
+            tokenizer=tokenizer,
+            processor=None,
+            dataset_cls=None,
+            data_config=SimpleNamespace(config={}),
+            hf_model_type="qwen3",
+        ),
+        sampled,
+    )
+
+
+def verl() -> dict[str, Episode]:
+    """verl's agent loop over a client that samples nothing; and verl's own helpers alone, on the same messages."""
+    module = importlib.import_module("rlvr.adapters.trainers.verl")
+    token_output = importlib.import_module("verl.workers.rollout.replica").TokenOutput
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)  # verl's base class asks for it
+    agent_loop, sampled = verl_loop(module, token_output)
+    row, settings = {"extra_info": {"spec": SPEC.to_json()}, "raw_prompt": []}, {"logprobs": True}
+    episode = EpisodeSession(SPEC)
+    begins, follows = list(episode.messages), []
+    while not episode.done:
+        if (message := episode.step(WORDS)) is not None:
+            follows.append([{"role": "assistant", "content": WORDS}, message])
+
+    async def helpers() -> int:
+        messages = list(begins)
+        ids, mask, scores = agent_loop.continuous_token_builder.build_initial_tokens(messages), [], []
+        for added in [*follows, None]:
+            merged, mask, scores = await agent_loop.ct_merge_assistant_token(
+                ids, sampled, mask, scores, assistant_logprobs=[-1.0] * len(sampled)
+            )
+            ids = merged.token_ids
+            if added is not None:
+                messages = messages + added
+                merged, mask, scores = await agent_loop.ct_merge_context_msg(messages[:-1], messages, ids, mask, scores)
+                ids = merged.token_ids
+        return TURNS
+
+    def play() -> int:
+        return loop.run_until_complete(agent_loop.run(settings, **row)).num_turns // 2
+
+    return {"verl agent loop": play, "verl's helpers alone": lambda: loop.run_until_complete(helpers())}
+
+
 def harness() -> Episode:
     """One connection a request, as the simplest client does it."""
 
@@ -135,46 +296,92 @@ def harness() -> Episode:
     return play
 
 
-def measure(play: Episode, episodes: int) -> float:
-    """Microseconds of CPU a step, of all threads, the reset's share included: what else runs here does not count."""
-    start, steps = time.process_time(), 0
+def measure(play: Episode, episodes: int) -> list[float]:
+    """Microseconds of CPU a step, of all threads, for each episode, its reset's share included: what else runs here
+    does not count."""
+    found = []
     for _ in range(episodes):
-        steps += play()
-    return (time.process_time() - start) / steps * 1e6
+        start = time.process_time()
+        steps = play()
+        found.append((time.process_time() - start) / steps * 1e6)
+    return found
+
+
+def compare(title: str, contenders: dict[str, Episode], rounds: int, episodes: int) -> tuple[Table, dict[str, float]]:
+    """The median of each round, and what each adds to ``direct`` in the median and in the 90th percentile."""
+    table = Table(title, "microseconds of CPU a step, resets included, medians of rounds", "direct", {}, this_command())
+    samples: dict[str, list[float]] = {name: [] for name in contenders}
+    for play in contenders.values():
+        measure(play, 20)  # imports, caches, and kinds of calls that begin in threads
+    for _ in range(rounds):
+        for name, play in contenders.items():
+            found = measure(play, episodes)
+            samples[name] += found
+            table.add(name, statistics.median(found))
+    facts = {}
+    base = [statistics.median(samples["direct"]), statistics.quantiles(samples["direct"], n=10)[-1]]
+    for name, values in samples.items():
+        if name != "direct":
+            both = [statistics.median(values), statistics.quantiles(values, n=10)[-1]]
+            facts[f"{name} adds, median (µs)"] = round(both[0] - base[0], 1)
+            facts[f"{name} adds, p90 (µs)"] = round(both[1] - base[1], 1)
+    return table, facts
+
+
+def record_of(folder: Path) -> tuple[dict[str, Table], dict[str, object]]:
+    """The tables and facts of earlier runs."""
+    path = folder / "adapters.json"
+    record = json.loads(path.read_text()) if path.exists() else {"tables": {}, "facts": {}}
+    tables = {
+        title: Table(title, found["unit"], "direct", found["rounds"], found.get("command", ""))
+        for title, found in record["tables"].items()
+    }
+    return tables, record["facts"]
+
+
+FRAMEWORKS = {"openrlhf": openrlhf, "skyrl": skyrl, "tinker_cookbook": tinker_cookbook, "verl": verl}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--episodes", type=int, default=400)
+    parser.add_argument("--framework", choices=FRAMEWORKS, help="measure its adapter; it must be installed")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    inside = {
-        "direct": direct(),
-        "Session": session(),
-        "GEM": gem(),
-        "TRL tools": tools(),
-        "TRL rollout function": rollout(),
-    }
-    wire = harness()
-    table = Table("Steps through an adapter", "microseconds of CPU a step, resets included", "direct")
-    walls = []
-    for _ in range(options.rounds):
-        for name, play in inside.items():
-            table.add(name, measure(play, options.episodes))
-        start, few = time.perf_counter(), max(1, options.episodes // 40)
-        table.add("HarnessEnv", measure(wire, few))
-        walls.append((time.perf_counter() - start) / few / TURNS * 1e6)
-    walls.sort()
+    tables, facts = record_of(options.out)
+    if options.framework:
+        title = f"Under {options.framework}"
+        contenders = {"direct": direct(), **FRAMEWORKS[options.framework]()}
+        tables[title], found = compare(title, contenders, options.rounds, options.episodes)
+    else:
+        title = "Steps through an adapter"
+        contenders = {
+            "direct": direct(),
+            "Session": session(),
+            "TokenSession": tokens(),
+            "GEM": gem(),
+            "TRL tools": tools(),
+            "TRL rollout function": rollout(),
+        }
+        tables[title], found = compare(title, contenders, options.rounds, options.episodes)
+        found |= over_http(options.rounds, max(1, options.episodes // 40))
+    facts = {**facts, **found, "bound (µs)": BOUND, "environment": f"{ENV}, {TURNS} turns"}
+    write_results("adapters", list(tables.values()), facts, options.out)
+
+
+def over_http(rounds: int, episodes: int) -> dict[str, float]:
+    """A step of `HarnessEnv`: its CPU and its wall clock."""
+    wire, walls, cpu = harness(), [], []
+    for _ in range(rounds):
+        start = time.perf_counter()
+        cpu += measure(wire, episodes)
+        walls.append((time.perf_counter() - start) / episodes / TURNS * 1e6)
     wire.env.close()  # type: ignore[attr-defined]
-    middle = {name: table.median(name) for name in table.rounds}
-    facts = {f"{name} adds (µs)": round(middle[name] - middle["direct"], 1) for name in inside if name != "direct"}
-    facts |= {
-        "HarnessEnv, wall clock of a step (µs)": round(walls[len(walls) // 2]),
-        "bound (µs)": BOUND,
-        "environment": f"{ENV}, {TURNS} turns",
+    return {
+        "HarnessEnv, CPU of a step (µs)": round(statistics.median(cpu)),
+        "HarnessEnv, wall clock of a step (µs)": round(statistics.median(walls)),
     }
-    write_results("adapters", [table], facts, options.out)
 
 
 if __name__ == "__main__":

@@ -22,9 +22,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
+from functools import partial
 from typing import Any
 
+from rlvr.adapters.quick_calls import call
 from rlvr.adapters.spec import TaskSpec
 from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.versions import require
@@ -118,20 +120,19 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
                 f"the row's label is no task of rlvr.adapters.rows (--data.label_key?): {error}"
             ) from error
         scored, cut = sampling_params.logprobs is not None, False
-        episode = await asyncio.to_thread(
-            TokenSession, spec, self._renderer, max_length, longest=max_length, use_system=self.use_system
-        )
+        begin = partial(TokenSession, spec, self._renderer, max_length, longest=max_length, use_system=self.use_system)
+        episode = await call(f"reset {spec.env_id}", begin)
         try:
             while not episode.done and episode.tokens_left > 0:
-                asked = deepcopy(sampling_params)  # the group shares one
+                asked = copy(sampling_params)  # the group shares one
                 asked.max_tokens = min(sampling_params.max_tokens or episode.tokens_left, episode.tokens_left)
-                output = await engine.generate(list(episode.prompt()), asked, multi_modal_data=None)
+                output = await engine.generate(episode.prompt(), asked, multi_modal_data=None)
                 sample = output.outputs[0]
                 ids, cut = list(sample.token_ids), sample.finish_reason == "length"
                 logprobs = [sample.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
-                await asyncio.to_thread(episode.step_tokens, ids, logprobs)
+                await call(spec.env_id, partial(episode.step_tokens, ids, logprobs))
         finally:
-            await asyncio.to_thread(episode.session.close)
+            await call(f"close {spec.env_id}", episode.session.close)
         if not episode.session.valid:
             logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
         elif len(episode.tokens) == episode.start:

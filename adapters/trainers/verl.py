@@ -11,15 +11,15 @@ stays in its group's baseline.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import time
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import AGENT, read_spec
 from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
@@ -102,11 +102,12 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             ValueError: the row names no task, its prompt is too long, or the chat template leaves out the tools.
         """
         spec = read_spec({"extra_info": row.get("extra_info")})
-        session = await asyncio.to_thread(EpisodeSession, spec, use_system=self.use_system, tools=True)
+        begin = partial(EpisodeSession, spec, use_system=self.use_system, tools=True)
+        session = await call(f"reset {spec.env_id}", begin)
         try:
             output = await self._play(session, row["raw_prompt"], sampling_params, int(priority))
         finally:
-            await asyncio.to_thread(session.close)
+            await call(f"close {spec.env_id}", session.close)
         if session.valid:
             return output
         reason = f"{spec.to_json()} is not trained on: {session.verdict}"
@@ -138,9 +139,9 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
                 priority=priority,
             )
             sampled_at = time.perf_counter()
-            tokens = await self._add_reply(tokens, output)
+            tokens = self._add_reply(tokens, output)
             text = self.tokenizer.decode(output.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-            answer = await asyncio.to_thread(session.step, text)
+            answer = await call(session.spec.env_id, partial(session.step, text))
             _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, session.reward - before)
             if answer is None:
                 break
@@ -165,7 +166,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _begin(self, messages: list[Message], tools: Any) -> list[int]:
         """The first prompt. verl's wrapper would cut off its beginning, and the policy would guess at the rest."""
         build = self.continuous_token_builder.build_initial_tokens
-        ids: list[int] = await asyncio.to_thread(build, messages, tools=tools)
+        ids: list[int] = await call("verl's first prompt", partial(build, messages, tools=tools))
         require_tools_shown(tools or (), self.tokenizer.decode(ids))
         if len(ids) > (limit := self.rollout_config.prompt_length):
             raise ValueError(
@@ -174,12 +175,16 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             )
         return ids
 
-    async def _add_reply(self, tokens: _Tokens, output: Any) -> _Tokens:
+    # What verl's `ct_merge_assistant_token` and `ct_merge_context_msg` do; they change threads in each turn.
+
+    def _add_reply(self, tokens: _Tokens, output: Any) -> _Tokens:
         logprobs = None if tokens.logprobs is None else list(output.log_probs or [])
-        merged, mask, scores = await self.ct_merge_assistant_token(
-            tokens.ids, list(output.token_ids), tokens.mask, tokens.logprobs, assistant_logprobs=logprobs
+        builder = self.continuous_token_builder
+        merged = builder.merge_assistant_tokens(tokens.ids, list(output.token_ids))
+        return _Tokens(
+            merged.token_ids,
+            *builder.align_response_metadata(merged, tokens.mask, tokens.logprobs, assistant_logprobs=logprobs),
         )
-        return _Tokens(merged.token_ids, mask, scores)
 
     async def _add_message(self, messages: list[Message], tokens: _Tokens, tools: Any) -> _Tokens:
         """The tokens with the last of the messages after them."""
@@ -188,9 +193,10 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             ids, mask = [*ids, self.dialect.end_id], [*mask, 0]
             logprobs = None if logprobs is None else [*logprobs, 0.0]
         try:
-            merged, mask, logprobs = await self.ct_merge_context_msg(
-                messages[:-1], messages, ids, mask, logprobs, tools=tools
-            )
+            builder = self.continuous_token_builder
+            merge = partial(builder.merge_context_tokens, messages[:-1], messages, ids, tools=tools)
+            merged = await call("verl's next message", merge)
+            mask, logprobs = builder.align_response_metadata(merged, mask, logprobs)
         except Exception:
             if messages[-1]["role"] != "tool":
                 raise
