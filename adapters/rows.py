@@ -23,6 +23,8 @@ from rlvr.envs.core.seeding import digest
 
 Row = dict[str, Any]
 AGENT = "rlvr"  # what our agent loop, environment class and agent server are called in foreign configurations
+LISTED_TASKS = 1_000  # that a server lists of a split whose tasks are generated without end
+MAX_LISTED = 10_000  # tasks of one answer of a server
 MISSING_PYARROW = "parquet files are written with pyarrow, which is not installed: pip install 'rlvr[hub]'"
 
 

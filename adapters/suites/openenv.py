@@ -19,15 +19,19 @@ from typing import Any
 
 import gymnasium as gym
 
+from rlvr.adapters.rows import LISTED_TASKS, MAX_LISTED
 from rlvr.adapters.serving.guard import GuardedApp
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
+from rlvr.agents import Episode
+from rlvr.envs.core.registry import size_of, splits_of
 
 TESTED = ("openenv", "0.10", "0.11")
 MAX_SESSIONS = 64
 
 try:
     from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
+    from openenv.core.env_server.types import EnvironmentMetadata
 except ImportError:  # `server_app` says so
     Action = Observation = State = object
     Environment = dict  # anything that takes brackets
@@ -77,13 +81,16 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         use_system: whether the first observation has the system prompt.
         reward_at_end: no reward before the end, and there the return: for those who take the last reward for the
             episode's, as OpenEnv's harness does.
+        tasks: how many of each split are listed where tasks are generated without end.
     """
 
     SUPPORTS_CONCURRENT_SESSIONS = True
 
-    def __init__(self, served: TaskSpec, *, use_system: bool = True, reward_at_end: bool = False) -> None:
+    def __init__(
+        self, served: TaskSpec, *, use_system: bool = True, reward_at_end: bool = False, tasks: int = LISTED_TASKS
+    ) -> None:
         super().__init__()
-        self._served, self._use_system, self._reward_at_end = served, use_system, reward_at_end
+        self._served, self._use_system, self._reward_at_end, self._tasks = served, use_system, reward_at_end, tasks
         self._env: gym.Env[str, str] | None = None
         self._session: EpisodeSession | None = None
         self._episode_id: str | None = None
@@ -162,6 +169,58 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         facts = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
         return State(episode_id=self._episode_id, step_count=session.turns, **facts)
 
+    def get_metadata(self) -> Any:
+        """The environment's id and rlvr's version, for ``/metadata``."""
+        from rlvr import __version__
+
+        text = f"{self._served.env_id} of rlvr; an action is the assistant's text"
+        return EnvironmentMetadata(name=self._served.env_id, description=text, version=__version__)
+
+    # OpenEnv's TaskProvider: it is asked on a new environment for each request
+
+    def list_splits(self) -> list[str]:
+        """The names that ``split`` may take in `reset`."""
+        self._env = self._env or self._served.make()
+        return list(splits_of(self._env))
+
+    def num_tasks(self, split: str) -> int:
+        """How many tasks a split has; where they are generated without end, how many are listed.
+
+        Raises:
+            IndexError: there is no such split. The server answers 400.
+        """
+        if split not in (splits := self.list_splits()):
+            raise IndexError(f"{self._served.env_id} has no split {split!r:.60}; it has {', '.join(splits)}")
+        size = size_of(self._env) if self._env is not None else None
+        return self._tasks if size is None else size
+
+    def get_task(self, split: str, index: int) -> dict[str, Any]:
+        """What `reset` is asked for this task, as ``split`` and ``index`` or as ``spec``.
+
+        Raises:
+            IndexError: there is no such split, or no such task.
+        """
+        count = self.num_tasks(split)
+        if not 0 <= index < count:
+            raise IndexError(f"index must be from 0 to {count - 1}; got {index}")
+        spec = replace(self._served, seed=0, options={"split": split, "index": index})
+        return {"id": f"{split}-{index}", "split": split, "index": index, "spec": spec.to_json()}
+
+    def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:
+        """Some of a split's tasks; bounds below 0 count from its end, as in Python.
+
+        Raises:
+            IndexError: there is no such split, or an answer would have more than 10,000 tasks.
+        """
+        indices = range(self.num_tasks(split))[start:stop]
+        if len(indices) > MAX_LISTED:
+            raise IndexError(f"an answer has at most {MAX_LISTED} tasks, and {len(indices)} were asked for")
+        return [self.get_task(split, index) for index in indices]
+
+    def list_tasks(self, split: str) -> list[dict[str, Any]]:
+        """The first tasks of a split, at most 10,000."""
+        return self.get_task_range(split, 0, MAX_LISTED)
+
     def close(self) -> None:
         """Close the environment; the next ``reset`` makes another."""
         env, self._env = self._env, None
@@ -192,6 +251,7 @@ def server_app(
     use_system: bool = True,
     reward_at_end: bool = False,
     hosts: Collection[str] = (),
+    tasks: int = LISTED_TASKS,
 ) -> Any:
     """The FastAPI application that serves an environment.
 
@@ -202,21 +262,23 @@ def server_app(
         env_id: perhaps with the module that registers it before a colon, as in `rlvr.adapters.rows`.
         kwargs: for ``gym.make``.
         max_sessions: sessions at once; one more is refused.
-        use_system, reward_at_end: as in `TextEnvironment`.
+        use_system, reward_at_end, tasks: as in `TextEnvironment`.
         hosts: names that clients may call the server by in ``Host``, for a server behind a proxy on the same machine;
             with any, they are asked for wherever a connection arrives.
 
     Raises:
         ImportError: OpenEnv is missing, or older than what was tested.
-        ValueError: ``max_sessions`` is below 1; gymnasium's errors for an environment that cannot be made.
+        ValueError: ``max_sessions`` or ``tasks`` is below 1; gymnasium's errors for an environment that cannot be made.
     """
     require(*TESTED)
     if max_sessions < 1:
         raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
+    if tasks < 1:
+        raise ValueError(f"tasks must be at least 1, got {tasks}")
     module, _, name = env_id.rpartition(":")
     served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
     served.make().close()  # what cannot be made is an error now, not with the first client
-    factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end)
+    factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end, tasks=tasks)
     app = create_fastapi_app(
         factory,
         TextAction,
@@ -226,3 +288,36 @@ def server_app(
     )
     app.add_middleware(GuardedApp, hosts=hosts)
     return app
+
+
+def training_trace(episode: Episode) -> Any:
+    """The tokens of an episode in the form of OpenEnv's token capture, for trainers that read its ``TrainingTrace``.
+
+    Each reply is a turn of all the tokens before it, its own, their log-probabilities and the loss mask; that of an
+    episode that is not valid is 0 everywhere. Nothing is encoded again.
+
+    Raises:
+        ImportError: OpenEnv is missing, or older than what was tested.
+        ValueError: the episode was played without tokens, or they are not what OpenEnv's own check allows.
+    """
+    require(*TESTED)
+    from openenv.core.harness import TrainingTrace, TrainingTurn
+
+    tokens, turns, before = episode.tokens, [], 0
+    for number, turn in enumerate(episode.turns):
+        sampled = [t for t in range(before, turn.end) if tokens.mask[t]]
+        before = turn.end
+        if not sampled:
+            raise ValueError(f"turn {number} of the episode has no sampled tokens: its agent kept none")
+        start = sampled[0]
+        turns.append(
+            TrainingTurn(
+                node_id=f"{episode.env_id}/{episode.seed}/{episode.sample}/{number}",
+                prompt_token_ids=tokens.ids[:start],
+                completion_token_ids=tokens.ids[start : turn.end],
+                per_token_logps=tokens.logprobs[start : turn.end],
+                loss_mask=[0] * start + [int(episode.valid)] * (turn.end - start),
+                metadata={"reward": turn.reward},
+            )
+        )
+    return TrainingTrace(turns=turns)

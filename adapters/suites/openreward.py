@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequen
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from rlvr.adapters.rows import LISTED_TASKS, MAX_LISTED
 from rlvr.adapters.serving.bounded_json import kind_of
 from rlvr.adapters.serving.events import event_stream, events_of, events_of_call, json_response, to_json
 from rlvr.adapters.serving.guard import bears_key
@@ -27,6 +28,7 @@ from rlvr.adapters.serving.serve import MISSING, SMALL, EnvServer, ServerApp, sw
 from rlvr.adapters.serving.sessions import Result, SessionTable
 from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack
 from rlvr.envs import Verdict
+from rlvr.envs.core.registry import splits_of
 from rlvr.envs.tools.calls import Call, write_call
 
 if TYPE_CHECKING:
@@ -34,8 +36,6 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-TASKS = 1_000  # of a split whose tasks are generated without end
-MAX_LISTED = 10_000  # tasks of one answer
 ISSUED = 4  # session ids that wait for /create, for each session there may be
 REPLY = "reply"
 TASK_FIELDS = frozenset({"seed", "split", "level", "index"})
@@ -81,7 +81,7 @@ class OpenRewardApp:
     """
 
     def __init__(
-        self, tables: Mapping[str, SessionTable], token: str, hosts: Collection[str] = (), tasks: int = TASKS
+        self, tables: Mapping[str, SessionTable], token: str, hosts: Collection[str] = (), tasks: int = LISTED_TASKS
     ) -> None:
         if not 1 <= tasks <= 1 << 53:
             raise ValueError(f"tasks must be at least 1, got {tasks}")
@@ -217,14 +217,11 @@ class OpenRewardApp:
     def _task(self, name: str) -> Json:
         task = getattr(self.tables[name].first.unwrapped, "task", None)
         style = getattr(task, "tool_style", None) or getattr(task, "style", None)
-        known = {"splits": getattr(task, "splits", None), "style": style, "tools": getattr(task, "tools", None)}
+        known = {"style": style, "tools": getattr(task, "tools", None)}
         return {**known, "size": getattr(task, "size", None), "ours": task is not None}
 
     def _splits(self, name: str) -> Sequence[str]:
-        task, split = self._task(name), getattr(self.tables[name].first.unwrapped, "split", None)
-        if task["size"] is not None and split is not None:
-            return (split,)  # a table is read for one
-        return tuple(task["splits"] or ("train",))
+        return splits_of(self.tables[name].first)
 
     def _count(self, name: str, split: Any) -> int:
         if split not in self._splits(name):
@@ -490,7 +487,12 @@ class OpenRewardServer(EnvServer):
     """
 
     def __init__(
-        self, env_ids: Sequence[str], settings: dict[str, Any] | None = None, *, tasks: int = TASKS, **others: Any
+        self,
+        env_ids: Sequence[str],
+        settings: dict[str, Any] | None = None,
+        *,
+        tasks: int = LISTED_TASKS,
+        **others: Any,
     ) -> None:
         names = [env_id.rpartition("/")[2].lower() for env_id in env_ids]
         if not names or len(set(names)) < len(names):

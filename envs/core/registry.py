@@ -78,3 +78,12 @@ def size_of(env: gym.Env[Any, Any]) -> int | None:
     """How many tasks an environment's table has; None where tasks are generated without end."""
     size: int | None = getattr(env.unwrapped, "size", None)
     return size
+
+
+def splits_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
+    """The splits that an environment's ``reset`` takes: a table is read for one; ``("train",)`` where it knows none."""
+    inner = env.unwrapped
+    task, split = getattr(inner, "task", None), getattr(inner, "split", None)
+    if getattr(task, "size", None) is not None and split is not None:
+        return (split,)
+    return tuple(getattr(task, "splits", None) or ("train",))

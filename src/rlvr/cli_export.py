@@ -23,8 +23,11 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.adapters.export.files import check_target, write
     from rlvr.adapters.export.selection import Selection, episode_files, read_all
 
-    if bool(options.paths) + (options.expert is not None) + (options.harbor is not None) != 1:
-        raise ValueError("say what to export: files or runs, or --expert ID, or --harbor ID")
+    named = [options.expert, options.harbor, options.openenv]
+    if bool(options.paths) + sum(name is not None for name in named) != 1:
+        raise ValueError("say what to export: files or runs, or --expert ID, or --harbor ID, or --openenv ID")
+    if options.openenv is not None:
+        return _package(options)
     if options.harbor is not None:
         return _tasks(options)
     wanted = _wanted(options)
@@ -58,10 +61,7 @@ def _tasks(options: argparse.Namespace) -> int:
     """Write an environment's tasks as folders of Harbor."""
     from rlvr.adapters.export.harbor import write_tasks
 
-    given = [name for name in EPISODES_ONLY if getattr(options, name)]
-    if given or options.format != "chat":
-        name = given[0].replace("_", "-") if given else "format"
-        raise ValueError(f"--{name} is for episodes, and --harbor writes tasks")
+    _require_no_filters(options, "--harbor writes tasks")
     env_id, settings = full_id(options.harbor), settings_of(options)
     require_registered(env_id, settings)
     written = write_tasks(env_id, options.out, options.episodes, seed=options.seed, **settings)
@@ -72,6 +72,29 @@ def _tasks(options: argparse.Namespace) -> int:
     if left_out:
         print(f"left out: {left_out}")
     return 0
+
+
+def _package(options: argparse.Namespace) -> int:
+    """Write an environment as a package of OpenEnv."""
+    from rlvr.adapters.export.openenv import write_package
+
+    _require_no_filters(options, "--openenv writes a package")
+    if options.episodes is not None or options.seed:
+        raise ValueError(
+            "--episodes and --seed choose tasks, and the server of --openenv plays any task it is asked for"
+        )
+    env_id, settings = full_id(options.openenv), settings_of(options)
+    require_registered(env_id, settings)
+    name = write_package(env_id, options.out, **settings)
+    print(f"{options.out}: the package {name}; openenv validate {options.out} --level static")
+    return 0
+
+
+def _require_no_filters(options: argparse.Namespace, reason: str) -> None:
+    given = [name for name in EPISODES_ONLY if getattr(options, name)]
+    if given or options.format != "chat":
+        name = given[0].replace("_", "-") if given else "format"
+        raise ValueError(f"--{name} is for episodes, and {reason}")
 
 
 def _wanted(options: argparse.Namespace) -> Filter:
@@ -109,10 +132,12 @@ def _demonstrated(options: argparse.Namespace) -> Iterator[Episode]:
 
 def add_parser(commands: Any) -> None:
     """Add ``export`` to the sub-commands of `rlvr`."""
-    exporting = commands.add_parser("export", help="write episodes as chats or trajectories, or tasks for Harbor")
+    exporting = commands.add_parser(
+        "export", help="write episodes as chats or trajectories, tasks for Harbor, or a package of OpenEnv"
+    )
     exporting.add_argument("paths", nargs="*", type=Path, help="JSONL files of episodes, folders of them, or runs")
     exporting.add_argument(
-        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for --harbor, or atif"
+        "--out", type=Path, required=True, help="X.jsonl or X.parquet; a new folder for --harbor, --openenv, or atif"
     )
     exporting.add_argument(
         "--format",
@@ -122,6 +147,7 @@ def add_parser(commands: Any) -> None:
     )
     exporting.add_argument("--expert", metavar="ID", help="export the expert's episodes in an environment instead")
     exporting.add_argument("--harbor", metavar="ID", help="export an environment's tasks as folders of Harbor instead")
+    exporting.add_argument("--openenv", metavar="ID", help="export an environment as a package of OpenEnv instead")
     exporting.add_argument("--episodes", type=int, help="of --expert or --harbor; all rows of a table, else 100")
     exporting.add_argument("--seed", type=int, default=0, help="decides the tasks of --expert and --harbor")
     exporting.add_argument("--success", action="store_true", help="only episodes that succeeded")

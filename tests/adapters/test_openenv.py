@@ -19,8 +19,11 @@ import pytest
 
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
+from rlvr.adapters.export.openenv import write_package
 from rlvr.adapters.suites import openenv as adapter
-from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
+from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest
+from rlvr.agents.episode import Turn
+from rlvr.cli import main
 from rlvr.envs import Verdict
 from rlvr.envs.tools.calls import Call, write_call
 
@@ -46,6 +49,33 @@ def test_a_missing_or_older_openenv_is_named(monkeypatch, found, complaint):
     monkeypatch.setattr(versions.metadata, "version", version)
     with pytest.raises(ImportError, match=complaint + ".*openenv>=0.10,<0.11"):
         adapter.server_app(MULTI)
+
+
+def exported(folder, *words):
+    return main(["export", "--openenv", "GuessNumber", "--level", "2", "--out", str(folder), *words])
+
+
+def test_a_package_is_the_same_each_time_and_refuses_what_is_no_setting_of_it(tmp_path, capsys):
+    assert exported(tmp_path / "a") == exported(tmp_path / "b") == 0
+    assert "the package guess_number" in capsys.readouterr().out
+    a, b = (
+        {path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+        for root in (tmp_path / "a", tmp_path / "b")
+    )
+    assert a == b
+    assert {"openenv.yaml", "client.py", "server/Dockerfile", "validation/runtime.json"} <= set(map(str, a))
+    assert b'"max_turns"' not in a[Path("server/app.py")]
+    for words, complaint in {
+        ("--episodes", "3"): "choose tasks",
+        ("--success",): "--openenv writes a package",
+        ("--expert", "GuessNumber"): "say what to export",
+    }.items():
+        assert exported(tmp_path / "c", *words) == 2
+        assert complaint in capsys.readouterr().err
+    assert exported(tmp_path / "a") == 2
+    assert "no empty folder" in capsys.readouterr().err
+    with pytest.raises(ValueError, match="no id of rlvr's own"):
+        write_package("CartPole-v1", tmp_path / "d")
 
 
 # with it
@@ -187,6 +217,118 @@ def test_openenvs_own_validation_of_a_running_server_passes(server):
 
     done = CliRunner().invoke(app, ["validate", "--url", server, "--json"])
     assert done.exit_code == 0, done.output
+
+
+def get(url, body=None):
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, {"Content-Type": "application/json"})
+    return json.loads(urllib.request.urlopen(request, timeout=60).read())
+
+
+@foreign
+def test_tasks_are_listed_and_each_is_what_reset_plays(server):
+    from openenv.core.env_server.interfaces import TaskProvider
+
+    assert all(hasattr(adapter.TextEnvironment, name) for name in vars(TaskProvider) if name[0] != "_")
+    (name,) = get(f"{server}/list_environments")
+    at = f"{server}/{name}"
+    assert get(f"{at}/splits") == [{"name": split, "type": split} for split in ("train", "validation", "test")]
+    assert get(f"{at}/num_tasks", {"split": "test"}) == {"num_tasks": 1000}
+    listed = get(f"{at}/tasks", {"split": "test"})["tasks"]
+    assert [task["index"] for task in listed] == list(range(1000))
+    assert get(f"{at}/task_range", {"split": "test", "start": -2})["tasks"] == listed[-2:]
+    task = get(f"{at}/task", {"split": "test", "index": 12})["task"]
+    assert task == listed[12]
+    for path, body in {"task": {"split": "test", "index": 1000}, "num_tasks": {"split": "hidden"}}.items():
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            get(f"{at}/{path}", body)
+        assert caught.value.code == 400
+    with connect(server) as client:
+        by_index = client.reset(split="test", index=12).observation["text"]
+        assert client.reset(spec=task["spec"]).observation["text"] == by_index
+    with gym.make(MULTI, level=2, max_turns=TURNS) as direct:
+        assert direct.reset(seed=0, options={"split": "test", "index": 12})[0] == by_index
+
+
+class LocalSubject:
+    """OpenEnv's validation starts images with docker; here the package's own server runs as a process."""
+
+    name, capabilities = "process", frozenset()
+    supported_network_modes = frozenset({"public"})
+
+    def __init__(self, capabilities):
+        self.capabilities = capabilities
+
+    def build(self, root, execution):
+        assert (root / execution.dockerfile).is_file()
+        self.root = root
+        return "sha256:" + "0" * 64
+
+    def start(self, spec):
+        with free_socket() as at:
+            port = at.getsockname()[1]
+        command = [sys.executable, "-m", "server.app", "--port", str(port)]
+        variables = {name: text for name, text in os.environ.items() if name != "PYTHONSAFEPATH"}
+        self.process = subprocess.Popen(command, cwd=self.root, env=variables | {"PYTHONDONTWRITEBYTECODE": "1"})
+        self.base_url = f"http://127.0.0.1:{port}"
+        until = time.monotonic() + 120
+        while self.process.poll() is None and time.monotonic() < until:
+            with suppress(OSError):
+                urllib.request.urlopen(f"{self.base_url}/health", timeout=5)
+                return self
+            time.sleep(0.2)
+        raise RuntimeError("the package's server did not start")
+
+    def inspect(self):
+        return {}
+
+    def stop(self):
+        self.process.terminate()
+        self.process.wait(30)
+
+
+@foreign
+def test_openenvs_own_validation_of_a_package_passes_and_plays_it(tmp_path):
+    from openenv.cli.__main__ import app
+    from openenv.cli._cli_utils import validate_env_structure
+    from openenv.validation import Level, run_validation
+    from openenv.validation.types import ProviderCapability
+    from typer.testing import CliRunner
+
+    package = tmp_path / "package"
+    assert exported(package) == 0
+    done = CliRunner().invoke(app, ["validate", str(package), "--level", "static", "--json"])
+    assert done.exit_code == 0, done.output
+    assert json.loads(done.output)["verdict"] == "pass"
+    assert validate_env_structure(package) == ["Recommended directory missing: outputs/"]  # written by its own runs
+    provider = LocalSubject(frozenset({ProviderCapability.IMAGE_BUILD}))
+    report = run_validation(package, max_level=Level.RUNTIME, provider=provider)
+    outcomes = {result.check_id: (result.status.value, result.evidence) for result in report.results}
+    played = ["static.manifest", "runtime.startup", "runtime.reward_well_formed", "runtime.observation_schema"]
+    for check in [*played, "runtime.state_contract"]:
+        assert outcomes[check][0] == "pass", outcomes
+    assert not [check for check, (status, _) in outcomes.items() if status not in ("pass", "skip")]
+
+
+@foreign
+def test_tokens_of_an_episode_are_a_training_trace_that_openenv_checks():
+    pytest.importorskip("openenv")
+    episode = Episode("rlvr/GuessNumber-v0", "train", 3, verdict=Verdict(1.0, "correct"))
+    tokens = episode.tokens
+    for number in range(2):
+        tokens.append_context([1, 2, 3])
+        tokens.append_sampled([7, 8], [-0.5, -1.5])
+        episode.turns.append(Turn("?", "user", "50", "stop", float(number), end=len(tokens)))
+    first, second = adapter.training_trace(episode).turns
+    assert (first.prompt_token_ids, first.completion_token_ids) == ([1, 2, 3], [7, 8])
+    assert second.prompt_token_ids == [1, 2, 3, 7, 8, 1, 2, 3]
+    assert second.loss_mask == [0] * 8 + [1, 1]
+    assert (second.per_token_logps, second.metadata) == ([-0.5, -1.5], {"reward": 1.0})
+    episode.verdict = Verdict(0.0, "env_error", reason="broken")
+    assert not any(mask for turn in adapter.training_trace(episode).turns for mask in turn.loss_mask)
+    episode.turns[0].end = 0
+    with pytest.raises(ValueError, match="has no sampled tokens"):
+        adapter.training_trace(episode)
 
 
 @foreign
