@@ -124,6 +124,9 @@ class WarmStartSection(Section):
 class LearnerSection(Section):
     lr: float = Field(3e-4, gt=0)
     """Learning rate of AdamW."""
+    # Moments as 8-bit codes with a scale for each block: 2110.02861
+    optimiser: Literal["adamw", "adamw_8bit", "adamw_bnb_8bit"] = "adamw"
+    """adamw, or with its state in eight bits a number: adamw_8bit by torchao, adamw_bnb_8bit by bitsandbytes."""
     # m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2: 1711.05101
     betas: tuple[float, float] = (0.9, 0.95)
     """AdamW's decay rates."""

@@ -59,6 +59,8 @@ def classify_rest(t: Translation) -> None:
             t.unused(name, "of rlvr/tiny alone")
         elif name.startswith("warm_start."):
             _warm_start(t, name)
+        elif name == "learner.optimiser":
+            _optimiser(t, name)
         elif name in OF_OUR_LEARNER:
             _learner(t, name)
         elif name.startswith("curriculum."):
@@ -85,6 +87,13 @@ def _warm_start(t: Translation, name: str) -> None:
         )
     else:
         t.left(name, f"see warm_start.{kinds[0]}")
+
+
+def _optimiser(t: Translation, name: str) -> None:
+    if t[name] == "adamw":
+        t.exact(name, "AdamW")
+    else:
+        t.approximate(name, "", f"{t.engine} keeps AdamW's moments in its own precision, not in eight bits")
 
 
 def _learner(t: Translation, name: str) -> None:

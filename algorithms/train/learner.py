@@ -12,6 +12,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
+from rlvr.algorithms.engine.adamw import ADAMW
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
 from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
@@ -46,6 +47,7 @@ class Learner:
             it has no effect, `unshared` says why.
         reference: keep a reference policy even if the preset has no KL term.
         ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
+        optimiser: the kind of AdamW that a warm start takes, see `Optimiser`.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
             trained, sharded over them: `sync` copies the weights back.
     """
@@ -65,6 +67,7 @@ class Learner:
         share_prompts: bool = False,
         reference: bool = False,
         ema: float = 0.0,
+        optimiser: str = ADAMW,
         world: ProcessWorld | None = None,
     ) -> None:
         self.world = world or ProcessWorld()
@@ -87,6 +90,7 @@ class Learner:
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
         self.ema = ema
+        self.optimiser = optimiser
         self.average: list[Tensor] | None = None  # float32: in half precision small differences would be lost
 
     def _why_not_shared(self) -> str:

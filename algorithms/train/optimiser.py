@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.config import LearnerSection
+from rlvr.algorithms.engine.adamw import ADAMW, build_adamw, eager_on_cpu, load_state, set_rate, state_tensors
 from rlvr.algorithms.train.world import like, whole
 
 PATIENCE = 5  # refused steps in a row before giving up
@@ -30,8 +32,10 @@ class Optimiser:
         parameters: what is trained.
         lr: learning rate of a step, counted from 0.
         max_grad_norm: gradients are scaled down to this 2-norm.
+        kind: a name of `learner.optimiser`: whether AdamW's state is float32, or eight bits a number.
 
     Raises:
+        ConfigError: the package of an eight-bit kind is missing.
         FloatingPointError: from ``step`` and ``refuse``, when five steps in a row were refused.
     """
 
@@ -43,6 +47,7 @@ class Optimiser:
         betas: tuple[float, float],
         weight_decay: float = 0.0,
         max_grad_norm: float = 1.0,
+        kind: str = ADAMW,
     ) -> None:
         every = list(parameters)
         self.scale = FIRST_SCALE if any(p.dtype == torch.float16 for p in every) else 1.0
@@ -52,7 +57,8 @@ class Optimiser:
         self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
         self.lr = lr
         self.max_grad_norm = max_grad_norm
-        self.adamw = torch.optim.AdamW(self.masters, lr=lr(0), betas=betas, weight_decay=weight_decay)
+        self.kind = kind
+        self.adamw = build_adamw(kind, self.masters, lr=lr(0), betas=betas, weight_decay=weight_decay)
         self.steps = 0
         self.refused = 0
 
@@ -78,10 +84,10 @@ class Optimiser:
         rate = self.lr(self.steps)
         self.steps += 1
         self.refused = 0  # refusals count in a row
-        for group in self.adamw.param_groups:
-            group["lr"] = rate
+        set_rate(self.adamw, rate)
         # m <- b1 m + (1 - b1) g, v <- b2 v + (1 - b2) g^2, w <- w - lr (m^ / (sqrt(v^) + eps) + decay w): 1711.05101
-        self.adamw.step()
+        with eager_on_cpu(self.kind, self.masters):
+            self.adamw.step()
         with torch.no_grad():
             for parameter, master in self._copied():
                 parameter.copy_(master)  # rounded to the nearest
@@ -126,10 +132,8 @@ class Optimiser:
             parameter.grad = None
 
     def tensors(self) -> dict[str, Tensor]:
-        """AdamW's tensors and the master copies, by name, float32; under torchrun the shards of this process."""
-        tensors: dict[str, Tensor] = {}
-        for index, slots in self.adamw.state_dict()["state"].items():
-            tensors |= {f"{index}.{name}": torch.as_tensor(value) for name, value in slots.items()}
+        """AdamW's tensors and the master copies, by name; under torchrun the shards of this process."""
+        tensors = state_tensors(self.adamw, self.masters)
         for index, (parameter, master) in enumerate(zip(self.parameters, self.masters, strict=True)):
             if parameter is not master:
                 tensors[f"{index}.{MASTER}"] = master.detach()
@@ -146,7 +150,7 @@ class Optimiser:
         """Go on from what `state_dict` and `tensors` gave; the parameters' own values are not touched.
 
         Raises:
-            ValueError: a master copy is missing: the checkpoint is of a run in another dtype.
+            ValueError: a master copy is missing: the checkpoint is of a run in another dtype. Or it is of another kind.
         """
         state: dict[int, dict[str, Tensor]] = {}
         masters: dict[int, Tensor] = {}
@@ -165,9 +169,21 @@ class Optimiser:
                 master.copy_(masters[index])
         for index, slots in state.items():
             state[index] = {name: like(self.masters[index], value) for name, value in slots.items()}
-        self.adamw.load_state_dict({**self.adamw.state_dict(), "state": state})
+        load_state(self.adamw, self.kind, state)
         self.steps, self.refused = counters["steps"], counters["refused"]
         self.scale, self.since_overflow = counters.get("scale", 1.0), counters.get("since_overflow", 0)
+
+
+def build_optimiser(parameters: Iterable[torch.nn.Parameter], settings: LearnerSection, total: int) -> Optimiser:
+    """That of reinforcement learning, for so many steps in all."""
+    return Optimiser(
+        parameters,
+        schedule(settings.lr, settings.warmup_steps, total, settings.schedule == "linear"),
+        betas=settings.betas,
+        weight_decay=settings.weight_decay,
+        max_grad_norm=settings.max_grad_norm,
+        kind=settings.optimiser,
+    )
 
 
 def _master(parameter: torch.nn.Parameter) -> torch.nn.Parameter:

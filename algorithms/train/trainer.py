@@ -26,6 +26,7 @@ from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
+from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.entries import MissingInput
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
@@ -45,7 +46,7 @@ from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
 from rlvr.algorithms.train.head import use_float32
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
-from rlvr.algorithms.train.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.optimiser import build_optimiser
 from rlvr.algorithms.train.saver import Saver
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder
@@ -111,6 +112,7 @@ class Trainer:
         for name in ("reference_every", "ema"):
             if self.world.size > 1 and getattr(config.learner, name):
                 raise ConfigError(f"learner.{name} goes with one process: a checkpoint of shards holds no such weights")
+        require_optimiser(config.learner.optimiser, self.world.sharded)
         self.folder = run_folder(config.out, resume, self.world)
         self.saver = Saver(self.folder.checkpoints, self.world)
         try:
@@ -153,6 +155,7 @@ class Trainer:
             share_prompts=config.learner.share_prompts,
             reference=isinstance(algorithm, Objective) and algorithm.reference,
             ema=config.learner.ema,
+            optimiser=config.learner.optimiser,
             world=self.world,
         )
         if self.renderer.rewrites_history:
@@ -346,13 +349,7 @@ class Trainer:
             name = self.config.credit.teacher or self.folder.teacher
             self.method.credit.sources.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
         total = self.config.steps * settings.epochs * settings.minibatches
-        self.optimiser = Optimiser(
-            self.learner.model.parameters(),
-            schedule(settings.lr, settings.warmup_steps, total, settings.schedule == "linear"),
-            betas=settings.betas,
-            weight_decay=settings.weight_decay,
-            max_grad_norm=settings.max_grad_norm,
-        )
+        self.optimiser = build_optimiser(self.learner.model.parameters(), settings, total)
 
     def _train_step(self) -> None:
         clock = Clock()

@@ -78,6 +78,7 @@ def warm_start(
             learner.model.parameters(),
             schedule(phase.lr, settings.warmup_steps, phase.steps, decay=True),
             betas=(0.9, 0.98),
+            kind=learner.optimiser,
         )
         for _ in range(phase.steps):
             asked = [next(requests) for _ in range(settings.batch_size)]

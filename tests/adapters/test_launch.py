@@ -75,6 +75,7 @@ OTHERS = {
     "moving reference": {"overrides": {"kl": "k3", "kl_in": "loss"}, "learner": {"reference_every": 50}},
     "falling kl": {"overrides": {"kl": "k3", "kl_in": "loss", "kl_coef": 0.1}, "learner": {"kl_coef_end": 0.01}},
     "average": {"learner": {"ema": 0.99}},
+    "eight bits": {"learner": {"optimiser": "adamw_8bit"}},
     "panel": {"evaluation": {"panel": ["random"], "exploitability": True}},
     "thinking": {"sampling": {"max_new_tokens": 128, "max_length": 512, "thinking_budget": 64}},
     "segment": {"sampling": {"max_new_tokens": 128, "max_length": 512, "segment": 32}},

@@ -100,12 +100,18 @@ def test_the_order_of_a_table_is_gone_on_with(go_on, point: tuple[str, int], unb
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("what", ["adapters", "many steps a batch"])
+@pytest.mark.parametrize("what", ["adapters", "many steps a batch", "eight bits"])
 def test_other_kinds_of_runs_go_on_too(server: RunServer, write_config, tmp_path: Path, what: str):
     changes = {
         "adapters": {"model": {"lora_rank": 2}},
+        "eight bits": {
+            "model": {"hidden": 64, "dtype": "bfloat16"},
+            "learner": {"optimiser": "adamw_8bit", "ema": 0.5},
+        },
         "many steps a batch": {"learner": {"epochs": 2, "minibatches": 2}, "evaluation": {"every": 1}},
     }[what]
+    if what == "eight bits":
+        pytest.importorskip("torchao")
     config = write_config(**changes, **KINDS["generated"])
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     assert server.run(["train", "--config", config, "--out", whole]).status == 0
