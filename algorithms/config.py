@@ -162,6 +162,11 @@ class LearnerSection(Section):
     # A prompt of P tokens with G samples of C: P + G C tokens instead of G (P + C).
     share_prompts: bool = False
     """Compute the prompt that samples share once in each micro-batch, where the model allows it; not under torchrun."""
+    compile: bool = False
+    """Compile each layer by itself with torch.compile, for updates; needs a C++ compiler, on a GPU Triton."""
+    # FSDP2's CPUOffloadPolicy: ZeRO-Offload, 2101.06840
+    offload: Literal["none", "activations", "weights"] = "none"
+    """What is kept in the CPU's memory: activations (one process), or weights and AdamW's state (torchrun)."""
 
 
 class CurriculumSection(Section):
@@ -344,6 +349,11 @@ class TrainConfig(Section):
             raise ValueError(
                 f"learner.kl_coef_end {learner.kl_coef_end} needs a KL term, and {self.algorithm} has none here: set "
                 "overrides.kl_coef (and overrides.kl, such as k2), or leave it out"
+            )
+        if learner.compile and learner.share_prompts:
+            raise ValueError(
+                "learner.compile and learner.share_prompts do not go together: the keys of a shared prompt are handed "
+                "over outside of what is compiled; set one of them to false"
             )
         if learner.ema and (self.sampler.kind, self.schedule.kind) != ("transformers", "sync"):
             raise ValueError(

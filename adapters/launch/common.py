@@ -11,6 +11,8 @@ KEPT_HERE = {
     "threads": "of our own learner",
     "episodes_every": "the trainer has its own records",
     "push_to_hub": "upload the trainer's checkpoint yourself",
+    "learner.compile": "the trainer has a switch of its own; speed, not the result",
+    "learner.offload": "the trainer has switches of its own; memory, not the result",
     "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments, each step in a thread",

@@ -9,7 +9,9 @@ from dataclasses import dataclass, fields
 
 from rlvr.algorithms.planning.shapes import BYTES, GIB, ModelShape
 
-MASTER, GRADIENT, MOMENTS = 4, 4, 8  # bytes of a trained parameter: float32, float32, AdamW's two
+MASTER, GRADIENT = 4, 4  # bytes of a trained parameter: float32
+EIGHT_BITS = 2 * (1 + 4 / 256)  # two codes, and a float32 scale for each block of 256: 2110.02861
+MOMENTS = {"adamw": 8.0, "adamw_8bit": EIGHT_BITS, "adamw_bnb_8bit": EIGHT_BITS}  # bytes of AdamW's two
 HEAD_AT_ONCE = 2**24  # logits that the output layer makes at once
 CONTEXT = 0.6 * GIB  # CUDA's own, and the libraries'
 
@@ -56,6 +58,8 @@ class Update:
     reference  whether a KL term needs a reference policy
     samples    whether the learner's process holds a second copy that samples
     gathered   whether FSDP gathers parameters to compute with them, also on one device
+    optimiser  by its name in a config
+    offload    what lies in the memory of the CPU: none, activations or weights
     """
 
     tokens: int
@@ -66,6 +70,8 @@ class Update:
     reference: bool = False
     samples: bool = False
     gathered: bool = False
+    optimiser: str = "adamw"
+    offload: str = "none"
 
 
 def kept_by_a_layer(shape: ModelShape) -> int:
@@ -90,7 +96,8 @@ def training_memory(shape: ModelShape, update: Update) -> TrainingMemory:
     # P_t: parameters that are trained
     trained = shape.lora(update.lora_rank) if update.lora_rank else shape.parameters
     shared = trained / update.devices  # ZeRO's third stage, 1910.02054: each device keeps its part
-    gathers = update.gathered or update.devices > 1
+    away = update.offload == "weights"  # shards, their gradients, moments and reference
+    gathers = update.gathered or update.devices > 1 or away
     # embedding and output layer stay gathered through the backward pass; frozen weights are masters, too, under FSDP
     if gathers:
         ends = shape.embedding * 2 * size
@@ -108,13 +115,13 @@ def training_memory(shape: ModelShape, update: Update) -> TrainingMemory:
     logits = min(update.tokens * shape.vocab, max(HEAD_AT_ONCE, 64 * shape.vocab))
     return TrainingMemory(
         weights=weights,
-        masters=masters,
+        masters=0.0 if away else masters,
         # without FSDP a half-precision gradient stands beside the float32 one of the master
-        gradients=GRADIENT * shared + (size * trained if half and not gathers else 0),
-        moments=MOMENTS * shared,  # m and v, 1711.05101
+        gradients=0.0 if away else GRADIENT * shared + (size * trained if half and not gathers else 0),
+        moments=0.0 if away else MOMENTS[update.optimiser] * shared,  # m and v, 1711.05101
         sampler=size * shape.parameters if update.samples else 0.0,
-        reference=(MASTER if gathers else size) * shared if update.reference else 0.0,
-        kept=kept,
+        reference=(MASTER if gathers else size) * shared if update.reference and not away else 0.0,
+        kept=0.0 if update.offload == "activations" else kept,
         layer=update.tokens * size * passing,
         # hidden states and their gradient [T, h], logits and their gradient [piece, V] in float32
         head=2 * update.tokens * shape.hidden * size + 2 * 4 * logits,

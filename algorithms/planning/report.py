@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
@@ -21,6 +22,7 @@ from rlvr.algorithms.planning.speed import Decoding, decoding, training_speed
 
 PREFIXES = 0.9  # of a device's memory that vLLM takes where nobody says otherwise
 DEPTHS = (0, 1, 2, 4, 8)
+LEAST_SPARED = 0.9  # of the tokens: prompts are shared from there
 SIMULATED_STEPS, SIMULATED_EPISODES = 12, 40_000
 
 
@@ -63,6 +65,7 @@ class RunPlan:
     sampling_seconds: float
     times: dict[int, SimulatedTimes]
     workers: dict[int, SimulatedTimes]
+    shared: float = 1.0  # share of the tokens that goes through the model
 
     @property
     def limit(self) -> float:
@@ -108,7 +111,8 @@ def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: 
     passes = config.learner.epochs * config.learner.minibatches
     # forward passes for old and reference log-probabilities are a third of an update's work each
     more = (passes > 1 and "old_logprobs" in config.preset().needs) + (config.preset().kl_coef > 0)
-    update = episodes * length * (config.learner.epochs + more / 3) / speed
+    shared = shared_tokens(config, assumed, length)
+    update = episodes * length * shared * (config.learner.epochs + more / 3) / speed
 
     # without workers environments are stepped one after the other
     own = config.env.workers or (1 if assumed.env_seconds else 0)
@@ -139,7 +143,22 @@ def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: 
         sampling_seconds=episodes * assumed.turns * assumed.reply / (decode.tokens * samplers),
         times={depth: simulated(depth) for depth in depths},
         workers={bound: simulated(depth_of(config), bound) for bound in bounds},
+        shared=shared,
     )  # fmt: skip
+
+
+def shared_tokens(config: TrainConfig, assumed: Assumed, length: float) -> float:
+    """Share of a step's tokens that goes through the model where samples share their prompt; 1 where none do.
+
+    A micro-batch of N tokens holds n = N // T samples, so the G samples of a prompt of p tokens fill m = ceil(G / n) of
+    them, each with the prompt once: s = 1 - (1 - m / G) p / T. Nothing is shared that spares less than a tenth.
+    """
+    if not config.learner.share_prompts or assumed.gpus > 1:
+        return 1.0
+    samples = max(1.0, config.learner.micro_batch_tokens // length)
+    times = math.ceil(config.group_size / samples)
+    share = 1 - (1 - times / config.group_size) * min(assumed.prompt, length) / length
+    return share if share <= LEAST_SPARED else 1.0
 
 
 def _update(config: TrainConfig, assumed: Assumed) -> Update:
@@ -150,6 +169,8 @@ def _update(config: TrainConfig, assumed: Assumed) -> Update:
         recompute=config.learner.recompute_layers,
         lora_rank=config.model.lora_rank,
         reference=config.preset().kl_coef > 0,
+        optimiser=config.learner.optimiser,
+        offload=config.learner.offload,
         # under FSDP, and with async, a whole copy samples in the learner's process
         samples=not assumed.sampler_gpus and config.sampler.kind == "transformers"
         and (assumed.gpus > 1 or config.schedule.kind == "async"),
@@ -202,7 +223,8 @@ def describe(found: RunPlan) -> str:
         "speed",
         f"  sampling {found.decoding.tokens:,.0f} tokens/s a device, {found.decoding.sequences} sequences at once; "
         f"{found.sampling_seconds:,.1f} s a step if nothing waits",
-        f"  training {found.training_speed:,.0f} tokens/s; {found.update_seconds:,.1f} s a step",
+        f"  training {found.training_speed:,.0f} tokens/s; {found.update_seconds:,.1f} s a step"
+        + (f", {found.shared:.0%} of the tokens: prompts are shared" if found.shared < 1 else ""),
         "",
         *_depths(found),
         *_workers(found),
@@ -245,6 +267,15 @@ def _warnings(found: RunPlan) -> list[str]:
         notes.append("no sequence's cache fits beside the weights: lower sampling.max_length or take a larger device")
     if assumed.gpus > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
         notes.append("our own learner with more than one process takes schedule: sync and sampler: transformers alone")
+    learner, many = config.learner, assumed.gpus > 1
+    if many and learner.optimiser != "adamw":
+        notes.append(
+            f"learner.optimiser {learner.optimiser} goes with one process: take adamw on {assumed.gpus} devices"
+        )
+    if learner.offload == "activations" and many:
+        notes.append("learner.offload activations is for one process: take weights")
+    if learner.offload != "none":
+        notes.append(f"the speed leaves out what learner.offload {learner.offload} moves between device and CPU")
     if assumed.env_seconds and not config.env.workers:
         notes.append("env.workers is 0: environments are stepped in turn; set it to what the table above asks for")
     return [f"note: {note}" for note in notes]
@@ -254,11 +285,16 @@ def _cure(found: RunPlan) -> str:
     """The first field that makes the update fit."""
     base = _update(found.config, found.assumed)
     longest = found.config.sampling.max_length
+    small = dataclasses.replace(base, recompute=True, tokens=longest)
+    more = ("learner.offload: weights, and both", dataclasses.replace(small, offload="weights"))
+    if found.assumed.gpus == 1:
+        more = ("learner.optimiser: adamw_8bit, and both", dataclasses.replace(small, optimiser="adamw_8bit"))
     tries: tuple[tuple[str, Update], ...] = (
         ("learner.recompute_layers: true", dataclasses.replace(base, recompute=True)),
         (f"learner.micro_batch_tokens: {longest}", dataclasses.replace(base, tokens=longest)),
-        ("both of these", dataclasses.replace(base, recompute=True, tokens=longest)),
-        ("model.lora_rank: 16, and both", dataclasses.replace(base, recompute=True, tokens=longest, lora_rank=16)),
+        ("both of these", small),
+        more,
+        ("model.lora_rank: 16, and both", dataclasses.replace(small, lora_rank=16)),
     )
     names = [name for name, update in tries if training_memory(found.shape, update).total <= found.limit]
     return f"set {names[0]}" if names else "no field of the config makes it fit; take more or larger devices"

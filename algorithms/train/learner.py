@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from copy import deepcopy
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -13,6 +13,8 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
 from rlvr.algorithms.engine.adamw import ADAMW
+from rlvr.algorithms.engine.layers import CompiledLayers, require_compiler
+from rlvr.algorithms.engine.offload import OffloadedActivations
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
 from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
@@ -48,6 +50,9 @@ class Learner:
         reference: keep a reference policy even if the preset has no KL term.
         ema: decay of the moving average of the trained weights that `averaged` shows; 0 keeps none.
         optimiser: the kind of AdamW that a warm start takes, see `Optimiser`.
+        compiled: compile each layer by itself; not with shared prompts.
+        offload: what is kept in the memory of the CPU: "activations", in one process, or "weights" with the optimiser's
+            state, under torchrun.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
             trained, sharded over them: `sync` copies the weights back.
     """
@@ -68,6 +73,8 @@ class Learner:
         reference: bool = False,
         ema: float = 0.0,
         optimiser: str = ADAMW,
+        compiled: bool = False,
+        offload: str = "none",
         world: ProcessWorld | None = None,
     ) -> None:
         self.world = world or ProcessWorld()
@@ -76,9 +83,9 @@ class Learner:
             self.model = deepcopy(model).float()
         self.unshared = self._why_not_shared() if share_prompts else ""
         self.share_prompts = share_prompts and not self.unshared
-        self.scorer = Scorer(self.model, self.share_prompts)
+        self.scorer = Scorer(self.model, self.share_prompts, self._around(compiled, offload))
         if self.world.sharded:
-            self._shard(next(model.parameters()).dtype)
+            self._shard(next(model.parameters()).dtype, offload == "weights")
         self.preset = preset
         self.pad_id = pad_id
         self.temperature = temperature
@@ -97,12 +104,31 @@ class Learner:
         reason = "under torchrun" if self.world.sharded else why_not_shared(base_model(self.model))
         return reason and f"learner.share_prompts has no effect, prompts are not shared: {reason}"
 
-    def _shard(self, dtype: torch.dtype) -> None:
+    def _around(self, compiled: bool, offload: str) -> list[Callable[[], AbstractContextManager[None]]]:
+        """What a pass runs in."""
+        if (offload == "weights") != self.world.sharded and offload != "none":
+            other = "activations" if offload == "weights" else "weights"
+            where = "torchrun, of one process or more" if offload == "weights" else "a run without torchrun"
+            raise ConfigError(f"learner.offload {offload} is for {where}: take {other} here, or none")
+        around: list[Callable[[], AbstractContextManager[None]]] = []
+        if compiled:
+            require_compiler(next(self.model.parameters()).device)
+            self._try_head()  # as it was written: a trial is not worth compiling for
+            around.append(CompiledLayers(self.model))
+        if offload == "activations":
+            around.append(OffloadedActivations(self.model))
+        return around
+
+    def _try_head(self) -> None:
+        """Ask what `has_plain_head` remembers of the model."""
+        ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
+        has_plain_head(base_model(self.model), ids)
+
+    def _shard(self, dtype: torch.dtype, offload: bool) -> None:
         if dtype == torch.float16:
             raise ConfigError("model.dtype float16 is for one process: take bfloat16, whose gradients need no scale")
-        ids = torch.zeros(1, 4, dtype=torch.long, device=next(self.model.parameters()).device)
-        has_plain_head(base_model(self.model), ids)  # while the weights are whole: what it finds is remembered
-        shard(self.model, self.scorer, dtype)
+        self._try_head()  # while the weights are whole
+        shard(self.model, self.scorer, dtype, offload)
 
     def sync(self) -> None:
         """Give the sampler the trained weights; nothing to do where they are the same."""

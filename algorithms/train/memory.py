@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch.utils.checkpoint import checkpoint
 
+from rlvr.algorithms.engine.layers import layers_of
+
 M_MMAP_THRESHOLD = -3  # of glibc's malloc.h
 BACK_AT_ONCE = 2**20  # bytes from which a block is mapped by itself
 
@@ -53,20 +55,17 @@ def recomputed_layers(model: Any) -> Iterator[None]:
     Raises:
         ValueError: the model has no layers that transformers marks for it.
     """
-    from transformers.modeling_layers import GradientCheckpointingLayer
-
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    if not layers:
-        raise ValueError(
-            f"{type(model).__name__} has no layers that can be computed again: set learner.recompute_layers to false"
-        )
+    layers = layers_of(model, "can be computed again: set learner.recompute_layers to false")
     if next(model.parameters()).device.type == "cpu":
         return_freed_memory()
+    before = [vars(layer).get("forward") for layer in layers]  # compiled, perhaps
     try:
         for layer in layers:
             # the backward pass calls what stands here now: it needs no block around it
             layer.forward = partial(checkpoint, layer.forward, use_reentrant=False, preserve_rng_state=False)
         yield
     finally:
-        for layer in layers:
-            vars(layer).pop("forward", None)  # the method of its class is there again
+        for layer, forward in zip(layers, before, strict=True):
+            del layer.forward  # the method of its class is there again
+            if forward is not None:
+                layer.forward = forward

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from itertools import chain
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -22,13 +22,16 @@ class Scorer(nn.Module):
     """A model's body and its output layer in one forward pass: `score_sequences` as a module, which FSDP can wrap.
 
     With ``share_prompts`` a prompt that several sequences begin with goes through the model once, where its attention
-    allows that and it spares a tenth of the tokens.
+    allows that and it spares a tenth of the tokens. Passes run inside of the blocks that ``around`` make.
     """
 
-    def __init__(self, model: Any, share_prompts: bool = False) -> None:
+    def __init__(
+        self, model: Any, share_prompts: bool = False, around: Sequence[Callable[[], AbstractContextManager[None]]] = ()
+    ) -> None:
         super().__init__()
         self.model = model
         self.share_prompts = share_prompts
+        self.around = around
 
     def forward(
         self,
@@ -40,6 +43,19 @@ class Scorer(nn.Module):
         **options: Any,
     ) -> SequenceScores:
         """`score_sequences` of the model, with each distinct sequence in it once: small games repeat theirs."""
+        with ExitStack() as blocks:
+            for block in self.around:
+                blocks.enter_context(block())
+            return self._forward(ids, mask, temperature, slopes, options)
+
+    def _forward(
+        self,
+        ids: torch.Tensor,
+        mask: torch.Tensor | None,
+        temperature: float,
+        slopes: torch.Tensor | None,
+        options: dict[str, Any],
+    ) -> SequenceScores:
         options["share_prompts"] = self.share_prompts
         rows, row_of = _distinct_rows(ids, mask)  # [D], [B]
         if len(rows) == len(ids):

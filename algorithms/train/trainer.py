@@ -156,6 +156,8 @@ class Trainer:
             reference=isinstance(algorithm, Objective) and algorithm.reference,
             ema=config.learner.ema,
             optimiser=config.learner.optimiser,
+            compiled=config.learner.compile,
+            offload=config.learner.offload,
             world=self.world,
         )
         if self.renderer.rewrites_history:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.engine.layers import layers_of
 from rlvr.algorithms.runs.run_folder import RunFolder, SilentFolder
 
 T = TypeVar("T")
@@ -44,7 +45,8 @@ class ProcessWorld:
         if not dist.is_initialized():
             if torch.cuda.is_available():
                 torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
-            dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+            # gloo beside NCCL: shards that are offloaded lie on the CPU
+            dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
         return cls(dist.get_rank(), dist.get_world_size(), True)
 
     def leave(self) -> None:
@@ -134,27 +136,27 @@ def run_folder(path: Path, resume: bool, world: ProcessWorld) -> RunFolder:
     return folder or SilentFolder(path)
 
 
-def shard(model: Any, scorer: torch.nn.Module, dtype: torch.dtype) -> None:
+def shard(model: Any, scorer: torch.nn.Module, dtype: torch.dtype, offload: bool = False) -> None:
     """Shard a model's float32 weights over all processes: each layer by itself, the rest with the scorer.
 
     Layers are computed in ``dtype``, gradients are summed in float32: FSDP2's `fully_shard`. The sum, not the mean: the
-    loss is divided by the counts of the whole batch already.
+    loss is divided by the counts of the whole batch already. With ``offload`` the shards lie in the memory of the CPU
+    between two passes, and the optimiser works there.
 
     Raises:
         ValueError: the model has no layers that transformers marks.
     """
-    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
-    from transformers.modeling_layers import GradientCheckpointingLayer
+    from torch.distributed.fsdp import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy, fully_shard
 
     # w in float32, y = cast(w) x in `dtype`, dL/dw summed in float32: an update of 1e-6 is not lost.
     policy = MixedPrecisionPolicy(param_dtype=dtype, reduce_dtype=torch.float32)
-    layers = [module for module in model.modules() if isinstance(module, GradientCheckpointingLayer)]
-    if not layers:
-        raise ValueError(f"{type(model).__name__} has no layers that can be sharded: train it in one process")
+    # shards, their gradients and the optimiser's state stay on the CPU: ZeRO-Offload, 2101.06840
+    there = CPUOffloadPolicy(pin_memory=torch.cuda.is_available()) if offload else OffloadPolicy()
+    layers = layers_of(model, "can be sharded: train it in one process")
     # Inner parts first: each gathers its own weights in turn, so at most one layer is whole at a time.
     parts: list[Any] = [*layers, scorer]
     for part in parts:
-        fully_shard(part, mp_policy=policy)
+        fully_shard(part, mp_policy=policy, offload_policy=there)
         # g = sum_p g_p: each g_p is divided by the counts of all processes already.
         part.set_gradient_divide_factor(1.0)
         part.set_force_sum_reduction_for_comms(True)  # gloo has no other

@@ -110,6 +110,17 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
 
 
 @pytest.mark.slow
+def test_offloaded_weights_and_compiled_layers_give_the_same_run(two: Path, config: Path, tmp_path: Path):
+    """Shards on the CPU are the same shards; compiled layers round otherwise."""
+    status, output = launch(2, "--config", config, "--out", tmp_path / "offloaded", "--learner.offload", "weights")
+    assert status == 0, output
+    assert far(weights(tmp_path / "offloaded"), weights(two)) == 0.0
+    status, output = launch(2, "--config", config, "--out", tmp_path / "compiled", "--learner.compile", "true")
+    assert status == 0, output
+    assert 0 < far(weights(tmp_path / "compiled"), weights(two)) < 1e-4
+
+
+@pytest.mark.slow
 def test_a_folder_that_is_used_is_refused_by_all(two: Path, config: Path):
     status, output = launch(2, "--config", config, "--out", two)
     assert status != 0

@@ -11,14 +11,19 @@ from typing import Any
 import pytest
 import torch
 
+from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.planning.memory import Update, kv_bytes, training_memory
-from rlvr.algorithms.planning.report import Assumed, describe, plan
+from rlvr.algorithms.engine.adamw import PACKAGES
+from rlvr.algorithms.planning.memory import MOMENTS, Update, kv_bytes, training_memory
+from rlvr.algorithms.planning.report import Assumed, describe, plan, shared_tokens
 from rlvr.algorithms.planning.shapes import DEVICES, GIB, ModelShape, device_of, read_shape, shape_of
 from rlvr.algorithms.planning.simulation import SimulatedRun, simulate
 from rlvr.algorithms.planning.speed import decoding, training_speed
-from rlvr.algorithms.train.scoring import score_sequences
+from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.train.scoring import can_share_prompts, score_sequences
 from rlvr.cli import main
 
 QWEN_06B = ModelShape(151_936, 1024, 28, 16, 8, 128, 3072)
@@ -120,6 +125,81 @@ def test_memory_grows_with_what_it_should():
         assert training_memory(QWEN_06B, Update(**{**vars(base), **change})).total > total
     for change in ({"recompute": True}, {"devices": 8}, {"lora_rank": 16}):
         assert training_memory(QWEN_06B, Update(**{**vars(base), **change})).total < total
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["adamw", "adamw_8bit", "adamw_bnb_8bit"])
+def test_moments_are_those_of_the_optimiser(kind: str):
+    """Within 1 %: what a step's state holds, but for tables that are the same for every tensor."""
+    if kind in PACKAGES:
+        pytest.importorskip(PACKAGES[kind])
+    parameter = torch.nn.Parameter(torch.ones(1024, 256))
+    optimiser = Optimiser([parameter], lambda _: 0.1, betas=(0.9, 0.95), kind=kind)
+    parameter.grad = torch.ones_like(parameter)
+    optimiser.step()
+    held = [value.numel() * value.element_size() for name, value in optimiser.tensors().items() if "qmap" not in name]
+    assert sum(held) == pytest.approx(MOMENTS[kind] * parameter.numel(), rel=0.01)
+    ways = [training_memory(QWEN_06B, Update(8192, optimiser=name)).moments for name in ("adamw", kind)]
+    assert ways[1] / ways[0] == MOMENTS[kind] / 8
+
+
+def test_offload_leaves_on_the_device_what_is_gathered_and_what_passes():
+    base = training_memory(QWEN_06B, Update(8192, reference=True))
+    activations = training_memory(QWEN_06B, Update(8192, reference=True, offload="activations"))
+    assert base.total - activations.total == base.kept > 0
+    weights = training_memory(QWEN_06B, Update(8192, reference=True, offload="weights"))
+    assert (weights.masters, weights.gradients, weights.moments, weights.reference) == (0, 0, 0, 0)
+    gathered = training_memory(QWEN_06B, Update(8192, gathered=True))
+    assert weights.total == gathered.total - gathered.masters - gathered.gradients - gathered.moments
+
+
+def test_the_tokens_of_shared_prompts_are_those_that_go_through_the_model():
+    """The share that `Padded` and `Scorer` come to, counted at the model's own embedding."""
+    model, _ = tiny_policy(hidden=32, layers=1)
+    prompt, reply, group = 24, 8, 4
+    config = load_config(
+        {
+            "learner": {"share_prompts": True, "micro_batch_tokens": 96},
+            "prompts": 2,
+            "group_size": group,
+            "sampling": {"max_new_tokens": reply, "max_length": prompt + reply},
+        }
+    )
+    seen = []
+    model.get_input_embeddings().register_forward_hook(lambda _, given, __: seen.append(given[0].numel()))
+    learner = Learner(model, PRESETS["grpo"], pad_id=0, max_length=32, share_prompts=True, micro_batch_tokens=96)
+    gen = torch.Generator().manual_seed(0)
+    sequences = []
+    for _ in range(2):
+        start = torch.randint(5, 40, (prompt,), generator=gen).tolist()
+        for _ in range(group):
+            rest = torch.randint(5, 40, (reply,), generator=gen).tolist()
+            sequences.append(TokenSequence(start + rest, [0] * prompt + [1] * reply, [0.0] * (prompt + reply)))
+    can_share_prompts(model)
+    learner.logprobs(sequences[:1])
+    seen.clear()
+    learner.logprobs(sequences)
+    share = shared_tokens(config, Assumed(prompt=prompt, reply=reply), prompt + reply)
+    assert share == 1 - (1 - 2 / 4) * prompt / (prompt + reply)  # three of the four fit into a micro-batch
+    assert sum(seen) / (2 * group * (prompt + reply)) == pytest.approx(share, rel=0.05)
+    alone = load_config({**config.model_dump(), "learner": {"share_prompts": False}})
+    assert shared_tokens(alone, Assumed(prompt=prompt), 32) == 1.0
+    assert shared_tokens(config, Assumed(prompt=prompt, gpus=2), 32) == 1.0
+    assert shared_tokens(config, Assumed(prompt=2), 32) == 1.0, "a tenth at least is spared, or nothing is shared"
+
+
+def test_a_plan_says_what_shared_prompts_eight_bits_and_offload_change(capsys: pytest.CaptureFixture[str]):
+    assumed = Assumed(prompt=384, reply=128)
+    given = {"sampling": {"max_new_tokens": 128, "max_length": 512}, "learner": {"share_prompts": True}}
+    plain = plan(load_config({**given, "learner": {}}), QWEN_06B, DEVICES["h100"], assumed)
+    shared = plan(load_config(given), QWEN_06B, DEVICES["h100"], assumed)
+    assert shared.update_seconds / plain.update_seconds == pytest.approx(1 - (1 - 1 / 8) * 384 / 512)
+    assert "34% of the tokens: prompts are shared" in describe(shared)
+    assert "prompts are shared" not in describe(plain)
+    many = load_config({"learner": {"optimiser": "adamw_8bit", "offload": "activations"}})
+    text = describe(plan(many, QWEN_06B, DEVICES["h100"], Assumed(gpus=2)))
+    assert "learner.optimiser adamw_8bit goes with one process" in text
+    assert "learner.offload activations is for one process: take weights" in text
 
 
 def test_the_cache_of_a_token_is_its_keys_and_values():
