@@ -30,7 +30,10 @@ def policy(lora: bool = False) -> Any:
         from peft import LoraConfig, get_peft_model
 
         torch.manual_seed(0)
-        model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+        model = get_peft_model(model, LoraConfig(r=2, target_modules="all-linear"))
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:  # 0 at the start, where A would have no gradient
+                torch.nn.init.normal_(parameter, std=0.02)
     has_plain_head(base_model(model), torch.zeros(1, 4, dtype=torch.long))
     return model
 
