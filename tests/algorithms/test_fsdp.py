@@ -110,11 +110,14 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
 
 
 @pytest.mark.slow
-def test_offloaded_weights_and_compiled_layers_give_the_same_run(two: Path, config: Path, tmp_path: Path):
-    """Shards on the CPU are the same shards; compiled layers round otherwise."""
+def test_offloaded_weights_give_the_same_bytes(two: Path, config: Path, tmp_path: Path):
     status, output = launch(2, "--config", config, "--out", tmp_path / "offloaded", "--learner.offload", "weights")
     assert status == 0, output
     assert far(weights(tmp_path / "offloaded"), weights(two)) == 0.0
+
+
+@pytest.mark.slow
+def test_compiled_layers_are_sharded_too(two: Path, config: Path, tmp_path: Path):
     status, output = launch(2, "--config", config, "--out", tmp_path / "compiled", "--learner.compile", "true")
     assert status == 0, output
     assert 0 < far(weights(tmp_path / "compiled"), weights(two)) < 1e-4

@@ -63,7 +63,8 @@ def test_compiled_layers_have_the_same_gradient_at_every_length(lora: bool):
             assert not any("forward" in vars(layer) for layer in layers_of(model, ""))
             found = gradient(compiled, ids(*shape), recompute=recompute)
             assert (found - expected).abs().max() <= 1e-5 * expected.abs().max()
-    assert counters["stats"]["unique_graphs"] == 1
+    # below the first layer nothing is trained with adapters, so that its input has no gradient
+    assert counters["stats"]["unique_graphs"] == 1 + lora
     assert not any("forward" in vars(layer) for layer in layers_of(model, "")), "the sampler calls them as written"
 
 
