@@ -47,7 +47,13 @@ WITHOUT: dict[str, dict[str, dict[str, Any]]] = {
         "without KL": {**NO_KL, "steps": 300, "evaluation": {"every": 10, "episodes": 256}},
     },
     "tictactoe": {
-        "without": {**NO_KL, "learner": LOOSE, "env": {"settings": {"opponents": ["self"]}}},
+        "without": {
+            **NO_KL,
+            "learner": LOOSE,
+            "env": {"settings": {"opponents": ["self"]}},
+            "steps": 60,
+            "evaluation": {"every": 10, "episodes": 200},
+        },
     },
 }
 COLOURS = {"with": "tab:blue", "without": "tab:red", "without KL": "tab:orange"}
