@@ -354,6 +354,8 @@ _PRESETS = (
            note="truncation bootstraps, termination does not"),
     Preset("spiral", "rae", aggregation="seq_mean_token_sum_norm", arxiv="2506.24119",
            note="the baseline is read before it is updated, one per game and role, so groups need no spread"),
+    Preset("marshal", "role_turns", whiten=True, dual_clip=1.4, kl="k3", kl_coef=0.2, arxiv="2510.15414",
+           note="the KL and the dual clip are those of the authors' configurations; a turn counts once"),
     Preset("vineppo", "vine", whiten=True, kl="k3", kl_coef=1e-4, continuations=9, arxiv="2410.01679",
            note="the step splitter is part of the method"),
     Preset("brpo", "brpo", aggregation="seq_mean_token_sum_norm", arxiv="2505.13438",

@@ -18,7 +18,7 @@ from rlvr.algorithms.advantages.group_baselines import (
 from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.monte_carlo import brpo, budget_probs, split_steps, vine
 from rlvr.algorithms.advantages.registry import ADVANTAGES, compute_advantages, critic_targets
-from rlvr.algorithms.advantages.roles import RoleBaselines
+from rlvr.algorithms.advantages.roles import RoleBaselines, role_turn_returns
 from rlvr.algorithms.advantages.semantic import seed_grpo, semantic_entropy
 from rlvr.algorithms.advantages.token_returns import gae, raw, reinforce_pp, reinforce_pp_baseline, return_to_go, whiten
 from rlvr.algorithms.advantages.turn_returns import Turns, process_supervision, rebn, turn_gae
@@ -52,6 +52,7 @@ __all__ = [
     "reinforce_pp_baseline",
     "return_to_go",
     "rloo",
+    "role_turn_returns",
     "scalerl",
     "seed_grpo",
     "semantic_entropy",

@@ -1,4 +1,4 @@
-"""RAE: one running mean of returns per role, as self-play needs it."""
+"""Advantages by role, as self-play needs them: a running mean of returns (RAE), and returns of turns (MARSHAL)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, Played, Sources, why
-from rlvr.algorithms.advantages.groups import as_rewards
+from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of, why
+from rlvr.algorithms.advantages.gather import turns
+from rlvr.algorithms.advantages.groups import Groups, as_rewards
 from rlvr.algorithms.advantages.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.token_returns import return_to_go
+from rlvr.algorithms.advantages.turn_returns import Turns, per_turn
 from rlvr.algorithms.choices import Choices
 
 
@@ -72,4 +75,52 @@ RAE = Advantage(
     "2506.24119",
     needs=("roles", "role_baselines"),
     gather=(one_role,),
+)
+
+
+def role_turn_returns(
+    turn_rewards: Any, turn: Any, roles: Sequence[Hashable], mask: Tensor, *, gamma: float = 1.0
+) -> Tensor:
+    """Returns of turns, centred over the turns of their role (MARSHAL, 2510.15414). Returns [B, T].
+
+    A_k = G_k - mean of G over all turns of the role in the batch, with G_k = sum_{j >= k} gamma^(j - k) r_j. A turn
+    counts once, whatever its length. The authors' code takes the mean over distinct values of G, so that it does not
+    depend on how often each occurs; here every turn counts.
+
+    Args:
+        turn_rewards: [B, K].
+        turn: [B, T] ints, the turn of each trained token.
+        roles: B of them, any hashables.
+
+    Raises:
+        ValueError: not one role per sequence, or an entry is misshapen or not finite.
+    """
+    index = Turns(turn, mask)  # [B, T] in K turns
+    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")  # [B, K]
+    if len(roles) != len(mask):
+        raise ValueError(f"{len(roles)} roles for {len(mask)} sequences: one per sequence is needed")
+    live = index.live(turn_rewards.shape[1])  # [B, K]
+    returns = return_to_go(turn_rewards, torch.ones_like(live), gamma=gamma)  # [B, K]
+    number = {role: i for i, role in enumerate(dict.fromkeys(roles))}
+    of_role = torch.tensor([number[role] for role in roles], device=mask.device)[:, None].expand_as(live)  # [B, K]
+    centred = torch.zeros_like(returns)  # [B, K]
+    # A_k = G_k - mean of G over the turns of the role             [B, K] -> [B, T]  MARSHAL, 2510.15414
+    centred[live] = Groups(returns[live], of_role[live]).centred()
+    return index.broadcast(centred)
+
+
+def _role_turns(x: AdvantageInputs, p: Choices) -> Tensor:
+    turn_rewards, turn, roles = (x.need(name, why(p)) for name in ("turn_rewards", "turn", "roles"))
+    return role_turn_returns(turn_rewards, turn, roles, mask_of(x, p), gamma=p.gamma)
+
+
+ROLE_TURNS = Advantage(
+    "role_turns",
+    "returns of turns - their mean over the role",
+    _role_turns,
+    "2510.15414",
+    needs=("mask", "turn", "turn_rewards", "roles"),
+    gather=(turns, one_role),
+    per_token=True,
+    kl_per_token=True,
 )

@@ -50,6 +50,7 @@ ROWS = {
     "gem_rebn": ("ppo", "old_logprobs", P2, "constant", None, ()),
     "gem_ppo": ("ppo", "old_logprobs", P2, "constant", None, ()),
     "spiral": ("ppo", "old_logprobs", P2, "constant", None, ()),
+    "marshal": ("ppo", "old_logprobs", {"low": 0.2, "high": 0.2, "dual": 1.4}, "tokens", ("k3", 0.2), ()),
     "vineppo": ("ppo", "old_logprobs", P2, "tokens", ("k3", 1e-4), ()),
     "brpo": ("ppo", "old_logprobs", P2, "constant", None, ()),
     "seed_grpo": ("ppo", "old_logprobs", P2, "row_mean", None, ()),

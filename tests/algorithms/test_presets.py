@@ -51,6 +51,7 @@ TABLE = {
     "gem_rebn": ("rebn", "token", "old", "seq_mean_token_sum_norm"),
     "gem_ppo": ("turn_gae", "token", "old", "seq_mean_token_sum_norm"),
     "spiral": ("rae", "token", "old", "seq_mean_token_sum_norm"),
+    "marshal": ("role_turns", "token", "old", "token_mean"),
     "vineppo": ("vine", "token", "old", "token_mean"),
     "brpo": ("brpo", "token", "old", "seq_mean_token_sum_norm"),
     "seed_grpo": ("seed", "token", "old", "seq_mean_token_mean"),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.algorithms import advantages as returns
-from rlvr.algorithms.advantages import compute_advantages, critic_targets
+from rlvr.algorithms.advantages import compute_advantages, critic_targets, roles
 from rlvr.algorithms.advantages.base import at_last_token
 from rlvr.algorithms.presets import PRESETS
 
@@ -144,6 +144,25 @@ def test_rebn_counts_a_turn_once():
     torch.testing.assert_close(given, tensor([[a[0], a[0], 0, a[1], 0, a[2]], [a[3], 0, a[4], a[4], a[4], 0]]))
     flat = returns.rebn([[0.1], [0.1], [0.1]], torch.zeros(3, 2, dtype=torch.long), torch.ones(3, 2, dtype=torch.bool))
     assert (flat == 0).all()
+
+
+def test_turns_are_compared_with_those_of_their_role():
+    mask, turn, turn_rewards = turns_case()
+    given = roles.role_turn_returns(turn_rewards, turn, ["seat 0", "seat 1"], mask, gamma=0.9)
+    first, second = ref.centred([0.2 + 0.81, 0.9, 1.0]), ref.centred([-0.9, -1.0])
+    expected = [
+        [first[0], first[0], 0, first[1], 0, first[2]],
+        [second[0], 0, second[1], second[1], second[1], 0],
+    ]
+    torch.testing.assert_close(given, tensor(expected))
+    together = roles.role_turn_returns(turn_rewards, turn, ["seat 0", "seat 0"], mask, gamma=0.9)
+    g = ref.centred([0.2 + 0.81, 0.9, 1.0, -0.9, -1.0])
+    torch.testing.assert_close(together, tensor([[g[0], g[0], 0, g[1], 0, g[2]], [g[3], 0, g[4], g[4], g[4], 0]]))
+    batch = {"mask": mask, "turn": turn, "turn_rewards": turn_rewards, "roles": ["seat 0", "seat 1"]}
+    plain = PRESETS["marshal"].replace(whiten=False, gamma=0.9)
+    torch.testing.assert_close(compute_advantages([1.2, -1.0], None, plain, batch), tensor(expected))
+    with pytest.raises(ValueError, match="1 roles for 2 sequences"):
+        roles.role_turn_returns(turn_rewards, turn, ["seat 0"], mask)
 
 
 def test_process_supervision_normalises_all_steps_of_a_group():
