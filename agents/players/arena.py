@@ -111,7 +111,8 @@ class Arena:
         brief: leave the system prompt and the rules out, for policies that were trained without them.
 
     Raises:
-        ValueError: fewer than two entrants or one match, or all seats of the game are one team.
+        ValueError: fewer than two entrants or one match, all seats of the game are one team, or a seat relies on one
+            of another team.
     """
 
     def __init__(
@@ -173,8 +174,15 @@ def _seats_of_first(referee: Referee) -> list[int]:
     """The seats that the first of a pair has in turn: the lowest of each team."""
     teams = referee.game.teams
     seats = [teams.index(team) for team in dict.fromkeys(teams)]
+    game = referee.game
     if len(seats) < 2:
-        raise ValueError(f"all seats of {referee.game.name} are one team: an arena rates players against each other")
+        raise ValueError(f"all seats of {game.name} are one team: an arena rates players against each other")
+    for seat in range(game.seats):
+        if needed := [other for other in game.relies_on(seat) if game.teams[other] != game.teams[seat]]:
+            raise ValueError(
+                f"in {game.name} seat {seat} wins by the good play of seat {needed[0]}, which would be its opponent's: "
+                "an arena rates players against each other"
+            )
     return seats
 
 

@@ -38,6 +38,13 @@ def test_both_of_a_pair_play_every_key_in_every_seat():
             assert sorted(seat for _, _, other, seat in plan if other == key) == list(range(seats))
 
 
+@pytest.mark.parametrize(("game", "seat", "other"), [("ProposerSolver", 0, 1), ("Debate", 0, 2)])
+def test_a_game_in_which_a_seat_needs_its_opponent_is_refused(game, seat, other):
+    """The score of a pair would be best for a proposer whose tasks nobody solves, and a judge names its own debater."""
+    with pytest.raises(ValueError, match=f"in {game} seat {seat} wins by the good play of seat {other}"):
+        arena(game)
+
+
 def test_an_entrant_has_all_seats_of_a_team():
     def named(name, seen):
         def choose(referee, match, seat, messages):
