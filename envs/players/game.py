@@ -278,9 +278,9 @@ class Referee:
         if foul := game.foul(view, seat, text):
             return foul
         legal = game.legal(match.state, seat)
-        listed = f"Some of the {len(legal)} that are: " if len(legal) > MOST_LISTED else "Legal moves: "
         if not game.lists_all:
-            raise IllegalText(f"That is not a legal move. Such moves are: {', '.join(legal[:3])}.")
+            raise IllegalText(f"That is not a legal move. Moves of the right form: {', '.join(legal[:3])}.")
+        listed = f"Some of the {len(legal)} that are: " if len(legal) > MOST_LISTED else "Legal moves: "
         raise IllegalText(f"That is not a legal move. {listed}{', '.join(legal[:MOST_LISTED])}.")
 
     def act(self, match: Match, seat: int, text: str) -> Match:
@@ -444,9 +444,10 @@ def verdict_of(referee: Referee, match: Match, seat: int) -> Verdict:
     if match.loser >= 0:
         reason = f"seat {match.loser} forfeited after {referee.tries} illegal moves; returns {text}"
         teams = referee.game.teams_in(match.state)
-        status = "wrong" if teams[match.loser] == teams[seat] else "correct"
+        share = share if teams[match.loser] != teams[seat] else 0.0
     else:
-        reason, status = f"the returns are {text}", "correct" if share >= 1 else "partial" if share else "wrong"
+        reason = f"the returns are {text}"
+    status = "correct" if share >= 1 else "partial" if share else "wrong"
     return Verdict(float(returns[seat]), status, reason=reason, parts=parts)  # type: ignore[arg-type]
 
 
