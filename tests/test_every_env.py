@@ -292,7 +292,9 @@ def test_the_expert_scores_one(env_id, level):
             assert info["success"] is True
             assert scores[-1] == 1.0
     assert max(scores) == 1.0
-    assert sum(scores) / len(scores) > 0.3  # an expert at a game of luck
+    teams = getattr(getattr(env.task, "game", None), "teams", ())
+    handicapped = level > 1 and 1 < len({*teams}) < len(teams)  # its mate errs, and the other team does not
+    assert sum(scores) / len(scores) > (0.15 if handicapped else 0.3)  # an expert at a game of luck
     assert min(scores) >= 0.0
 
 

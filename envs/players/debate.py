@@ -144,7 +144,7 @@ class Debate(SeatGame[DebateState]):
     def _half_named(self, view: DebateState) -> re.Pattern[str]:
         dispute = self.dispute(view)
         last = (dispute.first + dispute.last) // 2
-        rows = f"{dispute.first}" if last == dispute.first else f"{dispute.first} ?(?:to|-) ?{last}"
+        rows = f"{dispute.first}" if last == dispute.first else f"{dispute.first} ?(?:to|and|-) ?{last}"
         return re.compile(rf"^(?:rows? )?{rows} ?(?:=|:|is|are) ?")
 
     def apply(self, state: DebateState, seat: int, move: str) -> DebateState:
@@ -256,8 +256,10 @@ def narrowed(dispute: Dispute, claims: tuple[int, int]) -> Dispute:
 
 
 def rows_named(first: int, last: int) -> str:
-    """``row 3``, ``rows 1 to 4``."""
-    return f"row {first}" if first == last else f"rows {first} to {last}"
+    """``row 3``, ``rows 1 and 2``, ``rows 1 to 4``."""
+    if first == last:
+        return f"row {first}"
+    return f"rows {first} {'and' if last == first + 1 else 'to'} {last}"
 
 
 def claimed(claims: tuple[int, int]) -> str:

@@ -97,9 +97,9 @@ class ProposerSolver(SeatGame[ProposalState]):
             f"{solvers} it{', all at once' if several else ''}. In each round "
             f"{DEALT} different numbers are dealt, which all see and which never come again. A task is an expression "
             "of two to six of them, each used at most once, joined by + - * and brackets, such as (12 + 7) * 40. Every "
-            f"part of it must have a value from {LEAST} to {MOST}. An answer is its value, a whole number. The digit "
-            "operations of a product are the non-zero digits of one factor times those of the other; of a sum or a "
-            "difference they are the non-zero digits of the number that has fewer. A task of n digit operations pays "
+            f"part of it must have a value from {LEAST} to {MOST}. An answer is its value, a whole number. Count "
+            "the non-zero digits of the two numbers of an operation: a product takes the one count times the other in "
+            "digit operations, a sum or a difference the smaller count. A task of n digit operations in all pays "
             f"the proposer {pay}. A right answer pays its solver 1. Each seat wins the mean over the rounds."
         )
 
@@ -143,7 +143,7 @@ class ProposerSolver(SeatGame[ProposalState]):
         return text
 
     def parse(self, view: ProposalState, seat: int, words: str) -> str:
-        """A task without what follows ``=``, in its usual spelling; an answer without the commas of thousands."""
+        """A task without ``= ?`` behind it, in its usual spelling; an answer without the commas of thousands."""
         if seat:
             return re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", words)
         task = checked(words.removesuffix("?").rstrip().removesuffix("=").strip())

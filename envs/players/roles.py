@@ -110,10 +110,10 @@ class HiddenRoles(SeatGame[RolesState]):
             f"each; in turn {sizes} seats go on them. {talk * self.talk}Then a seat proposes who goes, such as "
             "team 0 2, and all vote at once: approve or reject. More than half must approve; else the next seat "
             "proposes, but the third proposal of a round goes without a vote. Seat 0 proposes first, and the "
-            "right passes on after each proposal. Votes are open. Those who go play support or sabotage in secret; a "
-            "loyal seat can only support. All learn how many sabotaged, and one fails the mission. Three missions "
-            "without sabotage win the game for the loyal seats, three that failed win it for the spies. Who forfeits "
-            "loses with all of its role."
+            "right to do so passes to the next seat after each proposal. Votes are open. Those who go play support or "
+            "sabotage in secret; a loyal seat can only support. All learn how many sabotaged, and one sabotage fails "
+            "the mission. Three missions without sabotage win the game for the loyal seats, three that failed win it "
+            "for the spies. A seat that forfeits loses the game for all seats of its role."
         )
 
     def start(self) -> RolesState:
@@ -254,7 +254,8 @@ class HiddenRoles(SeatGame[RolesState]):
 
     def _due(self, view: RolesState) -> str:
         at = len(view.missions)
-        score = f"Missions that succeeded: {at - view.failed}, that failed: {view.failed}."
+        good = at - view.failed
+        score = f"{good} mission{'s' * (good != 1)} succeeded, {view.failed} failed."
         if view.phase == OVER:
             return score
         size, tried = self.sizes[at], view.rejected

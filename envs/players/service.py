@@ -139,7 +139,7 @@ class UserAndAgent(SeatGame[ServiceState]):
             "what it wants and knows; those marked untrue are not what it wants. Seat 1, the agent, is the service "
             "desk: it sees what the user says and what its tools answer. The user says one statement at a time, such "
             f"as say 2, or {NOTHING}, which says that there is nothing to add. The agent then calls tools as often "
-            "as it likes, until it asks a question, such as ask email; then the user answers. It can name "
+            "as it likes, until it asks a question, such as ask email; then the user answers. The agent can name "
             "only customers, orders and products that it has read of. Its questions are "
             f"{', '.join(f'ask {kind}' for kind in QUESTIONS)}. "
             "Its calls are find by email, find by name and postcode, list orders of customer 3, open order 1700, "

@@ -252,9 +252,11 @@ class Taboo(SeatGame[TabooState]):
         if not self.over(view):
             if view.secret:
                 besides = ", ".join(view.forbidden or ()) or "nothing"
-                lines.append(f"Your secret word: {view.secret}. Forbidden besides: {besides}.")
+                lines.append(f"Your secret word: {view.secret}. Also forbidden: {besides}.")
             spoken, wrong = "; ".join(view.sentences) or "none", ", ".join(view.named) or "none"
-            lines.append(f"{self._whose(view.side)}Sentences on the secret word: {spoken}. Wrong words: {wrong}.")
+            team = TEAM_NAMES[view.side].capitalize()
+            about = f"{team}'s sentences on its" if self.pairs == 2 else "Sentences on the"
+            lines.append(f"{about} secret word: {spoken}. Wrong words: {wrong}.")
         lines.append(" ".join(self._score(view, side) for side in range(self.pairs)))
         return "\n".join(lines)
 
@@ -263,14 +265,16 @@ class Taboo(SeatGame[TabooState]):
 
     def _score(self, view: TabooState, side: int) -> str:
         points, left = self.points(view, side), self.sentences - view.used[side]
-        return f"{self._whose(side)}Points: {points:.2g}. Sentences left: {left}."
+        if self.pairs == 2:
+            return f"{self._whose(side)}points {points:.2g}, sentences left {left}."
+        return f"Points: {points:.2g}. Sentences left: {left}."
 
     # the expert
 
     def expert(self, view: TabooState, seat: int, rng: random.Random) -> str:
         """The giver says the first of the fewest sentences that leave one word; the guesser asks until one is left.
 
-        With no sentence to spare for the words to come, the guesser names one of those that fit.
+        When no sentence is left, the guesser names one of those that fit.
         """
         left = self.left(view)
         if not seat % 2:

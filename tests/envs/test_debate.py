@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rlvr.envs.players.bots import make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.debate import JUDGE, LARGEST, SMALLEST, VERDICTS, WIDTH, Dispute, narrowed, next_numbers
-from rlvr.envs.players.game import CHANCE, IllegalText, Referee
+from rlvr.envs.players.game import CHANCE, IllegalText, Referee, verdict_of
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
 
@@ -197,6 +197,22 @@ def test_a_forfeit_is_the_other_debaters_win_and_nobodys_where_the_judge_forfeit
         (1.0, -1.0, 0.0),
         (0.0, 0.0, -1.0),
     ]
+
+
+def test_two_rows_are_named_and_read_as_people_write_them():
+    referee = Referee(make_game("Debate", rows=4))
+    match = referee.begin("0")
+    assert "Next claim: the sum of rows 1 and 2." in referee.observe(match, 0)
+    assert referee.read(match, 0, "rows 1 and 2 = 400") == referee.read(match, 0, "rows 1 to 2 = 400") == "400"
+
+
+def test_a_forfeit_of_the_judge_is_no_success_of_a_debater():
+    referee = Referee(make_game("Debate", rows=2), tries=1)
+    match = referee.begin("0")
+    for seat in (0, 1):
+        match = referee.play(match, seat, referee.legal(match, seat)[0])
+    match = referee.act(match, JUDGE, "neither")
+    assert [verdict_of(referee, match, seat).status for seat in range(3)] == ["partial", "partial", "wrong"]
 
 
 def test_the_judge_plays_well_for_a_debater_and_the_debaters_for_a_judge():

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rlvr.envs.players.bots import known_bots, make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import information_states
-from rlvr.envs.players.game import CHANCE, IllegalText, Referee
+from rlvr.envs.players.game import CHANCE, IllegalText, Referee, verdict_of
 from rlvr.envs.players.proposals import DEALT, FULL, LEAST, MOST, checked, digit_operations, examples
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
@@ -125,7 +125,7 @@ def test_tasks_and_answers_are_read_as_people_write_them():
         assert referee.read(match, 0, text) == f"{a} * {b}", text
     assert referee.read(match, 0, f"\\boxed{{{a}*({b}-{c})}}") == f"{a} * ({b} - {c})"
     for text in (f"{a} * {b} = {a * b}", f"{a} * {b} or {a} + {b}", "100 * 2", f"{a} / {b}"):
-        with pytest.raises(IllegalText, match="Such moves are"):
+        with pytest.raises(IllegalText, match="Moves of the right form"):
             referee.read(match, 0, text)
     match = referee.play(match, 0, f"{a} * {b}")
     for text in ("8633", "8,633", "\\boxed{8{,}633}", "97 times 89.\nThe answer is 8633."):
@@ -181,6 +181,19 @@ def test_a_forfeit_of_the_proposer_costs_no_solver_anything():
     assert game.forfeited(0, game.start()) == (-1.0, 1.0, 1.0)
     assert game.forfeited(2, game.start()) == (0.0, 0.0, -1.0)
     assert game.outcome((-1.0, 1.0, 1.0), 0) == 0.0
+
+
+def test_a_forfeit_of_a_solver_is_no_success_of_the_others():
+    referee = Referee(make_game("ProposerSolver", solvers=2), tries=1)
+    match = referee.begin("0")
+    match = referee.act(referee.play(match, 0, referee.legal(match, 0)[0]), 1, "no number")
+    assert [verdict_of(referee, match, seat).status for seat in range(3)] == ["wrong", "wrong", "wrong"]
+
+
+def test_a_pair_that_agrees_on_a_value_is_paid_without_work_as_the_docs_say():
+    task = checked("(95 - 33) * 8 - (40 - 7) * 12")
+    assert {*task.numbers} == {*HAND}
+    assert (task.value, task.work) == (100, 12)
 
 
 def test_no_fixed_task_can_be_learned_by_heart():

@@ -300,6 +300,18 @@ def test_a_foul_brings_the_other_team_a_point_so_that_fouls_alone_are_no_draw():
     assert referee.returns(match) == (-1.0, -1.0, 1.0, 1.0)
 
 
+def test_both_games_are_told_in_plain_words():
+    shown = GAME.show(GAME.view(GAME.apply(STATE, 0, "tool"), 0), 0)
+    assert "Your secret word: fork. Also forbidden: sharp, metal." in shown
+    assert "\nSentences on the secret word: tool. Wrong words: none.\nPoints: 0. Sentences left: 5." in shown
+    game = make_game("TabooTeams")
+    state = Referee(game).begin("3").state
+    assert game.show(game.view(state, 3), 3).endswith(
+        "\nRed's sentences on its secret word: none. Wrong words: none.\n"
+        "Red: points 0, sentences left 5. Blue: points 0, sentences left 5."
+    )
+
+
 def test_bad_settings_are_one_clear_error():
     for wrong, reason in (({"pairs": 3}, "1 or 2 pairs"), ({"sentences": 2}, "3 to 20 sentences")):
         with pytest.raises(ValueError, match=reason):
