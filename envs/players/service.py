@@ -150,7 +150,8 @@ class UserAndAgent(SeatGame[ServiceState]):
             f"and the number of the rule that forbids the rest, or 0. The agent has {self.most} moves. {rules} "
             "The agent has succeeded if the database is then as the rules and the requests demand, and nothing else is "
             "changed, all that had to be looked at was looked at, and the ticket says what was done. The user has "
-            "succeeded if database and ticket are so and it has said nothing untrue."
+            "succeeded if database and ticket are so, it has said nothing untrue, and it has stated each of its "
+            "requests or the agent has succeeded."
         )
 
     def start(self) -> ServiceState:
@@ -220,9 +221,12 @@ class UserAndAgent(SeatGame[ServiceState]):
         return (task.judge(careful, "").status == "correct", task.judge(desk, "").status == "correct")
 
     def returns(self, state: ServiceState) -> tuple[float, ...]:
-        """1 for the user if its goals are met honestly, and for the agent if it served by the rules."""
+        """1 for the user if its goals are stated and met honestly, and for the agent if it served by the rules.
+
+        A user that says nothing is not paid where the agent names the rule that forbids its request by chance.
+        """
         met, served = self.judged(state)
-        return (float(met and not state.lied), float(served))
+        return (float(not state.lied and (served or (met and requested(state)))), float(served))
 
     def outcome(self, returns: Sequence[float], seat: int) -> float:
         """1 for a success."""
@@ -252,6 +256,8 @@ class UserAndAgent(SeatGame[ServiceState]):
             lines.append("The agent served by the rules." if served else "The agent did not serve by the rules.")
             if view.lied:
                 lines.append("The user said something untrue.")
+            if not requested(view):
+                lines.append("The user did not state all of its requests.")
         elif seat == AGENT:
             lines.append(f"Moves left: {self.most - view.moves}.")
         return "\n".join(lines)
@@ -279,6 +285,12 @@ def tools() -> dict[str, Any]:
 def closed(state: ServiceState) -> bool:
     """Whether the ticket is closed."""
     return state.desk is not None and state.desk.closed is not None
+
+
+def requested(state: ServiceState) -> bool:
+    """Whether the user has stated each of its requests."""
+    spoken = {each.text for each in state.words if each.who == "user"}
+    return all(each.text in spoken for each in state.statements if each.true and each.kind == "request")
 
 
 def _with(state: ServiceState, words: Utterance) -> ServiceState:

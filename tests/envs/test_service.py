@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlvr.envs.players.bots import make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.game import CHANCE, IllegalText, Referee
-from rlvr.envs.players.service import AGENT, NOTHING, QUESTIONS, USER, Utterance, closed, world
+from rlvr.envs.players.service import AGENT, NOTHING, QUESTIONS, USER, Utterance, closed, requested, world
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
 
@@ -105,7 +105,8 @@ def test_every_legal_call_is_answered_and_an_honest_reward_needs_the_whole_servi
     met, served = game.judged(match.state)
     assert met or not served
     user, agent = game.returns(match.state)
-    assert (user, agent) == (float(met and not match.state.lied), float(served))
+    honest = not match.state.lied and (served or requested(match.state))
+    assert (user, agent) == (float(met and honest), float(served))
     if not closed(match.state):
         assert (user, agent) == (0.0, 0.0)
 
@@ -124,6 +125,17 @@ def test_a_user_that_says_something_untrue_has_not_succeeded():
     assert "untrue" not in game.show(game.view(lied, AGENT), AGENT)
     *_, done = played(key, level=3)
     assert game.returns(done.state._replace(lied=True)) == (0.0, 1.0)
+
+
+def test_a_user_that_says_nothing_is_not_paid_where_the_agent_closes_by_chance():
+    game, right = make_game("UserAndAgent"), 0
+    referee = Referee(game)
+    for key in range(20):
+        match = referee.play(referee.play(referee.begin(str(key)), USER, NOTHING), AGENT, "close 0 2")
+        right += game.judged(match.state)[0]
+        assert game.returns(match.state) == (0.0, 0.0)
+        assert "The user did not state all of its requests." in game.show(match.state, USER)
+    assert right > 4  # a guess that is right
 
 
 def test_serving_without_looking_is_no_success_of_the_agent():
