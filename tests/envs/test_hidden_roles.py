@@ -290,6 +290,13 @@ def test_an_expert_in_one_seat_wins_more_than_a_random_seat(others):
     assert won["expert"] > won["random"] + 10
 
 
+def test_the_score_is_told_in_plain_words():
+    state = begun("0 3")
+    assert "\n0 missions succeeded, 0 failed. Round 1 of at most 5:" in GAME.show(GAME.view(state, 1), 1)
+    won = state._replace(missions=(Mission((1, 2), 0),))
+    assert "\n1 mission succeeded, 0 failed. Round 2 of at most 5:" in GAME.show(GAME.view(won, 1), 1)
+
+
 def test_who_the_others_are_tells_nothing_of_their_roles():
     for level in (1, 2, 3):
         episode = AsSingleAgent(game="HiddenRoles", seat=2).start(random.Random(level), level)
