@@ -1,7 +1,8 @@
 """ProposerSolver: one seat writes tasks in a small checked language, and the others solve them.
 
 A task is an arithmetic expression over numbers that chance has dealt, so its value is exact, no text of the proposer
-reaches a solver, and no task can be learned by heart. Its difficulty is counted, not claimed.
+reaches a solver, and no task can be learned by heart. Chance adds to the numbers once the proposal is made, so that a
+pair cannot agree on a value. The difficulty of a task is counted, not claimed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from rlvr.envs.core.seeding import stream
 from rlvr.envs.players.game import CHANCE, SeatGame
 
 DEALT: Final = 6  # numbers of a round
-SMALLEST, LARGEST = 2, 99  # of the numbers
+SMALLEST, LARGEST = 2, 99  # of the numbers that are dealt
+GROWTH: Final = 9  # the most that chance adds to a number of a proposal
 LEAST, MOST = 2, 999_999  # values of a task and of each part of it
 FULL: Final = 16  # digit operations from which a task has the full difficulty
 EXAMPLES: Final = 60  # expressions of a hand that are given as examples of legal moves
@@ -39,10 +41,18 @@ class CheckedTask(NamedTuple):
 
 
 class ProposalState(NamedTuple):
-    """The numbers that were ``dealt``, six for each round, the ``tasks`` and the ``answers`` of all solvers to each."""
+    """A match so far.
+
+    Attributes:
+        dealt: the numbers, six for each round.
+        proposals: an expression for each round.
+        added: what chance added to the numbers of the proposals, in their order.
+        answers: of each round those of all solvers.
+    """
 
     dealt: tuple[int, ...] = ()
-    tasks: tuple[str, ...] = ()
+    proposals: tuple[str, ...] = ()
+    added: tuple[int, ...] = ()
     answers: tuple[tuple[int, ...], ...] = ()
 
 
@@ -95,28 +105,45 @@ class ProposerSolver(SeatGame[ProposalState]):
         return (
             f"Proposer and solver, {self.rounds} {'round' if self.rounds == 1 else 'rounds'}. Seat 0 proposes a task. "
             f"{solvers} it{', all at once' if several else ''}. In each round "
-            f"{DEALT} different numbers are dealt, which all see and which never come again. A task is an expression "
-            "of two to six of them, each used at most once, joined by + - * and brackets, such as (12 + 7) * 40. Every "
-            f"part of it must have a value from {LEAST} to {MOST}. An answer is its value, a whole number. Count "
-            "the non-zero digits of the two numbers of an operation: a product takes the one count times the other in "
-            "digit operations, a sum or a difference the smaller count. A task of n digit operations in all pays "
-            f"the proposer {pay}. A right answer pays its solver 1. Each seat wins the mean over the rounds."
+            f"{DEALT} different numbers are dealt, which all see and which never come again. Seat 0 proposes an "
+            "expression of two to six of them, each used at most once, joined by + - * and brackets, such as "
+            f"(12 + 7) * 40. Chance then adds 0 to {GROWTH} to each of its numbers, and this is the task. Whatever is "
+            f"added, every part must have a value from {LEAST} to {MOST}. An answer is the value of the task, a whole "
+            "number. Count the non-zero digits of the two numbers of an operation: a product takes the one count times "
+            "the other in digit operations, a sum or a difference the smaller count. A task of n digit operations in "
+            f"all pays the proposer {pay}. A right answer pays its solver 1. Each seat wins the mean over the rounds."
         )
 
     def start(self) -> ProposalState:
         return ProposalState()
 
     def actors(self, state: ProposalState) -> tuple[int, ...]:
-        """In each round chance deals, the proposer writes, the solvers answer."""
+        """In each round chance deals, the proposer writes, chance adds to its numbers, the solvers answer."""
         done = len(state.answers)
         if done == self.rounds:
             return ()
         if len(state.dealt) < DEALT * (done + 1):
             return (CHANCE,)
-        return (0,) if len(state.tasks) == done else tuple(range(1, self.seats))
+        if len(state.proposals) == done:
+            return (0,)
+        return tuple(range(1, self.seats)) if self.is_posed(state) else (CHANCE,)
+
+    @staticmethod
+    def is_posed(state: ProposalState) -> bool:
+        """Whether chance has added to all numbers of the proposals."""
+        return len(state.added) == sum(len(known(text).numbers) for text in state.proposals)
+
+    @staticmethod
+    def task(state: ProposalState, at: int) -> CheckedTask:
+        """The task of a round: its proposal with what was added."""
+        first = sum(len(known(text).numbers) for text in state.proposals[:at])
+        proposal = known(state.proposals[at])
+        return grown(proposal.text, state.added[first : first + len(proposal.numbers)])
 
     def chance(self, state: ProposalState) -> list[tuple[str, float]]:
-        """Each number that was not dealt before, with the same probability."""
+        """Each number that was not dealt before, or each that is added, with the same probability."""
+        if len(state.proposals) > len(state.answers):
+            return [(str(number), 1 / (GROWTH + 1)) for number in range(GROWTH + 1)]
         left = [number for number in range(SMALLEST, LARGEST + 1) if number not in state.dealt]
         return [(str(number), 1 / len(left)) for number in left]
 
@@ -150,11 +177,13 @@ class ProposerSolver(SeatGame[ProposalState]):
         return task.text if task else words
 
     def apply(self, state: ProposalState, seat: int, move: str) -> ProposalState:
+        if seat == CHANCE and len(state.proposals) > len(state.answers):
+            return state._replace(added=(*state.added, int(move)))
         if seat == CHANCE:
             return state._replace(dealt=(*state.dealt, int(move)))
         if seat:
             return state._replace(answers=(*state.answers, (int(move),)))
-        return state._replace(tasks=(*state.tasks, move))
+        return state._replace(proposals=(*state.proposals, move))
 
     def apply_all(self, state: ProposalState, moves: Mapping[int, str]) -> ProposalState:
         """The answers of all solvers, or one move."""
@@ -174,8 +203,8 @@ class ProposerSolver(SeatGame[ProposalState]):
         """The mean pay of the proposer, and the share of right answers of each solver."""
         count = self.seats - 1
         won, paid = [0.0] * count, 0.0
-        for text, answers in zip(state.tasks, state.answers, strict=True):
-            task = known(text)
+        for at, answers in enumerate(state.answers):
+            task = self.task(state, at)
             right = [float(answer == task.value) for answer in answers]
             won = [so_far + each for so_far, each in zip(won, right, strict=True)]
             paid += self.pay(task, sum(right) / count)
@@ -199,33 +228,35 @@ class ProposerSolver(SeatGame[ProposalState]):
 
     def effort(self, view: ProposalState, seat: int) -> int:
         """The digit operations of a task: who errs at times errs more often in a harder one."""
-        return known(view.tasks[-1]).work if seat else 1
+        return self.task(view, len(view.answers)).work if seat else 1
 
     def show(self, view: ProposalState, seat: int) -> str:
         """The rounds that are over, then the numbers and the task of this one."""
         lines = []
-        for at, (text, answers) in enumerate(zip(view.tasks, view.answers, strict=False), 1):
-            task = known(text)
+        for at, answers in enumerate(view.answers):
+            task = self.task(view, at)
             given = ", ".join(
                 f"seat {solver} answered {answer}, {'right' if answer == task.value else 'wrong'}"
                 for solver, answer in enumerate(answers, 1)
             )
-            lines.append(f"Round {at}: {text} is {task.value}, {operations(task)}; {given}.")
+            became = f"{view.proposals[at]} became {task.text}"
+            lines.append(f"Round {at + 1}: {became}, which is {task.value}, {operations(task)}; {given}.")
         if len(view.answers) < self.rounds:
             hand = ", ".join(map(str, self.hand(view)))
             lines.append(f"Round {len(view.answers) + 1} of {self.rounds}. Numbers: {hand}.")
-            if len(view.tasks) > len(view.answers):
-                task = known(view.tasks[-1])
+            if len(view.proposals) > len(view.answers) and self.is_posed(view):
+                task = self.task(view, len(view.answers))
+                lines.append(f"Proposed: {view.proposals[-1]}")
                 lines.append(f"The task, of {operations(task)}: {task.text}")
         return "\n".join(lines)
 
     def expert(self, view: ProposalState, seat: int, rng: random.Random) -> str:
         """Solvers compute; the proposer makes the next task harder where half or more solved the last, else easier."""
         if seat:
-            return str(known(view.tasks[-1]).value)
+            return str(self.task(view, len(view.answers)).value)
         target = 3 * FULL / 4 if self.pays == "difficulty" else FULL / 2
-        for text, answers in zip(view.tasks, view.answers, strict=True):
-            task = known(text)
+        for at, answers in enumerate(view.answers):
+            task = self.task(view, at)
             solved = sum(answer == task.value for answer in answers) * 2 >= len(answers)
             target = min(1.5 * target, FULL) if solved else max(target / 2, 1)
         tasks = [known(text) for text in self.legal(view, 0)]
@@ -252,7 +283,10 @@ def known(text: str) -> CheckedTask:
 
 @lru_cache(maxsize=4096)
 def checked(text: str) -> CheckedTask | None:
-    """The task that a text is; None where it is none: another sign, a number twice, a value out of bounds."""
+    """The proposal that a text is, as it stands.
+
+    None where it is none: another sign, a number twice, or a part that may leave the bounds once chance has added.
+    """
     if not _TEXT.fullmatch(text):
         return None
     try:
@@ -260,29 +294,56 @@ def checked(text: str) -> CheckedTask | None:
     except (SyntaxError, ValueError, MemoryError, RecursionError):
         return None
     numbers: list[int] = []
-    found = _value(tree, numbers)
-    if found is None or not 2 <= len(numbers) == len({*numbers}) <= DEALT:
+    part = _part(tree, numbers, GROWTH)
+    if part is None or not 2 <= len(numbers) == len({*numbers}) <= DEALT or max(numbers) > LARGEST:
         return None
-    return CheckedTask(ast.unparse(tree), found[0], tuple(numbers), found[1])
+    return CheckedTask(ast.unparse(tree), part.value, tuple(numbers), part.work)
 
 
-def _value(node: ast.AST, numbers: list[int]) -> tuple[int, int] | None:
-    """The value and the work of a part, whose numbers are added to a list; None where it is no task."""
+@lru_cache(maxsize=4096)
+def grown(proposal: str, added: tuple[int, ...]) -> CheckedTask:
+    """The task that a proposal becomes, with what chance adds to its numbers from the left to the right."""
+    more = iter(added)
+    text = re.sub("[0-9]+", lambda number: str(int(number[0]) + next(more)), proposal)
+    numbers: list[int] = []
+    part = _part(ast.parse(text, mode="eval").body, numbers, 0)
+    if part is None:
+        raise ValueError(f"{text!r} is no task")
+    return CheckedTask(text, part.value, tuple(numbers), part.work)
+
+
+class Part(NamedTuple):
+    """A part of an expression: its value and work as it stands, and the least and the most that it may become."""
+
+    value: int
+    work: int
+    least: int
+    most: int
+
+
+def _part(node: ast.AST, numbers: list[int], growth: int) -> Part | None:
+    """What a part is, whose numbers are added to a list; None where it is no task."""
     if isinstance(node, ast.Constant):
-        if type(node.value) is not int or not SMALLEST <= node.value <= LARGEST:
+        if type(node.value) is not int or not SMALLEST <= node.value <= LARGEST + GROWTH:
             return None
         numbers.append(node.value)
-        return (node.value, 0)
+        return Part(node.value, 0, node.value, node.value + growth)
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SIGNS:
         return None
-    left, right = _value(node.left, numbers), _value(node.right, numbers)
+    left, right = _part(node.left, numbers, growth), _part(node.right, numbers, growth)
     if left is None or right is None:
         return None
-    sign = _SIGNS[type(node.op)]
-    value = combined(sign, left[0], right[0])
-    if not LEAST <= value <= MOST:
+    return joined(_SIGNS[type(node.op)], left, right)
+
+
+def joined(sign: str, left: Part, right: Part) -> Part | None:
+    """One operation; None where it may leave the bounds, which are sharp: numbers are positive and occur once."""
+    against = (right.most, right.least) if sign == "-" else (right.least, right.most)
+    least, most = combined(sign, left.least, against[0]), combined(sign, left.most, against[1])
+    if least < LEAST or most > MOST:
         return None
-    return (value, left[1] + right[1] + digit_operations(sign, left[0], right[0]))
+    work = left.work + right.work + digit_operations(sign, left.value, right.value)
+    return Part(combined(sign, left.value, right.value), work, least, most)
 
 
 def combined(sign: str, left: int, right: int) -> int:
@@ -305,14 +366,15 @@ def examples(hand: tuple[int, ...]) -> tuple[str, ...]:
     """Sixty different tasks of a hand, from two numbers to all of them; equal hands have equal examples."""
     rng, found = stream("ProposerSolver", "examples", *hand), dict[str, Any]()
     while len(found) < EXAMPLES:
-        parts = [(str(number), number) for number in rng.sample(hand, rng.randint(2, rng.randint(2, len(hand))))]
+        drawn = rng.sample(hand, rng.randint(2, rng.randint(2, len(hand))))
+        parts = [(str(number), Part(number, 0, number, number + GROWTH)) for number in drawn]
         while len(parts) > 1:
             (left, a), (right, b) = (parts.pop(rng.randrange(len(parts))) for _ in range(2))
-            fits = [sign for sign in "+-**" if LEAST <= combined(sign, a, b) <= MOST]
+            fits = [(sign, part) for sign in "+-**" if (part := joined(sign, a, b))]
             if not fits:
                 break
-            sign = rng.choice(fits)
-            parts.append((f"({left} {sign} {right})", combined(sign, a, b)))
+            sign, part = rng.choice(fits)
+            parts.append((f"({left} {sign} {right})", part))
         else:
             found[known(parts[0][0]).text] = None
     return tuple(found)

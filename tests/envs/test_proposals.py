@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 import re
+from collections import Counter
 
 import pytest
 from hypothesis import given
@@ -13,7 +15,17 @@ from rlvr.envs.players.bots import known_bots, make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import information_states
 from rlvr.envs.players.game import CHANCE, IllegalText, Referee, verdict_of
-from rlvr.envs.players.proposals import DEALT, FULL, LEAST, MOST, checked, digit_operations, examples
+from rlvr.envs.players.proposals import (
+    DEALT,
+    FULL,
+    LEAST,
+    MOST,
+    checked,
+    difficulty_of,
+    digit_operations,
+    examples,
+    grown,
+)
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
 HAND = (12, 7, 40, 95, 33, 8)
@@ -22,6 +34,15 @@ HAND = (12, 7, 40, 95, 33, 8)
 def dealt(game, *hands):
     state = game.start()
     for number in (number for hand in hands for number in hand):
+        state = game.apply(state, CHANCE, str(number))
+    return state
+
+
+def posed(game, proposal, added=None):
+    """The state in which the solvers answer."""
+    state = game.apply(dealt(game, HAND), 0, proposal)
+    for number in added or [0] * len(checked(proposal).numbers):
+        assert game.actors(state) == (CHANCE,)
         state = game.apply(state, CHANCE, str(number))
     return state
 
@@ -44,7 +65,7 @@ def means(bots, matches=40, **settings):
 
 @pytest.mark.parametrize(("text", "value", "work"), [
     ("12 + 7", 19, 1), ("(12 + 7) * 40", 760, 3), ("12 * 95", 1140, 4), ("95 - 33 - 8", 54, 3), ("40 * 7", 280, 1),
-    ("12*(95-(33+8))", 648, 7),
+    ("12*(95-(33+8))", 648, 7), ("18 - 7", 11, 1), ("98 * 97 * 51", 484_806, 4 + 6),
 ])  # fmt: skip
 def test_a_task_has_an_exact_value_and_a_counted_difficulty(text, value, work):
     task = checked(text)
@@ -54,7 +75,8 @@ def test_a_task_has_an_exact_value_and_a_counted_difficulty(text, value, work):
 
 
 @pytest.mark.parametrize("text", [
-    "", "12", "12 + 12", "12 - 12", "7 - 12", "12 * (7 - 6)", "12 - 11", "99 * 98 * 97 * 96", "12 + 100", "12 + 1",
+    "", "12", "12 + 12", "12 - 12", "7 - 12", "12 * (7 - 6)", "12 - 11", "17 - 7", "99 * 98 * 97", "99 * 98 * 97 * 96",
+    "12 + 100", "12 + 1",
     "12 + 0", "12 ** 7", "12 // 7", "12 / 7", "-12 + 40", "12 +", "(12 + 7", "012 + 7", "1_2 + 7", "12 + 7; 3", "12 7",
     "12(7)", "((((", "2+3+4+5+6+7+8", "__import__('os')", "9" * 79, "(" * 80, "12\n+ 7", "１２ + 7", "12 + x",
 ])  # fmt: skip
@@ -138,8 +160,9 @@ def test_tasks_and_answers_are_read_as_people_write_them():
 # what is paid
 
 
-def finished(game, task, *answers):
-    state = game.apply(dealt(game, HAND), 0, task)
+def finished(game, proposal, *answers):
+    """What each seat wins where chance adds nothing."""
+    state = posed(game, proposal)
     return game.returns(game.apply_all(state, {seat: str(answer) for seat, answer in enumerate(answers, 1)}))
 
 
@@ -151,6 +174,10 @@ def test_a_hard_task_pays_its_proposer_only_where_it_is_solved():
     hard = "12 * 95 * 33 + 8 * 7"
     assert checked(hard).work == 4 + 6 + 1 + 2
     assert finished(game, hard, checked(hard).value) == (13 / FULL, 1.0)
+    state = posed(game, "(12 + 7) * 40", [1, 0, 9])
+    assert game.task(state, 0)[:3] == ("(13 + 7) * 49", 980, (13, 7, 49))
+    assert game.returns(game.apply_all(state, {1: "760"})) == (0.0, 0.0)
+    assert game.returns(game.apply_all(state, {1: "980"})) == (3 / FULL, 1.0)
 
 
 @pytest.mark.parametrize(("pays", "by_right"), [
@@ -190,10 +217,27 @@ def test_a_forfeit_of_a_solver_is_no_success_of_the_others():
     assert [verdict_of(referee, match, seat).status for seat in range(3)] == ["wrong", "wrong", "wrong"]
 
 
-def test_a_pair_that_agrees_on_a_value_is_paid_without_work_as_the_docs_say():
-    task = checked("(95 - 33) * 8 - (40 - 7) * 12")
-    assert {*task.numbers} == {*HAND}
-    assert (task.value, task.work) == (100, 12)
+@given(st.lists(st.integers(2, 99), min_size=6, max_size=6, unique=True), st.randoms(use_true_random=False))
+def test_whatever_chance_adds_a_proposal_becomes_a_task(hand, rng):
+    for text in examples(tuple(hand))[::6]:
+        task = grown(text, tuple(rng.choice((0, 9, rng.randint(0, 9))) for _ in checked(text).numbers))
+        assert LEAST <= task.value <= MOST
+        assert eval(task.text) == task.value
+
+
+@pytest.mark.slow
+def test_a_pair_that_agrees_on_a_value_earns_next_to_nothing():
+    """The likeliest value of each example, answered without work; all values are counted where two numbers make it."""
+    for text in examples(HAND):
+        length, rng = len(checked(text).numbers), random.Random(text)
+        drawn = (
+            itertools.product(range(10), repeat=2)
+            if length == 2
+            else [[rng.randint(0, 9) for _ in range(length)] for _ in range(1000)]
+        )
+        tasks = [grown(text, tuple(added)) for added in drawn]
+        (_, most), *_ = Counter(task.value for task in tasks).most_common(1)
+        assert most / len(tasks) * max(difficulty_of(task) for task in tasks) <= 0.06, text
 
 
 def test_no_fixed_task_can_be_learned_by_heart():
@@ -222,7 +266,7 @@ def test_a_solver_that_errs_errs_more_in_harder_tasks():
     easy, hard = means(["random", "mixed:0.1"])[1], means(["expert", "mixed:0.1"])[1]
     assert 0.3 < hard < easy < 0.9
     game = make_game("ProposerSolver")
-    state = game.apply(dealt(game, HAND), 0, "12 * 95")
+    state = posed(game, "12 * 95")
     assert (game.effort(state, 1), game.effort(state, 0)) == (4, 1)
 
 
