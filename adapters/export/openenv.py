@@ -30,20 +30,23 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         settings: of ``gym.make``.
 
     Raises:
-        ValueError: ``out`` is there and no empty folder, or the id is not rlvr's own: an image could not install it.
+        ValueError: ``out`` is there and no empty folder, or the environment is not rlvr's own, such as a plug-in's:
+            the image installs rlvr alone.
         LinkRefused: ``out`` is a symbolic link.
         OSError: it cannot be written.
     """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise ValueError(f"{out} is there and no empty folder: give another --out")
-    if not env_id.startswith("rlvr/"):
-        raise ValueError(f"{env_id} is no id of rlvr's own: the package's image installs rlvr alone")
     env = gym.make(env_id, **settings)
     try:
         size, splits = size_of(env), splits_of(env)
-        family = type(getattr(env.unwrapped, "task", env.unwrapped)).__module__.split(".")[-2]
+        module = type(getattr(env.unwrapped, "task", env.unwrapped)).__module__.split(".")
     finally:
         env.close()
+    # A plug-in's id may begin with rlvr/, too.
+    if module[0] != "rlvr":
+        raise ValueError(f"{env_id} is no environment of rlvr's own: the package's image installs rlvr alone")
+    family = module[-2]
     short = env_id.rpartition("/")[2].partition("-v")[0]
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", short).lower()
     counts = {} if size is None else dict.fromkeys(splits, size)

@@ -293,8 +293,9 @@ def server_app(
 def training_trace(episode: Episode) -> Any:
     """The tokens of an episode in the form of OpenEnv's token capture, for trainers that read its ``TrainingTrace``.
 
-    Each reply is a turn of all the tokens before it, its own, their log-probabilities and the loss mask; that of an
-    episode that is not valid is 0 everywhere. Nothing is encoded again.
+    Each reply is a turn of all the tokens before it, its own, their log-probabilities and the loss mask: 0 for tokens
+    that were put into the reply, such as a forced end of its thought, and everywhere in an episode that is not valid.
+    Nothing is encoded again.
 
     Raises:
         ImportError: OpenEnv is missing, or older than what was tested.
@@ -316,7 +317,7 @@ def training_trace(episode: Episode) -> Any:
                 prompt_token_ids=tokens.ids[:start],
                 completion_token_ids=tokens.ids[start : turn.end],
                 per_token_logps=tokens.logprobs[start : turn.end],
-                loss_mask=[0] * start + [int(episode.valid)] * (turn.end - start),
+                loss_mask=[0] * start + (tokens.mask[start : turn.end] if episode.valid else [0] * (turn.end - start)),
                 metadata={"reward": turn.reward},
             )
         )

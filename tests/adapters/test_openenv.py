@@ -74,8 +74,14 @@ def test_a_package_is_the_same_each_time_and_refuses_what_is_no_setting_of_it(tm
         assert complaint in capsys.readouterr().err
     assert exported(tmp_path / "a") == 2
     assert "no empty folder" in capsys.readouterr().err
-    with pytest.raises(ValueError, match="no id of rlvr's own"):
-        write_package("CartPole-v1", tmp_path / "d")
+    gym.register("rlvr/Elsewhere-v0", lambda: gym.Wrapper(gym.make("CartPole-v1")))
+    try:
+        for foreign_id in ("CartPole-v1", "rlvr/Elsewhere-v0"):  # a plug-in may register under rlvr/, too
+            with pytest.raises(ValueError, match="no environment of rlvr's own"):
+                write_package(foreign_id, tmp_path / "d")
+    finally:
+        del gym.registry["rlvr/Elsewhere-v0"]
+    assert not (tmp_path / "d").exists()
 
 
 # with it
@@ -326,6 +332,14 @@ def test_tokens_of_an_episode_are_a_training_trace_that_openenv_checks():
     assert (second.per_token_logps, second.metadata) == ([-0.5, -1.5], {"reward": 1.0})
     episode.verdict = Verdict(0.0, "env_error", reason="broken")
     assert not any(mask for turn in adapter.training_trace(episode).turns for mask in turn.loss_mask)
+    forced = Episode("rlvr/GuessNumber-v0", "train", 3, verdict=Verdict(1.0, "correct"))
+    forced.tokens.append_context([1])
+    forced.tokens.append_sampled([7], [-0.5])
+    forced.tokens.append_context([9])  # the end of a thought that grew too long
+    forced.tokens.append_sampled([8], [-1.5])
+    forced.turns.append(Turn("?", "user", "50", "stop", 0.0, end=4))
+    (turn,) = adapter.training_trace(forced).turns
+    assert (turn.completion_token_ids, turn.loss_mask) == ([7, 9, 8], [0, 1, 0, 1])
     episode.turns[0].end = 0
     with pytest.raises(ValueError, match="has no sampled tokens"):
         adapter.training_trace(episode)
