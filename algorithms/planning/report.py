@@ -153,12 +153,17 @@ def shared_tokens(config: TrainConfig, assumed: Assumed, length: float) -> float
     A micro-batch of N tokens holds n = N // T samples, so the G samples of a prompt of p tokens fill m = ceil(G / n) of
     them, each with the prompt once: s = 1 - (1 - m / G) p / T. Nothing is shared that spares less than a tenth.
     """
-    if not config.learner.share_prompts or assumed.gpus > 1:
+    if not config.learner.share_prompts or _sharded(config, assumed):
         return 1.0
     samples = max(1.0, config.learner.micro_batch_tokens // length)
     times = math.ceil(config.group_size / samples)
     share = 1 - (1 - times / config.group_size) * min(assumed.prompt, length) / length
     return share if share <= LEAST_SPARED else 1.0
+
+
+def _sharded(config: TrainConfig, assumed: Assumed) -> bool:
+    """Whether the run is one under torchrun; offloaded weights ask for that on one device, too."""
+    return assumed.gpus > 1 or config.learner.offload == "weights"
 
 
 def _update(config: TrainConfig, assumed: Assumed) -> Update:
@@ -173,7 +178,7 @@ def _update(config: TrainConfig, assumed: Assumed) -> Update:
         offload=config.learner.offload,
         # under FSDP, and with async, a whole copy samples in the learner's process
         samples=not assumed.sampler_gpus and config.sampler.kind == "transformers"
-        and (assumed.gpus > 1 or config.schedule.kind == "async"),
+        and (_sharded(config, assumed) or config.schedule.kind == "async"),
     )  # fmt: skip
 
 
@@ -268,10 +273,10 @@ def _warnings(found: RunPlan) -> list[str]:
     if assumed.gpus > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):
         notes.append("our own learner with more than one process takes schedule: sync and sampler: transformers alone")
     learner, many = config.learner, assumed.gpus > 1
-    if many and learner.optimiser != "adamw":
-        notes.append(
-            f"learner.optimiser {learner.optimiser} goes with one process: take adamw on {assumed.gpus} devices"
-        )
+    if _sharded(config, assumed) and learner.optimiser != "adamw":
+        notes.append(f"learner.optimiser {learner.optimiser} is refused under torchrun: take adamw, or a run without it")
+    if learner.offload == "weights" and not many:
+        notes.append("learner.offload weights is for torchrun, on one device too")
     if learner.offload == "activations" and many:
         notes.append("learner.offload activations is for one process: take weights")
     if learner.offload != "none":

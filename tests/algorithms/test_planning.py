@@ -198,8 +198,20 @@ def test_a_plan_says_what_shared_prompts_eight_bits_and_offload_change(capsys: p
     assert "prompts are shared" not in describe(plain)
     many = load_config({"learner": {"optimiser": "adamw_8bit", "offload": "activations"}})
     text = describe(plan(many, QWEN_06B, DEVICES["h100"], Assumed(gpus=2)))
-    assert "learner.optimiser adamw_8bit goes with one process" in text
+    assert "learner.optimiser adamw_8bit is refused under torchrun" in text
     assert "learner.offload activations is for one process: take weights" in text
+
+
+def test_offloaded_weights_on_one_device_are_a_run_under_torchrun():
+    """The copy that samples stands beside the shards, no prompt is shared, and AdamW in eight bits is refused."""
+    learner = {"offload": "weights", "share_prompts": True, "optimiser": "adamw_8bit"}
+    found = plan(load_config({"learner": learner}), QWEN_06B, DEVICES["h100"], Assumed(prompt=384, reply=128))
+    plain = load_config({"model": found.config.model.model_dump()})
+    assert found.memory.sampler == plan(plain, QWEN_06B, DEVICES["h100"], Assumed(gpus=2)).memory.sampler > 0
+    assert found.shared == 1.0
+    text = describe(found)
+    assert "learner.offload weights is for torchrun, on one device too" in text
+    assert "learner.optimiser adamw_8bit is refused under torchrun" in text
 
 
 def test_the_cache_of_a_token_is_its_keys_and_values():
