@@ -68,7 +68,7 @@ def _code(checkout: Path) -> dict[str, Any]:
         return {} if commit is None else {"commit": commit}
     try:
         commit = _git(checkout, "rev-parse", "HEAD").strip()
-        diff = _git(checkout, "diff", "--no-ext-diff", "--no-textconv", "HEAD")
+        diff = _git(checkout, "diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
         untracked = _git(checkout, "ls-files", "--others", "--exclude-standard", "-z").split("\0")[:-1]
     except (OSError, subprocess.SubprocessError) as error:  # no git, another user's folder, no commit yet
         return {"commit": None, "commit_unknown": " ".join(str(error).split())[:300]}

@@ -123,11 +123,12 @@ def evaluate_env(
         settings: of the environment; without a ``split`` the test split is played, where there is one.
 
     Raises:
-        ValueError: more tasks are asked for than there are, or as of `evaluate`.
+        ValueError: more tasks are asked for than there are, or less than one, or as of `evaluate`.
         OSError: as of `evaluate`.
     """
-    if samples < 1:
-        raise ValueError(f"samples={samples} must be at least 1")
+    for name, count in {"samples": samples, "episodes": episodes}.items():
+        if count is not None and count < 1:
+            raise ValueError(f"{name}={count} must be at least 1")
     rollout = Rollout(env_id, agent, env_settings=with_test_split(env_id, settings or {}))
     requests = task_requests(size_of(rollout.env), episodes, seed=seed, samples=samples)
     return evaluate(rollout, requests, record=record)

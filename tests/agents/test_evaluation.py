@@ -455,8 +455,9 @@ def test_python_measures_what_the_command_measures(tmp_path, capsys):
     assert (train.success, {e.split for e in read_episodes(tmp_path / "t")}) == (1.0, {"train"})
     with pytest.raises(ValueError, match="did you mean rlvr/Countdown-v0"):
         rlvr.evaluate("Countdwn", ExpertAgent())
-    with pytest.raises(ValueError, match="samples=0 must be at least 1"):
-        rlvr.evaluate("Countdown", ExpertAgent(), samples=0)
+    for name in ("samples", "episodes"):
+        with pytest.raises(ValueError, match=f"{name}=0 must be at least 1"):
+            rlvr.evaluate("Countdown", ExpertAgent(), **{name: 0})
 
 
 def test_tokens_and_time_are_said_of_agents_that_have_them(capsys):

@@ -33,11 +33,12 @@ def test_a_checkout_is_told_by_its_commit_and_what_was_changed_since(checkout: P
     assert (clean["commit"], clean["diff"], clean["untracked"]) == (git(checkout, "rev-parse", "HEAD"), "", [])
     assert clean["seeds"]["seed"] == 3
     assert clean["versions"]["rlvr"] == rlvr.__version__
+    git(checkout, "config", "color.ui", "always")
     (checkout / "task.py").write_text("reward = 2\n")
     (checkout / "new\ntask.py").write_text("")
     monkeypatch.setenv("GIT_DIR", "/nowhere")  # as a hook of git sets it
     changed = provenance({}, code=checkout)
-    assert "+reward = 2" in changed["diff"]
+    assert "\n+reward = 2\n" in changed["diff"]
     assert changed["untracked"] == ["new\ntask.py"]
     (checkout / "task.py").write_text("x" * 2 * MAX_DIFF)
     assert len(provenance({}, code=checkout)["diff"]) == MAX_DIFF
