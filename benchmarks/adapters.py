@@ -171,7 +171,7 @@ def skyrl() -> dict[str, Episode]:
     extras, prompt = {"extra_info": {"spec": SPEC.to_json()}}, SPEC.start()[1]
 
     def play() -> int:
-        env, over = module.RlvrEnv(None, extras), False
+        env, over = module.RlvrTextEnv(None, extras), False
         env.init([{"role": "user", "content": prompt}])
         while not over:
             over = env.step(WORDS)["done"]

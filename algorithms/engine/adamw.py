@@ -33,9 +33,9 @@ def require_optimiser(name: str, sharded: bool = False) -> None:
 
 
 def _package(name: str) -> Any:
-    package = PACKAGES[name]
+    package, level = PACKAGES[name], logging.root.manager.disable
     try:
-        logging.disable(logging.WARNING)  # both name kernels of other devices that they could not load
+        logging.disable(max(level, logging.WARNING))  # both name kernels of other devices that they could not load
         return importlib.import_module(f"{package}.optim")
     except Exception as error:  # a package for another torch fails in its own way
         reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
@@ -43,7 +43,7 @@ def _package(name: str) -> Any:
             f'learner.optimiser {name} needs {package}: pip install "rlvr[optim]", or take adamw ({reason})'
         ) from error
     finally:
-        logging.disable(logging.NOTSET)
+        logging.disable(level)
 
 
 def build_adamw(

@@ -195,6 +195,7 @@ def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]
         size, trained = sum(w.numel() for w in weights), sum(w.numel() for w in weights if w.requires_grad)
         device = trainer.learner.device
         trainer.close()
+        trainer.world.leave()  # NCCL warns of a group that is left open
     checkpoint = latest_checkpoint(config.out / "checkpoints")[0] if resume else None
     lines = _planned(config, warm=checkpoint is None, done=0 if checkpoint is None else checkpoint.step)
     return [f"model {config.model.name}: {size:,} weights, {trained:,} of them trained, on {device}", *lines]

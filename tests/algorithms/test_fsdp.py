@@ -124,6 +124,14 @@ def test_compiled_layers_are_sharded_too(two: Path, config: Path, tmp_path: Path
 
 
 @pytest.mark.slow
+def test_a_dry_run_of_two_speaks_once(config: Path, tmp_path: Path):
+    status, output = launch(2, "--config", config, "--out", tmp_path / "run", "--dry-run")
+    assert status == 0, output
+    assert output.count("nothing was played, and nothing written") == 1
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.slow
 def test_a_folder_that_is_used_is_refused_by_all(two: Path, config: Path):
     status, output = launch(2, "--config", config, "--out", two)
     assert status != 0
