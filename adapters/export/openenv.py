@@ -21,6 +21,7 @@ PORT = 8000  # where OpenEnv's validation and its images look
 EPISODE_SECONDS = 600.0
 MEMORY_MB, DISK_MB = 1024, 4096
 REQUIRED = "openenv>=0.10,<0.11"
+EXTRAS = {"agentic": "[tools]", "coding": "[hub]", "knowledge": "[hub]", "players": "[games]", "visual": "[visual]"}
 
 
 def write_package(env_id: str, out: Path, **settings: Any) -> str:
@@ -30,8 +31,8 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         settings: of ``gym.make``.
 
     Raises:
-        ValueError: ``out`` is there and no empty folder, or the environment is not rlvr's own, such as a plug-in's:
-            the image installs rlvr alone.
+        ValueError: ``out`` is there and no empty folder, or the environment is not rlvr's own, such as one of a
+            plug-in or of another suite: the image installs rlvr alone.
         LinkRefused: ``out`` is a symbolic link.
         OSError: it cannot be written.
     """
@@ -44,9 +45,9 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
     finally:
         env.close()
     # A plug-in's id may begin with rlvr/, too.
-    if module[0] != "rlvr":
+    if module[:2] != ["rlvr", "envs"] or module[2] == "bridges":
         raise ValueError(f"{env_id} is no environment of rlvr's own: the package's image installs rlvr alone")
-    family = module[-2]
+    family = module[2]
     short = env_id.rpartition("/")[2].partition("-v")[0]
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", short).lower()
     counts = {} if size is None else dict.fromkeys(splits, size)
@@ -75,7 +76,10 @@ def _files(
     yield "server/Dockerfile", DOCKERFILE.format(port=PORT)
     yield "__init__.py", ""
     yield "client.py", CLIENT
-    yield "pyproject.toml", PROJECT.format(name=name, env_id=env_id, version=__version__, openenv=REQUIRED)
+    yield (
+        "pyproject.toml",
+        PROJECT.format(name=name, env_id=env_id, version=__version__, openenv=REQUIRED, extra=EXTRAS.get(family, "")),
+    )
     yield (
         "wheels/README.md",
         "`pip` looks here first: put wheels that no index has, such as one of rlvr, in here.\n",
@@ -169,7 +173,7 @@ name = "openenv-{name}"
 version = "{version}"
 description = "{env_id} for OpenEnv"
 requires-python = ">=3.11"
-dependencies = ["{openenv}", "rlvr=={version}"]
+dependencies = ["{openenv}", "rlvr{extra}=={version}"]
 
 [project.scripts]
 server = "{name}.server.app:main"

@@ -15,7 +15,7 @@ KEPT_HERE = {
     "learner.offload": "the trainer has switches of its own; memory, not the result",
     "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
-    "env.workers": "the trainer's workers step environments, each step in a thread",
+    "env.workers": "the trainer's workers step environments",
     "env.timeout": "an environment that hangs holds its worker: put a limit into the environment",
     "evaluation.panel": "`rlvr arena` plays the trainer's checkpoints against bots",
     "evaluation.exploitability": "`rlvr arena --exploitability` computes it of the trainer's checkpoints",

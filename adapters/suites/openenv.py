@@ -195,7 +195,9 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         return self._tasks if size is None else size
 
     def get_task(self, split: str, index: int) -> dict[str, Any]:
-        """What `reset` is asked for this task, as ``split`` and ``index`` or as ``spec``.
+        """What `reset` is asked for this task, as ``spec``, or as ``split`` and ``index`` where there are such options.
+
+        An environment that is not built of a `Task` has no indices: there the index is the seed.
 
         Raises:
             IndexError: there is no such split, or no such task.
@@ -203,7 +205,10 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         count = self.num_tasks(split)
         if not 0 <= index < count:
             raise IndexError(f"index must be from 0 to {count - 1}; got {index}")
-        spec = replace(self._served, seed=0, options={"split": split, "index": index})
+        if self._env is not None and getattr(self._env.unwrapped, "task", None) is None:
+            spec = replace(self._served, seed=index)
+        else:
+            spec = replace(self._served, seed=0, options={"split": split, "index": index})
         return {"id": f"{split}-{index}", "split": split, "index": index, "spec": spec.to_json()}
 
     def get_task_range(self, split: str, start: int | None = None, stop: int | None = None) -> list[dict[str, Any]]:

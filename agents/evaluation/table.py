@@ -68,8 +68,8 @@ class ResultTable:
         if result is None:
             return "–"
         if not result.valid:
-            return f"unknown, {result.episodes} faults"
-        faults = f", {result.episodes - result.valid} faults" if result.episodes > result.valid else ""
+            return f"unknown, {_faults(result.episodes)}"
+        faults = f", {_faults(result.episodes - result.valid)}" if result.episodes > result.valid else ""
         return f"{result.success:.3f} ({result.low:.3f} to {result.high:.3f}){faults}"
 
 
@@ -121,6 +121,10 @@ def name_of(record: Path, options: object) -> str:
     """The name of a result's agent: as its options, which `rlvr eval` wrote beside it, say; else the file's."""
     agent = options.get("agent") if isinstance(options, dict) else None
     return agent if isinstance(agent, str) and agent else record.stem
+
+
+def _faults(count: int) -> str:
+    return "1 fault" if count == 1 else f"{count} faults"
 
 
 def _markdown(text: str) -> str:

@@ -274,7 +274,7 @@ def _warnings(found: RunPlan) -> list[str]:
         notes.append("our own learner with more than one process takes schedule: sync and sampler: transformers alone")
     learner, many = config.learner, assumed.gpus > 1
     if _sharded(config, assumed) and learner.optimiser != "adamw":
-        notes.append(f"learner.optimiser {learner.optimiser} is refused under torchrun: take adamw, or a run without it")
+        notes.append(f"learner.optimiser {learner.optimiser} is refused under torchrun: take adamw")
     if learner.offload == "weights" and not many:
         notes.append("learner.offload weights is for torchrun, on one device too")
     if learner.offload == "activations" and many:

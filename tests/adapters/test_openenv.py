@@ -17,9 +17,11 @@ from pathlib import Path
 import gymnasium as gym
 import pytest
 
+import rlvr
 from rlvr.adapters import rows, versions
 from rlvr.adapters import testing as kit
 from rlvr.adapters.export.openenv import write_package
+from rlvr.adapters.spec import TaskSpec
 from rlvr.adapters.suites import openenv as adapter
 from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.episode import Turn
@@ -65,6 +67,10 @@ def test_a_package_is_the_same_each_time_and_refuses_what_is_no_setting_of_it(tm
     assert a == b
     assert {"openenv.yaml", "client.py", "server/Dockerfile", "validation/runtime.json"} <= set(map(str, a))
     assert b'"max_turns"' not in a[Path("server/app.py")]
+    assert f'"rlvr=={rlvr.__version__}"' in a[Path("pyproject.toml")].decode()
+    write_package("rlvr/Chess-v0", tmp_path / "chess")
+    assert f'"rlvr[games]=={rlvr.__version__}"' in (tmp_path / "chess" / "pyproject.toml").read_text()
+    assert 'tags: ["players"]' in (tmp_path / "chess" / "openenv.yaml").read_text()
     for words, complaint in {
         ("--episodes", "3"): "choose tasks",
         ("--success",): "--openenv writes a package",
@@ -82,6 +88,28 @@ def test_a_package_is_the_same_each_time_and_refuses_what_is_no_setting_of_it(tm
     finally:
         del gym.registry["rlvr/Elsewhere-v0"]
     assert not (tmp_path / "d").exists()
+
+
+class Seeded(gym.Env):
+    """Text without a `Task`: it knows seeds alone."""
+
+    action_space = observation_space = gym.spaces.Text(20)
+
+    def reset(self, *, seed=None, options=None):
+        return f"seed {seed}", {}
+
+
+def test_listed_tasks_of_an_environment_without_indices_differ():
+    gym.register("rlvr-testing/Seeded-v0", Seeded)
+    try:
+        server = adapter.TextEnvironment(TaskSpec("rlvr-testing/Seeded-v0", 0), tasks=3)
+        specs = [TaskSpec.parse(task["spec"]) for task in server.list_tasks("train")]
+        assert [spec.start()[1] for spec in specs] == ["seed 0", "seed 1", "seed 2"]
+    finally:
+        del gym.registry["rlvr-testing/Seeded-v0"]
+    ours = adapter.TextEnvironment(TaskSpec(MULTI, 0))
+    spec = TaskSpec.parse(ours.get_task("test", 12)["spec"])
+    assert (spec.seed, spec.options) == (0, {"split": "test", "index": 12})
 
 
 # with it
