@@ -323,6 +323,7 @@ class LocalSubject:
 
 @foreign
 def test_openenvs_own_validation_of_a_package_passes_and_plays_it(tmp_path):
+    pytest.importorskip("openenv")
     from openenv.cli.__main__ import app
     from openenv.cli._cli_utils import validate_env_structure
     from openenv.validation import Level, run_validation

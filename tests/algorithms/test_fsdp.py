@@ -63,7 +63,12 @@ def two(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_equal_one(two: Path, config: Path, server, tmp_path: Path):
     done = server.run(["train", "--config", config, "--out", tmp_path / "one"])
     assert done.status == 0, done.output
-    assert far(weights(two), weights(tmp_path / "one")) < 1e-5
+    # AdamW divides by the root of the second moment: where a gradient is nearly 0, its rounding, which differs between
+    # processors, moves a weight by a part of the learning rate, which is 1e-2 here.
+    sums, alone = weights(two), weights(tmp_path / "one")
+    assert far(sums, alone) < 1e-4
+    apart = torch.cat([(sums[name] - alone[name]).abs().flatten() for name in alone])
+    assert float((apart > 1e-6).float().mean()) < 0.02
     lines = [
         [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         for run in (two, tmp_path / "one")
@@ -105,7 +110,7 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
         status, output = launch(processes, "--resume", "--out", run)
         assert status == 0, output
         assert "going on after step 1" in output
-    assert far(weights(tmp_path / "one"), weights(two)) < 1e-5
+    assert far(weights(tmp_path / "one"), weights(two)) < 1e-4
     assert far(weights(tmp_path / "two"), weights(two)) == 0.0
 
 

@@ -194,6 +194,8 @@ def test_demonstrations_of_a_game_of_several_seats_are_kept_whether_they_win_or_
     shown: list[str] = []
 
     class Pupil:
+        optimiser = "adamw"
+
         def imitate(self, sequences, optimiser):
             shown.extend(tokenizer.decode([i for i, m in zip(s.ids, s.mask, strict=True) if m]) for s in sequences)
             return {}
