@@ -312,7 +312,7 @@ def grown(proposal: str, added: tuple[int, ...]) -> CheckedTask:
     return CheckedTask(text, part.value, tuple(numbers), part.work)
 
 
-class Part(NamedTuple):
+class ExpressionPart(NamedTuple):
     """A part of an expression: its value and work as it stands, and the least and the most that it may become."""
 
     value: int
@@ -321,13 +321,13 @@ class Part(NamedTuple):
     most: int
 
 
-def _part(node: ast.AST, numbers: list[int], growth: int) -> Part | None:
+def _part(node: ast.AST, numbers: list[int], growth: int) -> ExpressionPart | None:
     """What a part is, whose numbers are added to a list; None where it is no task."""
     if isinstance(node, ast.Constant):
         if type(node.value) is not int or not SMALLEST <= node.value <= LARGEST + GROWTH:
             return None
         numbers.append(node.value)
-        return Part(node.value, 0, node.value, node.value + growth)
+        return ExpressionPart(node.value, 0, node.value, node.value + growth)
     if not isinstance(node, ast.BinOp) or type(node.op) not in _SIGNS:
         return None
     left, right = _part(node.left, numbers, growth), _part(node.right, numbers, growth)
@@ -336,14 +336,14 @@ def _part(node: ast.AST, numbers: list[int], growth: int) -> Part | None:
     return joined(_SIGNS[type(node.op)], left, right)
 
 
-def joined(sign: str, left: Part, right: Part) -> Part | None:
+def joined(sign: str, left: ExpressionPart, right: ExpressionPart) -> ExpressionPart | None:
     """One operation; None where it may leave the bounds, which are sharp: numbers are positive and occur once."""
     against = (right.most, right.least) if sign == "-" else (right.least, right.most)
     least, most = combined(sign, left.least, against[0]), combined(sign, left.most, against[1])
     if least < LEAST or most > MOST:
         return None
     work = left.work + right.work + digit_operations(sign, left.value, right.value)
-    return Part(combined(sign, left.value, right.value), work, least, most)
+    return ExpressionPart(combined(sign, left.value, right.value), work, least, most)
 
 
 def combined(sign: str, left: int, right: int) -> int:
@@ -367,7 +367,7 @@ def examples(hand: tuple[int, ...]) -> tuple[str, ...]:
     rng, found = stream("ProposerSolver", "examples", *hand), dict[str, Any]()
     while len(found) < EXAMPLES:
         drawn = rng.sample(hand, rng.randint(2, rng.randint(2, len(hand))))
-        parts = [(str(number), Part(number, 0, number, number + GROWTH)) for number in drawn]
+        parts = [(str(number), ExpressionPart(number, 0, number, number + GROWTH)) for number in drawn]
         while len(parts) > 1:
             (left, a), (right, b) = (parts.pop(rng.randrange(len(parts))) for _ in range(2))
             fits = [(sign, part) for sign in "+-**" if (part := joined(sign, a, b))]
