@@ -378,8 +378,11 @@ def test_a_dry_run_says_what_would_be_done_and_leaves_no_trace(
 
 def test_each_start_writes_down_what_it_runs_with(server: RunServer, unbroken: dict[str, Path], tmp_path: Path):
     out = copied(unbroken["generated"], tmp_path)
+    before = (out / "provenance.jsonl").read_text().splitlines()  # other tests may have gone on with this run
     assert server.run(["train", "--resume", "--out", out]).status == 0
-    first, second = (json.loads(line) for line in (out / "provenance.jsonl").read_text().splitlines())
+    after = (out / "provenance.jsonl").read_text().splitlines()
+    assert after[:-1] == before
+    first, second = json.loads(after[0]), json.loads(after[-1])
     assert first["seeds"]["seed"] == second["seeds"]["seed"] == load_config(out / "config.yaml").seed
     assert first["versions"]["torch"] == importlib.metadata.version("torch")
     assert first["python"] == platform.python_version()
