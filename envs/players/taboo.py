@@ -97,9 +97,9 @@ class Taboo(SeatGame[TabooState]):
     def rules(self) -> str:
         teams = (
             "Seats 0 and 1 are the red team, seats 2 and 3 the blue team; they take turns, red first. Seats 0 and 2 "
-            "describe, seats 1 and 3 guess."
+            "are the givers, seats 1 and 3 the guessers."
             if self.pairs == 2
-            else "Seat 0 describes and seat 1 guesses; they are one team."
+            else "Seat 0 is the giver and seat 1 the guesser; they are one team."
         )
         foul = " and bring the other team a point" if self.pairs == 2 else ""
         each = "each team" if self.pairs == 2 else "the team"
