@@ -10,8 +10,7 @@ from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of,
 from rlvr.algorithms.advantages.gather import turns
 from rlvr.algorithms.advantages.groups import Groups, as_rewards
 from rlvr.algorithms.advantages.inputs import AdvantageInputs
-from rlvr.algorithms.advantages.token_returns import return_to_go
-from rlvr.algorithms.advantages.turn_returns import Turns, per_turn
+from rlvr.algorithms.advantages.turn_returns import returns_of_turns
 from rlvr.algorithms.choices import Choices
 
 
@@ -95,12 +94,9 @@ def role_turn_returns(
     Raises:
         ValueError: not one role per sequence, or an entry is misshapen or not finite.
     """
-    index = Turns(turn, mask)  # [B, T] in K turns
-    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")  # [B, K]
     if len(roles) != len(mask):
         raise ValueError(f"{len(roles)} roles for {len(mask)} sequences: one per sequence is needed")
-    live = index.live(turn_rewards.shape[1])  # [B, K]
-    returns = return_to_go(turn_rewards, torch.ones_like(live), gamma=gamma)  # [B, K]
+    index, returns, live = returns_of_turns(turn_rewards, turn, mask, gamma)
     number = {role: i for i, role in enumerate(dict.fromkeys(roles))}
     of_role = torch.tensor([number[role] for role in roles], device=mask.device)[:, None].expand_as(live)  # [B, K]
     centred = torch.zeros_like(returns)  # [B, K]

@@ -124,6 +124,14 @@ TURN_GAE = Advantage(
 )
 
 
+def returns_of_turns(turn_rewards: Any, turn: Any, mask: Tensor, gamma: float) -> tuple[Turns, Tensor, Tensor]:
+    """The turns, their returns G_k = sum_{j >= k} gamma^(j - k) r_j [B, K], and which have a trained token [B, K]."""
+    index = Turns(turn, mask)  # [B, T] in K turns
+    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")  # [B, K]
+    returns = return_to_go(turn_rewards, torch.ones_like(turn_rewards, dtype=torch.bool), gamma=gamma)  # [B, K]
+    return index, returns, index.live(turn_rewards.shape[1])
+
+
 def rebn(
     turn_rewards: Any, turn: Any, mask: Tensor, *, gamma: float = 1.0, sample: bool = True, eps: float = 1e-9
 ) -> Tensor:
@@ -132,12 +140,9 @@ def rebn(
     G_k = sum_{j >= k} gamma^(j - k) r_j over the sequence's turns. A turn counts once, whatever its length; no group is
     needed. GEM's own scripts use the population std in one place and the sample std in another.
     """
-    index = Turns(turn, mask)  # [B, T] in K turns
-    turn_rewards = per_turn(turn_rewards, mask, "turn_rewards")  # [B, K]
-    k = turn_rewards.shape[1]
-    returns = return_to_go(turn_rewards, torch.ones_like(turn_rewards, dtype=torch.bool), gamma=gamma)  # [B, K]
+    index, returns, live = returns_of_turns(turn_rewards, turn, mask, gamma)
     # A_k = (G_k - mean) / (std + eps), G_k = sum_(j >= k) gamma^(j-k) r_j   [B, K] -> [B, T]  ReBN, 2510.01051
-    return index.broadcast(whiten(returns, index.live(k), sample=sample, eps=eps))
+    return index.broadcast(whiten(returns, live, sample=sample, eps=eps))
 
 
 def _rebn(x: AdvantageInputs, p: Choices) -> Tensor:
