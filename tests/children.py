@@ -5,9 +5,12 @@ from __future__ import annotations
 import ctypes
 import signal
 import subprocess
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any
+
+from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
 _PDEATHSIG = 1
 _DEFAULT = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -35,6 +38,19 @@ def _prepare() -> None:
 def start(command: Sequence[Any], **options: Any) -> subprocess.Popen[Any]:
     """A process with default signals that ends with this one at the latest; arguments as for ``subprocess.Popen``."""
     return subprocess.Popen(command, preexec_fn=_prepare, **options)
+
+
+def wait_for_server(process: subprocess.Popen[Any], endpoint: Endpoint) -> None:
+    """Until an OpenAI-compatible server answers; it fails once the process has ended, or after ten minutes."""
+    for _ in range(600):
+        assert process.poll() is None, "the server ended"
+        try:
+            call(endpoint, "/models")
+        except EndpointError:
+            time.sleep(1)
+        else:
+            return
+    raise AssertionError("the server does not answer")
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,8 +21,9 @@ pytest.importorskip("vllm")
 from rlvr.agents.evaluation.records import read_episodes
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.cli import main
-from rlvr.envs.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint
 
+from ..children import wait_for_server
 from .test_serve_model import lively_policy
 
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
@@ -57,7 +57,7 @@ def url(checkpoint: Path) -> Iterator[str]:
             r"mine at (http://127\.0\.0\.1:([1-9]\d*)/v1), once vLLM has started \(Ctrl-C ends it\)\n", line
         )
         assert found, line
-        wait_for(process, Endpoint(found[1], "mine", KEY, deadline=60.0))
+        wait_for_server(process, Endpoint(found[1], "mine", KEY, deadline=60.0))
         yield found[1]
         process.send_signal(signal.SIGINT)
         process.wait(60)
@@ -66,18 +66,6 @@ def url(checkpoint: Path) -> Iterator[str]:
         process.wait()
     with pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", int(found[2])), timeout=5).close()
-
-
-def wait_for(process: subprocess.Popen[str], endpoint: Endpoint) -> None:
-    for _ in range(600):
-        assert process.poll() is None, "the server ended"
-        try:
-            call(endpoint, "/models")
-        except EndpointError:
-            time.sleep(1)
-        else:
-            return
-    raise AssertionError("the server does not answer")
 
 
 @pytest.mark.parametrize("env", ["Countdown", "GuessNumber", "Calculator"])

@@ -9,7 +9,6 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,7 +30,9 @@ from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.models.vllm import LocalEngine, ServerEngine, VLLMAgent
-from rlvr.envs.endpoint import Endpoint, EndpointError, call
+from rlvr.envs.endpoint import Endpoint
+
+from ..children import wait_for_server
 
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
 
@@ -89,22 +90,11 @@ def endpoint(folder: Path) -> Iterator[Endpoint]:
     process = subprocess.Popen(command)
     endpoint = Endpoint(f"http://127.0.0.1:{port}/v1", "tiny", "secret", deadline=300.0, max_tokens=12)
     try:
-        yield wait_for(process, endpoint)
+        wait_for_server(process, endpoint)
+        yield endpoint
     finally:
         process.terminate()
         process.wait(60)
-
-
-def wait_for(process: subprocess.Popen[bytes], endpoint: Endpoint) -> Endpoint:
-    for _ in range(600):
-        assert process.poll() is None, "the server ended"
-        try:
-            call(endpoint, "/models")
-        except EndpointError:
-            time.sleep(1)
-        else:
-            return endpoint
-    raise AssertionError("the server does not answer")
 
 
 @pytest.fixture(scope="module", params=["local", "server"])

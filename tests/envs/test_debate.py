@@ -8,23 +8,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.players.bots import make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.debate import JUDGE, LARGEST, SMALLEST, VERDICTS, WIDTH, Dispute, narrowed, next_numbers
 from rlvr.envs.players.game import CHANCE, IllegalText, Referee, verdict_of
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
+from .bot_matches import matches_of_bots
+
 
 def played(bots, key, **settings):
-    """The states of a match of bots, one after each move."""
-    game = make_game("Debate", **settings)
-    referee, rng = Referee(game), random.Random(key)
-    match = referee.begin(str(key))
-    yield match
-    while movers := referee.to_move(match):
-        view, seat = game.view(match.state, movers[0]), movers[0]
-        match = referee.play(match, seat, make_bot(bots[seat]).choose(game, view, seat, rng))
-        yield match
+    """A match of bots, state by state."""
+    return matches_of_bots(make_game("Debate", **settings), bots, key)
 
 
 def small(honest, *claims):

@@ -10,23 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlvr.envs.players.bots import make_bot
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.game import CHANCE, IllegalText, Referee
 from rlvr.envs.players.service import AGENT, NOTHING, QUESTIONS, USER, Utterance, closed, requested, world
 from rlvr.envs.players.single import MATES, AsSingleAgent
 
+from .bot_matches import matches_of_bots
+
 
 def played(key, bots=("expert", "expert"), level=2):
-    """The matches of two bots, one after each move."""
-    game = make_game("UserAndAgent", level=level)
-    referee, rng = Referee(game), random.Random(key)
-    match = referee.begin(str(key))
-    yield match
-    while movers := referee.to_move(match):
-        view, seat = game.view(match.state, movers[0]), movers[0]
-        match = referee.play(match, seat, make_bot(bots[seat]).choose(game, view, seat, rng))
-        yield match
+    """A match of two bots, state by state."""
+    return matches_of_bots(make_game("UserAndAgent", level=level), bots, key)
 
 
 def all_text(database):
