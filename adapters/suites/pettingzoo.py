@@ -22,7 +22,7 @@ from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.terminal import printable
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.players.catalogue import make_game
-from rlvr.envs.players.game import TRIES, Match, Referee, verdict_of
+from rlvr.envs.players.game import TRIES, Match, Referee, SeatTexts, verdict_of
 
 try:
     from pettingzoo import AECEnv as _AEC
@@ -101,14 +101,10 @@ class _Table:
         self._walk = (number, count + 1) if seed is None else (int(seed), 1)
         self.match = self.referee.begin(f"{self._walk[0]} {self._walk[1]}")
         self.agents = list(self.possible_agents)
-        self._read = dict.fromkeys(self.possible_agents, -1)  # events that each seat has read; -1: not even the rules
-        self._notes = dict.fromkeys(self.possible_agents, "")
+        self._texts = SeatTexts(self.referee)
 
     def _text(self, agent: str) -> str:
-        match, seat, since = self._current(), self.seat_of[agent], self._read[agent]
-        referee = self.referee
-        text = referee.first_observation(match, seat) if since < 0 else referee.observe(match, seat, since)
-        return SeatText(f"{self._notes[agent]}\n{text}" if self._notes[agent] else text)
+        return SeatText(self._texts.text(self._current(), self.seat_of[agent]))
 
     def _current(self) -> Match:
         if self.match is None:
@@ -117,11 +113,8 @@ class _Table:
 
     def _act(self, agent: str, action: Any) -> None:
         before, seat = self._current(), self.seat_of[agent]
-        after = self.referee.act(before, seat, action)
-        illegal = after.faults[seat] > before.faults[seat]
-        self._notes[agent] = "That is not a legal move." if illegal else ""
-        self._read[agent] = len(before.log)
-        self.match = after
+        self.match = self.referee.act(before, seat, action)
+        self._texts.acted(before, self.match, seat)
 
     def _info(self, agent: str) -> dict[str, Any]:
         match, seat = self._current(), self.seat_of[agent]
@@ -141,7 +134,7 @@ class _Table:
 
     def get_state(self) -> tuple[Any, ...]:
         """All that can change; ``set_state`` restores it exactly."""
-        return self._current(), self._walk, tuple(self.agents), dict(self._read), dict(self._notes)
+        return self._current(), self._walk, tuple(self.agents), dict(self._texts.read), dict(self._texts.notes)
 
     def render(self) -> str | None:
         """What every seat reads, one after the other; None where it is printed or there is no render mode."""
@@ -211,7 +204,7 @@ class PlayersAEC(_Table, _AEC):  # type: ignore[misc, unused-ignore]
     def set_state(self, state: tuple[Any, ...]) -> None:
         """Go on from what ``get_state`` gave, while the match was under way."""
         self.match, self._walk, agents, read, notes = state
-        self.agents, self._read, self._notes = list(agents), dict(read), dict(notes)
+        self.agents, self._texts.read, self._texts.notes = list(agents), dict(read), dict(notes)
         for table in (self.rewards, self._cumulative_rewards):
             table.update(dict.fromkeys(self.agents, 0.0))
         self.terminations = dict.fromkeys(self.agents, False)

@@ -7,6 +7,8 @@ verifiers looks for plug-ins among top-level modules, so this one goes by the id
 The agent's runtime is this machine, its program is a loop in this process, and nothing is uploaded: verifiers' own
 defaults are a remote sandbox, a shell, and an upload for whoever is logged in. An episode whose verdict is invalid, or
 whose environment raised, is an error of the episode, which is not ``ok`` and has no reward.
+
+``rlvr-seats`` (module ``rlvr_seats``) plays games of several seats, an agent for each: ``--env.seat-1.model OTHER``.
 """
 
 from __future__ import annotations
@@ -15,12 +17,15 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator
-from typing import Any
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Any, Final
 
 from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec, require_tools_in_prompt
 from rlvr.adapters.versions import require
 from rlvr.envs.core.registry import size_of
+from rlvr.envs.players.single import SELF, OpenMatch, seat_task
 
 TESTED = ("verifiers", "0.4", "0.5")
 require(*TESTED)
@@ -28,7 +33,7 @@ require(*TESTED)
 import verifiers.v1 as vf  # noqa: E402
 from verifiers.v1.clients.base import build_async_openai  # noqa: E402
 
-__all__ = ["InProcessHarness", "RlvrEnv", "RlvrTaskset"]
+__all__ = ["InProcessHarness", "RlvrEnv", "RlvrTaskset", "SeatsEnv", "SeatsTaskset"]
 
 UPLOADS = "PRIME_RUNS_MODE"  # Prime's own switch; "disabled" keeps `vf-eval` from opening a run on its platform
 TO_A_CALL = {"tool_call_id": "call"}  # messages of tools bear one; ours answer calls that were text
@@ -73,23 +78,36 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
         if config.n is not None and config.n < 1:
             raise ValueError(f"n must be at least 1, got {config.n}")
         module, _, env_id = config.env.rpartition(":")
-        self._first = TaskSpec(env_id, config.seed, module or "rlvr", config.kwargs, trusted=False)
-        env, _, info = self._first.start()
-        size = size_of(env)
-        env.close()
-        require_tools_in_prompt(env_id, info)
+        self.first = TaskSpec(env_id, config.seed, module or "rlvr", config.kwargs, trusted=False)
+        env, _, info = self.first.start()
+        try:
+            size = size_of(env)
+            require_tools_in_prompt(env_id, info)
+            self._check(env)
+        finally:
+            env.close()
         endless = config.n is None and size is None
         self._n = sys.maxsize if endless else config.n
         if endless:
-            self.__class__ = EndlessRlvrTaskset  # prime-rl asks the class whether it ends
+            self.__class__ = self._endless()  # prime-rl asks the class whether it ends
+
+    def _endless(self) -> type:
+        """The class of a task set without end."""
+        return EndlessRlvrTaskset
+
+    def _check(self, env: Any) -> None:
+        """Refuse an environment that cannot be played so."""
+
+    def _opening(self, messages: list[Any]) -> dict[str, Any]:
+        """The fields of a task that say how its conversation begins."""
+        *system, first = [message["content"] for message in messages]
+        return {"prompt": first, "system_prompt": system[0] if system else None}
 
     def load(self) -> Iterator[RlvrTask]:
         """The tasks, one after the other; each has its prompt and its spec."""
-        for spec, messages in tasks(self._first, self._n, self.config.use_system):
-            *system, first = [message["content"] for message in messages]
+        for spec, messages in tasks(self.first, self._n, self.config.use_system):
             named = f"{spec.env_id}#{spec.seed}" + "".join(f"/{value}" for value in spec.options.values())
-            fields = {"prompt": first, "system_prompt": system[0] if system else None}
-            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **fields), self.config.task)
+            yield RlvrTask(RlvrTaskData(name=named, spec=spec.to_json(), **self._opening(messages)), self.config.task)
 
 
 class EndlessRlvrTaskset(RlvrTaskset):
@@ -127,6 +145,140 @@ class RlvrEnv(vf.Env[RlvrEnvConfig]):  # type: ignore[misc]
                 _record(session, interaction.trace)
         finally:
             await asyncio.to_thread(session.close)
+
+
+# games of several seats, an agent for each
+
+
+class SeatsTaskset(RlvrTaskset):
+    """Matches of one game of several seats. The task has no prompt: each seat is told its own beginning.
+
+    Raises:
+        ValueError: as `RlvrTaskset`; the environment is no game of several seats, it has more of them than there are
+            agents, or ``kwargs`` say who sits where, which is the environment's to say.
+    """
+
+    def _endless(self) -> type:
+        return EndlessSeatsTaskset
+
+    def _check(self, env: Any) -> None:
+        task = seat_task(env)
+        if task is None:
+            raise ValueError(f"{self.config.env} is no game of several seats: play it by rlvr-gym")
+        if task.game.seats > len(SEATS):
+            raise ValueError(f"{task.game.name} has {task.game.seats} seats, and there are agents for {len(SEATS)}")
+        for name in sorted({"seat", "opponents"} & self.config.kwargs.keys()):
+            raise ValueError(f"kwargs.{name}: every seat has an agent here; --env.bots gives some to bots")
+
+    def _opening(self, messages: list[Any]) -> dict[str, Any]:
+        return super()._opening(messages) | {"prompt": None}
+
+
+class EndlessSeatsTaskset(SeatsTaskset):
+    INFINITE = True
+
+
+class SeatsEnvConfig(vf.EnvConfig):  # type: ignore[misc]
+    """``trained``: the seats whose tokens train the policy; None: those that play with the run's own model and client.
+    ``bots``: names of bots by seat, which have no agent and no trace."""
+
+    trained: list[int] | None = None
+    bots: dict[int, str] = {}  # noqa: RUF012
+    seat_0: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_1: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_2: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_3: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_4: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_5: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_6: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_7: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+    seat_8: vf.AgentConfig = vf.AgentConfig(runtime={"type": "subprocess"})
+
+
+SEATS: Final = tuple(name for name in SeatsEnvConfig.model_fields if name.startswith("seat_"))
+
+
+class SeatsEnv(vf.Env[SeatsEnvConfig]):  # type: ignore[misc]
+    """One match: each seat is an agent with a conversation, a reward and a verdict of its own. Seats that move at once
+    are asked together. A seat that has not been asked before the match ends has no trace.
+
+    Raises:
+        ValueError: ``trained`` or ``bots`` name a seat that the game has not, a bot that it has not, or one seat twice.
+    """
+
+    def __init__(self, config: SeatsEnvConfig) -> None:
+        os.environ.setdefault(UPLOADS, "disabled")
+        super().__init__(config)
+        if not isinstance(self.taskset, SeatsTaskset):
+            raise ValueError(f"{config.taskset.id} has no games of several seats: take --env.taskset.id rlvr-seats")
+        spec = self.taskset.first
+        match = _open_match(spec, config.bots)  # a bot that is misspelt must not end every episode
+        for seat in config.trained or ():
+            if seat not in match.open:
+                open_ = ", ".join(map(str, match.open))
+                raise ValueError(f"trained: seat {seat} has no agent in {spec.env_id}; these have: {open_}")
+
+    async def setup(self, agents: Any) -> None:
+        """Mark the seats whose tokens are nobody's to train on."""
+        trained = self.config.trained
+        for seat, name in enumerate(SEATS):
+            own = getattr(self.config, name)
+            frozen = own.model is not None or own.client is not None
+            getattr(agents, name).trainable = not frozen if trained is None else seat in trained
+
+    async def run(self, task: RlvrTask, agents: Any) -> None:
+        """Play the task's match; RuntimeError where the rules, a bot or a model has failed."""
+        match = await asyncio.to_thread(_open_match, TaskSpec.parse(task.data.spec), self.config.bots)
+        seats: dict[int, Any] = {}
+        async with AsyncExitStack() as stack:
+            while movers := match.to_move():
+                for seat in movers:
+                    if seat not in seats:
+                        agent = getattr(agents, SEATS[seat])
+                        seats[seat] = await stack.enter_async_context(agent.interaction(task))
+                texts = {seat: match.text(seat) for seat in movers}
+                segments = await asyncio.gather(*(seats[seat].turn(text) for seat, text in texts.items()))
+                await asyncio.to_thread(_played, match, seats, dict(zip(movers, segments, strict=True)))
+            for seat, interaction in seats.items():
+                _record_seat(match, seat, interaction.trace)
+
+
+def _open_match(spec: TaskSpec, bots: dict[int, str]) -> OpenMatch:
+    """The match of a task; its split and chance are the environment's own."""
+    env = replace(spec, kwargs={**spec.kwargs, "opponents": [SELF]}).make()
+    task, base = seat_task(env), env.unwrapped
+    if task is None:
+        raise ValueError(f"{spec.env_id} is no game of several seats")
+    task.self_play = True  # nobody but the agents plays the other seats
+    spec.start(env)
+    return OpenMatch(task, base.get_state().state, bots)  # type: ignore[attr-defined]
+
+
+def _played(match: OpenMatch, seats: dict[int, Any], segments: dict[int, Any]) -> None:
+    """Play what the seats that move have written."""
+    for seat, segment in segments.items():
+        errors = seats[seat].trace.errors
+        if segment.terminated and errors:
+            raise RuntimeError(f"{SEATS[seat]}: {errors[-1].message}")  # nobody's loss
+    for seat, segment in segments.items():
+        if seat not in match.to_move():
+            return  # another seat's forfeit has ended the match
+        if segment.terminated:
+            match.break_off(seat)  # a limit of the agent's: it answers no more
+        else:
+            match.act(seat, _last_reply(segment))
+
+
+def _record_seat(match: OpenMatch, seat: int, trace: Any) -> None:
+    """What one seat has earned, and the match as this seat knows it."""
+    verdict, played = match.verdict(seat), match.match
+    trace.record_reward("return", verdict.reward)
+    trace.record_metric("success", verdict.success)
+    trace.record_metric("turns", trace.num_turns)
+    trace.record_metric("truncated", match.left == seat)
+    trace.record_metric("forfeited", played.loser == seat)
+    moves = match.task.referee.view_of_record(played, seat)
+    trace.info.update(seat=seat, verdict=verdict.to_dict(), moves=moves)
 
 
 class InProcessHarness(vf.Harness[vf.HarnessConfig]):  # type: ignore[misc]

@@ -15,7 +15,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.envs.players.bots import bot_for
 from rlvr.envs.players.exploitability import exploitability, information_states
-from rlvr.envs.players.single import AsSingleAgent
+from rlvr.envs.players.single import AsSingleAgent, seat_task
 
 
 class GameEvaluation:
@@ -29,11 +29,11 @@ class GameEvaluation:
     def __init__(self, config: TrainConfig, env: Any) -> None:
         settings = config.evaluation
         self.config, self.bots, self.exact = config, settings.panel, settings.exploitability
-        task = getattr(env, "task", None)
+        task = seat_task(env)
         self.task: AsSingleAgent | None = None
         if not (self.bots or self.exact):
             return
-        if not isinstance(task, AsSingleAgent):
+        if task is None:
             raise ConfigError(
                 f"evaluation.panel and exploitability are of games of several seats, not of {env.spec.id}"
             )

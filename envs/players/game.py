@@ -19,6 +19,7 @@ from rlvr.envs.rewards.moves import MAX_MOVE_CHARS, plainer_moves
 CHANCE: Final = -1
 TRIES: Final = 3  # illegal moves of one seat in one game; the last of them forfeits it
 MOST_LISTED: Final = 60  # legal moves that a text names
+ILLEGAL: Final = "That is not a legal move."
 SYSTEM: Final = "Play the game. Reply with your move in \\boxed{}, or with the move alone."
 MOST_SPELLED: Final = 100_000  # characters of a text that a game may rewrite
 COLUMNS: Final = "abcdefghijklmnopqrstuvwxyz"
@@ -434,6 +435,37 @@ class Referee:
             (move,) = rng.choices([move for move, _ in outcomes], [weight for _, weight in outcomes])
             match = self.branch(match, CHANCE, move)
         return match
+
+
+class SeatTexts:
+    """What each seat of a match reads next: the rules first, then what is new to it, and that its text was no move.
+
+    Attributes:
+        read: how many events of the match's log each seat has read; a seat that is not there has not read the rules.
+        notes: what each seat is told before its next text.
+
+    Args:
+        referee: of the match.
+        brief: leave the rules out of the first text.
+    """
+
+    def __init__(self, referee: Referee, brief: bool = False) -> None:
+        self.referee, self.brief = referee, brief
+        self.read: dict[int, int] = {}
+        self.notes: dict[int, str] = {}
+
+    def text(self, match: Match, seat: int) -> str:
+        """What a seat reads now; asking again gives the same."""
+        referee, since = self.referee, self.read.get(seat)
+        first = since is None
+        text = referee.first_observation(match, seat, self.brief) if first else referee.observe(match, seat, since or 0)
+        note = self.notes.get(seat)
+        return f"{note}\n{text}" if note else text
+
+    def acted(self, before: Match, after: Match, seat: int) -> None:
+        """Note that a seat has written something: it has read all that stood in the log before."""
+        self.notes[seat] = ILLEGAL if after.faults[seat] > before.faults[seat] else ""
+        self.read[seat] = len(before.log)
 
 
 def verdict_of(referee: Referee, match: Match, seat: int) -> Verdict:

@@ -11,7 +11,7 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, env_error, wrong
 from rlvr.envs.players.bots import bot_for, make_bot
 from rlvr.envs.players.catalogue import make_game, sentence_of
-from rlvr.envs.players.game import SYSTEM, TRIES, IllegalText, Match, Referee
+from rlvr.envs.players.game import ILLEGAL, SYSTEM, TRIES, IllegalText, Match, Referee, SeatTexts
 
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 MATES: Final = (("expert",), ("mixed:0.1",), ("mixed:0.2",))  # of the policy's team: the worse, the harder
@@ -20,7 +20,6 @@ SELF: Final = "self"
 POOL: Final = "pool"  # earlier policies of the run
 MODEL, ENDPOINT = "model:", "endpoint:"  # before a folder, and before MODEL@URL
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
-ILLEGAL: Final = "That is not a legal move."
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
 
@@ -122,7 +121,7 @@ class AsSingleAgent(Task[SeatEpisode]):
             match = self._opened(
                 self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng
             )
-            episode = self._advanced(SeatEpisode(match, seat, opponents))
+            episode = self.advanced(SeatEpisode(match, seat, opponents))
             if self.referee.to_move(episode.match):
                 return episode
         raise ValueError(f"in {DRAWS} games of {self.game.name} seat {seat} never came to move")
@@ -150,8 +149,8 @@ class AsSingleAgent(Task[SeatEpisode]):
         (mover,) = self.referee.to_move(match)
         return self.game.can_end(match.state, mover)
 
-    def _advanced(self, episode: SeatEpisode) -> SeatEpisode:
-        """The episode after the moves of the others, until the policy's seat moves or the match is over."""
+    def advanced(self, episode: SeatEpisode) -> SeatEpisode:
+        """The episode after the bots' moves, until the own seat or a language model's moves, or the match is over."""
         match, referee, seat = episode.match, self.referee, episode.seat
         while (movers := referee.to_move(match)) and seat not in movers:
             name = episode.opponents[movers[0]]
@@ -171,7 +170,7 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def moved_by(self, episode: SeatEpisode, seat: int, text: str) -> SeatEpisode:
         """The episode after what another seat wrote. It may forfeit the game."""
-        return self._advanced(episode._replace(match=self.referee.act(episode.match, seat, text)))
+        return self.advanced(episode._replace(match=self.referee.act(episode.match, seat, text)))
 
     def verdict(self, episode: SeatEpisode) -> Verdict | None:
         """The verdict on the episode's own seat; None while the match goes on."""
@@ -208,7 +207,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         since = len(match.log)
         try:
             after = state._replace(match=referee.play(match, seat, move), turn=state.turn + 1, since=since, message="")
-            after = self._advanced(after)
+            after = self.advanced(after)
         except Exception as error:  # the rules or a bot failed, and not the policy
             return Transition(state, env_error(error, "the game or an opponent"), True)
         if referee.to_move(after.match):
@@ -216,10 +215,14 @@ class AsSingleAgent(Task[SeatEpisode]):
         return Transition(after, self._verdict(after), True)
 
     def _verdict(self, state: SeatEpisode) -> Verdict:
-        returns, game = self.referee.returns(state.match), self.game
+        returns, game, loser = self.referee.returns(state.match), self.game, state.match.loser
         share, won = game.outcome(returns, state.seat), returns[state.seat]
         reward = share if self.reward == "outcome" else game.payoff(returns, state.seat)
         mine = state.seat
+        if loser == mine:
+            return wrong(reason=f"the game is forfeited after {self.referee.tries} illegal moves")
+        if loser >= 0 and (teams := game.teams_in(state.match.state))[loser] == teams[mine]:
+            share = reward = 0.0  # in a game of one team the lowest return is the best that any other team has
         text = ", ".join(f"seat {at}{' (you)' * (at == mine)} {value + 0.0:g}" for at, value in enumerate(returns))
         end = game.show(game.view(state.match.state, state.seat), state.seat)
         reason = f"The game is over. Returns: {text}.\n{end}"[:900]
@@ -238,3 +241,81 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def out_of_turns(self, state: SeatEpisode, turns: int) -> Verdict:
         return wrong(reason=f"the game was not finished in {turns} turns")
+
+
+def seat_task(env: Any) -> AsSingleAgent | None:
+    """The task of an environment that is a game of several seats; None where it is none."""
+    task = getattr(env.unwrapped, "task", None)
+    return task if isinstance(task, AsSingleAgent) else None
+
+
+class OpenMatch:
+    """The match of a task with all of its seats open: what each reads, what it writes, and what it has earned.
+
+    Attributes:
+        open: the seats that no bot has.
+        left: the seat that broke off the match, or -1.
+
+    Args:
+        task: of an environment whose ``opponents`` are ``[self]`` and which has been reset.
+        state: of that environment.
+        bots: the names of bots by seat; all other seats are open.
+
+    Raises:
+        ValueError: there is no such seat or bot, or no seat is open.
+    """
+
+    def __init__(self, task: AsSingleAgent, state: SeatEpisode, bots: Mapping[int, str] | None = None) -> None:
+        bots, seats = dict(bots or {}), range(task.game.seats)
+        for seat, name in bots.items():
+            if seat not in seats:
+                raise ValueError(f"there is no seat {seat}: {task.game.name} has seats 0 to {task.game.seats - 1}")
+            bot_for(task.game, name)
+        self.open = tuple(seat for seat in seats if seat not in bots)
+        if not self.open:
+            raise ValueError(f"all {task.game.seats} seats of {task.game.name} have bots: leave one open")
+        self.left = -1
+        self.task, self.texts = task, SeatTexts(task.referee, task.brief)
+        names = tuple(bots.get(seat, SELF) for seat in seats)
+        self._state = task.advanced(state._replace(seat=self.open[0], opponents=names))
+
+    @property
+    def match(self) -> Match:
+        """The match as it stands."""
+        return self._state.match
+
+    def to_move(self) -> tuple[int, ...]:
+        """The open seats that must move now; none when the match is over."""
+        return tuple(seat for seat in self.task.referee.to_move(self.match) if seat in self.open)
+
+    def text(self, seat: int) -> str:
+        """What a seat reads now."""
+        return self.texts.text(self.match, seat)
+
+    def act(self, seat: int, text: str) -> None:
+        """Play what a seat wrote, and the bots' moves that follow.
+
+        Raises:
+            NotThisSeat: the seat does not move now.
+        """
+        before = self.match
+        self._state = self.task.moved_by(self._state, seat, text)
+        self.texts.acted(before, self.match, seat)
+
+    def break_off(self, seat: int) -> None:
+        """End the match: a seat answers no more, and forfeits it."""
+        self.left = seat
+        self._state = self._state._replace(match=self.match._replace(loser=seat))
+
+    def verdict(self, seat: int) -> Verdict:
+        """The verdict on one seat.
+
+        Raises:
+            ValueError: the match is not over.
+        """
+        if seat == self.left:
+            return wrong(reason="the game is forfeited: the seat answered no more")
+        verdict = self.task.verdict(self._state._replace(seat=seat))
+        if verdict is None:
+            raise ValueError("the match is not over: no seat has a verdict yet")
+        return verdict
