@@ -316,6 +316,7 @@ class TrainConfig(Section):
         self._check_teacher()
         self._check_schedule()
         self._check_learner()
+        self._check_policies()
         if self.curriculum.kind in ("target", "easy_to_hard") and self.env.level < 2:
             raise ValueError(
                 f"curriculum.kind {self.curriculum.kind} needs levels: set env.level to the highest of them"
@@ -360,6 +361,26 @@ class TrainConfig(Section):
                 "learner.ema goes with sampler: transformers and schedule: sync, whose evaluations sample with the "
                 f"learner's own weights; not with {self.sampler.kind} and {self.schedule.kind}"
             )
+
+    def _check_policies(self) -> None:
+        """Refuse what several learned policies cannot do: each is a learner of its own in one process."""
+        if not self.self_play.policies:
+            return
+        names = [str(name) for name in self.env.settings.get("opponents") or ()]
+        refused = {
+            "sampler.kind": self.sampler.kind != "transformers" and f"{self.sampler.kind} serves one policy",
+            "schedule.kind": self.schedule.kind == "async" and "async samples with one policy: take sync",
+            "env.settings.opponents": ("self" not in names and "name self, who is the learned policy of a seat")
+            or ("pool" in names and "pool has the earlier policies of one that plays all seats: leave it out"),
+            "env.settings.seat": "seat" in self.env.settings
+            and not self.self_play.policy
+            and "self_play.policies says who has which seat",
+            "push_to_hub": bool(self.push_to_hub) and "a repository holds one policy: upload their folders yourself",
+            "report_to": self.report_to in ("trackio", "wandb") and f"{self.report_to} follows one run of a process",
+        }
+        for field, reason in refused.items():
+            if reason:
+                raise ValueError(f"{field} does not go with self_play.policies: {reason}")
 
     def _check_schedule(self) -> None:
         """Refuse what a schedule, or a sampler, cannot do."""

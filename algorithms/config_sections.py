@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from rlvr.envs.core.deprecation import warn_renamed
 
@@ -29,6 +30,7 @@ class Section(BaseModel):
         return renamed
 
 
+POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
 SERVER_FIELDS = ("url", "served_model", "api_key_env")  # of SamplerSection, for a server that runs already
 
 
@@ -67,6 +69,24 @@ class SelfPlaySection(Section):
     """How a match draws from the pool: pfsp prefers what beats the policy, pfsp_variance what is as strong."""
     api_key_env: str = ""
     """Environment variable that holds the key of opponents behind an endpoint."""
+    policies: dict[str, tuple[int, ...]] = Field(default_factory=dict)
+    """Several learned policies by name, each with its seats, such as {first: [0], second: [1]}; {} learns one."""
+    policy: str = ""
+    """Set by a run with `policies` in the folder of each: which of them it holds."""
+
+    @field_validator("policies")
+    @classmethod
+    def _apart(cls, policies: dict[str, tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
+        if len(policies) == 1:
+            raise ValueError("self_play.policies: name two policies or more, or leave it out to learn one")
+        taken: set[int] = set()
+        for name, players in policies.items():
+            if not POLICY_NAME.fullmatch(name):
+                raise ValueError(f"self_play.policies: {name!r} names a folder: use letters, digits, - and _")
+            if not players or len({*players}) < len(players) or taken & {*players}:
+                raise ValueError(f"self_play.policies.{name}: every seat has one policy, and every policy a seat")
+            taken |= {*players}
+        return policies
 
 
 class ScheduleSection(Section):

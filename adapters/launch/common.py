@@ -65,6 +65,8 @@ def classify_rest(t: Translation) -> None:
             _optimiser(t, name)
         elif name in OF_OUR_LEARNER:
             _learner(t, name)
+        elif name.startswith("self_play.polic"):
+            _policies(t, name)
         elif name.startswith("curriculum."):
             _curriculum(t, name)
         elif name.startswith("credit."):
@@ -104,6 +106,13 @@ def _learner(t: Translation, name: str) -> None:
         t.unused(name, kept)
     else:
         t.changes(name, f"{t.engine}: {kept}")
+
+
+def _policies(t: Translation, name: str) -> None:
+    if t["self_play.policies"]:
+        t.refuse(name, f"{t.engine} trains one policy: train the other seats' in runs of their own, against its folder")
+    else:
+        t.unused(name, "one policy is learned")
 
 
 def _curriculum(t: Translation, name: str) -> None:

@@ -6,11 +6,11 @@ bot does not move, so the score against it does say something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from rlvr.agents.conversation import Agent, Conversation
+from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.players.bots import Bot, bot_for
 from rlvr.envs.players.game import SYSTEM, Match, Referee
@@ -62,6 +62,8 @@ def play_panel(
     seed: int = 0,
     brief: bool = False,
     system: bool = True,
+    seats: Sequence[int] | None = None,
+    mates: Mapping[int, Agent] | None = None,
 ) -> dict[str, PanelScore]:
     """Play ``matches`` against each bot, all at once, from the start of the game; the policy has each seat in turn.
 
@@ -70,6 +72,8 @@ def play_panel(
     Args:
         brief: leave the rules out of the first observation.
         system: begin conversations with the games' system prompt.
+        seats: those that the policy has in turn, all by default.
+        mates: who plays the seats of mates, by seat; the agent itself where none is named.
 
     Raises:
         ValueError: there is no such bot, or fewer than one match.
@@ -77,13 +81,12 @@ def play_panel(
     """
     if matches < 1:
         raise ValueError(f"a panel plays at least one match, not {matches}")
-    live = list(_matches(referee, bots, matches, seed, system))
+    live = list(_matches(referee, bots, matches, seed, system, seats or range(referee.game.seats)))
     every = list(live)
     while live := [each for each in live if _bots_moved(referee, each)]:
         for each in live:
             _observed(referee, each, brief)
-        replies = agent.act([each.conversation for each in live])
-        for each, reply in zip(live, replies, strict=True):
+        for each, reply in _replies(agent, mates or {}, live):
             if reply.stop in ("error", "context"):  # a fault of the engine or of a limit, and no move
                 each.failed = True
                 continue
@@ -92,13 +95,24 @@ def play_panel(
     return {name: _score(referee, name, [each for each in every if each.name == name]) for name in bots}
 
 
-def _matches(referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool) -> Iterator[_PanelMatch]:
+def _replies(agent: Agent, mates: Mapping[int, Agent], live: list[_PanelMatch]) -> Iterator[tuple[_PanelMatch, Reply]]:
+    """The reply to each match, one batch for each agent."""
+    players = [agent, *{id(mate): mate for mate in mates.values() if mate is not agent}.values()]
+    for player in players:
+        asked = [each for each in live if mates.get(each.mover, agent) is player]
+        if asked:
+            yield from zip(asked, player.act([each.conversation for each in asked]), strict=True)
+
+
+def _matches(
+    referee: Referee, bots: Sequence[str], matches: int, seed: int, system: bool, seats: Sequence[int]
+) -> Iterator[_PanelMatch]:
     for name in bots:
         bot = bot_for(referee.game, name)
         for number in range(matches):
-            seat = number % referee.game.seats
+            seat = seats[number % len(seats)]
             # both seats of a number play the same chance, so that no seat has the better cards
-            match = referee.begin(f"panel {seed} {number // referee.game.seats}")
+            match = referee.begin(f"panel {seed} {number // len(seats)}")
             key, own = f"panel {seed} {name} {number}", _own_seats(referee, seat)
             conversations = {mine: Conversation(key if mine == seat else f"{key}/seat {mine}", []) for mine in own}
             for conversation in conversations.values() if system else ():

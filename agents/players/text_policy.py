@@ -51,6 +51,14 @@ class TextPolicy:
         return min(self.mass.values())
 
 
+def joined(policies: Mapping[int, TextPolicy]) -> TextPolicy:
+    """The policy in which each seat is played by its own, by seat."""
+    return TextPolicy(
+        {at: policies[at[0]].shares[at] for at in policies[0].shares},
+        {at: policies[at[0]].mass[at] for at in policies[0].mass},
+    )
+
+
 def conversations(
     referee: Referee, *, system: bool = True, brief: bool = False, spelling: str = SPELLINGS[0], most: int = MOST_STATES
 ) -> dict[InformationState, list[Message]]:

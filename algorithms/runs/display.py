@@ -23,11 +23,14 @@ MEAN = 20  # steps whose mean says how long the rest takes
 class Display:
     """A ``Callback`` that shows phases as bars, and the last step's figures under them.
 
+    ``label`` is the name of one of several policies of a run, and stands before all that is printed of it.
     A complaint of `health` is printed as a line when it first holds; on a terminal it stands under the figures.
     """
 
-    def __init__(self, console: Console | None = None) -> None:
-        self.console = console or Console()
+    def __init__(self, console: Console | None = None, label: str = "") -> None:
+        self.console, self.label = console or Console(), label
+        # One of several policies has lines alone, above the bars of the run.
+        self._lines = bool(label) or not self.console.is_terminal
         self._progress = Progress(
             TextColumn("{task.description:<22}"),
             BarColumn(24),
@@ -63,6 +66,10 @@ class Display:
         self._name, self._done, self._steps = name, 0, steps
         self._task = self._progress.add_task(name, total=steps, figures="")
 
+    def member(self, name: str) -> Display:
+        """The display of one of several policies that a run trains."""
+        return Display(self.console, f"{name}: ")
+
     def look_back(self, records: Sequence[dict[str, Any]]) -> None:
         """Takes what a run that goes on has logged; what it logs again after its checkpoint is forgotten."""
         self._before = list(records)
@@ -76,9 +83,7 @@ class Display:
         self._keep(record)
         text = figures(record)
         if record["phase"] == "evaluation":
-            self.console.print(
-                f"evaluation {escape(record['name'])}: {text}", highlight=False, soft_wrap=not self.console.is_terminal
-            )
+            self._print(f"evaluation {escape(record['name'])}: {text}")
             if record.get("panel"):
                 self._complain()
             return
@@ -88,12 +93,8 @@ class Display:
         if self._task is not None:
             self._progress.update(self._task, advance=1, figures="" if record["phase"] == "train" else text)
         every = max(1, self._steps // LINES)
-        if not self.console.is_terminal and (self._done % every == 0 or self._done == self._steps):
-            self.console.print(
-                f"{self._name} {self._done}/{self._steps}: {text}",
-                highlight=False,
-                soft_wrap=not self.console.is_terminal,
-            )
+        if self._lines and (self._done % every == 0 or self._done == self._steps):
+            self._print(f"{self._name} {self._done}/{self._steps}: {text}")
 
     def timed(self, timing: dict[str, Any]) -> None:
         """Takes the seconds of the last step."""
@@ -113,7 +114,7 @@ class Display:
     def _complain(self) -> None:
         found = health([*self._panels, *self._records], self._first)
         kinds = {_kind(text) for text in self._complaints}
-        if not self.console.is_terminal:
+        if self._lines:
             for text in found:
                 if _kind(text) not in kinds:
                     self.say(f"step {self._records[-1]['step']}: {text}")
@@ -127,7 +128,10 @@ class Display:
 
     def say(self, text: str) -> None:
         """One line above the bars; markup and control characters are shown, not obeyed."""
-        self.console.print(escape(printable(text)), highlight=False, soft_wrap=not self.console.is_terminal)
+        self._print(escape(printable(text)))
+
+    def _print(self, text: str) -> None:
+        self.console.print(f"{self.label}{text}", highlight=False, soft_wrap=not self.console.is_terminal)
 
 
 def _when(record: dict[str, Any]) -> tuple[int, bool]:

@@ -46,6 +46,7 @@ class LearnerOpponents:
         # On the CPU: one copy alone is on the device, and takes the weights of whoever plays.
         self.weights: dict[int, dict[str, Tensor]] = {}  # of the members of the pool
         self._player: _PoolPlayer | None = None
+        self._learned: dict[int, str] = {}  # the names of other learned policies of the run, by player
         # Loaded before training: a folder that is misspelt must not end a run at its first step.
         self._fixed = {name: self._load(name) for name in dict.fromkeys(names) if name not in (SELF, POOL)}
 
@@ -89,10 +90,17 @@ class LearnerOpponents:
             "template_options": self.config.model.template_options,
         }
 
+    def add_learned(self, name: str, players: Sequence[int], agent: Agent) -> None:
+        """Let another policy that learns in the same run play these players wherever ``self`` would."""
+        self._fixed[f"policy {name}"] = agent
+        self._learned |= dict.fromkeys(players, f"policy {name}")
+
     # in a rollout
 
     def choose(self, opponent: str, request: RolloutRequest, player: int) -> str:
         """Who plays a seat: the members of a group meet the same member of the pool, and ``self`` while it is empty."""
+        if opponent == SELF:
+            return self._learned.get(player, SELF)
         if opponent != POOL or self.pool is None:
             return opponent
         # Keyed by the task and the step, not by the member of a group: its mean is a baseline of one match-up.

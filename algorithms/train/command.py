@@ -131,11 +131,12 @@ def train(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from transformers.utils import logging
 
+    from rlvr.algorithms.population.population import open_run
     from rlvr.algorithms.runs.display import Display
+    from rlvr.algorithms.runs.interrupts import RunInterrupted
     from rlvr.algorithms.runs.report import write_report
     from rlvr.algorithms.runs.run_folder import read_jsonl
     from rlvr.algorithms.sampling.protocol import SamplerError
-    from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
 
     logging.disable_progress_bar()
     follows = os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ  # the first process speaks
@@ -146,11 +147,14 @@ def train(arguments: Sequence[str]) -> int:
                     if not follows:
                         print(printable(line))
                 return 0
-            trainer = Trainer(config, display, resume=resume)
-            _note_start(trainer.folder, config, resume)
-            if resume:
-                display.look_back(read_jsonl(trainer.folder.metrics))
-            evaluations = trainer.run()
+            run = open_run(config, display, resume=resume)
+            for member in run.members.values():
+                _note_start(member.folder, member.config, resume)
+                if resume and isinstance(member.callback, Display):
+                    member.callback.look_back(read_jsonl(member.folder.metrics))
+            if run.folder is not None:
+                _note_start(run.folder, config, resume)
+            run.run()
         except RunInterrupted as stop:
             print(f"rlvr: {stop}" * (not follows), file=sys.stderr)
             return stop.status
@@ -159,11 +163,13 @@ def train(arguments: Sequence[str]) -> int:
             return 1
     if follows:
         return 0
-    page = write_report(config.out)
-    for way in ("greedy", "sampled"):
-        before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]
-        print(f"{way:<8} held-out success: {before.success:.3f} before, {after.success:.3f} after")
-    print(printable(f"the report is {page}"))
+    for name, member in run.members.items():
+        page, evaluations = write_report(member.config.out), member.results()
+        for way in ("greedy", "sampled"):
+            before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]
+            success = f"{way:<8} held-out success: {before.success:.3f} before, {after.success:.3f} after"
+            print(printable(f"{name}: {success}" if name else success))
+        print(printable(f"the report is {page}"))
     return 0
 
 
@@ -182,22 +188,26 @@ def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]
         RunFolderError: a new run's folder is not free.
         ConfigError: as of `Trainer`.
     """
+    from rlvr.algorithms.population.population import open_run
     from rlvr.algorithms.runs.checkpoints import latest_checkpoint
-    from rlvr.algorithms.train.trainer import Trainer
 
     if not resume:
         require_free(config.out)
     # Only making them tells whether the environment, the model and the sampler go with the config.
     with TemporaryDirectory(prefix="rlvr-dry-run-") as scratch:
         changed = config.model_copy(update={"out": Path(scratch) / "run", "report_to": "none"})
-        trainer = Trainer(changed, callback)
+        run = open_run(changed, callback)
+        trainer = next(iter(run.members.values()))
         weights = list(trainer.model.parameters())
         size, trained = sum(w.numel() for w in weights), sum(w.numel() for w in weights if w.requires_grad)
         device = trainer.learner.device
-        trainer.close()
+        folder = config.out / trainer.config.out.relative_to(changed.out) / "checkpoints"
+        run.close()
         trainer.world.leave()  # NCCL warns of a group that is left open
-    checkpoint = latest_checkpoint(config.out / "checkpoints")[0] if resume else None
+    checkpoint = latest_checkpoint(folder)[0] if resume else None
     lines = _planned(config, warm=checkpoint is None, done=0 if checkpoint is None else checkpoint.step)
+    if many := len(config.self_play.policies):
+        lines.append(f"{many} policies, {', '.join(config.self_play.policies)}, each with a model and steps of its own")
     return [f"model {config.model.name}: {size:,} weights, {trained:,} of them trained, on {device}", *lines]
 
 

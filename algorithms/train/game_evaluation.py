@@ -10,7 +10,7 @@ from typing import Any
 from rlvr.agents.conversation import Agent
 from rlvr.agents.episode import Episode
 from rlvr.agents.players.panel import play_panel
-from rlvr.agents.players.text_policy import model_scorer, text_policy
+from rlvr.agents.players.text_policy import TextPolicy, model_scorer, text_policy
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.envs.players.bots import bot_for
@@ -31,6 +31,7 @@ class GameEvaluation:
         self.config, self.bots, self.exact = config, settings.panel, settings.exploitability
         task = seat_task(env)
         self.task: AsSingleAgent | None = None
+        self.mates: dict[int, Agent] = {}  # who plays the mates of a policy that has not all of a team
         if not (self.bots or self.exact):
             return
         if task is None:
@@ -64,20 +65,36 @@ class GameEvaluation:
                 way: {
                     name: score._asdict()
                     for name, score in play_panel(
-                        self.task.referee, agent, self.bots, matches=matches, seed=seed, brief=brief, system=system
+                        self.task.referee,
+                        agent,
+                        self.bots,
+                        matches=matches,
+                        seed=seed,
+                        brief=brief,
+                        system=system,
+                        seats=self.task.seats,
+                        mates=self.mates,
                     ).items()
                 }
                 for way, agent in agents.items()
             }
         if self.exact:
-            # At the temperature of sampling: the policy that plays is the one that is measured.
-            score = model_scorer(model, renderer, temperature=self.config.sampling.temperature)
-            policy = text_policy(self.task.referee, score, system=system, brief=brief)
-            found["exploitability"] = exploitability(self.task.game, policy).value
-            # Where the mass is small, the policy writes other texts, and the value says little.
-            found["scored_mass"] = policy.mean_mass
-            found["least_scored_mass"] = policy.least_mass
+            found |= exploited(self.task, self.text_policy(self.task, model, renderer))
         return found
+
+    def text_policy(self, task: AsSingleAgent, model: Any, renderer: Renderer) -> TextPolicy:
+        """The probabilities of a model's moves, at the temperature of sampling: what plays is what is measured."""
+        score = model_scorer(model, renderer, temperature=self.config.sampling.temperature)
+        return text_policy(task.referee, score, system=self.config.env.system, brief=task.brief)
+
+
+def exploited(task: AsSingleAgent, policy: TextPolicy) -> dict[str, float]:
+    """The exploitability of a policy. Where the mass is small, it writes other texts, and the value says little."""
+    return {
+        "exploitability": exploitability(task.game, policy).value,
+        "scored_mass": policy.mean_mass,
+        "least_scored_mass": policy.least_mass,
+    }
 
 
 def role_metrics(episodes: Sequence[Episode]) -> dict[str, Any]:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import signal
-import threading
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -24,6 +21,7 @@ from rlvr.agents.scripted import ExpertAgent
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
+from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
@@ -34,6 +32,7 @@ from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
+from rlvr.algorithms.runs.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
@@ -74,16 +73,15 @@ class TimedCallback(Protocol):
         """The seconds of a step and of its parts, as `timing.jsonl` holds them."""
 
 
-class RunInterrupted(Exception):
-    """The run was asked to stop; what it had is saved.
+@dataclass(frozen=True, slots=True)
+class StepSample:
+    """The episodes of a step before it is learned from: whether they are kept, the step's clock, seconds so far."""
 
-    Attributes:
-        status: the exit status that the shell expects, 128 and the signal's number.
-    """
-
-    def __init__(self, message: str, signum: int = signal.SIGINT) -> None:
-        super().__init__(message)
-        self.status = 128 + signum
+    collected: Collected
+    kept: bool
+    clock: Clock
+    seconds: float
+    sampling: float
 
 
 class Trainer:
@@ -127,7 +125,8 @@ class Trainer:
         self.step = 0
         self.evaluations: dict[str, dict[str, Any]] = {}
         self._worst_mismatch = 0.0  # that was warned of
-        self._stop: int | None = None  # the signal that asked
+        self.fresh = False  # whether no checkpoint has been written
+        self.stop = StopSignal()
 
     def _build(self) -> None:
         config = self.config
@@ -239,19 +238,27 @@ class Trainer:
             FloatingPointError: the gradients stay non-finite, or the weights are not numbers.
         """
         try:
-            with self._interrupts():
+            with self.stop.listening(self.callback.say):
                 try:
                     self._train()
                 finally:
                     self.saver.wait()  # an interrupted run is saved, too
-                with self.learner.averaged():
-                    self._save_policy(self.folder.policy)
+                self.save_final()
                 if self.config.push_to_hub and self.world.rank == 0:
                     self.callback.say(push_policy(self.folder.policy, self.config.push_to_hub))
             self.world.leave()
         finally:
             self.close()
+        return self.results()
+
+    def results(self) -> dict[str, Evaluation]:
+        """The evaluations so far, by name."""
         return {name: Evaluation.from_dict(record) for name, record in self.evaluations.items()}
+
+    def save_final(self) -> None:
+        """Write the policy that the run ends with."""
+        with self.learner.averaged():
+            self._save_policy(self.folder.policy)
 
     def close(self) -> None:
         """Let go of what a run holds; `run` does in its end."""
@@ -261,17 +268,16 @@ class Trainer:
         self.folder.close()
 
     def _train(self) -> None:
-        self._start()
-        self.schedule.ready(self.step)
-        self.callback.phase("reinforcement learning", self.config.steps - self.step)
+        self.prepare()
+        self.begin()
         while self.step < self.config.steps:
             if stop := self._asked_to_stop():
                 raise RunInterrupted(f"stopped after step {self.step}; go on with --resume", stop)
             self._train_step()
-            self._after_step()
+            self.after_step()
 
-    def _start(self) -> None:
-        """The warm start and the first evaluation, or the checkpoint that follows them."""
+    def prepare(self) -> None:
+        """The policy that the first step is played with: warmed up, or that of the last checkpoint."""
         checkpoint, faults = latest_checkpoint(self.folder.checkpoints)
         for fault in faults:
             self.callback.say(f"{fault}; {'beginning again' if checkpoint is None else 'taking the one before'}")
@@ -280,10 +286,7 @@ class Trainer:
             self._warm_start()
             self._begin_reinforcement()
             self._sync()
-            self._evaluate("before")
-            if not self.config.steps:
-                self._evaluate("after")
-            self._save()
+            self.fresh = True
             return
         if self.learner.needs_reference:  # by default the policy that reinforcement learning began with
             first = load_checkpoint(self.folder.checkpoints / step_name(0)).model
@@ -302,6 +305,16 @@ class Trainer:
         self._sync()
         self.folder.keep_until(self.step)  # what a killed run logged after its checkpoint happens again
         self.callback.say(f"going on after step {self.step}")
+
+    def begin(self) -> None:
+        """The first evaluation and checkpoint of a new run; then the steps may be played."""
+        if self.fresh:
+            self._evaluate("before")
+            if not self.config.steps:
+                self._evaluate("after")
+            self._save()
+        self.schedule.ready(self.step)
+        self.callback.phase("reinforcement learning", self.config.steps - self.step)
 
     def _warm_start(self) -> None:
         settings = self.config.warm_start
@@ -337,9 +350,9 @@ class Trainer:
 
     def _asked_to_stop(self) -> int | None:
         """The signal that any process got: all must stop after the same step."""
-        agreed = max(self.world.gather(self._stop or 0))
+        agreed = max(self.world.gather(self.stop.signum or 0))
         if agreed:  # a signal that came meanwhile stays for the next step
-            self._stop = agreed
+            self.stop.signum = agreed
         return agreed or None
 
     def _begin_reinforcement(self) -> None:
@@ -354,6 +367,10 @@ class Trainer:
         self.optimiser = build_optimiser(self.learner.model.parameters(), settings, total)
 
     def _train_step(self) -> None:
+        self.learn(self.collect())
+
+    def collect(self) -> StepSample:
+        """Play the episodes of a step."""
         clock = Clock()
         require_finite(self.model)
         # traces cost memory and time, so only episodes that are written have them
@@ -361,8 +378,13 @@ class Trainer:
         self.sampling.restart()
         collected = self.schedule.collect(self.step, traced=kept)
         self.sampler.rest()
-        episodes, seconds = collected.played, clock.seconds()
-        sampling = min(self.sampling.seconds, seconds)  # asynchronous sampling goes on meanwhile
+        return StepSample(collected, kept, clock, clock.seconds(), self.sampling.seconds)
+
+    def learn(self, sample: StepSample) -> None:
+        """Update the policy with the episodes of a step, give the sampler its weights, and log the step."""
+        collected, kept, clock, seconds = sample.collected, sample.kept, sample.clock, sample.seconds
+        episodes, started = collected.played, clock.seconds()
+        sampling = min(sample.sampling, seconds)  # asynchronous sampling goes on meanwhile
         fits = self.learner.micro_batch_tokens
         done = self.step / max(1, self.config.steps - 1)  # 0 in the first step, 1 in the last
         annealed = self.learner.anneal_kl(done, self.config.preset().kl_coef, self.config.learner.kl_coef_end)
@@ -394,7 +416,7 @@ class Trainer:
             collect_seconds=seconds,
             sample_seconds=sampling,
             environment_seconds=seconds - sampling,  # with grading, which is a part of a step
-            update_seconds=updated - seconds,
+            update_seconds=updated - started,
             sync_seconds=clock.seconds() - updated,
             tokens_per_second=sampled / max(seconds, 1e-9),
             episodes_per_second=len(episodes) / max(seconds, 1e-9),
@@ -420,7 +442,8 @@ class Trainer:
         """Give the sampler the policy as it is now."""
         return self.sampler.sync(partial(policy_weights, self.model), self.step)
 
-    def _after_step(self) -> None:
+    def after_step(self) -> None:
+        """Evaluate and save, when it is time."""
         config = self.config
         self.opponents.after_step(self.step)
         if config.learner.reference_every and self.step % config.learner.reference_every == 0:
@@ -511,33 +534,6 @@ class Trainer:
         if isinstance(self.callback, TimedCallback):
             self.callback.timed(timing)
         self.callback.step(record)
-
-    @contextmanager
-    def _interrupts(self) -> Iterator[None]:
-        """The first Ctrl-C or SIGTERM ends the run after this step, saved; a second Ctrl-C at once.
-
-        SIGTERM is how Slurm and Kubernetes announce the SIGKILL that follows; they may send it more than once.
-        """
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-
-        def ask(signum: int, frame: Any) -> None:
-            again = self._stop is not None
-            self._stop = signum
-            if signum == signal.SIGINT:
-                signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one raises KeyboardInterrupt
-            with suppress(RuntimeError):  # it came in the middle of printing something else
-                if not again:
-                    once_more = "; once more to stop at once" if signum == signal.SIGINT else ""
-                    self.callback.say(f"stopping after this step{once_more}")
-
-        before = {signum: signal.signal(signum, ask) for signum in (signal.SIGINT, signal.SIGTERM)}
-        try:
-            yield
-        finally:
-            for signum, handler in before.items():
-                signal.signal(signum, handler)
 
 
 def require_finite(model: Any) -> None:

@@ -51,7 +51,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.
         game_settings: of the game, as it takes them.
-        seat: the policy's seat; None draws one for each task.
+        seat: the policy's seat, or several to draw one from for each task; None draws from all.
         opponents: names of bots to draw all other seats from; None takes those of the level. The seats of ``self``,
             ``pool``, ``model:FOLDER`` and ``endpoint:MODEL@URL`` are played in the learner's rollouts
             (`rlvr.agents.players.self_play`), and by nobody elsewhere.
@@ -74,7 +74,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         *,
         game: str,
         game_settings: Mapping[str, Any] | None = None,
-        seat: int | None = None,
+        seat: int | Sequence[int] | None = None,
         opponents: Sequence[str] | None = None,
         tries: int = TRIES,
         brief: bool = False,
@@ -82,8 +82,10 @@ class AsSingleAgent(Task[SeatEpisode]):
     ) -> None:
         self.game = make_game(game, **dict(game_settings or {}))
         self.referee = Referee(self.game, tries)
-        if seat is not None and (type(seat) is not int or not 0 <= seat < self.game.seats):
-            raise ValueError(f"there is no seat {seat!r}: {self.game.name} has seats 0 to {self.game.seats - 1}")
+        chosen = range(self.game.seats) if seat is None else (seat,) if isinstance(seat, int) else tuple(seat)
+        for each in chosen or (None,):
+            if type(each) is not int or not 0 <= each < self.game.seats:
+                raise ValueError(f"there is no seat {each!r}: {self.game.name} has seats 0 to {self.game.seats - 1}")
         if reward not in ("outcome", "payoff"):
             raise ValueError(f"reward must be 'outcome' or 'payoff', not {reward!r}")
         if opponents is not None:
@@ -92,7 +94,8 @@ class AsSingleAgent(Task[SeatEpisode]):
             for name in opponents:
                 if not is_language_model(name):
                     bot_for(self.game, name)
-        self.game_name, self.seat, self.brief, self.reward = game, seat, brief, reward
+        self.game_name, self.brief, self.reward = game, brief, reward
+        self.seats = tuple(chosen)  # that the policy may have
         self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
         if not self.game.has_expert:
@@ -113,7 +116,8 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def start(self, rng: random.Random, level: int) -> SeatEpisode:
         seats = self.game.seats
-        seat = rng.randrange(seats) if self.seat is None else self.seat
+        # one number of the stream where there is a choice, and none where there is not
+        seat = self.seats[rng.randrange(len(self.seats))] if len(self.seats) > 1 else self.seats[0]
         opponents = tuple(
             "" if other == seat else rng.choice(self._names(seat, other, level)) for other in range(seats)
         )

@@ -181,7 +181,7 @@ def test_every_example_runs_and_goes_on_exactly(name: str, tmp_path: Path):
 
     def stop() -> None:
         step()
-        stopped._stop = True
+        stopped.stop.signum = 2
 
     stopped._train_step = stop
     with pytest.raises(Exception, match="--resume"):
