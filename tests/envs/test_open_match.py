@@ -108,3 +108,15 @@ def test_what_was_read_can_be_kept_and_put_back():
     texts = SeatTexts(match.task.referee)
     texts.read, texts.notes = dict(match.texts.read), dict(match.texts.notes)
     assert texts.text(match.match, mover) == match.text(mover)
+
+
+def test_the_policy_may_have_one_of_some_seats():
+    env = gym.make("rlvr/LiarsDiceTable-v0", seat=[0, 2])
+    drawn = set()
+    for seed in range(12):
+        env.reset(seed=seed)
+        drawn.add(env.unwrapped.get_state().state.seat)
+    assert drawn == {0, 2}
+    for wrong in ([], [0, 9], ["0"], [True]):
+        with pytest.raises(ValueError, match="there is no seat"):
+            gym.make("rlvr/LiarsDiceTable-v0", seat=wrong)
