@@ -109,7 +109,7 @@ def _learner(t: Translation, name: str) -> None:
 
 
 def _policies(t: Translation, name: str) -> None:
-    if t["self_play.policies"]:
+    if t["self_play.policies"] and name == "self_play.policies":
         t.refuse(name, f"{t.engine} trains one policy: train the other seats' in runs of their own, against its folder")
     else:
         t.unused(name, "one policy is learned")

@@ -75,12 +75,17 @@ class RunPlan:
     @property
     def fits(self) -> bool:
         """Whether the update fits, and a sequence's cache beside what stays."""
-        return self.memory.total <= self.limit and self.cache_sequences > 0
+        return self.needed <= self.limit and self.cache_sequences > 0
+
+    @property
+    def needed(self) -> float:
+        """Bytes of an update; of several policies the weights and the state of all are there, and one is updated."""
+        return self.memory.total + (learned(self.config) - 1) * _stays(self.memory)
 
     @property
     def hours(self) -> float:
         """Of the run, as its schedule is."""
-        return self.config.steps * self.times[depth_of(self.config)].step / 3600
+        return learned(self.config) * self.config.steps * self.times[depth_of(self.config)].step / 3600
 
     @property
     def cost(self) -> float:
@@ -92,6 +97,16 @@ class RunPlan:
 def depth_of(config: TrainConfig) -> int:
     """Steps that are sampled ahead."""
     return config.schedule.depth if config.schedule.kind == "async" else 0
+
+
+def learned(config: TrainConfig) -> int:
+    """How many policies a run learns; each plays and updates as many episodes as the config says."""
+    return max(1, len(config.self_play.policies))
+
+
+def _stays(memory: TrainingMemory) -> float:
+    """Bytes of a policy between two updates."""
+    return memory.total - memory.kept - memory.layer - memory.head - memory.gradients
 
 
 def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: Assumed) -> RunPlan:
@@ -189,7 +204,7 @@ def _cache(config: TrainConfig, shape: ModelShape, device: DeviceLimits, memory:
     if config.sampler.kind != "transformers":
         given = config.sampler.options.get("gpu_memory_utilization", PREFIXES)
         return sequences_in_cache(shape, dtype, length, float(given) * device.memory * GIB, weights)
-    stays = memory.total - memory.kept - memory.layer - memory.head - memory.gradients
+    stays = learned(config) * _stays(memory)
     # the last place of every cache is made at once
     return sequences_in_cache(shape, dtype, config.sampling.max_length, limit, stays)
 
@@ -266,8 +281,13 @@ def _workers(found: RunPlan) -> list[str]:
 def _warnings(found: RunPlan) -> list[str]:
     config, assumed = found.config, found.assumed
     notes = []
-    if found.memory.total > found.limit:
-        notes.append(f"the update needs {found.memory.total / GIB:.1f} GiB of {found.limit / GIB:.1f}: {_cure(found)}")
+    if (many_policies := learned(config)) > 1:
+        notes.append(
+            f"self_play.policies learns {many_policies} policies: the tables above are of one, the run needs "
+            f"{found.needed / GIB:.2f} GiB, and its hours are those of all"
+        )
+    if found.needed > found.limit:
+        notes.append(f"the update needs {found.needed / GIB:.1f} GiB of {found.limit / GIB:.1f}: {_cure(found)}")
     if not found.cache_sequences:
         notes.append("no sequence's cache fits beside the weights: lower sampling.max_length or take a larger device")
     if assumed.gpus > 1 and (config.schedule.kind, config.sampler.kind) != ("sync", "transformers"):

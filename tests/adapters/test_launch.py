@@ -416,3 +416,11 @@ def test_verls_losses_have_the_gradient_of_our_presets(tmp_path):
             assert torch.allclose(found * mask, expected * mask, atol=1e-9), (name, kind)
         compared.append(name)
     assert len(compared) > 15, compared
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_run_of_several_policies_is_refused(engine):
+    env = {"id": "rlvr/KuhnPoker-v0", "settings": {"opponents": ["self"]}}
+    config = config_of(EASY.get(engine, "dr_grpo"), env=env, self_play={"policies": {"first": [0], "second": [1]}})
+    with pytest.raises(ValueError, match="the opponent 'self' is played where a policy is trained"):
+        launched(engine, config)

@@ -326,6 +326,20 @@ def test_the_plan_follows_the_config():
     assert "env.workers is 0" in describe(found["sync"])
 
 
+def test_the_plan_counts_every_policy_that_is_learned():
+    base = {"env": {"id": "rlvr/KuhnPoker-v0", "settings": {"opponents": ["self"]}}, "steps": 50}
+    two = {**base, "self_play": {"policies": {"first": [0], "second": [1]}}}
+    one, both = (plan(load_config(config), QWEN_06B, DEVICES["h100"], Assumed()) for config in (base, two))
+    assert both.hours == pytest.approx(2 * one.hours, rel=0.2)  # fewer caches fit beside two policies
+    stays = one.memory.weights + one.memory.moments
+    assert both.needed - one.needed == pytest.approx(
+        both.memory.total - both.memory.kept - both.memory.layer - both.memory.head - both.memory.gradients
+    )
+    assert both.needed - one.needed >= stays
+    assert "learns 2 policies" in describe(both)
+    assert "policies" not in describe(one)
+
+
 def test_the_plan_of_measured_schedules_is_in_the_results():
     """benchmarks/schedules.py ran these; the simulation of the present code meets the committed seconds."""
     record = json.loads((Path(__file__).parents[2] / "benchmarks" / "results" / "schedules.json").read_text())
