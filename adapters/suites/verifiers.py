@@ -25,7 +25,7 @@ from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec, require_tools_in_prompt
 from rlvr.adapters.versions import require
 from rlvr.envs.core.registry import size_of
-from rlvr.envs.players.single import SELF, OpenMatch, seat_task
+from rlvr.envs.players.single import SELF, OpenMatch, game_task
 
 TESTED = ("verifiers", "0.4", "0.5")
 require(*TESTED)
@@ -162,7 +162,7 @@ class SeatsTaskset(RlvrTaskset):
         return EndlessSeatsTaskset
 
     def _check(self, env: Any) -> None:
-        task = seat_task(env)
+        task = game_task(env)
         if task is None:
             raise ValueError(f"{self.config.env} is no game of several seats: play it by rlvr-gym")
         if task.game.seats > len(SEATS):
@@ -246,7 +246,7 @@ class SeatsEnv(vf.Env[SeatsEnvConfig]):  # type: ignore[misc]
 def _open_match(spec: TaskSpec, bots: dict[int, str]) -> OpenMatch:
     """The match of a task; its split and chance are the environment's own."""
     env = replace(spec, kwargs={**spec.kwargs, "opponents": [SELF]}).make()
-    task, base = seat_task(env), env.unwrapped
+    task, base = game_task(env), env.unwrapped
     if task is None:
         raise ValueError(f"{spec.env_id} is no game of several seats")
     task.self_play = True  # nobody but the agents plays the other seats

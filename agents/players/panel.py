@@ -62,7 +62,7 @@ def play_panel(
     seed: int = 0,
     brief: bool = False,
     system: bool = True,
-    seats: Sequence[int] | None = None,
+    players: Sequence[int] | None = None,
     mates: Mapping[int, Agent] | None = None,
 ) -> dict[str, PanelScore]:
     """Play ``matches`` against each bot, all at once, from the start of the game; the policy has each seat in turn.
@@ -72,7 +72,7 @@ def play_panel(
     Args:
         brief: leave the rules out of the first observation.
         system: begin conversations with the games' system prompt.
-        seats: those that the policy has in turn, all by default.
+        players: the seats that the policy has in turn, all by default.
         mates: who plays the seats of mates, by seat; the agent itself where none is named.
 
     Raises:
@@ -81,7 +81,7 @@ def play_panel(
     """
     if matches < 1:
         raise ValueError(f"a panel plays at least one match, not {matches}")
-    live = list(_matches(referee, bots, matches, seed, system, seats or range(referee.game.seats)))
+    live = list(_matches(referee, bots, matches, seed, system, players or range(referee.game.seats)))
     every = list(live)
     while live := [each for each in live if _bots_moved(referee, each)]:
         for each in live:

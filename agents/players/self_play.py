@@ -21,7 +21,7 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
 from rlvr.envs import TextEnv
 from rlvr.envs.core.verdict import env_error
-from rlvr.envs.players.single import POOL, SELF, SeatEpisode, is_language_model, seat_task
+from rlvr.envs.players.single import POOL, SELF, SeatEpisode, game_task, is_language_model
 
 
 class Opponents(Protocol):
@@ -109,7 +109,7 @@ class SelfPlayRollout(Rollout):
         super().__init__(env, agent, **settings)
         self.opponents = opponents or SelfAlone()
         base = self.env.unwrapped
-        task = seat_task(base)
+        task = game_task(base)
         if not isinstance(base, TextEnv) or task is None:
             raise TypeError(f"{self.env_id} is no game of several seats: its opponents cannot be 'self' or a model")
         self.task = task

@@ -23,7 +23,7 @@ from rlvr.algorithms.train.game_evaluation import exploited
 from rlvr.algorithms.train.trainer import Callback, Trainer
 from rlvr.algorithms.train.world import ProcessWorld
 from rlvr.envs.core.code_rule import make_env
-from rlvr.envs.players.single import AsSingleAgent, seat_task
+from rlvr.envs.players.single import AsSingleAgent, game_task
 
 FOLDER = "policies"
 
@@ -231,10 +231,10 @@ def member_config(config: TrainConfig, name: str) -> TrainConfig:
 def _checked_task(config: TrainConfig) -> AsSingleAgent:
     """The game's task, from which what all policies have together is computed."""
     env = make_env(config.env.id, **{**config.env.settings, "split": config.env.split, "level": config.env.level})
-    task = seat_task(env)
+    task = game_task(env)
     if task is None:
         raise ConfigError(f"self_play.policies is of games of several seats, not of {config.env.id}")
-    count, named = task.game.seats, sorted(p for players in config.self_play.policies.values() for p in players)
+    count, named = len(task.game.teams), sorted(p for players in config.self_play.policies.values() for p in players)
     if named != list(range(count)):
         raise ConfigError(
             f"self_play.policies: {task.game.name} has seats 0 to {count - 1}, and each needs one policy; named are "

@@ -15,7 +15,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.envs.players.bots import bot_for
 from rlvr.envs.players.exploitability import exploitability, information_states
-from rlvr.envs.players.single import AsSingleAgent, seat_task
+from rlvr.envs.players.single import AsSingleAgent, game_task
 
 
 class GameEvaluation:
@@ -29,7 +29,7 @@ class GameEvaluation:
     def __init__(self, config: TrainConfig, env: Any) -> None:
         settings = config.evaluation
         self.config, self.bots, self.exact = config, settings.panel, settings.exploitability
-        task = seat_task(env)
+        task = game_task(env)
         self.task: AsSingleAgent | None = None
         self.mates: dict[int, Agent] = {}  # who plays the mates of a policy that has not all of a team
         if not (self.bots or self.exact):
@@ -72,7 +72,7 @@ class GameEvaluation:
                         seed=seed,
                         brief=brief,
                         system=system,
-                        seats=self.task.seats,
+                        players=self.task.players,
                         mates=self.mates,
                     ).items()
                 }

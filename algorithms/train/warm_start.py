@@ -28,7 +28,7 @@ from rlvr.agents.scripted import ExpertAgent, RandomAgent
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser, schedule
-from rlvr.envs.players.single import seat_task
+from rlvr.envs.players.single import game_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ def warm_start(
 
 def is_game_of_several(play: Rollout) -> bool:
     """Whether a rollout plays a game of several seats, in which what wins is no sign of what was right."""
-    return seat_task(play.env) is not None
+    return game_task(play.env) is not None
 
 
 def demonstrations(

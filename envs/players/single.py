@@ -95,7 +95,7 @@ class AsSingleAgent(Task[SeatEpisode]):
                 if not is_language_model(name):
                     bot_for(self.game, name)
         self.game_name, self.brief, self.reward = game, brief, reward
-        self.seats = tuple(chosen)  # that the policy may have
+        self.players = tuple(chosen)  # that the policy may have
         self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
         if not self.game.has_expert:
@@ -117,7 +117,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     def start(self, rng: random.Random, level: int) -> SeatEpisode:
         seats = self.game.seats
         # one number of the stream where there is a choice, and none where there is not
-        seat = self.seats[rng.randrange(len(self.seats))] if len(self.seats) > 1 else self.seats[0]
+        seat = self.players[rng.randrange(len(self.players))] if len(self.players) > 1 else self.players[0]
         opponents = tuple(
             "" if other == seat else rng.choice(self._names(seat, other, level)) for other in range(seats)
         )
@@ -247,7 +247,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         return wrong(reason=f"the game was not finished in {turns} turns")
 
 
-def seat_task(env: Any) -> AsSingleAgent | None:
+def game_task(env: Any) -> AsSingleAgent | None:
     """The task of an environment that is a game of several seats; None where it is none."""
     task = getattr(env.unwrapped, "task", None)
     return task if isinstance(task, AsSingleAgent) else None

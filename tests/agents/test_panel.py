@@ -105,7 +105,7 @@ def test_a_forfeit_of_a_mate_is_the_policys_and_a_bot_is_the_mate_where_all_are_
 def test_the_policy_may_have_some_seats_alone_and_its_mates_play_theirs():
     agent, mate = Writes(first_listed), Writes(first_listed)
     referee = Referee(make_game("Clues"))
-    play_panel(referee, agent, ["random"], matches=6, seats=(0, 2), mates={1: mate, 3: mate})
+    play_panel(referee, agent, ["random"], matches=6, players=(0, 2), mates={1: mate, 3: mate})
     seats = {
         who: {re.search(r"You are seat (\d)", messages[1]["content"])[1] for messages in each.asked.values()}
         for who, each in (("agent", agent), ("mate", mate))

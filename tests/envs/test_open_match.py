@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.envs.players.game import NotThisSeat, SeatTexts
-from rlvr.envs.players.single import OpenMatch, seat_task
+from rlvr.envs.players.single import OpenMatch, game_task
 
 LISTED = re.compile(r"Your legal moves: (.*)\.")
 
 
 def open_match(game, seed=0, bots=None, **settings):
     env = gym.make(f"rlvr/{game}-v0", opponents=["self"], **settings)
-    task = seat_task(env)
+    task = game_task(env)
     task.self_play = True
     env.reset(seed=seed)
     return OpenMatch(task, env.unwrapped.get_state().state, bots)
@@ -98,7 +98,7 @@ def test_seats_and_bots_that_there_are_not_are_one_clear_error(bots, reason):
 
 
 def test_a_task_of_one_seat_is_none():
-    assert seat_task(gym.make("rlvr/GuessNumber-v0")) is None
+    assert game_task(gym.make("rlvr/GuessNumber-v0")) is None
 
 
 def test_what_was_read_can_be_kept_and_put_back():
