@@ -15,9 +15,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from rlvr.agents.players.text_policy import joined
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
+from rlvr.algorithms.population.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint, list_checkpoints, step_name
 from rlvr.algorithms.runs.clocks import Clock
-from rlvr.algorithms.runs.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.runs.run_folder import RunFolder
 from rlvr.algorithms.train.game_evaluation import exploited
 from rlvr.algorithms.train.trainer import Callback, Trainer
@@ -72,6 +72,7 @@ class Population:
     """
 
     def __init__(self, config: TrainConfig, callback: Callback, *, resume: bool = False) -> None:
+        # Shards of several models would have to be gathered in one order.
         if ProcessWorld.join().sharded:
             raise ConfigError("self_play.policies goes with one process: start the run without torchrun")
         self.task = _checked_task(config)
@@ -87,6 +88,7 @@ class Population:
                 own = callback.member(name) if isinstance(callback, DisplayOfSeveral) else callback
                 self.members[name] = Trainer(mine, own, resume=resume)
                 self.members[name].stop = self.stop
+            # Only now are all there to be introduced to one another.
             self._introduce()
             if not resume:
                 self.folder.write_config(to_yaml(config))
@@ -132,6 +134,7 @@ class Population:
 
     def _train(self) -> None:
         members = list(self.members.values())
+        # A kill between two saves leaves some policies a checkpoint ahead of the others.
         self._align()
         for member in members:
             member.prepare()
@@ -147,6 +150,7 @@ class Population:
         while members[0].step < self.config.steps:
             if self.stop.signum:
                 raise RunInterrupted(f"stopped after step {step}; go on with --resume", self.stop.signum)
+            # theta_k <- theta_k + update of pi_k against pi_-k as all were: simultaneous, so no order matters
             for member, sample in [(member, member.collect()) for member in members]:
                 member.learn(sample)
             step = members[0].step
@@ -167,6 +171,7 @@ class Population:
             if len(steps) == 1:
                 return
             for folder in folders:
+                # What is removed is played again, to the same bytes.
                 for path in list_checkpoints(folder):
                     if path.name > step_name(min(steps)) or min(steps) < 0:
                         shutil.rmtree(path)
@@ -178,6 +183,7 @@ class Population:
             return
         clock, policies = Clock(), self.config.self_play.policies
         with self._averaged():
+            # pi(a | s) of each player's own policy; a best response is computed to all together
             by_player = {
                 player: policy
                 for which, member in self.members.items()

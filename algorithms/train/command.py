@@ -131,9 +131,9 @@ def train(arguments: Sequence[str]) -> int:
     from rich.console import Console
     from transformers.utils import logging
 
+    from rlvr.algorithms.population.interrupts import RunInterrupted
     from rlvr.algorithms.population.population import open_run
     from rlvr.algorithms.runs.display import Display
-    from rlvr.algorithms.runs.interrupts import RunInterrupted
     from rlvr.algorithms.runs.report import write_report
     from rlvr.algorithms.runs.run_folder import read_jsonl
     from rlvr.algorithms.sampling.protocol import SamplerError

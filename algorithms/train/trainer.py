@@ -28,11 +28,11 @@ from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.entries import MissingInput
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
+from rlvr.algorithms.population.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
-from rlvr.algorithms.runs.interrupts import RunInterrupted, StopSignal
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from rlvr.algorithms.config import ConfigError, load_config
+from rlvr.algorithms.population.interrupts import RunInterrupted
 from rlvr.algorithms.population.population import Population, open_run
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint
 from rlvr.algorithms.runs.explain import explain
-from rlvr.algorithms.runs.interrupts import RunInterrupted
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.algorithms.train.trainer import Trainer
 
