@@ -162,6 +162,10 @@ class Episode:
             KeyError, TypeError, ValueError: the record is none of an episode.
         """
         fields = {_RENAMED.get(name, name): value for name, value in record.items()}
+        if unknown := sorted(fields.keys() - set(cls.__dataclass_fields__)):
+            raise ValueError(f"unknown field {', '.join(unknown)}: another tool or another version of rlvr wrote it")
+        if missing := [name for name in ("env_id", "key", "seed") if name not in fields]:
+            raise ValueError(f"{', '.join(missing)} missing")
         fields["turns"] = [Turn(**{**turn, "verdict": _verdict(turn["verdict"])}) for turn in record.get("turns", [])]
         for name in ("tokens", "partial_completion"):
             fields[name] = TokenSequence(**fields.get(name, {}))

@@ -13,6 +13,8 @@ from rlvr.agents.evaluation.summary import Evaluation
 from rlvr.envs import TASKS_VERSION
 from rlvr.envs.core.hints import nearest
 
+SCRIPTED = ("expert", "random", "empty")  # agents without a model, by the names that `rlvr eval` gives them
+
 
 @dataclass(frozen=True, slots=True)
 class SuiteEntry:
@@ -45,6 +47,8 @@ class EvaluationSuite:
         samples: episodes on each task.
         temperature: 0 takes the likeliest token.
         max_new_tokens: tokens a turn may take.
+        agents: who plays where the command names nobody: for each one of ``agent``, ``model`` and ``vllm``, and where
+            the server is, ``endpoint``. They are no part of what is pinned.
 
     Raises:
         ValueError: no environment, or one twice.
@@ -56,6 +60,7 @@ class EvaluationSuite:
     samples: int = 1
     temperature: float = 0.0
     max_new_tokens: int = 2048
+    agents: tuple[Mapping[str, str], ...] = ()
 
     def __post_init__(self) -> None:
         ids = [entry.env for entry in self.entries]
@@ -69,11 +74,14 @@ class EvaluationSuite:
         """Twelve hexadecimal digits that change with anything that is pinned, the name aside, and with the version that
         decides which tasks a seed gives."""
         pinned = {**asdict(self), "name": "", "tasks_version": TASKS_VERSION}
+        del pinned["agents"]
         return hashlib.sha256(json.dumps(pinned, sort_keys=True).encode()).hexdigest()[:12]
 
     @classmethod
     def from_dict(cls, record: Any, name: str) -> EvaluationSuite:
         """Read a suite as a file holds it: ``envs``, a list of ``{env, tasks, settings}``, and the other fields.
+
+        An entry of ``agents`` is a mapping, or a name alone: expert, random, empty, or a model's.
 
         Raises:
             ValueError: a field is unknown, missing or of another type; one sentence says which.
@@ -81,6 +89,7 @@ class EvaluationSuite:
         if not isinstance(record, Mapping):
             raise ValueError(f"suite {name}: a mapping with envs is expected, not {type(record).__name__}")
         known = {"name": str, "envs": list, "seed": int, "samples": int, "temperature": float, "max_new_tokens": int}
+        known["agents"] = list
         _require_fields(record, known, f"suite {name}")
         entries = []
         for number, entry in enumerate(record.get("envs", ()), 1):
@@ -89,8 +98,23 @@ class EvaluationSuite:
                 raise ValueError(f"{where}: a mapping with env, an id, is expected")
             _require_fields(entry, {"env": str, "tasks": int, "settings": dict}, where)
             entries.append(SuiteEntry(**entry))
-        rest = {field_: value for field_, value in record.items() if field_ not in ("envs", "name")}
-        return cls(record.get("name", name), tuple(entries), **rest)
+        agents = tuple(_agent(given, f"suite {name}, agent {n}") for n, given in enumerate(record.get("agents", ()), 1))
+        rest = {field_: value for field_, value in record.items() if field_ not in ("envs", "name", "agents")}
+        return cls(record.get("name", name), tuple(entries), agents=agents, **rest)
+
+
+def _agent(given: Any, where: str) -> dict[str, str]:
+    if isinstance(given, str) and given:
+        return {"agent" if given in SCRIPTED else "model": given}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{where}: a name, or a mapping with agent, model or vllm, is expected, not {given!r}")
+    _require_fields(given, {"agent": str, "model": str, "vllm": str, "endpoint": str}, where)
+    kinds = sorted(given.keys() - {"endpoint"})
+    if len(kinds) != 1 or (kinds == ["agent"] and (given["agent"] not in SCRIPTED or "endpoint" in given)):
+        raise ValueError(
+            f"{where}: one of model and vllm, which may have an endpoint, or agent, {', '.join(SCRIPTED)}, is expected"
+        )
+    return dict(given)
 
 
 def _require_fields(record: Mapping[str, Any], known: Mapping[str, type], where: str) -> None:

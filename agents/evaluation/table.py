@@ -79,8 +79,36 @@ EXPLAINED = (
 )
 
 
-def result_table(results: Sequence[tuple[str, Sequence[Episode]]]) -> ResultTable:
+# Options of `rlvr eval` that say who plays and how often, and those that a scripted agent does not heed.
+_WHO = frozenset("agent model vllm endpoint tool_messages options samples seed device dtype command".split())
+_RUNNING = frozenset({"traceback", "allow_code"})
+_SAMPLING = frozenset({"temperature", "max_new_tokens", "no_system"})
+
+
+def setting_notes(results: Sequence[tuple[str, Mapping[str, object]]]) -> list[str]:
+    """A sentence for each setting that is not the same in all results.
+
+    Args:
+        results: the name of each, and the options that `rlvr eval` wrote beside it.
+    """
+    found = []
+    for setting in sorted({name for _, options in results for name in options} - _WHO - _RUNNING):
+        values: dict[str, list[str]] = {}
+        for name, options in results:
+            scripted = options.get("model", "None") == options.get("vllm", "None") == "None"
+            if not (setting in _SAMPLING and scripted):
+                value = str(options.get(setting, "None"))
+                values.setdefault("not set" if value == "None" else value, []).append(name)
+        if len(values) > 1:
+            which = "; ".join(f"{value}: {', '.join(dict.fromkeys(names))}" for value, names in values.items())
+            found.append(f"{setting} was not the same in all results ({which}): they measured different things")
+    return found
+
+
+def result_table(results: Sequence[tuple[str, Sequence[Episode]]], notes: Sequence[str] = ()) -> ResultTable:
     """The table of some results, each with its agent's name; several of one agent are one row.
+
+    ``notes`` are added to those on tasks that differ, as `setting_notes` makes them.
 
     Raises:
         ValueError: there is no episode, or two results of one agent hold the same episode.
@@ -97,7 +125,7 @@ def result_table(results: Sequence[tuple[str, Sequence[Episode]]]) -> ResultTabl
     agents = tuple(dict.fromkeys(agent for agent, _ in results))
     envs = tuple(dict.fromkeys(env for _, env in episodes))
     cells = {name: summarise(list(cell.values())) for name, cell in episodes.items()}
-    return ResultTable(agents, envs, cells, tuple(_notes(episodes, agents, envs)))
+    return ResultTable(agents, envs, cells, (*_notes(episodes, agents, envs), *notes))
 
 
 def _notes(

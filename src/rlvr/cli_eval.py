@@ -27,41 +27,79 @@ if TYPE_CHECKING:
 # Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
 _NOT_MEASURED = (
     "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env", "price",
+    "traceback", "allow_code",
 )  # fmt: skip
 
 
 def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
-    """Play tasks with an agent and print what they amount to."""
-    if options.endpoint is not None and options.model is None and options.vllm is None:
-        raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
-    if options.agent is None and options.model is None and options.vllm is None:
-        raise ValueError("say who plays: --agent expert, --model NAME or --vllm MODEL")
+    """Play tasks with each agent and print what they amount to."""
+    from rlvr.agents.evaluation.play import with_test_split
+    from rlvr.cli_suites import check_samples, each_agent, pinned_suite
+
     given = settings_of(options)
-    suite = _suite(options, given)
-    _check_samples(options)
+    suite = pinned_suite(options, given) if options.suite is not None else None
+    agents = each_agent(options, suite)
+    check_samples(agents, options.samples)
     if suite is not None:
         entries = {full_id(entry.env): (dict(entry.settings), entry.tasks) for entry in suite.entries}
     elif len(set(options.env)) < len(options.env):
         raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
     else:
         entries = dict.fromkeys(options.env, (given, options.episodes))
-    from rlvr.agents.evaluation.play import with_test_split
-
     entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
     for env_id, (settings, _) in entries.items():
         require_registered(env_id, settings)
+    results: list[dict[str, Any]] = []
+    played: list[tuple[str, list[Episode]]] = []
+    status = 0
+    for one in agents:
+        try:
+            status |= _measure(one, given, entries, suite, results, played)
+        except (ValueError, ImportError, OSError) as error:
+            if len(agents) == 1:
+                raise
+            print(f"rlvr: {one.agent or one.model or one.vllm} cannot play: {error}", file=sys.stderr)
+            status = 1  # the others can, and what they play is worth the same
+    if not options.dry_run:
+        _show_together(options, results, played if len(agents) > 1 else [])
+    return status
+
+
+def _measure(
+    options: argparse.Namespace,
+    given: dict[str, Any],
+    entries: dict[str, tuple[dict[str, Any], int | None]],
+    suite: EvaluationSuite | None,
+    results: list[dict[str, Any]],
+    played: list[tuple[str, list[Episode]]],
+) -> int:
+    """Play with one agent; its results and its episodes are added to those of the others."""
     agent = _agent(options, given)
     try:
-        played = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
+        plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
         if options.dry_run:
-            return _dry_run(played, options)
+            return _dry_run(plans, options)
         if options.out is not None:
             kept = {**vars(options), "command": "eval", **given, "suite": suite and suite.digest}
             _same_evaluation(options.out, kept)
-        return _play(played, options, suite)
+        episodes: list[Episode] = []
+        played.append((options.agent, episodes))
+        return _play(plans, options, suite, results, episodes)
     finally:
         if close := getattr(agent, "close", None):
             close()
+
+
+def _show_together(
+    options: argparse.Namespace, results: list[dict[str, Any]], played: list[tuple[str, list[Episode]]]
+) -> None:
+    """All results as JSON, or those of several agents as a table."""
+    from rlvr.agents.evaluation.table import result_table
+
+    if options.json:
+        print(json.dumps(results))
+    elif any(episodes for _, episodes in played):
+        print("\n" + result_table(played).to_markdown(), end="")
 
 
 def compare(options: argparse.Namespace, rest: list[str]) -> int:
@@ -128,25 +166,6 @@ def _recorded(path: Path) -> list[Episode]:
 # --- what is played ---
 
 
-def _suite(options: argparse.Namespace, settings: dict[str, Any]) -> EvaluationSuite | None:
-    if options.suite is None:
-        return None
-    from rlvr.cli_suites import pinned_suite
-
-    return pinned_suite(options, settings)
-
-
-def _check_samples(options: argparse.Namespace) -> None:
-    if options.samples < 1:
-        raise ValueError(f"--samples must be at least 1, got {options.samples}")
-    if options.samples == 1 or options.agent == "random" or options.temperature:
-        return
-    why = "--temperature 0 takes the likeliest token each time"
-    if options.agent:
-        why = f"--agent {options.agent} does the same each time"
-    raise ValueError(f"--samples {options.samples} needs samples that can differ: {why}")
-
-
 Plan = tuple["Rollout", "list[RolloutRequest]"]
 
 
@@ -166,11 +185,16 @@ def _dry_run(plans: list[Plan], options: argparse.Namespace) -> int:
     return 0
 
 
-def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite | None) -> int:
+def _play(
+    plans: list[Plan],
+    options: argparse.Namespace,
+    suite: EvaluationSuite | None,
+    results: list[dict[str, Any]],
+    episodes: list[Episode],
+) -> int:
     from rlvr.agents import evaluation, summarise
     from rlvr.agents.evaluation.play import EvaluationStopped
 
-    results: list[dict[str, Any]] = []
     summaries: list[Evaluation] = []
     status = 0
     for rollout, requests in plans:
@@ -185,10 +209,12 @@ def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite
             raise
         except EvaluationStopped as stop:
             progress.clear()
+            episodes += _played(rollout, progress, requests, options)
             _say_why(stop, rollout, progress, options, results)
             return 1
         progress.clear()
         summaries.append(result)
+        episodes += _played(rollout, progress, requests, options)
         status = status or int(not result.valid and result.episodes > 0)
         _show(result, rollout, progress, options, results)
     if suite is not None and any(result.valid for result in summaries):
@@ -198,9 +224,17 @@ def _play(plans: list[Plan], options: argparse.Namespace, suite: EvaluationSuite
         results.append({"suite": suite.name, "digest": suite.digest, "agent": options.agent, **asdict(score)})
         if not options.json:
             print(f"suite {suite.name} {suite.digest}  agent {options.agent}\n{score}")
-    if options.json:
-        print(json.dumps(results))
     return status
+
+
+def _played(
+    rollout: Rollout, progress: _Progress, requests: list[RolloutRequest], options: argparse.Namespace
+) -> list[Episode]:
+    """The episodes of these requests: those of the record too, which an earlier command may have played."""
+    if options.out is None:
+        return progress.episodes
+    wanted = {request.key(rollout.env_id) for request in requests}
+    return [episode for episode in _recorded(options.out) if episode.key in wanted]
 
 
 def _show(
@@ -249,7 +283,7 @@ def _say_why(
     valid = [episode for episode in progress.episodes if episode.valid]
     if options.json:
         new = _as_json(summarise(progress.episodes), rollout, options)
-        print(json.dumps([*results, {**new, "stopped": str(stop), **progress.spent()}]))
+        results.append({**new, "stopped": str(stop), **progress.spent()})
     elif valid:
         print(f"{_name(rollout, options)}: {len(valid)} new episodes before the server failed\n{summarise(valid)}")
     lost = "; --out FILE would have kept the episodes that had ended" if valid else ""
@@ -367,7 +401,9 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
         before = load_json(beside.read_text(encoding="utf-8"))
         if not isinstance(before, dict):
             raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
-        changed = sorted(name for name in {*before, *given} if before.get(name, "None") != given.get(name, "None"))
+        changed = sorted(
+            name for name in {*before, *given} - {*_NOT_MEASURED} if before.get(name, "None") != given.get(name, "None")
+        )
         if changed:
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
     write_whole(beside, json.dumps(given, indent=1))
@@ -465,10 +501,23 @@ def add_parsers(commands: Any) -> None:
     what = evaluating.add_mutually_exclusive_group(required=True)
     what.add_argument("--env", action="append", help="id of an environment; give it again for one more")
     what.add_argument("--suite", metavar="NAME", help="core, quick, or a YAML or JSON file: what is played is pinned")
-    who = evaluating.add_mutually_exclusive_group()
-    who.add_argument("--agent", choices=("expert", "random", "empty"), help="an agent without a model")
-    who.add_argument("--model", help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint")
-    who.add_argument("--vllm", metavar="MODEL", help="a Hugging Face model, sampled by vLLM here or at --endpoint")
+    evaluating.add_argument(
+        "--agent",
+        action="append",
+        choices=("expert", "random", "empty"),
+        help="an agent without a model; again, or with --model, for more",
+    )
+    evaluating.add_argument(
+        "--model",
+        action="append",
+        help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint; again for one more",
+    )
+    evaluating.add_argument(
+        "--vllm",
+        action="append",
+        metavar="MODEL",
+        help="a Hugging Face model, sampled by vLLM here or at --endpoint; again for one more",
+    )
     evaluating.add_argument(
         "--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1"
     )
@@ -488,7 +537,11 @@ def add_parsers(commands: Any) -> None:
     evaluating.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
     evaluating.add_argument("--samples", type=int, default=1, help="episodes on each task")
     evaluating.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
-    evaluating.add_argument("--out", type=Path, help="JSONL file of the episodes; goes on with one that is there")
+    evaluating.add_argument(
+        "--out",
+        type=Path,
+        help="JSONL file of the episodes, for several agents a folder; goes on with one that is there",
+    )
     evaluating.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
     evaluating.add_argument("--no-system", action="store_true", help="leave the environment's system prompt out")
     evaluating.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
@@ -508,7 +561,12 @@ def add_parsers(commands: Any) -> None:
     comparing.set_defaults(command=compare)
 
     showing = commands.add_parser("table", help="a table of results of `rlvr eval --out`: agents by environments")
-    showing.add_argument("files", nargs="+", metavar="FILE", help="JSONL file of episodes; NAME=FILE names its agent")
+    showing.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSONL file of episodes, or a folder of such; NAME=FILE names its agent",
+    )
     showing.add_argument("--out", type=Path, metavar="X.md", help="X.md or X.html to write; printed if left out")
     showing.set_defaults(command=table)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
 import os
 import secrets
@@ -174,14 +175,18 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     try:
         server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
     except OSError as error:
-        raise _no_port(options.port, error) from error
+        raise _not_listening("127.0.0.1", options.port, error) from error
     with server, _stopped_by_signals() as stopped:
         _say_where(f"{server.url}/v1", name, key, options)
         stopped.wait()
     return 0
 
 
-def _no_port(port: int, error: OSError) -> ValueError:
+def _not_listening(host: str, port: int, error: OSError) -> ValueError:
+    if isinstance(error, socket.gaierror):
+        return ValueError(f"--host {host} is no address: {error.strerror}")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ValueError(f"--host {host} is not an address of this machine")
     return ValueError(f"port {port} cannot be listened at ({error.strerror}): give another --port")
 
 
@@ -238,7 +243,7 @@ def _free_port(host: str, port: int) -> int:
             probe.bind((host, port))
             return int(probe.getsockname()[1])
     except OSError as error:
-        raise _no_port(port, error) from error
+        raise _not_listening(host, port, error) from error
 
 
 def _say_where(url: str, name: str, key: str | None, options: argparse.Namespace, when: str = "") -> None:

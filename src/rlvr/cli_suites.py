@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import re
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.agents.evaluation.records import read_episodes
 from rlvr.agents.evaluation.suites import SUITES, EvaluationSuite
-from rlvr.agents.evaluation.table import name_of, result_table
+from rlvr.agents.evaluation.table import name_of, result_table, setting_notes
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import load_json
@@ -36,6 +38,71 @@ def pinned_suite(options: argparse.Namespace, settings: dict[str, Any]) -> Evalu
     for name in ("seed", "samples", "temperature", "max_new_tokens"):
         setattr(options, name, getattr(suite, name))
     return suite
+
+
+def each_agent(options: argparse.Namespace, suite: EvaluationSuite | None) -> list[argparse.Namespace]:
+    """For each agent that the options name, or else the suite's file, the options of `rlvr eval` with it alone.
+
+    Of several each has a file of its own in the folder ``out``, and a scripted one no settings of servers.
+
+    Raises:
+        ValueError: nobody is named, one is named twice, or ``out`` is no folder.
+    """
+    kinds = ("agent", "model", "vllm")
+    named = [{kind: name} for kind in kinds for name in getattr(options, kind) or ()]
+    named = named or [dict(agent) for agent in (suite.agents if suite is not None else ())]
+    if options.endpoint is not None and not any("agent" not in agent for agent in named):
+        raise ValueError("--endpoint needs the model's name there: --model NAME, or --vllm MODEL for its token ids")
+    if not named:
+        raise ValueError("say who plays: --agent expert, --model NAME or --vllm MODEL")
+    if twice := next((agent for number, agent in enumerate(named) if agent in named[:number]), None):
+        raise ValueError(f"an agent is named twice: {' at '.join(twice.values())}")
+    found = [_with_agent(options, agent, len(named) > 1) for agent in named]
+    if options.out is not None and (len(named) > 1 or options.out.is_dir()):
+        if options.out.is_file() or options.out.suffix == ".jsonl":
+            raise ValueError(
+                f"several agents have a file each: --out takes a folder for them, not the file {options.out}"
+            )
+        taken: dict[str, int] = {}
+        for one in found:
+            name = re.sub(r"[^A-Za-z0-9._-]+", "_", one.agent or one.model or one.vllm).strip("._") or "agent"
+            taken[name] = taken.get(name, 0) + 1
+            one.out = options.out / (f"{name}.jsonl" if taken[name] == 1 else f"{name}-{taken[name]}.jsonl")
+    return found
+
+
+def _with_agent(options: argparse.Namespace, agent: dict[str, str], several: bool) -> argparse.Namespace:
+    one = argparse.Namespace(**{**vars(options), "agent": None, "model": None, "vllm": None})
+    if "endpoint" in agent and agent["endpoint"] != options.endpoint:
+        one.api_key_env = None  # a key is for the server that the command names, and no other
+    vars(one).update(agent)
+    if several and one.endpoint is None and one.vllm is None:
+        one.options = one.tool_messages = one.api_key_env = None
+    if several and one.agent is not None:
+        one.endpoint = one.options = one.tool_messages = one.api_key_env = None
+    return one
+
+
+def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
+    """Beside others that can, an agent that does the same each time plays each task once, which is said.
+
+    Raises:
+        ValueError: there are to be several samples, and no agent's can differ.
+    """
+    if samples < 1:
+        raise ValueError(f"--samples must be at least 1, got {samples}")
+    alike = [one for one in agents if not (one.agent == "random" or (one.temperature and one.agent is None))]
+    if samples == 1 or not alike:
+        return
+    why = "--temperature 0 takes the likeliest token each time"
+    if scripted := [one.agent for one in alike if one.agent]:
+        why = f"--agent {scripted[0]} does the same each time"
+    if len(alike) == len(agents):
+        raise ValueError(f"--samples {samples} needs samples that can differ: {why}")
+    for one in alike:
+        one.samples = 1
+    names = ", ".join(one.agent or one.model or one.vllm for one in alike)
+    print(f"rlvr: {why}: {names} plays each task once, the others {samples} times", file=sys.stderr)
 
 
 def read_suite(name: str) -> EvaluationSuite:
@@ -67,7 +134,14 @@ def table(options: argparse.Namespace) -> int:
     """Print or write a table of results, agents by environments."""
     if options.out is not None and options.out.suffix not in (".md", ".html"):
         raise ValueError(f"--out takes X.md or X.html, not {options.out}")
-    found = result_table([_result(given) for given in options.files])
+    results = [_result(given) for given in _files(options.files)]
+    agents = [agent for agent, _, _, _ in results]
+    told = [
+        (agent if agents.count(agent) == 1 else f"{agent} in {path}", played)
+        for agent, path, _, played in results
+        if played is not None
+    ]
+    found = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(told))
     if options.out is None:
         print(found.to_markdown(), end="")
         return 0
@@ -76,13 +150,24 @@ def table(options: argparse.Namespace) -> int:
     return 0
 
 
-def _result(given: str) -> tuple[str, list[Episode]]:
-    """The name of an agent and its episodes, of ``FILE`` or ``NAME=FILE``."""
+def _files(given: list[str]) -> list[str]:
+    """The files that are named, and those in a folder that is: `rlvr eval` of several agents writes one."""
+    found: list[str] = []
+    for name in given:
+        inside = sorted(map(str, Path(name).glob("*.jsonl"))) if Path(name).is_dir() else [name]
+        if not inside:
+            raise FileNotFoundError(f"the folder {name} holds no *.jsonl")
+        found += inside
+    return found
+
+
+def _result(given: str) -> tuple[str, Path, list[Episode], dict[str, Any] | None]:
+    """Of ``FILE`` or ``NAME=FILE`` the name of its agent, its path, its episodes and the options beside it, if any."""
     name, _, file = given.rpartition("=")
     path = Path(given if Path(given).is_file() else file)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    if path == Path(given):
-        beside = path.with_name(path.name + ".options.json")
-        name = name_of(path, load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None)
-    return name, read_episodes(path)
+    beside = path.with_name(path.name + ".options.json")
+    played = load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None
+    options = played if isinstance(played, dict) else None
+    return (name_of(path, options) if path == Path(given) else name), path, read_episodes(path), options

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 import webbrowser
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -36,6 +37,11 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
         pages = Pages(index, _readers())
         if options.export is not None:
             index.update()
+            problems = pages.state()["problems"]
+            if problems and not any(source["episodes"] or source["run"] for source in pages.state()["sources"]):
+                raise ValueError(f"there is no episode that can be read: {'; '.join(problems[:5])}")
+            for problem in problems:
+                print(f"rlvr: {problem}", file=sys.stderr)
             kept, total = write_export(pages, options.export, options.limit or MAX_EXPORTED)
             left = f"; {total - kept} more are left out, --limit takes more" if total > kept else ""
             print(f"{options.export}: {kept} episodes{left}")

@@ -272,3 +272,18 @@ def test_what_a_request_may_not_ask_is_one_sentence(fields: dict[str, Any], said
     with caught.value as error:
         assert error.code in (400, 404)
         assert said in json.loads(error.read())["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("host", "message"),
+    [
+        ("no-such-host.invalid", "--host no-such-host.invalid is no address"),
+        ("192.0.2.1", "is not an address of this machine"),
+    ],
+)
+def test_a_host_that_is_wrong_is_blamed_and_not_the_port(host, message):
+    from rlvr.cli_models import _free_port
+
+    with pytest.raises(ValueError, match=message) as raised:
+        _free_port(host, 0)
+    assert "--port" not in str(raised.value)

@@ -679,6 +679,22 @@ def test_an_exported_file_holds_everything_and_allows_its_own_scripts_alone(tmp_
         write_export(Pages(indexed(path)), out, 0)
 
 
+def test_an_export_names_each_line_that_it_leaves_out(tmp_path, capsys):
+    good, bad, out = tmp_path / "good.jsonl", tmp_path / "bad.jsonl", tmp_path / "page.html"
+    write(good, episode(0))
+    good.write_text(good.read_text() + "[1]\n")
+    bad.write_text('{"a": 1\n[1]\n')
+    index = ["--index", str(tmp_path / "index")]
+    assert main(["view", str(good), "--export", str(out), *index]) == 0
+    assert "good.jsonl: line 2 is left out: it is no JSON object" in capsys.readouterr().err
+    out.unlink()
+    assert main(["view", str(bad), "--export", str(out), *index]) == 2
+    said = capsys.readouterr().err
+    assert "bad.jsonl: line 1 is left out: Expecting" in said
+    assert "bad.jsonl: line 2 is left out: it is no JSON object" in said
+    assert not out.exists()
+
+
 def test_notes_with_infinity_are_exported_and_read_again(tmp_path, indexed):
     record = {"messages": [{"role": "user", "content": "q"}], "id": math.inf, "scores": [0.5, math.nan], "run": "r"}
     out = tmp_path / "page.html"

@@ -339,6 +339,65 @@ def test_a_thousand_episodes_are_scrolled_searched_and_walked_through_by_keys(vi
     wait_for(page, "1 episodes")
 
 
+def test_a_list_that_is_taller_than_a_page_can_be_is_shown_to_its_last_row(viewer):
+    """Browsers cut off a box of some ten million pixels: 360,000 rows."""
+    page = viewer("episodes")
+    page.evaluate("() => { V.TALLEST = 9000; return V.render(); }")
+    page.wait_for_function("() => document.querySelector('.list').scrollHeight < 9100")
+    for number in (999, 500, 0):
+        page.evaluate(
+            "(share) => { const list = document.querySelector('.list');"
+            " list.scrollTop = share * (list.scrollHeight - list.clientHeight); }",
+            number / 999,
+        )
+        row = page.wait_for_selector(f".row[data-at='{number}']")
+        page.wait_for_function("(row) => row.checkVisibility()", arg=row)
+        inside = "(row) => { const a = row.getBoundingClientRect(), b = row.parentElement.getBoundingClientRect();"
+        inside += " return a.top >= b.top - 2 && a.bottom <= b.bottom + 2; }"
+        page.wait_for_function(inside, arg=row)
+    page.keyboard.press("G")
+    page.wait_for_selector(".row.at[data-at='999']")
+    page.keyboard.press("k")
+    page.wait_for_selector(".row.at[data-at='998']")
+
+
+def test_rows_are_filled_again_and_each_part_is_asked_for_once_two_at_a_time(viewer):
+    page = viewer("episodes")
+    asked, under_way, most = [], set(), 0
+
+    def ask(request) -> None:
+        nonlocal most
+        if "/api/episodes?" in request.url:
+            asked.append(request.url)
+            under_way.add(request.url)
+            most = max(most, len(under_way))
+
+    page.on("request", ask)
+    page.on("requestfinished", lambda request: under_way.discard(request.url))
+    made = page.evaluate(
+        """async () => {
+          const list = document.querySelector(".list"), rows = new Set(list.querySelectorAll(".row"));
+          for (let at = 1; at <= 60; at++) {
+            list.scrollTop = at * 28;
+            await new Promise(requestAnimationFrame);
+            await new Promise(requestAnimationFrame);
+            list.querySelectorAll(".row").forEach((row) => rows.add(row));
+          }
+          const own = list.querySelectorAll(".row").length;
+          for (let at = 1; at <= 9; at++) {
+            list.scrollTop = at * 2800;
+            list.dispatchEvent(new Event("scroll"));
+            await new Promise(requestAnimationFrame);
+          }
+          return [rows.size, own];
+        }"""
+    )
+    assert made[0] <= made[1] + 12, "no row is made for each that comes into view"
+    page.wait_for_selector(".row[data-at='930']")
+    assert len(set(asked)) == len(asked)
+    assert most <= 2
+
+
 def test_next_and_previous_stay_within_the_filter_and_any_view_can_be_linked_to(viewer):
     page = viewer("episodes?status=correct")
     page.wait_for_selector(".row[data-at='0']")

@@ -100,7 +100,7 @@ def test_a_played_episode_comes_back_equal():
 
 def test_an_unknown_field_is_refused():
     record = Episode("e", "k", 0).to_dict()
-    with pytest.raises(TypeError, match="rewrad"):
+    with pytest.raises(ValueError, match="rewrad: another tool or another version"):
         Episode.from_dict(record | {"rewrad": 1.0})
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import random
 from dataclasses import replace
@@ -129,3 +130,115 @@ def test_the_interval_of_the_mean_holds_the_truth_as_often_as_it_says(chances):
         score = score_suite([result_of(sum(rng.random() < chance for _ in range(30)), 30) for chance in chances])
         held += score.low <= truth <= score.high
     assert held / 2000 >= 0.93
+
+
+# several agents in one command
+
+
+TWO = [
+    "eval",
+    "--env",
+    "Countdown",
+    "--env",
+    "GuessNumber",
+    "--agent",
+    "expert",
+    "--agent",
+    "random",
+    "--episodes",
+    "3",
+]
+
+
+def test_several_agents_are_one_command_with_a_record_each_and_a_table(tmp_path, capsys):
+    out = tmp_path / "results"
+    assert main([*TWO, "--out", str(out)]) == 0
+    said = capsys.readouterr().out
+    assert "| agent | rlvr/Countdown-v0 | rlvr/GuessNumber-v0 |" in said
+    assert [line.split(" | ")[0] for line in said.splitlines() if line.startswith("| ")][1:] == ["| expert", "| random"]
+    files = {path.name: path.read_bytes() for path in out.glob("*.jsonl")}
+    assert sorted(files) == ["expert.jsonl", "random.jsonl"]
+    lines = files["random.jsonl"].splitlines(keepends=True)
+    (out / "random.jsonl").write_bytes(b"".join(lines[:2]))  # as if one of them had been stopped
+    assert main([*TWO, "--out", str(out)]) == 0
+    assert capsys.readouterr().out == said
+    assert {path.name: path.read_bytes() for path in out.glob("*.jsonl")} == files
+
+
+def test_without_a_record_the_table_and_the_json_hold_every_agent(capsys):
+    assert main(TWO) == 0
+    assert "\n| random | " in capsys.readouterr().out
+    assert main([*TWO, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [(each["agent"], each["env"][5:-3]) for each in found] == [
+        (agent, env) for agent in ("expert", "random") for env in ("Countdown", "GuessNumber")
+    ]
+
+
+def test_an_agent_that_does_the_same_each_time_plays_once_beside_others_and_it_is_said(capsys):
+    assert main([*TWO, "--samples", "2", "--json"]) == 0
+    said = capsys.readouterr()
+    assert [each["episodes"] for each in json.loads(said.out)] == [3, 3, 6, 6]
+    assert "--agent expert does the same each time: expert plays each task once, the others 2 times" in said.err
+
+
+def test_who_cannot_play_does_not_keep_the_others_from_it(tmp_path, capsys):
+    (tmp_path / "no_model").mkdir()
+    played = ["eval", "--env", "Countdown", "--agent", "expert", "--model", str(tmp_path / "no_model")]
+    assert main([*played, "--episodes", "2"]) == 1
+    said = capsys.readouterr()
+    assert "success 2/2" in said.out
+    assert f"{tmp_path / 'no_model'} cannot play: " in said.err
+
+
+def test_a_file_of_a_suite_may_name_its_agents_which_are_no_part_of_what_is_pinned(tmp_path, capsys):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps({**FILE, "agents": ["expert", {"agent": "empty"}]}))
+    assert main(["eval", "--suite", str(file)]) == 0
+    out = capsys.readouterr().out
+    digest = EvaluationSuite.from_dict(FILE, "mine").digest
+    assert [line for line in out.splitlines() if line.startswith("suite")] == [
+        f"suite mine {digest}  agent {agent}" for agent in ("expert", "empty")
+    ]
+    assert "| empty | 0.000" in out
+    assert main(["eval", "--suite", str(file), "--agent", "empty"]) == 0
+    assert "agent expert" not in capsys.readouterr().out
+
+
+def test_a_key_goes_to_the_server_that_the_command_names_alone(tmp_path, monkeypatch):
+    from rlvr.cli_suites import each_agent
+
+    there, other = "http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1"
+    agents = [{"model": "a"}, {"model": "b", "endpoint": other}, {"model": "c", "endpoint": there}, "expert"]
+    suite = EvaluationSuite.from_dict({**FILE, "agents": agents}, "mine")
+    nobody = dict.fromkeys(("agent", "model", "vllm", "out", "options", "tool_messages"))
+    options = argparse.Namespace(**nobody, endpoint=there, api_key_env="KEY")
+    with pytest.raises(ValueError, match="needs the model's name"):
+        each_agent(options, None)
+    found = each_agent(options, suite)
+    assert [(one.endpoint, one.api_key_env) for one in found] == [
+        (there, "KEY"), (other, None), (there, "KEY"), (None, None)
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--agent", "expert", "--agent", "expert"], "an agent is named twice: expert"),
+        (["--agent", "expert", "--agent", "random", "--out", "x.jsonl"], "--out takes a folder for them"),
+        ([], "say who plays"),
+        (["--agent", "expert", "--agent", "empty", "--samples", "2"], "needs samples that can differ"),
+    ],
+)
+def test_several_agents_that_cannot_be_are_refused(words, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["eval", "--env", "Countdown", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "agent", [3, "", {"agent": "me"}, {"model": "a", "vllm": "b"}, {"agent": "expert", "endpoint": "http://x"}, {}]
+)
+def test_an_agent_of_a_file_that_is_none_is_refused(agent):
+    with pytest.raises(ValueError, match="suite mine, agent 1: "):
+        EvaluationSuite.from_dict({**FILE, "agents": [agent]}, "mine")

@@ -148,3 +148,26 @@ def test_what_is_no_table_is_one_sentence(
     status, out, err = shown(capsys, *given)
     assert (status, out, err.count("\n")) == (2, "", 1)
     assert said in err
+
+
+def test_results_of_different_settings_are_not_set_side_by_side_in_silence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    one, two = tmp_path / "one.jsonl", tmp_path / "two.jsonl"
+    for file, env, level in ((one, "Countdown", 1), (two, "GuessNumber", 2)):
+        played = ["eval", "--env", env, "--agent", "expert", "--episodes", "2", "--set", f"level={level}"]
+        assert main([*played, "--out", str(file)]) == 0
+    capsys.readouterr()
+    _, out, _ = shown(capsys, one, two)
+    assert "level was not the same in all results" in out
+    assert f"1: expert in {one}; 2: expert in {two}".replace("_", "\\_") in out
+    assert "not the same" not in shown(capsys, one)[1]
+
+
+def test_a_folder_stands_for_the_results_in_it(
+    results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert shown(capsys, tmp_path)[1].count("| e") == 2
+    (tmp_path / "nothing").mkdir()
+    status, _, err = shown(capsys, tmp_path / "nothing")
+    assert (status, "holds no *.jsonl" in err) == (2, True)

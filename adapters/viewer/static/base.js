@@ -45,6 +45,13 @@ V.shown = (text) => {
   return fragment;
 };
 
+// The text of an element that is filled again and again; like `V.put`, with less work where nothing is hidden.
+V.say = (element, text) => {
+  if (text.search(HIDDEN) >= 0) element.replaceChildren(V.shown(text));
+  else if (element.childNodes.length === 1 && element.firstChild.nodeType === Node.TEXT_NODE) element.firstChild.data = text;
+  else element.textContent = text;
+};
+
 const LONG = 60000;
 
 // A long text is shown in parts: a page of many megabytes would stand still.
@@ -62,10 +69,13 @@ V.text = (text, tag = "pre", kind = "text") => {
   return made;
 };
 
+const WHOLE = new Intl.NumberFormat("en");
+V.whole = (value) => WHOLE.format(value);
+
 V.figure = (value, digits = 4) => {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);
-  return Number.isInteger(value) ? value.toLocaleString("en") : String(Number(value.toPrecision(digits)));
+  return Number.isInteger(value) ? V.whole(value) : String(Number(value.toPrecision(digits)));
 };
 
 // --- addresses: everything that is seen can be linked to ---

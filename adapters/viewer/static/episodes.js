@@ -2,6 +2,9 @@
 // The list of episodes: as many rows are in the page as can be seen, however many there are.
 
 const ROW = 28, PART = 100;
+const AT_ONCE = 2; // parts that are asked for at a time, so that what was scrolled past is not waited for
+const KEPT = 40; // parts that are held
+V.TALLEST = 1e7; // pixels: browsers cut off what is much taller
 const CHOICES = [["source", "run or file"], ["phase", "phase"], ["env", "environment"], ["split", "split"], ["level", "level"], ["status", "status"], ["stop", "stop reason"], ["tool", "tool"]];
 const LIMITS = [["min_reward", "reward from"], ["max_reward", "to"], ["min_step", "step from"], ["max_step", "to"], ["min_characters", "length from"], ["max_characters", "to"]];
 V.FILTERS = [...CHOICES.map(([name]) => name), ...LIMITS.map(([name]) => name), "q", "error", "sort", "task", "grp"];
@@ -10,14 +13,16 @@ V.asked = (params) => Object.fromEntries(V.FILTERS.filter((name) => params[name]
 
 V.outcome = (row) => (row.success === 1 ? "good" : row.success === 0 ? "bad" : "faint");
 
-V.listRow = (row, number, params) => {
-  const link = V.el("a", { class: "row", href: V.href(`episode/${row.id}`, { ...V.asked(params), at: number }), "data-at": number },
-    V.el("span", { class: V.outcome(row) }, row.status || "–"), V.el("span", {}, V.figure(row.reward)),
-    V.el("span", { class: "wide" }, row.phase ?? ""), V.el("span", {}, row.step ?? ""), V.el("span", { class: "wide" }, row.env),
-    V.el("span", { class: "wide" }, row.level ?? ""), V.el("span", { class: "wide" }, row.characters.toLocaleString("en")),
-    V.el("span", { class: row.error ? "bad" : "faint" }, row.error || row.preview));
-  link.style.top = `${number * ROW}px`;
-  return link;
+// A row is made once and filled again and again while the list is scrolled.
+V.emptyRow = () => V.el("a", { class: "row" }, ["", "", "wide", "", "wide", "wide", "wide", ""].map((kind) => V.el("span", { class: kind })));
+
+V.fillRow = (link, row, number, query) => {
+  link.href = `#/episode/${row.id}${query ? query + "&" : "?"}at=${number}`;
+  link.dataset.at = number;
+  const texts = [row.status || "–", V.figure(row.reward), row.phase ?? "", row.step ?? "", row.env, row.level ?? "", V.whole(row.characters), row.error || row.preview];
+  texts.forEach((text, i) => V.say(link.children[i], String(text)));
+  link.firstChild.className = V.outcome(row);
+  link.lastChild.className = row.error ? "bad" : "faint";
 };
 
 V.views.episodes = async (main, route) => {
@@ -41,45 +46,67 @@ V.views.episodes = async (main, route) => {
   const first = await V.get("episodes", { ...asked, limit: PART, offset: 0 });
   const count = V.el("p", { class: "faint", id: "count" }, `${first.total.toLocaleString("en")} episodes`);
   const list = V.el("div", { class: "list", tabindex: 0, role: "list" });
-  const space = V.el("div");
-  space.style.height = `${Math.min(first.total * ROW, 2e7)}px`;
+  const tall = Math.max(1, first.total * ROW), space = V.el("div");
+  space.style.height = `${Math.min(tall, V.TALLEST)}px`;
   list.append(space);
   V.put(main, filters, count, head, list);
-  const parts = new Map([[0, first.rows]]);
-  const drawn = new Map();
-  let at = Number(params.at || 0);
-  const draw = () => {
-    const from = Math.max(0, Math.floor(list.scrollTop / ROW) - 10), to = Math.min(first.total, Math.ceil((list.scrollTop + list.clientHeight) / ROW) + 10);
-    for (const [number, row] of drawn) if (number < from || number >= to) { row.remove(); drawn.delete(number); }
-    for (let number = from; number < to; number++) {
-      const part = Math.floor(number / PART);
-      if (!parts.has(part)) {
-        parts.set(part, null);
-        V.get("episodes", { ...asked, limit: PART, offset: part * PART }).then((found) => { parts.set(part, found.rows); draw(); }, () => parts.delete(part));
-      }
-      const row = parts.get(part)?.[number % PART];
-      if (row && !drawn.has(number)) {
-        const made = V.listRow(row, number, params);
-        drawn.set(number, made);
-        list.append(made);
-      }
-      drawn.get(number)?.classList.toggle("at", number === at);
-    }
+  const parts = new Map([[0, first.rows]]), drawn = new Map(), spare = [], asking = new Set();
+  const query = V.href("", asked).slice(2); // with the key
+  let at = Number(params.at || 0), inView = list.clientHeight;
+  // Of a list that is taller than the page can be, the bar's pixels stand for several.
+  const stretch = () => (tall > V.TALLEST ? (tall - inView) / (V.TALLEST - inView) : 1);
+  const seen = () => list.scrollTop * stretch();
+  const scrollTo = (pixels) => { list.scrollTop = pixels / stretch(); };
+  const ask = (part) => {
+    if (parts.has(part) || asking.has(part) || asking.size >= AT_ONCE) return;
+    asking.add(part);
+    V.get("episodes", { ...asked, limit: PART, offset: part * PART }).then((found) => {
+      parts.set(part, found.rows);
+      asking.delete(part);
+      soon();
+    }, () => asking.delete(part));
   };
-  let asking = false;
-  list.addEventListener("scroll", () => { if (!asking) { asking = true; requestAnimationFrame(() => { asking = false; draw(); }); } }, { passive: true });
+  const forget = (first, last) => {
+    for (const part of parts.keys()) if (parts.size > KEPT && (part < first || part > last)) parts.delete(part);
+  };
+  const draw = () => {
+    inView = list.clientHeight;
+    const top = seen(), shift = top - list.scrollTop;
+    const from = Math.max(0, Math.floor(top / ROW) - 10), to = Math.min(first.total, Math.ceil((top + inView) / ROW) + 10);
+    for (const [number, link] of drawn) if (number < from || number >= to) { spare.push(link); drawn.delete(number); }
+    forget(Math.floor(from / PART), Math.floor(to / PART));
+    for (let number = from; number < to; number++) {
+      ask(Math.floor(number / PART));
+      const row = parts.get(Math.floor(number / PART))?.[number % PART];
+      if (!row) continue;
+      let link = drawn.get(number);
+      if (!link) {
+        link = spare.pop() || V.emptyRow();
+        V.fillRow(link, row, number, query);
+        drawn.set(number, link);
+        if (!link.isConnected) list.append(link);
+      }
+      link.style.transform = `translateY(${number * ROW - shift}px)`;
+      link.classList.toggle("at", number === at);
+    }
+    for (const link of spare.splice(0)) link.remove();
+  };
+  let drawing = false;
+  const soon = () => { if (!drawing) { drawing = true; requestAnimationFrame(() => { drawing = false; draw(); }); } };
+  list.addEventListener("scroll", soon, { passive: true });
   V.keys = {
     j: () => move(1), k: () => move(-1), ArrowDown: () => move(1), ArrowUp: () => move(-1), G: () => move(first.total), g: () => move(-first.total),
     Enter: () => drawn.get(at)?.click(),
   };
   const move = (by) => {
     at = Math.max(0, Math.min(first.total - 1, at + by));
-    if (at * ROW < list.scrollTop) list.scrollTop = at * ROW;
-    if ((at + 1) * ROW > list.scrollTop + list.clientHeight) list.scrollTop = (at + 1) * ROW - list.clientHeight;
+    if (at * ROW < seen()) scrollTo(at * ROW);
+    if ((at + 1) * ROW > seen() + list.clientHeight) scrollTo((at + 1) * ROW - list.clientHeight);
     draw();
   };
   main.addEventListener("shown", () => {
-    list.scrollTop = Math.max(0, at * ROW - list.clientHeight / 2);
+    inView = list.clientHeight;
+    scrollTo(Math.max(0, at * ROW - inView / 2));
     draw();
     list.focus({ preventScroll: true });
   });
