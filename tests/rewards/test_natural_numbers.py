@@ -58,7 +58,8 @@ def test_a_fraction_in_any_form(kind: str, a: int, b: int, off: int, form: Calla
 
 VULGAR = {Fraction(a, b): sign for a, b, sign in [
     (1, 2, "½"), (1, 3, "⅓"), (2, 3, "⅔"), (1, 4, "¼"), (3, 4, "¾"), (1, 5, "⅕"), (2, 5, "⅖"), (3, 5, "⅗"), (4, 5, "⅘"),
-    (1, 6, "⅙"), (5, 6, "⅚"), (1, 7, "⅐"), (1, 8, "⅛"), (3, 8, "⅜"), (5, 8, "⅝"), (7, 8, "⅞"), (1, 9, "⅑"), (1, 10, "⅒"),
+    (1, 6, "⅙"), (5, 6, "⅚"), (1, 7, "⅐"), (1, 8, "⅛"), (3, 8, "⅜"), (5, 8, "⅝"), (7, 8, "⅞"), (1, 9, "⅑"),
+    (1, 10, "⅒"),
 ]}  # fmt: skip
 RAISED, LOWERED = (str.maketrans("0123456789", digits) for digits in ("⁰¹²³⁴⁵⁶⁷⁸⁹", "₀₁₂₃₄₅₆₇₈₉"))
 
@@ -96,8 +97,11 @@ def test_a_mixed_number_in_any_form(
     assert grade(kind, f"\\boxed{{{text}}}", str(-value)).reward == 0, text
 
 
-@pytest.mark.parametrize("text", ["12,34½", "1,2½", "1,2345½", "3.5½", "½½", "1½2", "1,234½5", "1⁵⁄₂", "3 or ½", "1,234½ or 2",
-                                  "٣½", "1¹⁄₀", "1½⅓", "not 1½", "½/½"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    ["12,34½", "1,2½", "1,2345½", "3.5½", "½½", "1½2", "1,234½5", "1⁵⁄₂", "3 or ½", "1,234½ or 2", "٣½", "1¹⁄₀", "1½⅓",
+     "not 1½", "½/½"],
+)  # fmt: skip
 def test_what_is_no_mixed_number(text: str) -> None:
     for gold in ("5/2", "69/2", "2469/2", "7/2", "4", "7/4", "1/4", "1/2", "3/2", "24691/2", "11/6", "1"):
         assert grade("number", f"\\boxed{{{text}}}", gold).reward == 0, gold

@@ -126,7 +126,9 @@ def _normalise(text: str) -> str:
 def _built_up(fraction: re.Match[str]) -> str:
     """``½`` and ``¹⁄₂`` as ``\\frac{1}{2}``; behind a digit only a fraction under 1, as in ``3½``."""
     above, below = parts_of(fraction)
-    return f"{fraction['behind']}\\frac{{{above}}}{{{below}}}" if above < below or not fraction["behind"] else fraction[0]
+    return (
+        f"{fraction['behind']}\\frac{{{above}}}{{{below}}}" if above < below or not fraction["behind"] else fraction[0]
+    )
 
 
 def _without_over(text: str) -> str:
