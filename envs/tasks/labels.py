@@ -196,9 +196,11 @@ def without_nouns(text: str, question: str) -> str:
     """``hour: 16, minute: 5`` as ``16, 5``, where the question ends with these nouns, once each, in this order."""
     parts = _parts(text)
     found = [part for part in map(_NOUN.fullmatch, parts) if part]
-    if len(found) < 2 or len(found) != len(parts) or not _in_asked_order([part[1] for part in found], question):
+    bare = parts[:1] if len(found) == len(parts) - 1 and not _NOUN.fullmatch(parts[0]) else []  # "Mon, hour 16, ..."
+    if len(found) < 2 or len(found) + len(bare) != len(parts):
         return text
-    return ", ".join(part[2].strip() for part in found)
+    named = _in_asked_order([part[1] for part in found], question)
+    return ", ".join(bare + [part[2].strip() for part in found]) if named else text
 
 
 def without_whole_label(text: str, question: str) -> str:
