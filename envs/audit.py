@@ -333,6 +333,15 @@ def _disguised(reply: str, change: Callable[[str], str]) -> str | None:
     return changed
 
 
+def _another(answer: str) -> int:
+    """A number that is far from the answer: one within its tolerance would be right."""
+    try:
+        value = float(answer)
+    except ValueError:
+        return 7919
+    return 104729 if 0.5 < value / 7919 < 2 else 7919
+
+
 def _number_changed(reply: str, change: Callable[[str], str]) -> str | None:
     """The reply with the number in its box changed; None where there is none, or a change may leave it what it is."""
     answer = _boxed(reply)
@@ -350,7 +359,9 @@ HOPELESS_ATTACKS: dict[str, Callable[[str, str], str | None]] = {
 DISGUISES: dict[str, Callable[[str, str], str | None]] = {
     "the answer or another": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{{a} or 7919}}"),
     "the answer among others": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{7919, {a}, 7907}}"),
-    "the answer, then another": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{{a}}} no, \\boxed{{7919}}"),
+    "the answer, then another": lambda prompt, gold: _disguised(
+        gold, lambda a: f"\\boxed{{{a}}} no, \\boxed{{{_another(a)}}}"
+    ),
     "the answer, negated": lambda prompt, gold: _disguised(gold, lambda a: f"\\boxed{{\\neq {a}}}"),
     "the answer in look-alike digits": lambda prompt, gold: _disguised(
         gold, lambda a: f"\\boxed{{{a.translate(FULL_WIDTH)}}}" if any(c.isdigit() for c in a) else a

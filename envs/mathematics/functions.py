@@ -219,6 +219,7 @@ class FunctionComposition(ExactAnswerTask):
 
 
 _PART = re.compile("([+-]?)([0-9]*)(i?)")
+_COMPLEX = re.compile(r"(?:[+-]?[0-9]{1,15}(?=[+-]))?[+-]?[0-9]{0,15}i")
 
 
 class ComplexNumbers(NumberList):
@@ -248,6 +249,11 @@ class ComplexNumbers(NumberList):
             f"Work out {shown}, where i^2 = -1. Answer with the real part and the imaginary part, two whole numbers in "
         )
         return Question(text + "this order.", value, content=shown)
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """The two parts, or the number as it is usually written: ``3 - 2i``."""
+        whole = _COMPLEX.fullmatch(answer.replace(" ", ""))
+        return super().check(question, listed(_read(whole[0])) if whole else answer)
 
     def explain(self, state: Question) -> str:
         """Multiplies from left to right; a quotient is widened by the conjugate of its denominator."""

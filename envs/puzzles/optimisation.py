@@ -72,10 +72,19 @@ class SubsetSum(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """Any choice of the listed numbers, none twice, with the target as its sum."""
         numbers, total = question.answer
-        chosen = whole_numbers(answer)
+        chosen = whole_numbers(_without_sum(answer))
         if len(set(chosen)) < len(chosen) or not set(chosen) <= set(numbers):
             return "a number is not there, or taken twice"
         return None if sum(chosen) == total else f"the sum is {sum(chosen)}"
+
+
+def _without_sum(answer: str) -> str:
+    """``3 + 5 = 8`` as ``3, 5``, where that is their sum; else unchanged."""
+    terms, _, total = answer.partition("=")
+    numbers = [term.strip() for term in terms.split("+")]
+    if len(numbers) < 2 or not all(0 < len(number) < 10 and number.isdecimal() for number in numbers):
+        return answer
+    return answer if "=" in answer and total.strip() != str(sum(map(int, numbers))) else ", ".join(numbers)
 
 
 class CoinChange(ExactAnswerTask):

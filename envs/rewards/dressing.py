@@ -48,7 +48,18 @@ _VULGAR: Final = {
     "½": "1/2", "⅓": "1/3", "⅔": "2/3", "¼": "1/4", "¾": "3/4", "⅕": "1/5", "⅖": "2/5", "⅗": "3/5", "⅘": "4/5",
     "⅙": "1/6", "⅚": "5/6", "⅐": "1/7", "⅛": "1/8", "⅜": "3/8", "⅝": "5/8", "⅞": "7/8", "⅑": "1/9", "⅒": "1/10",
 }  # fmt: skip
-_VULGAR_SIGN = re.compile(f"(?:(?<![\\d.,])(\\d{{1,9}})|(?<![\\d.,]))([{''.join(_VULGAR)}])")
+_RAISED: Final = "\u2070\u00b9\u00b2\u00b3\u2074\u2075\u2076\u2077\u2078\u2079"
+_LOWERED: Final = "\u2080\u2081\u2082\u2083\u2084\u2085\u2086\u2087\u2088\u2089"
+_LEVEL: Final = str.maketrans(_RAISED + _LOWERED, "01234567890123456789")
+# ½ and ¹⁄₂
+SMALL_FRACTION: Final = (
+    rf"(?:(?P<sign>[{''.join(_VULGAR)}])|(?P<above>[{_RAISED}]{{1,9}})[/\u2044\u2215](?P<below>[{_LOWERED}]{{1,9}}))"
+    rf"(?![\d{_RAISED}{_LOWERED}])"
+)
+# Behind a decimal, or behind a group that is none of three digits, a fraction stays as it is, and nobody reads it.
+_MIXED = re.compile(
+    rf"(?:(?<![\d.,/^])(?P<whole>[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]{{1,300}})|(?<![\d.,])){SMALL_FRACTION}"
+)
 _MARKED = re.compile(r"(?<![\w$*`)])(\$|\*\*|__|`)([^\s$*`,;](?:[^\n$*`,;]{0,58}[^\s$*`,;])?)\1(?![\w$*`(])")
 QUOTES: Final = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 ARROW = re.compile(
@@ -97,7 +108,7 @@ def in_ascii(text: str) -> str:
     text = _GROUPED.sub(lambda number: _SEPARATORS.sub("", number[0]), text)
     if text.isascii():
         return text
-    return _VULGAR_SIGN.sub(_vulgar, text.translate(_SIGNS))
+    return _MIXED.sub(_vulgar, text).translate(_SIGNS)
 
 
 def without_marks(text: str) -> str:
@@ -148,10 +159,19 @@ def _unquoted(text: str) -> str:
     return text
 
 
-def _vulgar(sign: re.Match[str]) -> str:
-    """``¾`` as ``3/4`` and ``1¾`` as ``7/4``."""
-    above, below = _VULGAR[sign[2]].split("/")
-    return f"{int(sign[1] or 0) * int(below) + int(above)}/{below}"
+def parts_of(fraction: re.Match[str]) -> tuple[int, int]:
+    """What stands above and below the bar of a match of ``SMALL_FRACTION``."""
+    signs = _VULGAR[fraction["sign"]].split("/") if fraction["sign"] else fraction.group("above", "below")
+    return int(signs[0].translate(_LEVEL)), int(signs[1].translate(_LEVEL))
+
+
+def _vulgar(fraction: re.Match[str]) -> str:
+    """``¾`` as ``3/4``, ``1¾`` and ``1³⁄₄`` as ``7/4``; a whole number before a fraction over 1 is no mixed number."""
+    above, below = parts_of(fraction)
+    whole = fraction["whole"]
+    if whole is None:
+        return f"{above}/{below}"
+    return f"{int(whole.replace(',', '')) * below + above}/{below}" if above < below else fraction[0]
 
 
 def _without_lead(text: str) -> str:

@@ -292,7 +292,7 @@ def _block(text: str) -> str:
     while len(lines) > 1 and _closes(lines[-1], lines[:-1]):
         lines.pop()
     block = "\n".join(lines)
-    return _undecorated(block) if len(lines) > 1 and len(block) <= MAX_ANSWER_CHARS else ""
+    return "\n".join(map(_undecorated, lines)) if len(lines) > 1 and len(block) <= MAX_ANSWER_CHARS else ""
 
 
 def _closes(line: str, above: list[str]) -> bool:

@@ -22,10 +22,11 @@ _ROW_END = re.compile(r"\n|;|\\\\")
 _BITS = re.compile(r"[01]+")
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _TIME = re.compile(
-    r"(?:\bat )?\b([0-2]?[0-9])(?: ?: ?(?=[0-5][0-9])| ?h(?:ours?)?(?:,| and)? ?(?=[0-5][0-9]|[0-9] ?m))"
+    r"(?:\bat )?\b([0-2]?[0-9])(?: ?\{?:\}? ?(?=[0-5][0-9])| ?h(?:ours?)?(?:,| and)? ?(?=[0-5][0-9]|[0-9] ?m))"
     r"([0-5]?[0-9])(?: ?min(?:utes?)?)?(?: ?([ap])\.?m\.?)?(?!\w)",
     re.IGNORECASE,
 )
+_DAY = re.compile(r"^(?:on )?((?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6})\.?(?=[ ,])", re.IGNORECASE)
 _NAMES = (
     *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
     *(
@@ -87,6 +88,8 @@ def board(answer: str, height: int, width: int, symbols: str) -> list[str]:
     lines = [line for line in _ROW_END.split(text) if line.strip()]
     if len(lines) == 1 < height and len(parts := lines[0].replace(",", " ").split()) == height:
         lines = parts  # the rows stand side by side
+    if len(lines) == 1 < height and "/" not in symbols and len(parts := lines[0].split("/")) == height:
+        lines = parts
     rows = ["".join(line.replace(",", " ").split()) for line in lines]
     if [len(row) for row in rows] != [width] * height:
         raise ValueError(f"the answer is not {height} rows of {width} cells")
@@ -138,7 +141,7 @@ class ListAnswerTask(CheckedAnswerTask):
 
     def split_times(self, answer: str) -> str:
         """An answer whose times of day are two parts, where the question asks for hour and minute."""
-        return _TIME.sub(_hour_and_minute, answer) if self.clock else answer
+        return _TIME.sub(_hour_and_minute, _DAY.sub(r"\1", answer)) if self.clock else answer
 
 
 class Board(CheckedAnswerTask):

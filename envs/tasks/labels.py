@@ -16,14 +16,28 @@ from rlvr.envs.rewards.dressing import ARROW, plain
 from rlvr.envs.rewards.expressions.words import NOT_UNITS, SCALES, denies
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9]{0,30}(?:_\{?[0-9]{1,3}\}?)?"
-_IS: Final = r"(?:=|:|\s+(?:is|are)\b(?:\s+an?\b)?|\s-\s+(?=[A-Za-z]))"  # "x - 5" is a difference
+# "x - 5" is a difference
+_IS: Final = r"(?:=|:|\s+(?:is|are|has|holds|gets)\b(?:\s+(?:an?|the)\b)?|\s-\s+(?=[A-Za-z]))"
 _LABEL = re.compile(rf"({_NAME})\s*{_IS}\s*(\S.*)", re.DOTALL)
 _PART_END = re.compile(rf"[,;\n]|\s+and\s+(?=[A-Za-z][A-Za-z0-9_ ]{{0,30}}\s*{_IS})")
 _COUNTED = re.compile(
     r"(?:(\\lambda|\u03bb|[A-Za-z]{1,20})[\s_]*)?\{?(\d{1,3})\}?\s*(?:[:.)]\s+|\s-\s+(?=[A-Za-z])|=)\s*(\S.*)",
     re.DOTALL,
 )
-_LABELLED = re.compile(r"[=:]|\d[.)]\s|\s-\s|\s(?:is|are)\s")
+_LABELLED = re.compile(r"[=:]|\d[.)]\s|\s-\s|\s(?:is|are|has|holds|gets)\s")
+_PAIRED = re.compile(r"([A-Za-z0-9]{1,20})-([A-Za-z0-9]{1,20})")
+_BRACKETED = re.compile(r"\(([A-Za-z0-9]{1,20}), ?([A-Za-z0-9]{1,20})\)")
+_IN_BRACKETS = re.compile(r"\((\d{1,3})\)(?= \S)")
+_NOUN_FIRST = re.compile(
+    r"([A-Za-z]{3,20})(?:s\b|\b)\s*[:=]?\s+((?:\d{1,6}|[A-Z])(?:(?:,|,? and)\s+(?:\d{1,6}|[A-Z]))*)"
+)
+_NOUN_EACH = re.compile(r"([a-z]{3,20}) (\d{1,3}|[A-Z])")
+_ARTICLE = re.compile(r"^(?:in |on )?the (?=[A-Za-z])", re.IGNORECASE)
+_JOINED_WORDS = re.compile(r"[A-Za-z]{1,30}(?:-[A-Za-z]{1,30}){2,60}")
+_JOINED_NUMBERS = re.compile(r"\d{1,4}(?:-\d{1,4}){2,60}|\d{1,4}(?: - \d{1,4}){2,60}")
+_ROUTE = re.compile(r"\b(?:path|trip|tour|route)\b")
+_TRANSPOSED = re.compile(r"([\])])\s*\^\s*(?:T|\{\s*(?:T|\\top)\s*\}|\\top)\s*$")
+_INVERSE = re.compile(r"[A-Z]\s*\^\s*(?:\{\s*-1\s*\}|-1)\s*=\s*(?=\S)")
 _LETTER = re.compile(r"[A-Za-z]")
 _NOUN = re.compile(r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20})?)\s*(?:[=:]|\s(?:is|of)\s|(?=\s-?\d))\s*(\S.*)")
 _WHOLE = re.compile(rf"(\(?)((?:\\lambda|\u03bb|{_NAME})'?(?:,\s*{_NAME}){{0,20}})(\)?)\s*=\s*([^=:]*\S)", re.DOTALL)
@@ -36,7 +50,7 @@ _PLAIN_NUMBER = re.compile(r"-?[0-9]{1,15}(?:\.[0-9]{1,15}|/[1-9][0-9]{0,14})?")
 _ASCENDING = re.compile(
     r"\b(?:ascending|increasing|from the (?:smallest|least|lowest)|(?:smallest|least|lowest) first)\b", re.IGNORECASE
 )
-_COUNT_OF = re.compile(r"(?:how many|number of) ([a-z]+)(?: ([a-z]+))?(,| and\b| or\b)?")
+_COUNT_OF = re.compile(r"(?:how many|number of) ([a-z]+)(?: (?!and\b)([a-z]+))?(,| and\b(?! how many\b)| or\b)?")
 _WITH_UNIT = re.compile(r"(-?\d[\d,]{0,20}(?:/\d{1,12})?)\s*(?:\\ )?([A-Za-z]{2,20})")
 
 
@@ -54,17 +68,67 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
     if ARROW.search(parts):
         yield without_labels(plain(ARROW.sub(" = ", parts)), question)
         yield steps(ARROW.sub("-", parts))
+        yield steps(plain(ARROW.sub("-", parts.replace(",\\ ", ", "))))
+        yield from without_a_noun(plain(ARROW.sub(" = ", parts)), question)
     if "(" in text:
         yield without_labels(_VALUE_IN_BRACKETS.sub(r"\1 = \2", text), question)
         yield _PAIR.sub(r"\1\2", text)
+    if "(" in parts:
+        yield steps(_BRACKETED.sub(r"\1-\2", parts))
+        yield without_labels(_BRACKETED.sub(r"\1 = \2", parts), question)
+        yield without_labels(_IN_BRACKETS.sub(r"\1:", text), question)
+    if "-" in text:
+        yield without_labels(_PAIRED.sub(r"\1 = \2", text), question)
+        yield without_hyphens(text, question)
+    if "^" in parts:
+        yield from without_transpose(parts, question)
     if _LETTER.search(text):
         yield without_nouns(text, question)
         yield without_units(text, question)
+        yield from without_a_noun(text, question)
         yield steps(text)
     yield _BETWEEN_WORDS.sub(", ", text)
     yield without_order_signs(text, question)
     if "remainder" in question:
         yield _REMAINDER.sub(r"\1, \2", text)
+
+
+def without_hyphens(text: str, question: str) -> str:
+    """``Ann-Ben-Cas`` as ``Ann, Ben, Cas``; numbers so only where the question asks for a path, else unchanged."""
+    numbers = _ROUTE.search(question) and _JOINED_NUMBERS.fullmatch(text)
+    return re.sub(" ?- ?", ", ", text) if numbers or _JOINED_WORDS.fullmatch(text) else text
+
+
+def without_transpose(parts: str, question: str) -> Iterator[str]:
+    """``(4, -3, 1)^T`` as the column that it is, and ``A^{-1} = `` before an inverse that is asked for."""
+    if "column" in question:
+        column = _TRANSPOSED.sub(r"\1", parts.strip().strip("$").strip())
+        yield plain(column)
+        yield without_whole_label(plain(column), question)
+    if "inverse" in question:
+        yield plain(_INVERSE.sub("", parts, count=1))
+
+
+def without_a_noun(text: str, question: str) -> Iterator[str]:
+    """``Nodes 3, 5`` as ``3, 5`` and ``job 3, job 1`` as ``3, 1``, where the question has the noun and what follows is
+    numbers or letters; ``the chest, in the box`` as ``chest, box``.
+    """
+    whole = _NOUN_FIRST.fullmatch(text)
+    if whole and whole[1].lower() not in NOT_UNITS and _has_plural(whole[1], question):
+        yield re.sub(r",? and\s", ", ", whole[2])
+    parts = [part.strip() for part in re.split(r"[,;\n]", without_labels(text, question))]
+    nouns = [part for part in map(_NOUN_EACH.fullmatch, parts) if part]
+    noun = nouns[0][1] if len({part[1] for part in nouns}) == 1 else ""
+    if len(nouns) == len(parts) and noun and noun not in NOT_UNITS and _may_name(noun, question):
+        yield ", ".join(part[2] for part in nouns)
+    if any(map(_ARTICLE.match, parts)):
+        yield ", ".join(_ARTICLE.sub("", part, count=1) for part in parts)
+
+
+def _has_plural(noun: str, question: str) -> bool:
+    """Whether the question speaks of several of what a noun says, and the noun denies nothing."""
+    stem = re.escape(noun.lower().removesuffix("s"))
+    return not denies(noun) and re.search(rf"\b{stem}s\b", question) is not None
 
 
 def _parts(text: str) -> list[str]:
@@ -94,11 +158,13 @@ def without_labels(text: str, question: str) -> str:
         first = int(counted[0][2])
         if first < 2 and [int(part[2]) for part in counted] == [*range(first, first + len(counted))]:
             return ", ".join(part[3].strip() for part in counted)
-    found = [label for label in map(_LABEL.fullmatch, parts) if label]
-    labels = [label[1] for label in found]
-    if len(labels) != len(parts) or not labels or len(set(labels)) != len(labels):
+    found = [_LABEL.fullmatch(part) for part in parts]
+    labels = [label[1] for label in found if label]
+    bare = [number for number, label in enumerate(found) if not label]
+    one_without = len(labels) > 1 and bare in ([0], [len(parts) - 1])  # "20, A = 1, B = 0", "x = 3, y = 4, north"
+    if (bare and not one_without) or not labels or len(set(labels)) != len(labels) or not _listed(labels, question):
         return text
-    return ", ".join(label[2].strip() for label in found) if _listed(labels, question) else text
+    return ", ".join(label[2].strip() if label else part for part, label in zip(parts, found, strict=True))
 
 
 def _may_name(word: str | None, question: str) -> bool:
@@ -114,6 +180,8 @@ def _may_name(word: str | None, question: str) -> bool:
 def _in_asked_order(nouns: Sequence[str], question: str) -> bool:
     """Whether the question has these nouns behind "Answer with", once each and in this order."""
     asked = question[question.lower().rfind("answer with") :].lower()
+    if "how many" in (last_question := question.lower().rpartition("?")[0].rpartition(". ")[2]):
+        asked = max(asked, last_question, key=lambda text: sum(noun.lower() in text for noun in nouns))
     last = -1
     for noun in nouns:
         stem = re.escape(noun.lower().removesuffix("s"))
@@ -128,9 +196,11 @@ def without_nouns(text: str, question: str) -> str:
     """``hour: 16, minute: 5`` as ``16, 5``, where the question ends with these nouns, once each, in this order."""
     parts = _parts(text)
     found = [part for part in map(_NOUN.fullmatch, parts) if part]
-    if len(found) < 2 or len(found) != len(parts) or not _in_asked_order([part[1] for part in found], question):
+    bare = parts[:1] if len(found) == len(parts) - 1 and not _NOUN.fullmatch(parts[0]) else []  # "Mon, hour 16, ..."
+    if len(found) < 2 or len(found) + len(bare) != len(parts):
         return text
-    return ", ".join(part[2].strip() for part in found)
+    named = _in_asked_order([part[1] for part in found], question)
+    return ", ".join(bare + [part[2].strip() for part in found]) if named else text
 
 
 def without_whole_label(text: str, question: str) -> str:

@@ -19,7 +19,7 @@ _BRACKETS_BY_NAME = re.compile(r"\\(?:(?P<left>langle|lbrack|lbrace)|rangle|rbra
 _QUOTED: Final = r"""(?:'[^'\n]{0,400}'|"[^"\n]{0,400}")"""
 _STRINGS = re.compile(rf"\[\s*{_QUOTED}(?:\s*,\s*{_QUOTED}){{1,400}}(?:\s*,)?\s*\]")
 _STRING = re.compile(r"""'([^'\n]*)'|"([^"\n]*)\"""")
-_NUMBERED = re.compile(r"\s*(?:row\s+)?(\d{1,3})\s*[.):]\s+(\S.*)", re.IGNORECASE)
+_NUMBERED = re.compile(r"\s*(?:(?:row\s+|\()?(?=\d)|row\s+(?=\d{1,3}\s*=))(\d{1,3})\s*[.):=]\s+(\S.*)", re.IGNORECASE)
 _BULLET = re.compile(r"\s*([*\u2022-])\s+(\S.*)")
 _TABLE_RULE = re.compile(r"[\s|:+-]+")
 LONGEST: Final = 20_000

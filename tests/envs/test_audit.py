@@ -173,3 +173,19 @@ def test_a_check_shows_what_was_found() -> None:
     check = Check("x")
     check.note("y" * 1_000)
     assert len(check.findings[0]) == 300
+
+
+class Near(Addition):
+    """The answer is within a tolerance of the number that the audit tries as another."""
+
+    def judge(self, state: Pair, action: str) -> Verdict:
+        return grade("number", action, str(7890 + state.a % 20), rel_tol=0.01)
+
+    def solve(self, state: Pair) -> str:
+        return f"\\boxed{{{7890 + state.a % 20}}}"
+
+
+def test_another_answer_is_another_under_any_tolerance() -> None:
+    checks = {check.name: check for check in audit(TextEnv(Near()), tasks=3).checks}
+    assert checks["the answer, then another"].tries
+    assert not checks["the answer, then another"].findings

@@ -56,6 +56,57 @@ def test_a_fraction_in_any_form(kind: str, a: int, b: int, off: int, form: Calla
     assert grade(kind, f"\\boxed{{{form(a + off, b)}}}", gold).reward == 0, form(a + off, b)
 
 
+VULGAR = {Fraction(a, b): sign for a, b, sign in [
+    (1, 2, "½"), (1, 3, "⅓"), (2, 3, "⅔"), (1, 4, "¼"), (3, 4, "¾"), (1, 5, "⅕"), (2, 5, "⅖"), (3, 5, "⅗"), (4, 5, "⅘"),
+    (1, 6, "⅙"), (5, 6, "⅚"), (1, 7, "⅐"), (1, 8, "⅛"), (3, 8, "⅜"), (5, 8, "⅝"), (7, 8, "⅞"), (1, 9, "⅑"),
+    (1, 10, "⅒"),
+]}  # fmt: skip
+RAISED, LOWERED = (str.maketrans("0123456789", digits) for digits in ("⁰¹²³⁴⁵⁶⁷⁸⁹", "₀₁₂₃₄₅₆₇₈₉"))
+
+
+def set_small(part: Fraction) -> str:
+    """``1/2`` as ``¹⁄₂``."""
+    return f"{str(part.numerator).translate(RAISED)}\u2044{str(part.denominator).translate(LOWERED)}"
+
+
+WHOLE: list[Callable[[int], str]] = [
+    str, lambda n: f"{n:,}", lambda n: f"{n:,}".replace(",", THIN), lambda n: f"{n:,}".replace(",", "{,}"),
+    lambda n: f"{n:,}".replace(",", r"\,"),
+]  # fmt: skip
+BEHIND: list[Callable[[Fraction], str]] = [
+    VULGAR.__getitem__, lambda part: f" {VULGAR[part]}", set_small, lambda part: f" {part}",
+    lambda part: rf"\frac{{{part.numerator}}}{{{part.denominator}}}",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["number", "math"])
+@given(
+    st.integers(1, 10**7), st.integers(-2, 2), st.sampled_from(sorted(VULGAR)), st.sampled_from(sorted(VULGAR)),
+    st.sampled_from(["", "-", "\u2212"]), st.sampled_from(WHOLE), st.sampled_from(BEHIND),
+    st.sampled_from(["{}", "${}$", "x = {}", "{}.", "{} cups", "**{}**"]),
+)  # fmt: skip
+def test_a_mixed_number_in_any_form(
+    kind: str, whole: int, off: int, part: Fraction, other: Fraction, minus: str, form: Callable[[int], str],
+    behind: Callable[[Fraction], str], around: str,
+) -> None:  # fmt: skip
+    text = around.format(f"{minus}{form(whole)}{behind(part)}")
+    value = -(whole + part) if minus else whole + part
+    assert grade(kind, f"\\boxed{{{text}}}", str(value)).reward == 1, text
+    wrong = -(whole + off + other) if minus else whole + off + other
+    assert grade(kind, f"\\boxed{{{text}}}", str(wrong)).reward == (wrong == value), (text, wrong)
+    assert grade(kind, f"\\boxed{{{text}}}", str(-value)).reward == 0, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12,34½", "1,2½", "1,2345½", "3.5½", "½½", "1½2", "1,234½5", "1⁵⁄₂", "3 or ½", "1,234½ or 2", "٣½", "1¹⁄₀", "1½⅓",
+     "not 1½", "½/½"],
+)  # fmt: skip
+def test_what_is_no_mixed_number(text: str) -> None:
+    for gold in ("5/2", "69/2", "2469/2", "7/2", "4", "7/4", "1/4", "1/2", "3/2", "24691/2", "11/6", "1"):
+        assert grade("number", f"\\boxed{{{text}}}", gold).reward == 0, gold
+
+
 @pytest.mark.parametrize(
     ("kind", "gold", "text", "pays"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from rlvr.envs.rewards.dressing import SMALL_FRACTION, parts_of
 from rlvr.envs.rewards.expressions.units import UNITS
 
 MAX_TOKENS: Final = 400
@@ -57,7 +58,8 @@ _SIGNS = {
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "′": "'", "⟨": "\\langle ", "⟩": "\\rangle ", "→": "\\to ",
 }  # fmt: skip
 _NOT_EQUAL = re.compile(r"(?<=[A-Za-z\s])!=")  # behind a number or a bracket it is a factorial
-_AFTER_DECIMAL = re.compile(r"[0-9]\.[0-9]* ?[½⅓⅔¼¾⅚⅛⅜⅝⅞]")
+_SMALL_FRACTION = re.compile(f"(?P<behind>[0-9]?){SMALL_FRACTION}")
+_AFTER_DECIMAL = re.compile(rf"[0-9]\.[0-9]* ?{SMALL_FRACTION}")
 _SUPER_RUN = re.compile("[" + "".join(_SUPERSCRIPTS) + "]+")
 _DROPPED = re.compile(
     r"\\(?:left|right|[bB]igg?[lrm]?|displaystyle|textstyle|limits|nolimits)(?![A-Za-z])\.?|\$|\\[()\[\]]|\\\\\s*$"
@@ -102,6 +104,7 @@ def _normalise(text: str) -> str:
     if not text.isascii():
         if _AFTER_DECIMAL.search(text):
             raise MathSyntaxError("a fraction stands behind a decimal number")
+        text = _SMALL_FRACTION.sub(_built_up, text)
         text = _SUPER_RUN.sub(lambda run: "^{" + "".join(_SUPERSCRIPTS[c] for c in run.group()) + "}", text)
         text = "".join(_SIGNS.get(c, c) for c in _THIN_BLANK.sub("", text))
     if "!=" in text:
@@ -118,6 +121,14 @@ def _normalise(text: str) -> str:
     if "," in text:
         text = _join_thousands(text.replace("{,}", ","))
     return text
+
+
+def _built_up(fraction: re.Match[str]) -> str:
+    """``½`` and ``¹⁄₂`` as ``\\frac{1}{2}``; behind a digit only a fraction under 1, as in ``3½``."""
+    above, below = parts_of(fraction)
+    return (
+        f"{fraction['behind']}\\frac{{{above}}}{{{below}}}" if above < below or not fraction["behind"] else fraction[0]
+    )
 
 
 def _without_over(text: str) -> str:
