@@ -145,13 +145,14 @@ class RemoteOptimiser(Optimiser):
 
     def step(self) -> dict[str, float]:
         """Send what was noted and have AdamW take a step; norm before clipping, rate and whether it was refused."""
-        rows, logprobs, slopes = (list(column) for column in zip(*self.scorer.noted, strict=True))
+        rows, logprobs, slopes = ([note[i] for note in self.scorer.noted] for i in range(3))
         if not all(math.isfinite(slope) for row in slopes for slope in row):
             return self.refuse()
         divisors = RULES[self.scorer.rule](rows)
         scaled = [[slope * divisor for slope in row] for row, divisor in zip(slopes, divisors, strict=True)]
         service = self.scorer.service
-        service.backward(rows, logprobs, scaled)
+        if rows:
+            service.backward(rows, logprobs, scaled)
         rate = self.lr(self.steps)
         metrics = service.step(
             lr=rate, betas=self.betas, weight_decay=self.weight_decay, max_grad_norm=self.max_grad_norm

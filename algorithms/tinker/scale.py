@@ -69,8 +69,8 @@ def find_rule(service: TinkerService, tokens: Sequence[int], name: str) -> str:
         if all(abs(norm - norms[0] * share) <= TOLERANCE * norm for norm, share in zip(norms, shares, strict=True)):
             return rule
     raise TinkerError(
-        f"engine: the gradient norms of {service.address}, {', '.join(f'{norm:.4g}' for norm in norms)}, follow none of "
-        f"the rules known here ({', '.join(RULES)}), so a slope would be divided by an unknown number"
+        f"engine: {service.address} has gradient norms of {', '.join(f'{norm:.4g}' for norm in norms)}, which follow "
+        f"none of the rules known here ({', '.join(RULES)}), so a slope would be divided by an unknown number"
     )
 
 
