@@ -169,7 +169,7 @@ class TinkerService:
     def _spoken(self, request: str) -> Iterator[None]:
         try:
             yield
-        except (self._tinker.TinkerError, TimeoutError, OSError) as error:
+        except (self._tinker.TinkerError, TimeoutError, OSError, ValueError) as error:  # ValueError: of a failed future
             said = " ".join(str(error).split()) or type(error).__name__
             within = f" within engine.deadline, {self.deadline:g} s" if isinstance(error, TimeoutError) else ""
             raise TinkerError(f"engine: {self.address} did not answer {request}{within}: {said[:300]}") from error

@@ -11,12 +11,14 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.algorithms.config import ConfigError, load_config
+from rlvr.algorithms.config_sections import SamplerSection
 from rlvr.algorithms.data.batch import TrainingBatch, pad
 from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.sampling.protocol import SamplerError
 from rlvr.algorithms.tinker.build import connect
 from rlvr.algorithms.tinker.learner import TinkerLearner
+from rlvr.algorithms.tinker.sampler import TinkerSampler
 from rlvr.algorithms.tinker.scale import RULES
 from rlvr.algorithms.tinker.service import TinkerError
 from rlvr.algorithms.train.learner import Learner
@@ -152,9 +154,18 @@ def test_a_run_that_was_interrupted_ends_as_one_that_was_not(serve, settings, tm
 
 
 def test_weights_that_stay_behind_are_refused(serve, settings):
-    serve(stale=True)
+    service = serve()
+    policy, tokenizer = connect(load_config(settings()))
+    learner = TinkerLearner(policy, PRESETS["reinforce"], pad_id=0, max_length=96)
+    sampler = TinkerSampler(policy, tokenizer, 96, SamplerSection())
+    assert sampler.sync(None, 0)["sync_difference"] < 1e-5
+    optimiser = learner.new_optimiser(lambda step: 0.1, **OPTIONS)
+    learner.update(batch_of(PRESETS["reinforce"]), optimiser)
+    assert sampler.sync(None, 1)["sync_difference"] < 1e-5
+    service.stale = True
+    learner.update(batch_of(PRESETS["reinforce"]), optimiser)
     with pytest.raises(SamplerError, match=r"it samples with other weights|still the old ones"):
-        Trainer(load_config(settings(warm_start={"lr": 1e-2})), Callback()).run()
+        sampler.sync(None, 2)
 
 
 @pytest.mark.parametrize("request_", ["forward", "forward_backward", "optim_step", "save_state"])

@@ -39,7 +39,7 @@ def address(policy_folder, tmp_path_factory):
     found = importlib.util.spec_from_file_location("tinker_cookbook_train", EXAMPLE)
     example = importlib.util.module_from_spec(found)
     found.loader.exec_module(example)
-    with example.serve(policy_folder, tmp_path_factory.mktemp("server") / "skyrl", 16) as address:
+    with example.serve(policy_folder, tmp_path_factory.mktemp("server") / "skyrl", 16, adapters=8) as address:
         yield address
 
 
