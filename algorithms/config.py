@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_valid
 
 from rlvr.algorithms.config_sections import (
     SERVER_FIELDS,
+    EngineSection,
     SamplerSection,
     ScheduleSection,
     Section,
@@ -20,6 +21,7 @@ from rlvr.algorithms.off_policy import corrected, samples_off_policy
 from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, renamed_choices, renamed_filters
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
+from rlvr.algorithms.tinker.limits import why_not
 
 
 class ConfigError(ValueError):
@@ -260,6 +262,7 @@ class TrainConfig(Section):
     env: EnvSection = EnvSection()
     model: ModelSection = ModelSection()
     sampling: SamplingSection = SamplingSection()
+    engine: EngineSection = EngineSection()
     sampler: SamplerSection = SamplerSection()
     schedule: ScheduleSection = ScheduleSection()
     warm_start: WarmStartSection = WarmStartSection()
@@ -298,7 +301,7 @@ class TrainConfig(Section):
     out: Path = Path("runs/run")
     """Folder of the run; must not hold another run."""
 
-    @field_validator("sampler", "schedule", mode="before")
+    @field_validator("engine", "sampler", "schedule", mode="before")
     @classmethod
     def _by_kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given  # sampler: vllm
@@ -317,6 +320,7 @@ class TrainConfig(Section):
         self._check_schedule()
         self._check_learner()
         self._check_policies()
+        self._check_engine()
         if self.curriculum.kind in ("target", "easy_to_hard") and self.env.level < 2:
             raise ValueError(
                 f"curriculum.kind {self.curriculum.kind} needs levels: set env.level to the highest of them"
@@ -381,6 +385,16 @@ class TrainConfig(Section):
         for field, reason in refused.items():
             if reason:
                 raise ValueError(f"{field} does not go with self_play.policies: {reason}")
+
+    def _check_engine(self) -> None:
+        """Refuse what a service cannot do, and a service's fields without it."""
+        if self.engine.kind == "tinker":
+            if reason := why_not(self, self.preset()):
+                raise ValueError(reason)
+        elif named := [
+            name for name in EngineSection.model_fields if getattr(self.engine, name) != getattr(EngineSection(), name)
+        ]:
+            raise ValueError(f"engine.{named[0]} is for engine.kind tinker, not {self.engine.kind}")
 
     def _check_schedule(self) -> None:
         """Refuse what a schedule, or a sampler, cannot do."""

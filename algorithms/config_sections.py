@@ -31,6 +31,23 @@ class Section(BaseModel):
 
 
 POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")
+
+
+class EngineSection(Section):
+    """Where the policy is trained. `engine: tinker` is short for its kind."""
+
+    kind: Literal["torch", "tinker"] = "torch"
+    """torch trains in this process, or under torchrun; tinker on a service with the Tinker API, as LoRA adapters."""
+    url: str = ""
+    """tinker: address of a server such as SkyRL's; without it, the hosted service."""
+    base_model: str = ""
+    """tinker: the base model's name there; model.name says where its tokenizer is."""
+    api_key_env: str = ""
+    """tinker: environment variable that holds the key; by default TINKER_API_KEY."""
+    deadline: float = Field(1800.0, gt=0, allow_inf_nan=False)
+    """tinker: seconds that one request may take, waiting its turn included."""
+
+
 SERVER_FIELDS = ("url", "served_model", "api_key_env")  # of SamplerSection, for a server that runs already
 
 

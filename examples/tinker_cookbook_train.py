@@ -36,7 +36,7 @@ GRACE_SECONDS = 15.0
 
 
 @contextmanager
-def serve(policy: Path, folder: Path, batch: int) -> Iterator[str]:
+def serve(policy: Path, folder: Path, batch: int, adapters: int = 2) -> Iterator[str]:
     """SkyRL's Tinker server with a policy, in a process group of its own; its address."""
     if sys.version_info < (3, 12):
         raise SystemExit("the server of SkyRL 0.3.0 needs Python 3.12: on 3.11 pydantic refuses its TypedDict")
@@ -47,7 +47,7 @@ def serve(policy: Path, folder: Path, batch: int) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    sizes = {"max_lora_adapters": 2, "max_lora_rank": RANK}
+    sizes = {"max_lora_adapters": adapters, "max_lora_rank": RANK}
     sizes |= {"train_micro_batch_size": min(batch, 64), "sample_max_num_sequences": batch}
     # The server looks at how it was started, and starts its engine in the same way: with uv, in this environment.
     command = ["uv", "run", "--no-project", "-m", "skyrl.tinker.api", "--backend", "jax", "--host", "127.0.0.1"]

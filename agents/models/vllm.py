@@ -261,7 +261,7 @@ class VLLMAgent(TokenAgent):
             FileNotFoundError: no such model here, and none could be fetched.
             ValueError: see the class.
         """
-        tokenizer, end_ids = _tokenizer(os.fspath(model))
+        tokenizer, end_ids = tokenizer_of(os.fspath(model))
         sampler = ServerEngine(engine) if isinstance(engine, Endpoint) else LocalEngine(model, **(engine or {}))
         try:
             return cls(sampler, tokenizer, end_ids=end_ids, **options)
@@ -380,7 +380,7 @@ def _continuation(completion: Any) -> Continuation | str:
     return (ids, logprobs) if ids else f"vLLM sampled nothing ({completion.finish_reason})"
 
 
-def _tokenizer(name: str) -> tuple[Any, list[int]]:
+def tokenizer_of(name: str) -> tuple[Any, list[int]]:
     """The tokenizer of a model, and the tokens at which its generation configuration says to stop."""
     try:
         from transformers import AutoTokenizer, GenerationConfig

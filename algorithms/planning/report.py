@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 
-from rlvr.algorithms.config import TrainConfig
+from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.planning.memory import (
     CONTEXT,
     TrainingMemory,
@@ -110,7 +110,13 @@ def _stays(memory: TrainingMemory) -> float:
 
 
 def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: Assumed) -> RunPlan:
-    """The plan of a run; nothing is measured here, all is computed."""
+    """The plan of a run; nothing is measured here, all is computed.
+
+    Raises:
+        ConfigError: the run is trained on a service.
+    """
+    if config.engine.kind == "tinker":
+        raise ConfigError("engine: tinker trains on the service's devices, and rlvr plan is about yours: leave it out")
     dtype = config.model.dtype
     length = min(config.sampling.max_length, assumed.turns * (assumed.prompt + assumed.reply))
     memory = training_memory(shape, _update(config, assumed))

@@ -23,6 +23,10 @@ def build_sampler(config: TrainConfig, model: Any, tokenizer: Any, folder: Path,
         ImportError: vLLM is missing.
         SamplerError, ConfigError, RuntimeError: it cannot be what the config asks for; one sentence says why.
     """
+    if config.engine.kind == "tinker":
+        from rlvr.algorithms.tinker.sampler import TinkerSampler
+
+        return TinkerSampler(model, tokenizer, config.sampling.max_length, config.sampler)
     kind = config.sampler.kind
     if kind == "transformers":
         return (CopiedSampler if config.schedule.kind == "async" else SharedSampler)(model, tokenizer)

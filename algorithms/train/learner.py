@@ -93,7 +93,7 @@ class Learner:
         self.epochs, self.minibatches = epochs, minibatches
         self.micro_batch_tokens = micro_batch_tokens
         self.recompute_layers = recompute_layers
-        self.device = next(model.parameters()).device
+        self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
         self.ema = ema
@@ -138,6 +138,10 @@ class Learner:
             for own, trained in zip(self.sampler.parameters(), self.model.parameters(), strict=True):
                 if trained.requires_grad:
                     own.copy_(whole(trained))
+
+    def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> Optimiser:
+        """One for what is trained, for a phase of training; see `Optimiser`."""
+        return Optimiser(self.model.parameters(), lr, kind=self.optimiser, **options)
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""

@@ -174,15 +174,13 @@ class Optimiser:
         self.scale, self.since_overflow = counters.get("scale", 1.0), counters.get("since_overflow", 0)
 
 
-def build_optimiser(parameters: Iterable[torch.nn.Parameter], settings: LearnerSection, total: int) -> Optimiser:
-    """That of reinforcement learning, for so many steps in all."""
-    return Optimiser(
-        parameters,
+def build_optimiser(make: Callable[..., Optimiser], settings: LearnerSection, total: int) -> Optimiser:
+    """That of reinforcement learning, for so many steps in all; ``make`` is `Learner.new_optimiser`."""
+    return make(
         schedule(settings.lr, settings.warmup_steps, total, settings.schedule == "linear"),
         betas=settings.betas,
         weight_decay=settings.weight_decay,
         max_grad_norm=settings.max_grad_norm,
-        kind=settings.optimiser,
     )
 
 

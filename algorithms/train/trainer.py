@@ -141,7 +141,7 @@ class Trainer:
             raise ConfigError("the opponent 'pool' goes with one process: shards cannot be copied")
         self.rollout = self._rollout(self.agent, config.env.split, training=True)
         algorithm = ALGORITHMS[config.algorithm]
-        self.learner = Learner(
+        self.learner = learner_class(config)(
             self.model,
             config.preset(),
             pad_id=self.tokenizer.pad_token_id or 0,
@@ -364,7 +364,7 @@ class Trainer:
             name = self.config.credit.teacher or self.folder.teacher
             self.method.credit.sources.teacher = load_policy(name, dtype=model.dtype, device=self.learner.device)[0]
         total = self.config.steps * settings.epochs * settings.minibatches
-        self.optimiser = build_optimiser(self.learner.model.parameters(), settings, total)
+        self.optimiser = build_optimiser(self.learner.new_optimiser, settings, total)
 
     def _train_step(self) -> None:
         self.learn(self.collect())
@@ -512,7 +512,7 @@ class Trainer:
         self.world.gather(None)  # nobody reads it before it is there
 
     def _write_policy(self, folder: Path) -> None:
-        model = self.model.merge_and_unload() if self.config.model.lora_rank else self.model
+        model = self.model.merge_and_unload() if hasattr(self.model, "peft_config") else self.model
         make_folder(folder)
         require_plain(folder)  # whoever writes next would follow a link
         model.save_pretrained(folder)
@@ -572,8 +572,21 @@ def check_inputs(preset: Preset, group_size: int) -> None:
         raise ConfigError(f"{preset.name} does not go with group_size {group_size}: {error}") from error
 
 
+def learner_class(config: TrainConfig) -> type[Learner]:
+    """Who updates the policy: here, or on a service."""
+    if config.engine.kind == "tinker":
+        from rlvr.algorithms.tinker.learner import TinkerLearner
+
+        return TinkerLearner
+    return Learner
+
+
 def load_model(config: TrainConfig) -> tuple[Any, Any]:
     """The policy and its tokenizer, with LoRA adapters if the config asks for them."""
+    if config.engine.kind == "tinker":
+        from rlvr.algorithms.tinker.build import connect
+
+        return connect(config)
     settings = config.model
     device = settings.device
     if device == "auto":

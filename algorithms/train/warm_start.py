@@ -27,7 +27,7 @@ from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent, RandomAgent
 from rlvr.algorithms.config import WarmStartSection
 from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.optimiser import schedule
 from rlvr.envs.players.single import game_task
 
 
@@ -74,12 +74,8 @@ def warm_start(
             continue
         # moments of AdamW do not outlive a phase: the second has other data and another rate
         play = rollout(RandomAgent() if phase.random else ExpertAgent(shortcut_share=phase.shortcut_share))
-        optimiser = Optimiser(
-            learner.model.parameters(),
-            schedule(phase.lr, settings.warmup_steps, phase.steps, decay=True),
-            betas=(0.9, 0.98),
-            kind=learner.optimiser,
-        )
+        rate = schedule(phase.lr, settings.warmup_steps, phase.steps, decay=True)
+        optimiser = learner.new_optimiser(rate, betas=(0.9, 0.98))
         for _ in range(phase.steps):
             asked = [next(requests) for _ in range(settings.batch_size)]
             sequences = demonstrations(play, renderer, asked, failed=phase.random or is_game_of_several(play))
@@ -148,8 +144,7 @@ def fine_tune(
     if not sequences:
         raise ValueError("there is no chat to train on")
     steps = epochs * math.ceil(len(sequences) / batch_size)  # the last batch of an epoch may be smaller
-    parameters = learner.model.parameters()
-    optimiser = Optimiser(parameters, schedule(lr, warmup_steps, steps, decay=True), betas=(0.9, 0.98))
+    optimiser = learner.new_optimiser(schedule(lr, warmup_steps, steps, decay=True), betas=(0.9, 0.98))
     for epoch in range(1, epochs + 1):
         order = list(sequences)
         random.Random(f"{seed}/{epoch}").shuffle(order)  # any epoch can be drawn again alone

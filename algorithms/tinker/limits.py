@@ -1,0 +1,59 @@
+"""What a run on a Tinker service cannot do: said before it begins, by the field of the config."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rlvr.algorithms.config import TrainConfig
+    from rlvr.algorithms.presets import Preset
+
+# Fields that decide how a model of this process is laid out, and what they must be.
+PLAIN = {
+    "model.dtype": "float32",
+    "model.float32_head": False,
+    "learner.optimiser": "adamw",
+    "learner.compile": False,
+    "learner.offload": "none",
+    "learner.share_prompts": False,
+    "learner.recompute_layers": False,
+}
+
+
+def why_not(config: TrainConfig, preset: Preset) -> str:
+    """What is in the way of ``engine: tinker``, one sentence; "" where nothing is."""
+    engine, model = config.engine, config.model
+    if not engine.base_model:
+        return "engine.base_model: name the model as the service does, such as Qwen/Qwen3-8B"
+    if model.name == "rlvr/tiny":
+        return "model.name: engine: tinker needs a tokenizer by folder or hub name; rlvr/tiny is made in this process"
+    if not model.lora_rank:
+        return "model.lora_rank: a Tinker service trains LoRA adapters: set their rank, such as 32"
+    for name, plain in PLAIN.items():
+        section, _, field = name.partition(".")
+        if getattr(getattr(config, section), field) != plain:
+            return f"{name} is about a model of this process: leave it out with engine: tinker"
+    if (config.sampler.kind, config.schedule.kind) != ("transformers", "sync"):
+        return "engine: tinker samples on the service, in step with the updates: leave out sampler and schedule"
+    if config.sampling.temperature != 1.0:
+        return f"sampling.temperature {config.sampling.temperature:g}: a Tinker service scores at temperature 1: set it"
+    if config.learner.ema or config.learner.reference_every:
+        name = "ema" if config.learner.ema else "reference_every"
+        return f"learner.{name} needs the weights here: leave it out with engine: tinker"
+    if config.evaluation.exploitability:
+        return "evaluation.exploitability needs the policy here: leave it out with engine: tinker"
+    if {"self", "pool"} & {*map(str, config.env.settings.get("opponents") or ())}:
+        return "env.settings.opponents: the opponents self and pool need the weights here: name bots or an endpoint"
+    return _why_not_preset(config.algorithm, preset)
+
+
+def _why_not_preset(name: str, preset: Preset) -> str:
+    if preset.critic:
+        return (
+            f"{name} has a critic on the policy's hidden states, which a Tinker service does not give: choose another"
+        )
+    if preset.estimator.teacher:
+        return f"{name} asks a teacher for whole distributions, which a Tinker service does not give: choose another"
+    if preset.entropy_coef:
+        return "overrides.entropy_coef: a Tinker service gives no entropies: set it to 0"
+    return ""
