@@ -70,6 +70,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     system = SYSTEM
     levels = 3
     always_solvable = False
+    lists_moves = True
 
     def __init__(
         self,
