@@ -300,7 +300,9 @@ def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
     found = load_json(head) if head.startswith("{") else None
     header = found.get("arena") if isinstance(found, dict) else None
     if isinstance(header, dict) and isinstance(found, dict) and found.get("format") != FORMAT:
-        raise ValueError(f"{path} holds matches of another version of the arena, which paired otherwise: give a new file")
+        raise ValueError(
+            f"{path} holds matches of another version of the arena, which paired otherwise: give a new file"
+        )
     if isinstance(header, dict) and header != setting and {**header, "version": 0} == {**setting, "version": 0}:
         raise ValueError(
             f"{path} holds matches of version {header.get('version', 1)} of the game, and this is version "

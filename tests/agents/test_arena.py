@@ -96,6 +96,7 @@ def test_in_hidden_roles_a_player_has_all_spies_or_all_loyal_seats():
 
 def test_the_payoff_of_each_player_is_its_own_where_a_game_is_not_zero_sum():
     """Who betrays an ally that never does wins 5 in every round, and the ally nothing."""
+
     def always(move):
         return lambda referee, match, seat, messages: move
 

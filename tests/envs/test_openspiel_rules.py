@@ -229,9 +229,7 @@ def test_ultimate_tic_tac_toe_has_the_same_moves_and_returns_as_openspiels():
         assert list(game.returns(state)) == there.returns(), seed
 
 
-@pytest.mark.parametrize(
-    ("name", "theirs"), [("RockPaperScissors", "matrix_rps"), ("MatchingPennies", "matrix_mp")]
-)
+@pytest.mark.parametrize(("name", "theirs"), [("RockPaperScissors", "matrix_rps"), ("MatchingPennies", "matrix_mp")])
 def test_rounds_of_a_matrix_game_have_the_same_returns_as_openspiels(name, theirs):
     pyspiel = pytest.importorskip("pyspiel")
     game = make_game(name)
