@@ -38,8 +38,8 @@ Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
 class PlayedMatch:
     """One match: ``first`` had the team of ``seat``, and ``second`` all others. ``score`` is ``first``'s, 0 to 1.
 
-    ``payoff`` and ``second_payoff`` are the mean returns of their seats. ``error`` says why a match has no score: an entrant failed, which is nobody's loss. ``round`` counts from 1 in a
-    Swiss tournament.
+    ``payoff`` and ``second_payoff`` are the mean returns of their seats. ``error`` says why a match has no score: an
+    entrant failed, which is nobody's loss. ``round`` counts from 1 in a Swiss tournament.
     """
 
     first: str

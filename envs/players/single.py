@@ -46,9 +46,9 @@ class AsSingleAgent(Task[SeatEpisode]):
     """One seat of a game of several; the others are bots, drawn with the seat from the task's seed.
 
     Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; where more than two
-    teams play, a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team, and others that it
-    relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game without
-    an expert has level 1 alone, on which all other seats move at random.
+    teams play, a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team, and others
+    that it relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game
+    without an expert has level 1 alone, on which all other seats move at random.
 
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.

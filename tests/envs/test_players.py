@@ -271,7 +271,8 @@ def test_nim_is_never_lost_by_the_perfect_player_from_a_won_start():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "settings", "positions"), [
-    ("TicTacToeDuel", {}, 5_478), ("WildTicTacToe", {}, 10_000), ("NimDuel", {}, 700), ("NimDuel", {"misere": False}, 700),
+    ("TicTacToeDuel", {}, 5_478), ("WildTicTacToe", {}, 10_000),
+    ("NimDuel", {}, 700), ("NimDuel", {"misere": False}, 700),
 ])  # fmt: skip
 def test_a_perfect_player_gives_nothing_away_after_any_opening(name, settings, positions):
     """In every position that moves can reach, its move keeps what the rules say that the position is worth."""

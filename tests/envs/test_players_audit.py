@@ -147,8 +147,14 @@ def test_nothing_that_a_seat_writes_around_its_move_reaches_another(name):
         seat = rng.choice(referee.to_move(match))
         move = rng.choice(referee.legal(match, seat))
         for noise in NOISE:
-            for text in (noise, f"{noise}\n\\boxed{{{move}}}", f"<think>{noise}</think>\\boxed{{{move}}}",
-                         f"\\boxed{{{move}}} {noise}", f"\\boxed{{{move} {SECRET}}}", f"{move} ({SECRET})"):  # fmt: skip
+            for text in (
+                noise,
+                f"{noise}\n\\boxed{{{move}}}",
+                f"<think>{noise}</think>\\boxed{{{move}}}",
+                f"\\boxed{{{move}}} {noise}",
+                f"\\boxed{{{move} {SECRET}}}",
+                f"{move} ({SECRET})",
+            ):
                 after = referee.act(match, seat, text)
                 try:
                     meant = referee.read(match, seat, text)
