@@ -1,9 +1,9 @@
 """Arena: round robins and Swiss tournaments of bots and policies, with ratings, intervals and a payoff matrix.
 
 Both entrants of a pair play every key in every seat, so that neither has the better seats or cards. Where seats form
-teams, or chance gives them roles that win together, an entrant has all seats of one. Where more than two teams play, one
-entrant has a team and the other all the rest, and each key is played with either of them alone. Matches are written one
-line each as they end; an arena that was stopped goes on where it was.
+teams, or chance gives them roles that win together, an entrant has all seats of one. Where more than two teams play,
+one entrant has a team and the other all the rest, and each key is played with either of them alone. Matches are written
+one line each as they end; an arena that was stopped goes on where it was.
 """
 
 from __future__ import annotations
