@@ -184,10 +184,11 @@ class Arena:
             share = 0.5 + (share - game.outcome(returns, mine.index(False))) / 2
         if match.loser >= 0:  # a forfeit need not pay the others more: in a game that is not zero-sum, or among many
             share = 0.0 if mine[match.loser] else 1.0
-        payoffs = [
+        payoff, second_payoff = (
             fmean(value for value, own in zip(returns, mine, strict=True) if own is side) for side in (True, False)
-        ]
-        return PlayedMatch(first, second, key, seat, share, *payoffs, match.loser >= 0, round=round)
+        )
+        forfeited = match.loser >= 0
+        return PlayedMatch(first, second, key, seat, share, payoff, second_payoff, forfeited, round=round)
 
 
 def _teams(referee: Referee, match: Match) -> tuple[int, ...]:
