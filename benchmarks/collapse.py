@@ -115,8 +115,9 @@ def measure(game: str, seed: int, work: Path, ways: Iterable[str]) -> dict[str, 
             runs[way] = records_of(example, seed, cured)
         elif way in WITHOUT[game]:
             if not (out.exists() or start.exists()):
-                records_of(example, seed, cured)  # whose warm start it begins with
-                write_start(cured, start)
+                run = cured if cured.exists() else start.with_name(f"{start.name}-alone")
+                records_of(example, seed, run, {"steps": 0})  # the warm start of the example, and no more
+                write_start(run, start)
             begun = {"model": {"name": str(start)}, "warm_start": {"steps": 0, "random_steps": 0}}
             runs[way] = records_of(example, seed, out, changed(WITHOUT[game][way], begun))
     return {

@@ -1,10 +1,12 @@
 """Self-play in tic-tac-toe over its steps: examples/tictactoe_selfplay.yaml, one run a seed.
 
-    python benchmarks/tictactoe.py --work runs/tictactoe   # trains what is not there yet, then writes
+    python benchmarks/tictactoe.py --work runs/tictactoe          # trains what is not there yet, then writes
+    python benchmarks/tictactoe.py --ways random_start --seeds 0  # from random moves, against itself and the pool alone
 
 A point is the share of matches from the start of the game, half of them in each seat, that an evaluation of the run did
 not lose against a bot: with the likeliest tokens (greedy) and with sampled ones. Step 0 is the warm start alone. Of a
-run that was stopped stands what it had, and how many steps it made.
+run that was stopped stands what it had, and how many steps it made. Ways other than the example's are named with what
+they change of it (`CHANGES`); what was measured of another way stays.
 """
 
 from __future__ import annotations
@@ -23,11 +25,30 @@ from rlvr.algorithms.config import read_yaml
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "tictactoe_selfplay.yaml"
 RESULTS = ROOT / "benchmarks" / "results" / "tictactoe.json"
+ITSELF = {"settings": {"opponents": ["self", "pool"]}}
+CHANGES: dict[str, dict[str, Any]] = {
+    "example": {},
+    "earlier": {
+        "env": ITSELF,
+        "learner": {"lr": 5e-4, "warmup_steps": 5, "ema": 0.0},
+        "steps": 120,
+        "prompts": 32,
+        "group_size": 4,
+    },
+    "random_start": {
+        "env": ITSELF,
+        "warm_start": {"steps": 100, "random_steps": 600},
+        "overrides": {"kl_coef": 0.01},
+        "learner": {"lr": 1e-3, "warmup_steps": 20, "betas": [0.0, 0.999], "kl_coef_end": 0.001},
+        "steps": 300,
+    },
+}
 
 
-def measure(seed: int, work: Path) -> dict[str, Any]:
+def measure(seed: int, work: Path, way: str) -> dict[str, Any]:
     """The curve of one seed, trained if its folder is not there."""
-    records, cpu = records_of(EXAMPLE, seed, work / f"seed-{seed}")
+    folder = work / (f"seed-{seed}" if way == "example" else f"{way}-{seed}")
+    records, cpu = records_of(EXAMPLE, seed, folder, CHANGES[way])
     curve = [
         {"step": record["step"]}
         | {
@@ -51,13 +72,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--work", type=Path, default=Path("runs/tictactoe"), help="folder of the runs")
     parser.add_argument("--seeds", type=int, nargs="+", default=(0, 1, 2))
+    parser.add_argument("--ways", nargs="+", choices=CHANGES, default=["example"])
     options = parser.parse_args()
-    runs = {str(seed): measure(seed, options.work) for seed in options.seeds}
-    record = json.loads(RESULTS.read_text()) | {
-        "command": f"python benchmarks/tictactoe.py --seeds {' '.join(runs)}",
-        "machine": f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}",
-        "runs": runs,
-    }
+    record = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+    for way in options.ways:
+        found = record.setdefault(way, {})
+        runs = found.setdefault("runs", {})
+        runs.update({str(seed): measure(seed, options.work, way) for seed in options.seeds})
+        found.pop("note", None)
+        found["changes"] = CHANGES[way]
+        found["command"] = f"python benchmarks/tictactoe.py --ways {way} --seeds {' '.join(runs)}"
+        found["machine"] = f"{platform.machine()}, Python {platform.python_version()}, torch {torch.__version__}"
     RESULTS.write_text(json.dumps(record, indent=1) + "\n")
 
 

@@ -220,6 +220,9 @@ class _Auditor:
     def _leak(self) -> Check:
         check = Check("the answer is not in the prompt")
         held = 0
+        if self.env.task.lists_moves:
+            check.report = "the prompt lists the moves"
+            return check
         for level, index in self.tasks:
             prompt, info = self._reset(level, index)
             answer = self._answer()

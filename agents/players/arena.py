@@ -1,8 +1,9 @@
 """Arena: round robins and Swiss tournaments of bots and policies, with ratings, intervals and a payoff matrix.
 
-Both entrants of a pair play every key in every seat, so that neither has the better seats or cards; where seats form
-teams, an entrant has all seats of one. Matches are written one line each as they end; an arena that was stopped goes on
-where it was.
+Both entrants of a pair play every key in every seat, so that neither has the better seats or cards. Where seats form
+teams, or chance gives them roles that win together, an entrant has all seats of one. Where more than two teams play,
+one entrant has a team and the other all the rest, and each key is played with either of them alone. Matches are written
+one line each as they end; an arena that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import numpy as np
@@ -27,6 +29,7 @@ from rlvr.envs.players.game import SYSTEM, Match, Referee
 
 PER_ELO: Final = math.log(10) / 400  # of a difference of ratings, the logit of the expected score
 PRIOR: Final = 400.0  # standard deviation of the ratings' prior, in points: a clean sweep has a finite rating
+FORMAT: Final = 2  # of the files of matches
 # Who plays: of a referee, a match, its seat and the messages so far, the text of a move.
 Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
 
@@ -35,8 +38,8 @@ Entrant = Callable[[Referee, Match, int, list[dict[str, str]]], str]
 class PlayedMatch:
     """One match: ``first`` had the team of ``seat``, and ``second`` all others. ``score`` is ``first``'s, 0 to 1.
 
-    ``error`` says why a match has no score: an entrant failed, which is nobody's loss. ``round`` counts from 1 in a
-    Swiss tournament.
+    ``payoff`` and ``second_payoff`` are the mean returns of their seats. ``error`` says why a match has no score: an
+    entrant failed, which is nobody's loss. ``round`` counts from 1 in a Swiss tournament.
     """
 
     first: str
@@ -45,6 +48,7 @@ class PlayedMatch:
     seat: int
     score: float | None
     payoff: float = 0.0
+    second_payoff: float = 0.0
     forfeited: bool = False
     error: str = ""
     round: int = 0
@@ -128,21 +132,31 @@ class Arena:
             raise ValueError(f"an arena needs two entrants, not {len(entrants)}")
         if matches < 1:
             raise ValueError(f"a pair plays at least one match, not {matches}")
-        self.seats = _seats_of_first(referee)
+        _check_rated(referee)
         self.referee, self.entrants, self.matches, self.seed = referee, dict(entrants), matches, seed
         self.brief = brief
 
     def plan(self) -> Iterator[tuple[str, str, str, int]]:
         """Every match that is to be played: both names, the key, and the seat of the first."""
         for first, second in combinations(self.entrants, 2):
-            for key, seat in self.keys(str(self.seed)):
-                yield first, second, key, seat
+            yield from self.meetings(first, second, str(self.seed))
 
-    def keys(self, prefix: str) -> Iterator[tuple[str, int]]:
-        """The key of each match of a pair, and the first's seat, the lowest of its team: each key with every team."""
-        for number in range(math.ceil(self.matches / len(self.seats))):
-            for seat in self.seats:
-                yield f"{prefix} {number}", seat
+    def meetings(self, first: str, second: str, prefix: str) -> Iterator[tuple[str, str, str, int]]:
+        """The matches of a pair: of each key one with every team, and in games of more than two teams with both alone.
+
+        The seat is the lowest of the team that the first named has.
+        """
+        number = played = 0
+        while played < self.matches:
+            key = f"{prefix} {number}"
+            teams = _teams(self.referee, self.referee.begin(key))
+            lowest = [teams.index(team) for team in dict.fromkeys(teams)]
+            pairs = [(first, second)] if len(lowest) == 2 else [(first, second), (second, first)]
+            for alone, others in pairs:
+                for seat in lowest:
+                    yield alone, others, key, seat
+                    played += 1
+            number += 1
 
     def play(self, done: Sequence[PlayedMatch] = ()) -> Iterator[PlayedMatch]:
         """Play what is not done yet. An entrant that raises ends its match without a score."""
@@ -154,28 +168,38 @@ class Arena:
     def played(self, first: str, second: str, key: str, seat: int, round: int = 0) -> PlayedMatch:
         """One match, in which ``first`` has the team of a seat and ``second`` all others."""
         game = self.referee.game
-        mine = [team == game.teams[seat] for team in game.teams]
-        entrants = [self.entrants[first if own else second] for own in mine]
         try:
+            teams = _teams(self.referee, self.referee.begin(key))
+            mine = [team == teams[seat] for team in teams]
+            entrants = [self.entrants[first if own else second] for own in mine]
             match = play_match(self.referee, entrants, key, self.brief)
+            if _teams(self.referee, match) != teams:
+                raise ValueError(f"the teams of {game.name} are others at the end of the match than at its beginning")
         except Exception as error:  # an entrant is somebody's program or a model behind a network
             fault = f"{type(error).__name__}: {error}"[:300]
             return PlayedMatch(first, second, key, seat, None, error=fault, round=round)
         returns = self.referee.returns(match)
         share = game.outcome(returns, seat)
-        if len(self.seats) == 2:
+        if len({*teams}) == 2:
             share = 0.5 + (share - game.outcome(returns, mine.index(False))) / 2
-            if match.loser >= 0:  # in a game that is not zero-sum a forfeit need not pay the other more
-                share = 0.0 if mine[match.loser] else 1.0
-        return PlayedMatch(first, second, key, seat, share, float(returns[seat]), match.loser >= 0, round=round)
+        if match.loser >= 0:  # a forfeit need not pay the others more: in a game that is not zero-sum, or among many
+            share = 0.0 if mine[match.loser] else 1.0
+        payoff, second_payoff = (
+            fmean(value for value, own in zip(returns, mine, strict=True) if own is side) for side in (True, False)
+        )
+        forfeited = match.loser >= 0
+        return PlayedMatch(first, second, key, seat, share, payoff, second_payoff, forfeited, round=round)
 
 
-def _seats_of_first(referee: Referee) -> list[int]:
-    """The seats that the first of a pair has in turn: the lowest of each team."""
-    teams = referee.game.teams
-    seats = [teams.index(team) for team in dict.fromkeys(teams)]
+def _teams(referee: Referee, match: Match) -> tuple[int, ...]:
+    """The team of each seat; where chance draws who wins together, the seats of one role are a team."""
+    return referee.game.teams_in(match.state)
+
+
+def _check_rated(referee: Referee) -> None:
+    """Raise ValueError for a game in which a player's score would not say how well it plays against another."""
     game = referee.game
-    if len(seats) < 2:
+    if len({*_teams(referee, referee.begin("arena"))}) < 2:
         raise ValueError(f"all seats of {game.name} are one team: an arena rates players against each other")
     for seat in range(game.seats):
         if needed := [other for other in game.relies_on(seat) if game.teams[other] != game.teams[seat]]:
@@ -183,12 +207,14 @@ def _seats_of_first(referee: Referee) -> list[int]:
                 f"in {game.name} seat {seat} wins by the good play of seat {needed[0]}, which would be its opponent's: "
                 "an arena rates players against each other"
             )
-    return seats
 
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """An entrant's place in the table: Elo with the half-width of its 95 % interval, mean score, matches, payoff."""
+    """An entrant's place in the table: Elo with the half-width of its 95 % interval, mean score, matches, payoff.
+
+    ``payoff`` is the mean return of the entrant's seats.
+    """
 
     name: str
     elo: float
@@ -216,7 +242,7 @@ def ratings(played: Sequence[PlayedMatch], names: Sequence[str]) -> list[Standin
         count[a, b] += 1
         count[b, a] += 1
         payoff[a] += each.payoff
-        payoff[b] -= each.payoff
+        payoff[b] += each.second_payoff
         forfeits[a if (each.score or 0) < 0.5 else b] += each.forfeited
     theta, prior = np.zeros(len(names)), 1 / (PRIOR * PER_ELO) ** 2
     for _ in range(100):
@@ -258,6 +284,11 @@ def payoff_matrix(played: Sequence[PlayedMatch], names: Sequence[str]) -> list[l
     return [[float(np.mean(sums[row, column])) if (row, column) in sums else None for column in names] for row in names]
 
 
+def _header(setting: Mapping[str, Any]) -> dict[str, Any]:
+    """The first line of a file of matches."""
+    return {"arena": dict(setting), "format": FORMAT}
+
+
 def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
     """The matches of a file that is there, else none; a last line that was cut off is left out.
 
@@ -269,12 +300,16 @@ def read_matches(path: Path, setting: Mapping[str, Any]) -> list[PlayedMatch]:
     head, *lines = path.read_text(encoding="utf-8").splitlines() or [""]
     found = load_json(head) if head.startswith("{") else None
     header = found.get("arena") if isinstance(found, dict) else None
+    if isinstance(header, dict) and isinstance(found, dict) and found.get("format") != FORMAT:
+        raise ValueError(
+            f"{path} holds matches of another version of the arena, which paired otherwise: give a new file"
+        )
     if isinstance(header, dict) and header != setting and {**header, "version": 0} == {**setting, "version": 0}:
         raise ValueError(
             f"{path} holds matches of version {header.get('version', 1)} of the game, and this is version "
             f"{setting.get('version', 1)}: give a new file"
         )
-    if not isinstance(found, dict) or found != {"arena": dict(setting)}:
+    if not isinstance(found, dict) or found != _header(setting):
         raise ValueError(f"{path} is not of this arena: give the game, seed and settings it began with, or a new file")
     played = []
     for number, line in enumerate(lines):
@@ -296,7 +331,7 @@ def run_arena(arena: Arena, path: Path | None, setting: Mapping[str, Any]) -> li
         return list(arena.play())
     played = [each for each in read_matches(path, setting) if not each.error]  # faults are tried again
     with open_plain(path, "w") as file:
-        file.write(json.dumps({"arena": dict(setting)}) + "\n")
+        file.write(json.dumps(_header(setting)) + "\n")
         file.writelines(json.dumps(asdict(each)) + "\n" for each in played)
         for each in arena.play(played):
             file.write(json.dumps(asdict(each)) + "\n")

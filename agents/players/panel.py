@@ -113,16 +113,16 @@ def _matches(
             seat = seats[number % len(seats)]
             # both seats of a number play the same chance, so that no seat has the better cards
             match = referee.begin(f"panel {seed} {number // len(seats)}")
-            key, own = f"panel {seed} {name} {number}", _own_seats(referee, seat)
+            key, own = f"panel {seed} {name} {number}", _own_seats(referee, match, seat)
             conversations = {mine: Conversation(key if mine == seat else f"{key}/seat {mine}", []) for mine in own}
             for conversation in conversations.values() if system else ():
                 conversation.messages.append({"role": "system", "content": SYSTEM})
             yield _PanelMatch(match, seat, own, bot, name, key, conversations)
 
 
-def _own_seats(referee: Referee, seat: int) -> frozenset[int]:
-    """The seats of the team of ``seat``; that seat alone where all are one team."""
-    teams = referee.game.teams
+def _own_seats(referee: Referee, match: Match, seat: int) -> frozenset[int]:
+    """The seats of the team of ``seat``, or of its role; that seat alone where all are one team."""
+    teams = referee.game.teams_in(match.state)
     mine = frozenset(other for other, team in enumerate(teams) if team == teams[seat])
     return mine if len(mine) < len(teams) else frozenset((seat,))
 

@@ -44,10 +44,10 @@ class Swiss(Arena):
         played = list(done)
         for number in range(1, self.rounds + 1):
             for first, second in self.pairs(number, played):
-                known = {(each.key, each.seat) for each in played if (each.first, each.second) == (first, second)}
-                for key, seat in self.keys(f"{self.seed} round {number}"):
-                    if (key, seat) not in known:
-                        played.append(self.played(first, second, key, seat, number))
+                known = {(each.first, each.second, each.key, each.seat) for each in played}
+                for planned in self.meetings(first, second, f"{self.seed} round {number}"):
+                    if planned not in known:
+                        played.append(self.played(*planned, round=number))
                         yield played[-1]
 
     def pairs(self, number: int, played: Sequence[PlayedMatch]) -> list[tuple[str, str]]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from rlvr.agents.models.vllm import tokenizer_of
 from rlvr.algorithms.config import ConfigError, TrainConfig
-from rlvr.algorithms.tinker.learner import RemotePolicy
+from rlvr.algorithms.tinker.learner import RemotePolicy, TinkerLearner
 from rlvr.algorithms.tinker.scale import find_rule
 from rlvr.algorithms.tinker.service import TinkerService
+from rlvr.algorithms.train.learner import Learner
 
 
 def connect(config: TrainConfig) -> tuple[RemotePolicy, Any]:
@@ -30,3 +31,8 @@ def connect(config: TrainConfig) -> tuple[RemotePolicy, Any]:
     size = int(shapes.get_text_config().vocab_size)
     rule = find_rule(service, [size // 3, size // 2, size // 5], "before-the-probe")
     return RemotePolicy(service, shapes, rule, end_ids), tokenizer
+
+
+def learner_class(config: TrainConfig) -> type[Learner]:
+    """Who updates the policy: this process, or a service."""
+    return TinkerLearner if config.engine.kind == "tinker" else Learner

@@ -145,7 +145,9 @@ class RemoteOptimiser(Optimiser):
 
     def step(self) -> dict[str, float]:
         """Send what was noted and have AdamW take a step; norm before clipping, rate and whether it was refused."""
-        rows, logprobs, slopes = ([note[i] for note in self.scorer.noted] for i in range(3))
+        rows = [row for row, _, _ in self.scorer.noted]
+        logprobs = [values for _, values, _ in self.scorer.noted]
+        slopes = [values for _, _, values in self.scorer.noted]
         if not all(math.isfinite(slope) for row in slopes for slope in row):
             return self.refuse()
         divisors = RULES[self.scorer.rule](rows)

@@ -40,10 +40,10 @@ from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import policy_weights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
+from rlvr.algorithms.tinker.build import connect, learner_class
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
 from rlvr.algorithms.train.head import use_float32
-from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import build_optimiser
 from rlvr.algorithms.train.saver import Saver
@@ -572,20 +572,9 @@ def check_inputs(preset: Preset, group_size: int) -> None:
         raise ConfigError(f"{preset.name} does not go with group_size {group_size}: {error}") from error
 
 
-def learner_class(config: TrainConfig) -> type[Learner]:
-    """Who updates the policy: here, or on a service."""
-    if config.engine.kind == "tinker":
-        from rlvr.algorithms.tinker.learner import TinkerLearner
-
-        return TinkerLearner
-    return Learner
-
-
 def load_model(config: TrainConfig) -> tuple[Any, Any]:
     """The policy and its tokenizer, with LoRA adapters if the config asks for them."""
     if config.engine.kind == "tinker":
-        from rlvr.algorithms.tinker.build import connect
-
         return connect(config)
     settings = config.model
     device = settings.device

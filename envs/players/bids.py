@@ -276,8 +276,9 @@ class MatrixGame(SeatGame[RoundsState]):
         values = [value for row in self.payoffs for pair in row for value in pair]
         self.zero_sum = self.par is None
         self.lowest, self.highest = float(rounds * min(values)), float(rounds * max(values))
-        if not self.zero_sum:
+        if self.par is not None:
             self.lowest -= 1.0  # a forfeit is worse than any way to play
+            self.spared = float(self.par * rounds)  # a full success for the other
 
     @property
     def name(self) -> str:

@@ -28,6 +28,7 @@ class _Negotiation(SeatGame[Any]):
     perfect_information = False
     zero_sum = False
     highest = 2.0
+    spared = 1.0  # whose partner breaks off has negotiated well
     turns = 8
 
     @property

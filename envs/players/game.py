@@ -37,6 +37,7 @@ class SeatGame(Generic[S]):
         teams: the team of each seat; every seat is its own team by default.
         lowest, highest: bounds of one seat's return.
         zero_sum: whether the returns of all seats add up to 0.
+        spared: the return of the others where a seat forfeits a game that is not zero-sum.
         perfect_information: whether every seat may know all of the state.
         in_turn: whether one seat moves at a time; searching players need it and perfect information.
         has_expert: whether ``expert`` knows a move.
@@ -51,6 +52,7 @@ class SeatGame(Generic[S]):
     lowest: float = -1.0
     highest: float = 1.0
     zero_sum: bool = True
+    spared: float = 0.0
     perfect_information: bool = True
     in_turn: bool = True
     has_expert: bool = True
@@ -176,7 +178,7 @@ class SeatGame(Generic[S]):
         teams = self.teams_in(state)
         team = teams[seat]
         losers = sum(other == team for other in teams)
-        gain = 0.0
+        gain = self.spared
         if self.zero_sum and losers < self.seats:
             gain = -self.lowest * losers / (self.seats - losers)
         return tuple(self.lowest if other == team else min(gain, self.highest) for other in teams)

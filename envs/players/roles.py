@@ -190,9 +190,13 @@ class HiddenRoles(SeatGame[RolesState]):
         if state.phase == VOTE:
             votes = tuple(moves[seat] for seat in range(self.seats))
             voted = state.proposals[-1]._replace(votes=votes)
-            passed = votes.count(VOTES[0]) > self.seats / 2
-            return state._replace(proposals=(*state.proposals[:-1], voted), phase=GO if passed else PROPOSE)
+            phase = GO if self.accepted(voted) else PROPOSE
+            return state._replace(proposals=(*state.proposals[:-1], voted), phase=phase)
         return self._gone(state, tuple(seat for seat, card in sorted(moves.items()) if card == CARDS[1]))
+
+    def accepted(self, proposal: Proposal) -> bool:
+        """Whether more than half have approved of a proposal."""
+        return proposal.votes.count(VOTES[0]) > self.seats / 2
 
     def _gone(self, state: RolesState, saboteurs: tuple[int, ...]) -> RolesState:
         missions = (*state.missions, Mission(state.proposals[-1].team, len(saboteurs)))
@@ -244,7 +248,8 @@ class HiddenRoles(SeatGame[RolesState]):
                 text = f"seat {number % self.seats} proposes {seats_text(each.team)}"
                 if each.votes:
                     approving = [seat for seat, vote in enumerate(each.votes) if vote == VOTES[0]]
-                    text += f", approved by {seats_text(approving)}"
+                    end = "accepted" if self.accepted(each) else "voted down"
+                    text += f", approved by {seats_text(approving)} and {end}"
                 parts.append(text)
         if at < len(view.missions):
             team, count = view.missions[at]

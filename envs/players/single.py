@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.seeding import stream
@@ -15,7 +16,7 @@ from rlvr.envs.players.game import ILLEGAL, SYSTEM, TRIES, IllegalText, Match, R
 
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 MATES: Final = (("expert",), ("mixed:0.1",), ("mixed:0.2",))  # of the policy's team: the worse, the harder
-AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three or more sit, and one wins
+AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three teams or more play, and one wins
 SELF: Final = "self"
 POOL: Final = "pool"  # earlier policies of the run
 MODEL, ENDPOINT = "model:", "endpoint:"  # before a folder, and before MODEL@URL
@@ -43,10 +44,10 @@ class SeatEpisode(NamedTuple):
 class AsSingleAgent(Task[SeatEpisode]):
     """One seat of a game of several; the others are bots, drawn with the seat from the task's seed.
 
-    Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; with three seats or
-    more a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team, and others that it
-    relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game without
-    an expert has level 1 alone, on which all other seats move at random.
+    Levels 1 to 3: the others move at random, play half of their moves well, or play them all well; where more than two
+    teams play, a quarter of them on level 2 and half of them on level 3. Seats of the policy's own team, and others
+    that it relies on, play well on level 1; a tenth of their moves is random on level 2, and a fifth on level 3. A game
+    without an expert has level 1 alone, on which all other seats move at random.
 
     Args:
         game: a name of the catalogue, such as ``KuhnPoker``.
@@ -68,6 +69,7 @@ class AsSingleAgent(Task[SeatEpisode]):
     system = SYSTEM
     levels = 3
     always_solvable = False
+    lists_moves = True
 
     def __init__(
         self,
@@ -132,11 +134,17 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def _names(self, seat: int, other: int, level: int) -> Sequence[str]:
         """The bots that another seat is drawn from."""
-        teams = self.game.teams
         if not self.game.has_expert:
             return self.opponents or OPPONENTS[0]
-        usual = MATES if other in self.game.relies_on(seat) else AT_TABLES if len({*teams}) > 2 else OPPONENTS
+        usual = MATES if other in self.game.relies_on(seat) else AT_TABLES if self._many_teams else OPPONENTS
         return self.opponents or usual[level - 1]
+
+    @cached_property
+    def _many_teams(self) -> bool:
+        """Whether more than two teams play, so that one of many wins; the roles that chance draws are teams."""
+        if len({*self.game.teams}) <= 2:
+            return False
+        return len({*self.game.teams_in(self.referee.begin("teams").state)}) > 2
 
     def _opened(self, match: Match, moves: int, rng: random.Random) -> Match:
         """The match after random moves of all seats; none is played that would end the game."""

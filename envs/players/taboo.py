@@ -266,8 +266,8 @@ class Taboo(SeatGame[TabooState]):
     def _score(self, view: TabooState, side: int) -> str:
         points, left = self.points(view, side), self.sentences - view.used[side]
         if self.pairs == 2:
-            return f"{self._whose(side)}points {points:.2g}, sentences left {left}."
-        return f"Points: {points:.2g}. Sentences left: {left}."
+            return f"{self._whose(side)}points {points:.4g}, sentences left {left}."
+        return f"Points: {points:.4g}. Sentences left: {left}."
 
     # the expert
 

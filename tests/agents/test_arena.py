@@ -19,10 +19,14 @@ from rlvr.agents.players.arena import (
 )
 from rlvr.agents.players.swiss import Swiss
 from rlvr.cli import main
-from rlvr.envs.players.catalogue import make_game
+from rlvr.envs.players.catalogue import GAMES, make_game
 from rlvr.envs.players.game import Referee
 
 NAMES = ["expert", "mixed:0.5", "random"]
+REFUSED = {
+    **dict.fromkeys(["HanabiSmall", "GuideAndWalker", "UserAndAgent", "Taboo"], "are one team"),
+    **dict.fromkeys(["Debate", "ProposerSolver"], "wins by the good play of seat"),
+}
 
 
 def arena(game="TicTacToeDuel", names=NAMES, **settings):
@@ -30,12 +34,91 @@ def arena(game="TicTacToeDuel", names=NAMES, **settings):
 
 
 def test_both_of_a_pair_play_every_key_in_every_seat():
-    for game in ("KuhnPoker", "PigTable"):
+    for game, alone in (("KuhnPoker", 1), ("PigTable", 2)):
         one = arena(game, ["expert", "random"], matches=8)
         plan = list(one.plan())
-        seats = one.referee.game.seats
+        assert len(plan) == 8
         for key in {key for _, _, key, _ in plan}:
-            assert sorted(seat for _, _, other, seat in plan if other == key) == list(range(seats))
+            for name in ("expert", "random")[:alone]:
+                seats = [seat for first, _, other, seat in plan if (first, other) == (name, key)]
+                assert seats == list(range(one.referee.game.seats))
+
+
+def same(name, seen):
+    """Players that differ in nothing but their name, and note who had which seat of which role."""
+    bot = bot_entrant("random")
+
+    def choose(referee, match, seat, messages):
+        seen.add((match.key, name, seat, referee.game.teams_in(match.state)[seat]))
+        return bot(referee, match, seat, messages)
+
+    return choose
+
+
+@pytest.mark.parametrize("game", GAMES)
+def test_every_game_is_refused_with_a_reason_or_rates_equal_players_alike(game):
+    """Each match is there with both players exchanged, so equal players have equal scores to the last digit."""
+    referee, seen = Referee(make_game(game)), set()
+    entrants = {name: same(name, seen) for name in "ab"}
+    if game in REFUSED:
+        with pytest.raises(ValueError, match=REFUSED[game]):
+            Arena(referee, entrants)
+        return
+    played = list(Arena(referee, entrants, matches=4).play())
+    assert not [each.error for each in played if each.error]
+    one, other = ratings(played, "ab")
+    assert one.score == other.score == 0.5
+    assert one.payoff == pytest.approx(other.payoff)
+    assert one.elo == pytest.approx(1500)
+    had = {name: {(key, seat, role) for key, by, seat, role in seen if by == name} for name in "ab"}
+    assert had["a"] == had["b"], "each player had every seat and role of every key"
+    assert {role for _, _, role in had["a"]} >= {*referee.game.teams_in(referee.begin("0 0").state)}
+    assert {*REFUSED} < {*GAMES}
+
+
+def test_in_hidden_roles_a_player_has_all_spies_or_all_loyal_seats():
+    seen = set()
+    referee = Referee(make_game("HiddenRoles"))
+    one = Arena(referee, {name: same(name, seen) for name in "ab"}, matches=6)
+    for planned in one.plan():
+        seen.clear()
+        result = one.played(*planned)
+        roles = {(name, role) for _, name, _, role in seen}
+        assert roles in ({("a", 0), ("b", 1)}, {("a", 1), ("b", 0)})
+        assert len({seat for *_, seat, _ in seen}) == 5
+        assert result.score in (0, 1)
+        assert result.payoff == -result.second_payoff
+    names = ["expert", "random"]
+    table = ratings(list(arena("HiddenRoles", names, matches=12).play()), names)
+    assert table[0].name == "expert"
+    assert table[0].score > 0.7
+
+
+def test_the_payoff_of_each_player_is_its_own_where_a_game_is_not_zero_sum():
+    """Who betrays an ally that never does wins 5 in every round, and the ally nothing."""
+
+    def always(move):
+        return lambda referee, match, seat, messages: move
+
+    game = make_game("PrisonersDilemma")
+    traitor, ally = game.legal(game.start(), 0)[::-1]
+    one = Arena(Referee(game), {"traitor": always(traitor), "ally": always(ally)}, matches=2)
+    played = list(one.play())
+    table = {each.name: each.payoff for each in ratings(played, ["traitor", "ally"])}
+    assert table["traitor"] > 0
+    assert table["ally"] == 0
+    assert table["traitor"] == played[0].payoff
+
+
+@pytest.mark.parametrize("game", ["PigTable", "SealedAuction", "HiddenRoles"])
+def test_a_forfeit_loses_among_many_whoever_sits_alone(game):
+    entrants = {"expert": bot_entrant("expert"), "silent": lambda *_: "I fold my arms"}
+    for names in (("expert", "silent"), ("silent", "expert")):
+        one = Arena(Referee(make_game(game)), {name: entrants[name] for name in names}, matches=8)
+        played = list(one.play())
+        best, worst = ratings(played, names)
+        assert (best.name, best.score, best.forfeits) == ("expert", 1.0, 0)
+        assert (worst.name, worst.score, worst.forfeits) == ("silent", 0.0, len(played))
 
 
 @pytest.mark.parametrize(("game", "seat", "other"), [("ProposerSolver", 0, 1), ("Debate", 0, 2)])
@@ -158,10 +241,13 @@ def test_matches_of_an_earlier_version_of_a_game_are_refused(tmp_path, capsys):
     head, *lines = out.read_text().splitlines()
     setting = json.loads(head)["arena"]
     assert setting.pop("version") == 2
-    out.write_text("\n".join([json.dumps({"arena": setting}), *lines]) + "\n")
+    out.write_text("\n".join([json.dumps({"arena": setting, "format": 2}), *lines]) + "\n")
     capsys.readouterr()
     assert main(command) != 0
     assert "holds matches of version 1 of the game, and this is version 2: give a new file" in capsys.readouterr().err
+    out.write_text("\n".join([json.dumps({"arena": {**setting, "version": 2}}), *lines]) + "\n")
+    assert main(command) != 0
+    assert "another version of the arena, which paired otherwise: give a new file" in capsys.readouterr().err
 
 
 def test_an_agent_reads_its_own_seat_and_forfeits_with_illegal_moves():

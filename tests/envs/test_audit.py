@@ -126,6 +126,13 @@ def test_the_sound_task_is_clean() -> None:
     assert found(Addition()) == set()
 
 
+def test_a_move_that_the_prompt_lists_is_no_leaked_answer() -> None:
+    """An expert's first move may end a game of poker, and stands among the legal moves, as all others do."""
+    result = audit(gym.make("rlvr/KuhnPoker-v0").unwrapped, tasks=12)
+    assert result.clean, str(result)
+    assert "the prompt lists the moves" in str(result)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("task", "check"),

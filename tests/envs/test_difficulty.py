@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from itertools import pairwise
+from pathlib import Path
+
 import gymnasium as gym
 import pytest
 
@@ -9,6 +13,9 @@ from rlvr.envs import TextEnv, list_envs
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task
 from rlvr.envs.difficulty import BOTH, DIGITS, MEASURES, QUESTION, WRITTEN, difficulty, measure_of
+from rlvr.envs.players.catalogue import GAMES
+from rlvr.envs.players.exploitability import exploitability
+from rlvr.envs.players.poker import KuhnPoker
 from rlvr.envs.sandbox import SandboxUnavailable
 
 SEEDS = range(40)
@@ -25,6 +32,41 @@ OWN = {
     "HanoiGame": "moves of the shortest solution",
     "FogMaze": "actions that the expert takes",
 }
+
+
+# Games of several seats whose expert does not score less in the company of stronger players.
+EQUILIBRIUM = {
+    "KuhnPoker",
+    "LeducPoker",
+    "NoLimitHoldem",
+    "RockPaperScissors",
+    "MatchingPennies",
+}  # half against anybody
+MIXED_MOTIVES = {"PrisonersDilemma", "StagHunt", "Chicken", "PriceNegotiation", "ShareNegotiation"}
+CARDS = Path(__file__).parents[2] / "benchmarks" / "results" / "cards.json"
+
+
+@pytest.mark.parametrize("name", [name for name in GAMES if name not in EQUILIBRIUM | MIXED_MOTIVES])
+def test_the_expert_of_a_game_scores_less_from_level_to_level(name):
+    """As the cards have it: a standard error of 100 tasks is at most 0.05."""
+    scores = [each["expert"] for each in json.loads(CARDS.read_text())["cards"][f"rlvr/{name}-v0"]["scores"]]
+    assert scores[2] < scores[0]
+    assert all(harder <= easier + 0.1 for easier, harder in pairwise(scores))
+
+
+def test_less_can_be_won_from_the_players_of_kuhn_poker_from_level_to_level():
+    """By a best response to random moves, to moves half of which are the expert's, and to the expert's."""
+    game = KuhnPoker()
+
+    def mixed(noise):
+        def policy(view, seat, legal):
+            expert = game.probabilities(view, seat)
+            return {move: noise / len(legal) + (1 - noise) * expert.get(move, 0.0) for move in legal}
+
+        return policy
+
+    gains = [exploitability(game, mixed(noise)).value for noise in (1.0, 0.5, 0.0)]
+    assert gains == pytest.approx([0.458, 0.191, 0], abs=0.001)
 
 
 def measured() -> list[str]:

@@ -93,6 +93,7 @@ PAIRS = {
     "HanabiSmall": (HANABI, hanabi, lambda text: COLOURS[text[-3]][0] + text[-2]),
     "LiarsDice": ("liars_dice(numdice=2)", same, roll),
     "Pig": ("pig(winscore=30)", same, roll),
+    "PigTable": ("pig(players=4,winscore=30)", same, roll),
 }
 
 
@@ -195,6 +196,89 @@ def test_simultaneous_games_have_the_same_returns_as_openspiels(name, theirs):
             assert [len(each) for each in forced] == [1, 1]
             state = game.apply_all(state, {0: forced[0][0], 1: forced[1][0]})
         assert list(game.returns(state)) == there.returns()
+
+
+def test_ultimate_tic_tac_toe_has_the_same_moves_and_returns_as_openspiels():
+    """Theirs chooses the board first where any will do; ours names it in every move."""
+    pyspiel = pytest.importorskip("pyspiel")
+    game, other = make_game("UltimateTicTacToe"), pyspiel.load_game("ultimate_tic_tac_toe")
+    for seed in range(PLAYOUTS):
+        rng = random.Random(seed)
+        state, there = game.start(), other.new_initial_state()
+        while not there.is_terminal():
+            seat = there.current_player()
+            assert game.actors(state) == (seat,)
+            chosen = state.target
+            if chosen < 0:
+                words = {there.action_to_string(seat, each): each for each in there.legal_actions()}
+                boards = {game.names[int(word.rpartition(" ")[2])] for word in words}
+                assert boards == {move.split()[0] for move in game.legal(state, seat)}, seed
+                word = rng.choice(sorted(words))
+                there.apply_action(words[word])
+                chosen = int(word.rpartition(" ")[2])
+            board = game.names[chosen]
+            cells = {
+                f"{board} {cell(there.action_to_string(seat, each).partition('(')[2].strip(')'))}": each
+                for each in there.legal_actions()
+            }
+            assert set(cells) == {move for move in game.legal(state, seat) if move.startswith(f"{board} ")}, seed
+            move = rng.choice(sorted(cells))
+            there.apply_action(cells[move])
+            state = game.apply(state, seat, move)
+        assert game.actors(state) == (), seed
+        assert list(game.returns(state)) == there.returns(), seed
+
+
+@pytest.mark.parametrize(("name", "theirs"), [("RockPaperScissors", "matrix_rps"), ("MatchingPennies", "matrix_mp")])
+def test_rounds_of_a_matrix_game_have_the_same_returns_as_openspiels(name, theirs):
+    pyspiel = pytest.importorskip("pyspiel")
+    game = make_game(name)
+    other = pyspiel.load_game(f"repeated_game(stage_game={theirs}(),num_repetitions={game.rounds})")
+    for seed in range(PLAYOUTS):
+        rng = random.Random(seed)
+        state, there = game.start(), other.new_initial_state()
+        while not there.is_terminal():
+            moves, actions = {}, []
+            for seat in (0, 1):
+                words = {there.action_to_string(seat, each).lower(): each for each in there.legal_actions(seat)}
+                assert set(words) == set(game.legal(state, seat))
+                moves[seat] = rng.choice(sorted(words))
+                actions.append(words[moves[seat]])
+            there.apply_actions(actions)
+            state = game.apply_all(state, moves)
+        assert game.actors(state) == ()
+        assert list(game.returns(state)) == there.returns()
+
+
+def test_an_auction_has_the_same_values_and_returns_as_openspiels():
+    """Theirs allows no bid as high as the value, and chance chooses among equal bids, where ours takes the first."""
+    pyspiel = pytest.importorskip("pyspiel")
+    game, other = make_game("SealedAuction"), pyspiel.load_game("first_sealed_auction(players=3,max_value=20)")
+    ties = 0
+    for seed in range(PLAYOUTS):
+        rng = random.Random(seed)
+        state, there, bids = game.start(), other.new_initial_state(), {}
+        while not there.is_terminal():
+            seat = there.current_player()
+            outcomes = there.chance_outcomes() if there.is_chance_node() else ()
+            if len(bids) == game.seats:
+                assert len(outcomes) == list(bids.values()).count(max(bids.values(), key=int)) or not outcomes
+                ties += len(outcomes) > 1
+                there.apply_action(outcomes[0][0])
+            elif outcomes:
+                values = {str(each): share for each, share in outcomes}
+                assert values == pytest.approx(dict(game.chance(state)))
+                value = rng.choice(sorted(values))
+                there.apply_action(int(value))
+                state = game.apply(state, CHANCE, value)
+            else:
+                words = {there.action_to_string(seat, each).rpartition(" ")[2]: each for each in there.legal_actions()}
+                assert set(words) <= set(game.legal(state, seat))
+                bids[seat] = rng.choice(sorted(words))
+                there.apply_action(words[bids[seat]])
+        state = game.apply_all(state, bids)
+        assert list(game.returns(state)) == there.returns()
+    assert ties > PLAYOUTS / 100
 
 
 @pytest.mark.parametrize(("name", "theirs"), [("KuhnPoker", "kuhn_poker"), ("LeducPoker", "leduc_poker")])

@@ -269,6 +269,34 @@ def test_nim_is_never_lost_by_the_perfect_player_from_a_won_start():
         assert wins(game.start())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "settings", "positions"), [
+    ("TicTacToeDuel", {}, 5_478), ("WildTicTacToe", {}, 10_000),
+    ("NimDuel", {}, 700), ("NimDuel", {"misere": False}, 700),
+])  # fmt: skip
+def test_a_perfect_player_gives_nothing_away_after_any_opening(name, settings, positions):
+    """In every position that moves can reach, its move keeps what the rules say that the position is worth."""
+    game = make_game(name, **settings)
+    worth = {}
+
+    def value(state, seat):
+        actors = game.actors(state)
+        if not actors:
+            return game.returns(state)[seat]
+        if state not in worth:
+            (mover,) = actors
+            worth[state] = max(value(game.apply(state, mover, move), mover) for move in game.legal(state, mover))
+        return worth[state] if actors[0] == seat else -worth[state]
+
+    value(game.start(), 0)
+    for state, best in worth.items():
+        (mover,) = game.actors(state)
+        for number in range(2):
+            move = game.expert(state, mover, random.Random(number))
+            assert value(game.apply(state, mover, move), mover) == best, (state, move)
+    assert len(worth) >= positions * 0.8
+
+
 def test_wild_tic_tac_toe_is_won_by_the_first_seat():
     assert wild_value("." * 9) == 1
 
