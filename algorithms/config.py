@@ -389,6 +389,7 @@ class TrainConfig(Section):
     def _check_engine(self) -> None:
         """Refuse what a service cannot do, and a service's fields without it."""
         if self.engine.kind == "tinker":
+            # One at a time: the first is often the cause of the others.
             if reason := why_not(self, self.preset()):
                 raise ValueError(reason)
         elif named := [

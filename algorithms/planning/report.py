@@ -115,6 +115,7 @@ def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: 
     Raises:
         ConfigError: the run is trained on a service.
     """
+    # Memory, speed and price are the service's own affair.
     if config.engine.kind == "tinker":
         raise ConfigError("engine: tinker trains on the service's devices, and rlvr plan is about yours: leave it out")
     dtype = config.model.dtype

@@ -37,6 +37,7 @@ class StopSignal:
 
         SIGTERM is how Slurm and Kubernetes announce the SIGKILL that follows; they may send it more than once.
         """
+        # Python lets the main thread alone set handlers.
         if threading.current_thread() is not threading.main_thread():
             yield
             return

@@ -75,12 +75,14 @@ class Population:
         # Shards of several models would have to be gathered in one order.
         if ProcessWorld.join().sharded:
             raise ConfigError("self_play.policies goes with one process: start the run without torchrun")
+        # Before any folder is made: a failed start must not poison it.
         self.task = _checked_task(config)
         self.config, self.callback = config, callback
         self.folder = RunFolder(config.out, resume=resume)
         self.members: dict[str, Trainer] = {}
         self.stop = StopSignal()
         try:
+            # In the order of the config; each has the run's seed, and tasks and noise of its own players.
             for name in config.self_play.policies:
                 mine = member_config(config, name)
                 if resume:
@@ -103,6 +105,7 @@ class Population:
         for name, member in self.members.items():
             for other, players in self.config.self_play.policies.items():
                 if other != name:
+                    # Sampled, as it plays itself: a greedy opponent can be predicted.
                     agent = self.members[other]._agent(greedy=False)
                     member.opponents.add_learned(other, players, agent)
                     member.games.mates |= dict.fromkeys(players, agent)
@@ -121,6 +124,7 @@ class Population:
                 finally:
                     for member in members:
                         member.saver.wait()
+                # After all have ended: a policy folder says that the run is over.
                 for member in members:
                     member.save_final()
         finally:
@@ -168,6 +172,7 @@ class Population:
         found = [latest_checkpoint(folder)[0] for folder in folders]
         while True:
             steps = {-1 if checkpoint is None else checkpoint.step for checkpoint in found}
+            # A save may have failed in one of them more than once.
             if len(steps) == 1:
                 return
             for folder in folders:
@@ -182,6 +187,7 @@ class Population:
         if not self.config.evaluation.exploitability:
             return
         clock, policies = Clock(), self.config.self_play.policies
+        # What is evaluated is what is saved.
         with self._averaged():
             # pi(a | s) of each player's own policy; a best response is computed to all together
             by_player = {
@@ -210,6 +216,7 @@ def open_run(config: TrainConfig, callback: Callback, *, resume: bool = False) -
     Raises:
         RunFolderError, ConfigError: as of `Trainer` and `Population`; or the folder is that of one of several policies.
     """
+    # Only member_config sets it, for a folder under another run's.
     if config.self_play.policy:
         raise ConfigError(
             f"self_play.policy: {config.out} holds one of several policies, {config.self_play.policy}: go on with the "
@@ -236,10 +243,12 @@ def member_config(config: TrainConfig, name: str) -> TrainConfig:
 
 def _checked_task(config: TrainConfig) -> AsSingleAgent:
     """The game's task, from which what all policies have together is computed."""
+    # As the trainers make theirs, so that the game has the same settings.
     env = make_env(config.env.id, **{**config.env.settings, "split": config.env.split, "level": config.env.level})
     task = game_task(env)
     if task is None:
         raise ConfigError(f"self_play.policies is of games of several seats, not of {config.env.id}")
+    # A player without a policy would never learn, one with two would have two answers.
     count, named = len(task.game.teams), sorted(p for players in config.self_play.policies.values() for p in players)
     if named != list(range(count)):
         raise ConfigError(

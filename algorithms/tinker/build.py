@@ -27,8 +27,10 @@ def connect(config: TrainConfig) -> tuple[RemotePolicy, Any]:
         shapes = AutoConfig.from_pretrained(config.model.name, trust_remote_code=False)
     except (FileNotFoundError, ValueError, OSError) as error:
         raise ConfigError(f"model.name: {error}") from error
+    # After what can be refused without it: an adapter takes a place on the service.
     service = TinkerService(config.engine, config.model.lora_rank, config.seed)
     size = int(shapes.get_text_config().vocab_size)
+    # Any tokens do; those of the middle of a vocabulary are no special ones.
     rule = find_rule(service, [size // 3, size // 2, size // 5], "before-the-probe")
     return RemotePolicy(service, shapes, rule, end_ids), tokenizer
 

@@ -41,6 +41,7 @@ class RemotePolicy(torch.nn.Module):
         """Keep the adapter on the service, and write down where, in ``tinker.json``."""
         make_folder(folder)
         require_plain(folder)
+        # Its weights stay on the service: an archive of them is a matter between the service and its user.
         path = self.service.keep_for_sampling(f"policy-{folder.parent.name}"[:64])
         (folder / "tinker.json").write_text(json.dumps({"sampler_weights": path}) + "\n")
 
@@ -67,12 +68,14 @@ class RemoteScorer(Scorer):
         """
         mask = torch.ones_like(ids) if mask is None else mask
         rows = [row[:length] for row, length in zip(ids.tolist(), _lengths(mask), strict=True)]
+        # A row of one token has nothing to score.
         known = [row for row in rows if len(row) > 1]
         scored = iter(self._scores.logprobs(known) if known else [])
         columns = torch.zeros(ids.shape)  # [B, T]
         for index, row in enumerate(rows):
             if len(row) > 1:
                 columns[index, : len(row)] = torch.tensor(next(scored))
+        # A leaf: the graph of here begins with the numbers that the service gave.
         logprobs: Tensor = _Noted.apply(columns.requires_grad_(torch.is_grad_enabled()), rows, self.noted)
         return SequenceScores(torch.where(mask.bool(), logprobs, 0), None)
 
@@ -108,6 +111,7 @@ class _Noted(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *slopes: Tensor) -> tuple[None, None, None]:
         for row, logprobs, slope in zip(ctx.rows, ctx.columns, slopes[0], strict=True):
+            # A row without a slope would cost a pass over the model. NaN is true here.
             if bool(slope.any()):
                 ctx.noted.append((row, logprobs[: len(row)].tolist(), slope[: len(row)].tolist()))
         return None, None, None
@@ -115,6 +119,7 @@ class _Noted(torch.autograd.Function):
 
 def _lengths(mask: Tensor) -> list[int]:
     """Tokens up to the last that is asked for, at least 1."""
+    # max_t t mask_t     [B, T] -> [B]
     columns = torch.arange(1, mask.shape[1] + 1)
     lengths: list[int] = (mask.bool().cpu() * columns).amax(1).clamp(min=1).tolist()
     return lengths
@@ -150,9 +155,11 @@ class RemoteOptimiser(Optimiser):
         slopes = [values for _, _, values in self.scorer.noted]
         if not all(math.isfinite(slope) for row in slopes for slope in row):
             return self.refuse()
+        # The service divides by D_i, our loss has divided by its own counts: slope_it <- slope_it D_i
         divisors = RULES[self.scorer.rule](rows)
         scaled = [[slope * divisor for slope in row] for row, divisor in zip(slopes, divisors, strict=True)]
         service = self.scorer.service
+        # Without slopes AdamW moves on momentum alone, as it does here.
         if rows:
             service.backward(rows, logprobs, scaled)
         rate = self.lr(self.steps)
@@ -174,6 +181,7 @@ class RemoteOptimiser(Optimiser):
 
     def state_dict(self) -> dict[str, Any]:
         """The counters, and where the service keeps weights and moments as they are now."""
+        # Saved by whoever writes the checkpoint, in the same moment as its counters.
         path = self.scorer.service.save(f"step-{self.steps:06d}")
         return {"steps": self.steps, "refused": self.refused, "state": path, "reference": self.scorer.kept}
 
@@ -188,6 +196,7 @@ class RemoteOptimiser(Optimiser):
             raise ConfigError("the checkpoint is of a run without engine: tinker: its weights are not on a service")
         self.scorer.service.load(counters["state"])
         self.steps, self.refused = counters["steps"], counters["refused"]
+        # The reference is that of the first start, not the adapter that this process began with.
         self.scorer.keep_reference(counters["reference"])
 
 
@@ -198,6 +207,7 @@ class TinkerLearner(Learner):
 
     def __init__(self, model: RemotePolicy, preset: Preset, **options: Any) -> None:
         super().__init__(model, preset, **options | {"micro_batch_tokens": ALL})
+        # In place of the one that would run the model here.
         self.scorer = RemoteScorer(model)
 
     def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> RemoteOptimiser:

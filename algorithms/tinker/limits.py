@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from rlvr.algorithms.config import TrainConfig
-    from rlvr.algorithms.presets import Preset
+from typing import Any
 
 # Fields that decide how a model of this process is laid out, and what they must be.
 PLAIN = {
@@ -20,40 +16,55 @@ PLAIN = {
 }
 
 
-def why_not(config: TrainConfig, preset: Preset) -> str:
-    """What is in the way of ``engine: tinker``, one sentence; "" where nothing is."""
+def why_not(config: Any, preset: Any) -> str:
+    """What is in the way of ``engine: tinker``, one sentence; "" where nothing is.
+
+    Args:
+        config: a `TrainConfig`, which imports this module.
+        preset: its `Preset`.
+    """
     engine, model = config.engine, config.model
     if not engine.base_model:
         return "engine.base_model: name the model as the service does, such as Qwen/Qwen3-8B"
+    # The service has weights; prompts and replies are encoded here.
     if model.name == "rlvr/tiny":
         return "model.name: engine: tinker needs a tokenizer by folder or hub name; rlvr/tiny is made in this process"
+    # The API has no other kind of training.
     if not model.lora_rank:
         return "model.lora_rank: a Tinker service trains LoRA adapters: set their rank, such as 32"
+    # Silently without effect otherwise.
     for name, plain in PLAIN.items():
         section, _, field = name.partition(".")
         if getattr(getattr(config, section), field) != plain:
             return f"{name} is about a model of this process: leave it out with engine: tinker"
     if (config.sampler.kind, config.schedule.kind) != ("transformers", "sync"):
         return "engine: tinker samples on the service, in step with the updates: leave out sampler and schedule"
+    # `forward` knows no temperature, and the ratio pi / mu needs one and the same on both sides.
     if config.sampling.temperature != 1.0:
         return f"sampling.temperature {config.sampling.temperature:g}: a Tinker service scores at temperature 1: set it"
+    # An average, or a reference that moves, is made of tensors.
     if config.learner.ema or config.learner.reference_every:
         name = "ema" if config.learner.ema else "reference_every"
         return f"learner.{name} needs the weights here: leave it out with engine: tinker"
+    # It asks for the probability of every move in every information state.
     if config.evaluation.exploitability:
         return "evaluation.exploitability needs the policy here: leave it out with engine: tinker"
+    # Frozen copies of the policy are played by copies of its weights.
     if {"self", "pool"} & {*map(str, config.env.settings.get("opponents") or ())}:
         return "env.settings.opponents: the opponents self and pool need the weights here: name bots or an endpoint"
     return _why_not_preset(config.algorithm, preset)
 
 
-def _why_not_preset(name: str, preset: Preset) -> str:
+def _why_not_preset(name: str, preset: Any) -> str:
+    # V(s) reads the hidden state of s.
     if preset.critic:
         return (
             f"{name} has a critic on the policy's hidden states, which a Tinker service does not give: choose another"
         )
+    # KL(pi || teacher) is a sum over the vocabulary.
     if preset.estimator.teacher:
         return f"{name} asks a teacher for whole distributions, which a Tinker service does not give: choose another"
+    # H(pi) is one, too.
     if preset.entropy_coef:
         return "overrides.entropy_coef: a Tinker service gives no entropies: set it to 0"
     return ""

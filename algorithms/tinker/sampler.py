@@ -38,6 +38,7 @@ class TinkerSampler:
         self.version = 0
         self.weights: TinkerWeights | None = None
         self.concurrency = settings.concurrency
+        # The service does not tell its precision: the bounds are those of half precision.
         self._confirmation = _Confirmation(policy, "bfloat16", most, settings.tolerance)
 
     def agent(self, **options: Any) -> TokenAgent:
@@ -46,6 +47,7 @@ class TinkerSampler:
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
         """Sample with what is trained; the service has the weights already. See `Sampler`."""
+        # Before the check, so that what is checked is what will be sampled with.
         kept = self.policy.service.fresh_sampler()
         gap = self._confirmation.check(version, lambda tokens: kept.logprobs([tokens])[0][1:])
         self.weights, self.version = kept, version
@@ -102,6 +104,7 @@ class TinkerAgent(TokenAgent):
         weights, version = self._sampler.weights, self._sampler.version
         if weights is None:
             raise SamplerError("nothing can be sampled before the first sync")
+        # All requests go out before the first is waited for.
         futures = [
             weights.sample(
                 draft.prompt(),
@@ -121,6 +124,7 @@ class TinkerAgent(TokenAgent):
         except TinkerError as error:
             return str(error)  # of this episode alone
         ids, logprobs = list(map(int, found.tokens)), [float(value) for value in found.logprobs or ()]
+        # Without them the sequence could not be trained on.
         if not ids or len(ids) != len(logprobs):
             return f"{service.address} sent {len(ids)} tokens with {len(logprobs)} log-probabilities"
         return ids, logprobs, [version] * len(ids)

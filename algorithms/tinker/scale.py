@@ -16,22 +16,27 @@ PROBED = 9  # tokens of the longer row
 
 
 def _sum(rows: Rows) -> list[float]:
+    # D = 1
     return [1.0] * len(rows)
 
 
 def _mean_of_sequences(rows: Rows) -> list[float]:
+    # D = N
     return [float(len(rows))] * len(rows)
 
 
 def _mean_of_tokens(rows: Rows) -> list[float]:
+    # D = sum_i (T_i - 1)
     return [float(sum(len(row) - 1 for row in rows))] * len(rows)
 
 
 def _mean_of_means(rows: Rows) -> list[float]:
+    # D_i = N (T_i - 1)
     return [float(len(rows) * (len(row) - 1)) for row in rows]
 
 
 def _sum_of_means(rows: Rows) -> list[float]:
+    # D_i = T_i - 1
     return [float(len(row) - 1) for row in rows]
 
 
@@ -61,9 +66,11 @@ def find_rule(service: TinkerService, tokens: Sequence[int], name: str) -> str:
     long = [tokens[i % len(tokens)] for i in range(PROBED)]
     short = long[: (PROBED + 1) // 2]  # causal attention: the gradient of its tokens is the same in both
     requests = [[short], [short, short], [short, long], [long]]
+    # A step of size 0 moves no weight, but AdamW's moments and its count.
     before = service.save(name)
     norms = [_norm(service, rows) for rows in requests]
     service.load(before)
+    # |g| of request k over |g| of the first = D_1 / D_k, D the rule's divisor of the first row
     for rule, divisors in RULES.items():
         shares = [divisors(requests[0])[0] / divisors(rows)[0] for rows in requests]
         if all(abs(norm - norms[0] * share) <= TOLERANCE * norm for norm, share in zip(norms, shares, strict=True)):
@@ -76,6 +83,7 @@ def find_rule(service: TinkerService, tokens: Sequence[int], name: str) -> str:
 
 def _norm(service: TinkerService, rows: Rows) -> float:
     """The norm of the gradient of the first row's second token, as the service reports it of a step of size 0."""
+    # One slope, on the second token: what comes after it changes nothing but the counts.
     logprobs = service.logprobs(rows)
     slopes = [[0.0] * len(row) for row in rows]
     slopes[0][1] = -1.0
@@ -91,5 +99,6 @@ def _norm(service: TinkerService, rows: Rows) -> float:
 
 def grad_norm(metrics: Mapping[str, float]) -> float | None:
     """The norm of the gradient before clipping, by whichever name the service gives it; None where it gives none."""
+    # "skyrl.ai/grad_norm" of SkyRL; each service has a name of its own
     named = [value for name, value in metrics.items() if "grad" in name.lower() and ("norm" in name or "l2" in name)]
     return float(named[0]) if named else None

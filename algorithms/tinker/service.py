@@ -44,6 +44,7 @@ class TinkerService:
 
     def __init__(self, settings: EngineSection, rank: int, seed: int) -> None:
         try:
+            # By name: the package is no dependency, and its types are not here when types are checked.
             self._tinker: Any = importlib.import_module("tinker")
         except ModuleNotFoundError as error:
             if error.name != "tinker":
@@ -51,20 +52,16 @@ class TinkerService:
             raise ImportError(MISSING) from error
         self.address = settings.url or "the hosted service"
         self.deadline = settings.deadline
-        self._told_key(settings)
+        self._key = _key(settings)
+        # Without an address the client goes to the hosted service.
         options = {"base_url": settings.url} if settings.url else {}
         with self._spoken("connect"):
             self._client = self._tinker.ServiceClient(api_key=self._key, **options)
             self._require_model(settings.base_model)
             self._training = self._client.create_lora_training_client(settings.base_model, rank=rank, seed=seed)
 
-    def _told_key(self, settings: EngineSection) -> None:
-        name = settings.api_key_env or KEY
-        if name not in os.environ and (settings.api_key_env or not settings.url):
-            raise ConfigError(f"engine.api_key_env: the environment variable {name} is not set")
-        self._key = os.environ.get(name, NO_KEY)
-
     def _require_model(self, name: str) -> None:
+        # A service may hide its list; then creating the adapter tells.
         known = [model.model_name for model in self._client.get_server_capabilities().supported_models]
         if known and name not in known:
             raise ConfigError(f"engine.base_model: {self.address} has no model {name!r}; it has {', '.join(known)}")
@@ -73,6 +70,7 @@ class TinkerService:
 
     def logprobs(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
         """Of each row the log-probabilities of its tokens, at temperature 1; 0 for the first of a row."""
+        # The loss is thrown away; every service scores for this one.
         data = [self._datum(row, weights=[1.0] * (len(row) - 1)) for row in rows]
         found = self._wait("forward", lambda: self._training.forward(data, "cross_entropy"))
         return [
@@ -88,6 +86,7 @@ class TinkerService:
         The service's loss is -ratio x advantage, of a ratio to the log-probabilities that it is given. With its own,
         the ratio is 1, its gradient that of log pi, and an advantage is a slope with the other sign.
         """
+        # d(-r A) / d log pi = -r A, with r = pi / pi = 1: so A = -slope
         data = [
             self._datum(row, logprobs=old[1:], advantages=[-slope for slope in slope_row[1:]])
             for row, old, slope_row in zip(rows, logprobs, slopes, strict=True)
@@ -103,7 +102,7 @@ class TinkerService:
             learning_rate=lr,
             beta1=betas[0],
             beta2=betas[1],
-            eps=1e-8,
+            eps=1e-8,  # of torch; the client's own default is 1e-12
             weight_decay=weight_decay,
             grad_clip_norm=max_grad_norm,
         )
@@ -133,6 +132,7 @@ class TinkerService:
 
     def sampler(self, path: str) -> TinkerWeights:
         """The adapter that was kept under a path."""
+        # A path outlives this client: a run that goes on finds its reference under it.
         with self._spoken("create_sampling_client"):
             return TinkerWeights(self, self._training.create_sampling_client(path))
 
@@ -170,18 +170,21 @@ class TinkerService:
         try:
             yield
         except (self._tinker.TinkerError, TimeoutError, OSError, ValueError) as error:  # ValueError: of a failed future
-            said = " ".join(str(error).split()) or type(error).__name__
+            # Clients put whole responses into their messages.
+            text = " ".join(str(error).split()) or type(error).__name__
             within = f" within engine.deadline, {self.deadline:g} s" if isinstance(error, TimeoutError) else ""
-            raise TinkerError(f"engine: {self.address} did not answer {request}{within}: {said[:300]}") from error
+            raise TinkerError(f"engine: {self.address} did not answer {request}{within}: {text[:300]}") from error
 
     def _datum(self, row: Sequence[int], **columns: Sequence[float]) -> Any:
         tensor = self._tinker.TensorData
+        # Input t predicts target t: the row without its last token, and without its first.
         inputs = {"target_tokens": tensor(data=list(row[1:]), dtype="int64", shape=[len(row) - 1])}
         for name, values in columns.items():
             inputs[name] = tensor(data=list(values), dtype="float32", shape=[len(row) - 1])
         return self._tinker.Datum(model_input=self.tokens(row[:-1]), loss_fn_inputs=inputs)
 
     def _outputs(self, found: Any, rows: Sequence[Sequence[int]]) -> list[Any]:
+        # A row that is left out would shift all after it.
         outputs = list(found.loss_fn_outputs)
         if len(outputs) != len(rows):
             raise TinkerError(f"engine: {self.address} scored {len(outputs)} sequences, {len(rows)} were asked for")
@@ -192,6 +195,18 @@ class TinkerService:
         if len(values) != length - 1:
             raise TinkerError(f"engine: {self.address} scored {len(values)} tokens, {length - 1} were asked for")
         return values
+
+
+def _key(settings: EngineSection) -> str:
+    """The key that the environment has.
+
+    Raises:
+        ConfigError: it has none, and the config names one or means the hosted service.
+    """
+    name = settings.api_key_env or KEY
+    if name not in os.environ and (settings.api_key_env or not settings.url):
+        raise ConfigError(f"engine.api_key_env: the environment variable {name} is not set")
+    return os.environ.get(name, NO_KEY)
 
 
 class TinkerWeights:
@@ -207,10 +222,12 @@ class TinkerWeights:
 
     def logprobs(self, rows: Sequence[Sequence[int]]) -> list[list[float]]:
         """Of each row the log-probabilities of its tokens; 0 for the first of a row."""
+        # All at once: the client spaces requests as the service asks.
         futures = [self._client.compute_logprobs(self.service.tokens(row)) for row in rows]
         found = []
         for row, future in zip(rows, futures, strict=True):
             values = self.service.result(future, "compute_logprobs")
+            # The first token has no log-probability: None, 0 or left out, as services differ.
             if values is None or len(values) not in (len(row), len(row) - 1) or None in values[1:]:
                 raise TinkerError(f"engine: {self.service.address} gave no log-probabilities of a prompt's tokens")
             found.append([0.0, *map(float, values[1 - len(row) :])])

@@ -136,12 +136,12 @@ def table(options: argparse.Namespace) -> int:
         raise ValueError(f"--out takes X.md or X.html, not {options.out}")
     results = [_result(given) for given in _files(options.files)]
     agents = [agent for agent, _, _, _ in results]
-    told = [
+    played_with = [
         (agent if agents.count(agent) == 1 else f"{agent} in {path}", played)
         for agent, path, _, played in results
         if played is not None
     ]
-    found = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(told))
+    found = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(played_with))
     if options.out is None:
         print(found.to_markdown(), end="")
         return 0
