@@ -57,14 +57,13 @@ class TinkerService:
         options = {"base_url": settings.url} if settings.url else {}
         with self._spoken("connect"):
             self._client = self._tinker.ServiceClient(api_key=self._key, **options)
-            self._require_model(settings.base_model)
-            self._training = self._client.create_lora_training_client(settings.base_model, rank=rank, seed=seed)
-
-    def _require_model(self, name: str) -> None:
+            known = [model.model_name for model in self._client.get_server_capabilities().supported_models]
+        name = settings.base_model
         # A service may hide its list; then creating the adapter tells.
-        known = [model.model_name for model in self._client.get_server_capabilities().supported_models]
         if known and name not in known:
             raise ConfigError(f"engine.base_model: {self.address} has no model {name!r}; it has {', '.join(known)}")
+        with self._spoken("create_lora_training_client"):
+            self._training = self._client.create_lora_training_client(name, rank=rank, seed=seed)
 
     # training
 
