@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 import rlvr
+from rlvr.agents.models.tiny import build_tiny
 from rlvr.cli import main
 from rlvr.cli_eval import determinism
 from rlvr.envs import list_envs
@@ -193,6 +194,16 @@ def test_eval_of_a_model(capsys, tmp_path: Path):
     records = [json.loads(line) for line in out.read_text().splitlines()]
     assert sorted((r["index"], r["sample"]) for r in records) == [(i, s) for i in range(2) for s in range(3)]
     assert len({str(r["tokens"]["ids"]) for r in records}) > 2, "samples differ"
+
+
+def test_eval_finds_the_policy_of_a_run(capsys, tmp_path):
+    build_tiny(tmp_path / "run" / "policy", hidden=32, layers=1)
+    (tmp_path / "run" / "config.yaml").write_text("{}")
+    status, printed, _ = run(
+        capsys, "eval", "--env", CALCULATOR, "--model", tmp_path / "run", "--episodes", 1, "--max-new-tokens", 4
+    )
+    assert status == 0
+    assert f"agent {tmp_path / 'run'}" in printed
 
 
 def test_eval_plays_every_environment_it_is_given_on_the_test_split(capsys, tmp_path: Path):

@@ -101,6 +101,13 @@ def merge_adapter(
     return merged.merge_and_unload(safe_merge=True), tokenizer  # a weight that is not finite is an error
 
 
+def policy_folder(name: str) -> str:
+    """The folder of the policy in the folder of a run; any other name as it is."""
+    folder = Path(name)
+    of_a_run = (folder / "config.yaml").is_file() and (folder / "policy").is_dir()
+    return str(folder / "policy") if of_a_run else name
+
+
 def _base_of(folder: Path) -> str | None:
     """The base model that an adapter names; checks that it is a LoRA adapter whose weights run no code."""
     if not (folder / ADAPTER).is_file():

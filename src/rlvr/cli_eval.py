@@ -419,11 +419,12 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
     if options.options is not None:
         raise ValueError("--options are for --endpoint and --vllm")
     if options.model is not None:
+        from rlvr.agents.models.model_folder import policy_folder
         from rlvr.agents.models.tiny import load_policy
         from rlvr.agents.models.transformers import TransformersAgent
 
         options.agent = options.model
-        model, tokenizer = load_policy(options.model, device=options.device, dtype=options.dtype)
+        model, tokenizer = load_policy(policy_folder(options.model), device=options.device, dtype=options.dtype)
         return TransformersAgent(
             model,
             tokenizer,
@@ -468,6 +469,7 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         seed = options.seed if options.temperature else None
         limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages}
         return OpenAIAgent(server, seed=seed, tool_style=style, request=more, **limits)
+    from rlvr.agents.models.model_folder import policy_folder
     from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 
     if server is not None and more:
@@ -476,7 +478,7 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
         return VLLMAgent.load(
-            name,
+            policy_folder(name),
             engine=server or {"dtype": options.dtype, **more},
             max_new_tokens=options.max_new_tokens,
             temperature=options.temperature or 1.0,
@@ -510,7 +512,7 @@ def add_parsers(commands: Any) -> None:
     evaluating.add_argument(
         "--model",
         action="append",
-        help="rlvr/tiny, or a Hugging Face model by name or folder; its name at --endpoint; again for one more",
+        help="rlvr/tiny, a Hugging Face model by name or folder, or a run's folder; its name at --endpoint; again for more",
     )
     evaluating.add_argument(
         "--vllm",

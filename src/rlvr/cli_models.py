@@ -153,10 +153,9 @@ def merge(options: argparse.Namespace, rest: list[str]) -> int:
 
 def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve a model to clients of OpenAI's chat completions until Ctrl-C or SIGTERM."""
-    folder = Path(options.model)
-    if (folder / "config.yaml").is_file() and (folder / "policy").is_dir():
-        folder = folder / "policy"  # of a run
-    model = str(folder) if folder.is_dir() else options.model
+    from rlvr.agents.models.model_folder import policy_folder
+
+    model = policy_folder(options.model)
     name = options.name or Path(options.model).resolve().name
     key = None if options.no_key else key_of(options.api_key_env) or secrets.token_urlsafe(24)
     if key is None and options.host not in LOOPBACK:
