@@ -160,6 +160,34 @@ def test_random_games_of_chess_have_the_same_moves_and_ends_as_openspiels():
     assert ended > 40
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(3_600)
+def test_ten_thousand_playouts_of_chess_have_openspiels_positions_and_moves():
+    """To our limit of moves, which OpenSpiel has not; the positions are compared as FEN, the moves by their number."""
+    pyspiel = pytest.importorskip("pyspiel")
+    chess = pytest.importorskip("chess")
+    game, other = make_game("Chess"), pyspiel.load_game("chess")
+    referee = Referee(game)
+    ended = 0
+    for seed in range(10_000):
+        rng = random.Random(seed)
+        match, there, board = referee.begin(str(seed)), other.new_initial_state(), chess.Board()
+        while movers := referee.to_move(match):
+            assert not there.is_terminal(), match.state
+            assert str(there).split()[:3] == match.state.fen.split()[:3], match.state
+            (seat,) = movers
+            actions = there.legal_actions()
+            assert len(actions) == len(referee.legal(match, seat)), match.state
+            action = rng.choice(actions)
+            move = board.push_san(there.action_to_string(action)).uci()
+            match = referee.play(match, seat, move)
+            there.apply_action(action)
+        if there.is_terminal():
+            assert list(referee.returns(match)) == there.returns()[::-1], match.state
+            ended += 1
+    assert ended > 100
+
+
 @pytest.mark.parametrize(
     ("name", "theirs"), [("Goofspiel", "goofspiel(num_cards=5,points_order=random)"), ("Blotto", "blotto")]
 )
