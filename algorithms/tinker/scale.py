@@ -1,7 +1,7 @@
 """By what a service divides the gradients of a request: found by trying, since services differ and none says.
 
-The hosted service adds the tokens up; SkyRL's server takes the mean over the tokens of each sequence and then over the
-sequences. Our losses have denominators of their own, so slopes are multiplied by what the service will divide by.
+SkyRL's server takes the mean over the tokens of each sequence and then over the sequences; others are reported to add
+all tokens up. Our losses have denominators of their own, so slopes are multiplied by what the service will divide by.
 """
 
 from __future__ import annotations
