@@ -45,6 +45,15 @@ def far(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
+def require_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+    """Equal up to rounding. AdamW divides by the root of the second moment: where a gradient is nearly 0, its rounding,
+    which differs between processors, moves a weight by a part of the learning rate, which is 1e-2 here.
+    """
+    assert far(one, other) < 1e-3
+    apart = torch.cat([(one[name] - other[name]).abs().flatten() for name in other])
+    assert float((apart > 1e-6).float().mean()) < 0.02
+
+
 @pytest.fixture(scope="module")
 def config(write_config) -> Path:
     return write_config(**CHANGES)
@@ -63,12 +72,7 @@ def two(config: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_two_processes_equal_one(two: Path, config: Path, server, tmp_path: Path):
     done = server.run(["train", "--config", config, "--out", tmp_path / "one"])
     assert done.status == 0, done.output
-    # AdamW divides by the root of the second moment: where a gradient is nearly 0, its rounding, which differs between
-    # processors, moves a weight by a part of the learning rate, which is 1e-2 here.
-    sums, alone = weights(two), weights(tmp_path / "one")
-    assert far(sums, alone) < 1e-4
-    apart = torch.cat([(sums[name] - alone[name]).abs().flatten() for name in alone])
-    assert float((apart > 1e-6).float().mean()) < 0.02
+    require_close(weights(two), weights(tmp_path / "one"))
     lines = [
         [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
         for run in (two, tmp_path / "one")
@@ -110,7 +114,7 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
         status, output = launch(processes, "--resume", "--out", run)
         assert status == 0, output
         assert "going on after step 1" in output
-    assert far(weights(tmp_path / "one"), weights(two)) < 1e-4
+    require_close(weights(tmp_path / "one"), weights(two))
     assert far(weights(tmp_path / "two"), weights(two)) == 0.0
 
 
@@ -125,7 +129,9 @@ def test_offloaded_weights_give_the_same_bytes(two: Path, config: Path, tmp_path
 def test_compiled_layers_are_sharded_too(two: Path, config: Path, tmp_path: Path):
     status, output = launch(2, "--config", config, "--out", tmp_path / "compiled", "--learner.compile", "true")
     assert status == 0, output
-    assert 0 < far(weights(tmp_path / "compiled"), weights(two)) < 1e-4
+    compiled = weights(tmp_path / "compiled")
+    assert far(compiled, weights(two)) > 0
+    require_close(compiled, weights(two))
 
 
 @pytest.mark.slow
