@@ -45,13 +45,13 @@ def far(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
-def require_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> None:
+def require_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], rounding: float = 1e-6) -> None:
     """Equal up to rounding. AdamW divides by the root of the second moment: where a gradient is nearly 0, its rounding,
     which differs between processors, moves a weight by a part of the learning rate, which is 1e-2 here.
     """
     assert far(one, other) < 1e-3
     apart = torch.cat([(one[name] - other[name]).abs().flatten() for name in other])
-    assert float((apart > 1e-6).float().mean()) < 0.02
+    assert float((apart > rounding).float().mean()) < 0.02
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def test_compiled_layers_are_sharded_too(two: Path, config: Path, tmp_path: Path
     assert status == 0, output
     compiled = weights(tmp_path / "compiled")
     assert far(compiled, weights(two)) > 0
-    require_close(compiled, weights(two))
+    require_close(compiled, weights(two), rounding=2e-5)  # kernels of their own, which add up in another order
 
 
 @pytest.mark.slow
