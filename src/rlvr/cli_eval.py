@@ -512,7 +512,7 @@ def add_parsers(commands: Any) -> None:
     evaluating.add_argument(
         "--model",
         action="append",
-        help="rlvr/tiny, a Hugging Face model by name or folder, or a run's folder; its name at --endpoint; again for more",
+        help="rlvr/tiny, a Hugging Face model by name or folder, a run's folder, a name at --endpoint; again for more",
     )
     evaluating.add_argument(
         "--vllm",
