@@ -76,7 +76,7 @@ def test_a_bomb_is_a_wrong_answer_and_the_next_query_is_right() -> None:
         _, reward, terminated, _, info = env.step(f"```sql\n{sql}\n```")
         assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")
         env.reset(seed=0)
-        assert env.step(env.shortcut())[1] == 1.0
+        assert env.step(env.direct_answer())[1] == 1.0
 
 
 def test_a_result_has_a_size() -> None:
