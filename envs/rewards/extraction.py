@@ -341,7 +341,7 @@ def _undecorated(value: str) -> str:
     """Without Markdown emphasis, also in the middle: ``**72** eggs``."""
     value = value.replace("**", " ").strip(" \t\r*" if value.count("`") > 2 else " \t\r*`")
     if value.endswith("."):
-        return value[:-1].rstrip(" *`") + "."
+        return value[:-1].rstrip(" *" if value.count("`") > 2 else " *`") + "."
     return value
 
 
