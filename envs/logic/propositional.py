@@ -9,7 +9,6 @@ ForwardChaining: everything that follows from facts by rules.
 from __future__ import annotations
 
 import random
-import re
 from functools import cache
 from itertools import product
 from typing import Any, ClassVar
@@ -21,7 +20,6 @@ from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Questi
 
 # A formula is a variable's number, ("not", f), or (f, operator, g).
 Formula = Any
-_TRUTH = re.compile(r"\bx_?\{?[0-9]{1,2}\}? ?(?:=|:|is) ?(true|false)\b", re.IGNORECASE)
 OPERATORS = ("and", "or", "xor", "implies", "iff")
 
 
@@ -149,7 +147,7 @@ class Satisfiability(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """Any satisfying assignment is right; the first false clause is named."""
         count, clauses = question.answer
-        digits = "".join({"true": "1", "false": "0"}.get(word, word) for word in items(_TRUTH.sub(r"\1", answer)))
+        digits = "".join({"true": "1", "false": "0"}.get(word, word) for word in items(answer))
         if len(digits) != count or not set(digits) <= {"0", "1"}:
             raise ValueError(f"the answer is not {count} digits 0 or 1")
         for clause in clauses:
