@@ -12,6 +12,7 @@ RegisterMachine: the registers after a program with jumps.
 from __future__ import annotations
 
 import random
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -177,6 +178,11 @@ class TuringMachine(ListAnswerTask):
         return workings.turing_machine(state.text)
 
 
+_NAMED_STAND = re.compile(
+    r"\(?(?:x ?[=:] ?)?(-?\d{1,6}), ?(?:y ?[=:] ?)?(-?\d{1,6})\)?,? ?(?:(?:and )?(?:facing|looking|direction ?[=:])? ?)"
+    r"(north|east|south|west)\)?",
+    re.IGNORECASE,
+)
 HEADINGS = ((0, 1, "north"), (1, 0, "east"), (0, -1, "south"), (-1, 0, "west"))
 
 
@@ -205,6 +211,11 @@ class RobotWalk(ListAnswerTask):
         text = "A robot stands at (0, 0) and looks north; x grows to the east, y to the north. It is told:\n"
         text += "\n".join(lines) + "\nWhere is it at the end, and where does it look? Answer as x, y, direction."
         return Question(text, (x, y, HEADINGS[heading][2]), "\n".join(path))
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """Reads the names of the parts, too, which the question gives in this order: ``x = 3, y = 1, facing east``."""
+        found = _NAMED_STAND.fullmatch(answer)
+        return super().check(question, ", ".join(found.groups()) if found else answer)
 
     @staticmethod
     def command(rng: random.Random, level: int) -> tuple[int, int, str]:

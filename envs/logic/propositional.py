@@ -147,7 +147,7 @@ class Satisfiability(CheckedAnswerTask):
     def check(self, question: Question, answer: str) -> str | None:
         """Any satisfying assignment is right; the first false clause is named."""
         count, clauses = question.answer
-        digits = "".join(items(answer))
+        digits = "".join({"true": "1", "false": "0"}.get(word, word) for word in items(answer))
         if len(digits) != count or not set(digits) <= {"0", "1"}:
             raise ValueError(f"the answer is not {count} digits 0 or 1")
         for clause in clauses:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import itertools
 import random
+import re
 from collections.abc import Sequence
 from typing import ClassVar
 
@@ -18,6 +19,9 @@ from rlvr.envs.puzzles.shading import Cell, beside, connected
 from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
+_COUNTED_PAIR = re.compile(
+    r"\b([A-Za-z]) ?[-–]? ?([A-Za-z])(?: ?[:=] ?| ?\((?=[12]\)))([12])\b\)?"
+)  # A-B: 2, AB = 2, AB (2)
 RING = ((-1, 0), (-1, 1), (0, 1), (1, 1), (1, 0), (1, -1), (0, -1), (-1, -1))
 
 
@@ -350,7 +354,7 @@ class Bridges(CheckedAnswerTask):
         left = {cell: need for cell, _, need in question.answer}
         covered: dict[Cell, int] = {}
         tied: set[tuple[Cell, Cell]] = set()
-        for part in items(answer):
+        for part in items(_COUNTED_PAIR.sub(r"\1\2\3", answer)):
             if len(part) != 3 or part[0] not in index or part[1] not in index or part[2] not in "12":
                 raise ValueError("a part is two islands and 1 or 2, such as AB1")
             one, other = sorted((index[part[0]], index[part[1]]))

@@ -17,6 +17,7 @@ from rlvr.envs.tasks.answers import board, items, listed
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question, whole_numbers
 
 STEPS = {"u": (-1, 0), "d": (1, 0), "l": (0, -1), "r": (0, 1)}
+WORDS = {"up": "u", "down": "d", "left": "l", "right": "r"}
 BACK = {"u": "d", "d": "u", "l": "r", "r": "l"}
 MOST_MOVES = 400
 
@@ -27,7 +28,7 @@ def letters(answer: str, allowed: str) -> str:
     Raises:
         ValueError: another letter, or over 400 moves.
     """
-    moves = "".join(items(answer))
+    moves = "".join(WORDS.get(word, word) for word in items(answer))
     if not set(moves) <= set(allowed) or len(moves) > MOST_MOVES:
         raise ValueError(f"the answer is not at most {MOST_MOVES} of the letters {allowed.upper()}")
     return moves

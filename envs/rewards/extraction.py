@@ -271,18 +271,33 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
             position, marker, around = match.end(), "hash", match[0]
     if "line" in markers:
         for match in _LINE.finditer(text):
-            if match.end() > position:
+            if match.end() > position or (marker == "hash" and _holds_in_fence(text, match.end(), position)):
                 position, marker, around = match.end(), "line", match["around"]
     if position < 0:
         return None
     if fence := _FENCE.match(text, position):
         return Extraction(_fenced(text, fence.end(), fence[1]), marker, fenced=True)
-    end = text.find("\n", position)
-    end = end if end >= 0 else len(text)
+    if around.endswith("`") and text.count("`", position, _end_of_line(text, position)) % 2:
+        position -= 1  # the first of several parts in backticks: `19`, `61`
+    end = _end_of_line(text, position)
     other = _OR_LINE.match(text, end)
     value = text[position : other.end() if other else end]
     block = _block(text[position : position + 2 * MAX_ANSWER_CHARS])
     return Extraction(_undecorated(value), marker, block=block, below="\n" in around)
+
+
+def _holds_in_fence(text: str, start: int, position: int) -> bool:
+    """Whether ``position`` is within a fence of several lines that begins at ``start``: a row of a grid may be ####."""
+    fence = _FENCE.match(text, start)
+    if fence is None:
+        return False
+    end = text.find(fence[1], fence.end())
+    return position <= end and text.count("\n", fence.end(), end) > 2
+
+
+def _end_of_line(text: str, position: int) -> int:
+    end = text.find("\n", position)
+    return end if end >= 0 else len(text)
 
 
 def _block(text: str) -> str:
@@ -324,9 +339,9 @@ def _fenced(text: str, start: int, ticks: str) -> str:
 
 def _undecorated(value: str) -> str:
     """Without Markdown emphasis, also in the middle: ``**72** eggs``."""
-    value = value.replace("**", " ").strip(" \t\r*`")
+    value = value.replace("**", " ").strip(" \t\r*" if value.count("`") > 2 else " \t\r*`")
     if value.endswith("."):
-        return value[:-1].rstrip(" *`") + "."
+        return value[:-1].rstrip(" *" if value.count("`") > 2 else " *`") + "."
     return value
 
 

@@ -20,13 +20,17 @@ _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
 _ROW_END = re.compile(r"\n|;|\\\\")
 _BITS = re.compile(r"[01]+")
+_BASE_2 = re.compile(r"^0b|(?<=[01)])_(?:2|\{2\})$")
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _TIME = re.compile(
     r"(?:\bat )?\b([0-2]?[0-9])(?: ?\{?:\}? ?(?=[0-5][0-9])| ?h(?:ours?)?(?:,| and)? ?(?=[0-5][0-9]|[0-9] ?m))"
-    r"([0-5]?[0-9])(?: ?min(?:utes?)?)?(?: ?([ap])\.?m\.?)?(?!\w)",
+    r"([0-5]?[0-9])(?: ?m(?:in(?:utes?)?)?(?!\w))?(?: ?([ap])\.?m\.?)?(?!\w)",
     re.IGNORECASE,
 )
 _DAY = re.compile(r"^(?:on )?((?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6})\.?(?=[ ,])", re.IGNORECASE)
+_DAY_LAST = re.compile(r"(\S.{0,40}?),? on ((?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6})\.?", re.IGNORECASE)
+_DAY_LABEL = re.compile(r"(?:the )?(?:week)?day ?[:=]? ?(?=[a-z])", re.IGNORECASE)
+_TIME_LABEL = re.compile(r",? ?(?:the )?(?:(?:hour|minute)s? ?[:=]? ?|(?:local )?time ?[:=] ?)(?=\d)", re.IGNORECASE)
 _NAMES = (
     *("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"),
     *(
@@ -130,6 +134,8 @@ class ListAnswerTask(CheckedAnswerTask):
         gold = [short(str(part).lower()) for part in question.answer]
         if len(gold) == 1 and _THOUSANDS.fullmatch(answer):
             answer = answer.replace(",", "")
+        if len(gold) == 1 and _BITS.fullmatch(gold[0]):
+            answer = _BASE_2.sub("", answer)
         found = [short(part) for part in items(self.split_times(answer))]
         if self.clock and len(found) == len(gold):
             found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
@@ -141,7 +147,13 @@ class ListAnswerTask(CheckedAnswerTask):
 
     def split_times(self, answer: str) -> str:
         """An answer whose times of day are two parts, where the question asks for hour and minute."""
-        return _TIME.sub(_hour_and_minute, _DAY.sub(r"\1", answer)) if self.clock else answer
+        if not self.clock:
+            return answer
+        if last := _DAY_LAST.fullmatch(answer):
+            answer = f"{last[2]} {last[1]}"
+        if labelled := _DAY_LABEL.match(answer):
+            answer = _TIME_LABEL.sub(" ", answer[labelled.end() :])
+        return _TIME.sub(_hour_and_minute, _DAY.sub(r"\1", answer))
 
 
 class Board(CheckedAnswerTask):

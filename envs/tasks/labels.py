@@ -31,12 +31,13 @@ _IN_BRACKETS = re.compile(r"\((\d{1,3})\)(?= \S)")
 _NOUN_FIRST = re.compile(
     r"([A-Za-z]{3,20})(?:s\b|\b)\s*[:=]?\s+((?:\d{1,6}|[A-Z])(?:(?:,|,? and)\s+(?:\d{1,6}|[A-Z]))*)"
 )
-_NOUN_EACH = re.compile(r"([a-z]{3,20}) (\d{1,3}|[A-Z])")
+_NOUN_EACH = re.compile(r"([A-Za-z]{3,20}) (\d{1,3}|[A-Z])")
 _ARTICLE = re.compile(r"^(?:in |on )?the (?=[A-Za-z])", re.IGNORECASE)
 _JOINED_WORDS = re.compile(r"[A-Za-z]{1,30}(?:-[A-Za-z]{1,30}){2,60}")
 _JOINED_NUMBERS = re.compile(r"\d{1,4}(?:-\d{1,4}){2,60}|\d{1,4}(?: - \d{1,4}){2,60}")
 _ROUTE = re.compile(r"\b(?:path|trip|tour|route)\b")
-_TRANSPOSED = re.compile(r"([\])])\s*\^\s*(?:T|\{\s*(?:T|\\top)\s*\}|\\top)\s*$")
+_TRANSPOSED = re.compile(r"([\])]|\\end\{[pb]?matrix\})\s*\^\s*(?:T|\{\s*(?:T|\\top)\s*\}|\\top)\s*$")
+_TO_DIGITS: Final = str.maketrans("".join(map(chr, range(0x2080, 0x208A))), "0123456789")
 _INVERSE = re.compile(r"[A-Z]\s*\^\s*(?:\{\s*-1\s*\}|-1)\s*=\s*(?=\S)")
 _LETTER = re.compile(r"[A-Za-z]")
 _NOUN = re.compile(r"([A-Za-z]{3,20}(?: [A-Za-z]{2,20})?)\s*(?:[=:]|\s(?:is|of)\s|(?=\s-?\d))\s*(\S.*)")
@@ -51,7 +52,10 @@ _ASCENDING = re.compile(
     r"\b(?:ascending|increasing|from the (?:smallest|least|lowest)|(?:smallest|least|lowest) first)\b", re.IGNORECASE
 )
 _COUNT_OF = re.compile(r"(?:how many|number of) ([a-z]+)(?: (?!and\b)([a-z]+))?(,| and\b(?! how many\b)| or\b)?")
-_WITH_UNIT = re.compile(r"(-?\d[\d,]{0,20}(?:/\d{1,12})?)\s*(?:\\ )?([A-Za-z]{2,20})")
+_WITH_UNIT = re.compile(r"(-?\d[\d,]{0,20}(?:/\d{1,12})?)\s*(?:\\ )?([A-Za-z]{2,20}(?: [A-Za-z]{4,20})?)")
+_YEARS_OLD = re.compile(r"(?<=\d)(?: years old| years?(?: old)?)(?![A-Za-z])")
+_LOWERED = re.compile(r"(?<=[A-Za-z\u03bb])[\u2080-\u2089]{1,3}")
+_VECTOR = re.compile(r"\\vec\s*(?:\{\s*([A-Za-z])\s*\}|([A-Za-z]))")
 
 
 def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
@@ -62,6 +66,7 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         text: the same in its plain form.
         question: says which labels and units are its own.
     """
+    text = _LOWERED.sub(lambda found: "_" + found[0].translate(_TO_DIGITS), _VECTOR.sub(r"\1\2", text))
     if _LABELLED.search(text):
         yield without_labels(text, question)
         yield without_whole_label(text, question)
@@ -74,6 +79,7 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield without_labels(_VALUE_IN_BRACKETS.sub(r"\1 = \2", text), question)
         yield _PAIR.sub(r"\1\2", text)
     if "(" in parts:
+        yield from without_a_noun(_IN_BRACKETS.sub(r"\1:", text), question)
         yield steps(_BRACKETED.sub(r"\1-\2", parts))
         yield without_labels(_BRACKETED.sub(r"\1 = \2", parts), question)
         yield without_labels(_IN_BRACKETS.sub(r"\1:", text), question)
@@ -84,7 +90,9 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield from without_transpose(parts, question)
     if _LETTER.search(text):
         yield without_nouns(text, question)
-        yield without_units(text, question)
+        yield without_units(without_nouns(text, question), question)
+        if "how old" in question.lower():
+            yield without_labels(_YEARS_OLD.sub("", text), question)
         yield from without_a_noun(text, question)
         yield steps(text)
     yield _BETWEEN_WORDS.sub(", ", text)
@@ -118,7 +126,7 @@ def without_a_noun(text: str, question: str) -> Iterator[str]:
         yield re.sub(r",? and\s", ", ", whole[2])
     parts = [part.strip() for part in re.split(r"[,;\n]", without_labels(text, question))]
     nouns = [part for part in map(_NOUN_EACH.fullmatch, parts) if part]
-    noun = nouns[0][1] if len({part[1] for part in nouns}) == 1 else ""
+    noun = nouns[0][1].lower() if len({part[1].lower() for part in nouns}) == 1 else ""
     if len(nouns) == len(parts) and noun and noun not in NOT_UNITS and _may_name(noun, question):
         yield ", ".join(part[2] for part in nouns)
     if any(map(_ARTICLE.match, parts)):
@@ -128,7 +136,8 @@ def without_a_noun(text: str, question: str) -> Iterator[str]:
 def _has_plural(noun: str, question: str) -> bool:
     """Whether the question speaks of several of what a noun says, and the noun denies nothing."""
     stem = re.escape(noun.lower().removesuffix("s"))
-    return not denies(noun) and re.search(rf"\b{stem}s\b", question) is not None
+    plural = "people" if stem == "people" else f"{stem}s"
+    return not denies(noun) and re.search(rf"\b{plural}\b", question.lower()) is not None
 
 
 def _parts(text: str) -> list[str]:
@@ -174,13 +183,14 @@ def _may_name(word: str | None, question: str) -> bool:
     if word is None or len(word) == 1 or word == "\\lambda":
         return True
     stem = re.escape(word.lower().removesuffix("s"))
+    stem = "colou?r" if stem == "color" else stem
     return not denies(word) and re.search(rf"\b{stem}s?\b", question.lower()) is not None
 
 
 def _in_asked_order(nouns: Sequence[str], question: str) -> bool:
     """Whether the question has these nouns behind "Answer with", once each and in this order."""
     asked = question[question.lower().rfind("answer with") :].lower()
-    if "how many" in (last_question := question.lower().rpartition("?")[0].rpartition(". ")[2]):
+    if "how many" in (last_question := question.lower().rpartition("?")[0].replace(".\n", ". ").rpartition(". ")[2]):
         asked = max(asked, last_question, key=lambda text: sum(noun.lower() in text for noun in nouns))
     last = -1
     for noun in nouns:
@@ -232,8 +242,16 @@ def without_units(text: str, question: str) -> str:
     ):
         return text
     stems = {unit.removesuffix("s") for unit in units}
-    right = _asks_for(stems.pop(), question) if len(stems) == 1 else _in_asked_order(units, question)
+    if any(" " in unit for unit in units):
+        right = _are_asked(units, question)
+    else:
+        right = _asks_for(stems.pop(), question) if len(stems) == 1 else _in_asked_order(units, question)
     return ", ".join(part[1] for part in found) if right else text
+
+
+def _are_asked(nouns: Sequence[str], question: str) -> bool:
+    """Whether the question asks how many of each of these there are, in this order: ``how many km east``."""
+    return [asked[1] for asked in re.finditer(r"how many ([a-z]+ [a-z]+)", question.lower())] == [*nouns]
 
 
 def _asks_for(stem: str, question: str) -> bool:

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from rlvr.envs.rewards.dressing import QUOTES, plain, without_marks
-from rlvr.envs.tasks.labels import relabelled
+from rlvr.envs.rewards.expressions.words import denies
+from rlvr.envs.tasks.labels import relabelled, without_a_noun, without_labels
 
 _BRACKETS_BY_NAME = re.compile(r"\\(?:(?P<left>langle|lbrack|lbrace)|rangle|rbrack|rbrace)(?![A-Za-z])")
 _QUOTED: Final = r"""(?:'[^'\n]{0,400}'|"[^"\n]{0,400}")"""
@@ -45,6 +46,9 @@ def _forms(answer: str, question: str) -> Iterator[str]:
         yield parts
         text = plain(parts)
         yield text
+    if "|" in answer and (named := named_rows(answer)):
+        yield without_labels(named, question)
+        yield from without_a_noun(named, question)
     for written in relabelled(parts, text, question):
         if written != text:
             yield written
@@ -69,6 +73,21 @@ def parts_alone(answer: str) -> str:
     elif " & " in text:
         text = text.replace(" & ", ", ")
     return text
+
+
+def named_rows(answer: str) -> str:
+    """``| Ann | knave |`` as ``Ann: knave``, for each row of a table of two columns below its head; else empty."""
+    head, *below = [line.strip() for line in plain(answer).split("\n") if line.strip()]
+    rows = [line.strip("|").split("|") for line in below[1:]]
+    rule = bool(below) and _TABLE_RULE.fullmatch(below[0]) is not None
+    bars = all(line[0] == line[-1] == "|" for line in [head, *below])
+    if not rule or not bars or not rows or any(len(row) != 2 for row in rows) or denies(head):
+        return ""
+    return "\n".join(f"{name.strip()}: {value.strip()}" for name, value in map(without_marks_in, rows))
+
+
+def without_marks_in(cells: list[str]) -> list[str]:
+    return [without_marks(cell.strip()) for cell in cells]
 
 
 def _bare_lines(lines: list[str]) -> list[str]:

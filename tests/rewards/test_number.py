@@ -199,3 +199,41 @@ def test_a_letter_that_scales_or_stands_for_a_number_is_no_unit(text: str) -> No
 @pytest.mark.parametrize("text", ["72m", "72 N", "72 V", "72 m/s", "72 L", "72°C"])
 def test_a_letter_that_is_a_unit_may_follow(text: str) -> None:
     assert grade("number", f"\\boxed{{{text}}}", "72").reward == 1.0
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "reward"),
+    [
+        ("95/137", r"\frac{95}{137} \approx 0.693", 1), ("95/137", "95/137 ≈ 0.69", 1),
+        ("95/137", "95/137 (≈ 0.6934)", 1),
+        ("95/137", r"p = {95 \over 137} \approx 0.693", 1), ("-95/137", r"-{95 \over 137}", 1),
+        ("1/3", "1/3 ≈ 0.3333", 1),
+        ("95/137", "95/137 ≈ 0.70", 0), ("95/137", "96/137 ≈ 0.69", 0), ("95/137", "0.693 ≈ 95/137", 0),
+        ("95/137", r"{95 \over 138}", 0), ("72", r"72 \approx 73", 0), ("72", r"72 \approx 72.0", 0),
+        ("72", "72 ≈ 144/2", 0),
+        ("72", "36+36 ≈ 72.0", 0), ("2/3", "2/3 ≈ 0.67 or 1/3", 0), ("2/3", "1/3 or 2/3 ≈ 0.67", 0),
+        ("2/3", "\\neq 2/3 ≈ 0.67", 0), ("1/3", "1/3 ≈ 0.3 ≈ 0.33", 0), ("0.69", "95/137 ≈ 0.69", 0),
+    ],
+)  # fmt: skip
+def test_a_true_estimate_behind_a_fraction(reference: str, answer: str, reward: int) -> None:
+    assert grade("number", f"\\boxed{{{answer}}}", reference).reward == reward
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["f(25)", "a(5)", "a_5", "a_{10}", "f'(-2)", r"\det(A)", r"\det A", "det(A)", "|A|", r"\gcd(671, 1098)",
+     "gcd(6, 9)", r"\angle A", r"\angle ABC", r"\theta_1", "x_{max}"],
+)  # fmt: skip
+def test_names_of_values(name: str) -> None:
+    assert grade("number", f"\\boxed{{{name} = 93}}", "93").reward == 1
+    assert grade("number", f"\\boxed{{{name} = 94}}", "93").reward == 0
+    for hedge in (
+        "{0} = 93 or 94",
+        "{0} = 94, {0} = 93",
+        "not {0} = 93",
+        "{0} \\neq 93",
+        "2{0} = 93",
+        "{0} = 93?",
+        "{0} + 1 = 93",
+    ):
+        assert grade("number", f"\\boxed{{{hedge.format(name)}}}", "93").reward == 0, hedge

@@ -31,27 +31,36 @@ def whole(template: str, between: str = ", ") -> Form:
     return lambda parts, names: template.format(a=between.join(parts))
 
 
+def table(head: str, row: str) -> Form:
+    """A phrasing as a Markdown table of two columns."""
+    rows = each(f"| {row} |", "\n")
+    return lambda parts, names: f"| {head} |\n|---|---|\n{rows(parts, names)}"
+
+
 BARE = [whole("{a}"), whole("({a})", ";"), whole(r"\left[{a}\right]", "; "), whole(r"\text{{{a}}}")]
 # For each id: a pattern of the question whose first group lists the names, and the phrasings.
 PHRASINGS: dict[str, tuple[str, list[Form]]] = {
     "KnightsAndKnaves": (r"What (?:are|is) ([A-Z][^?]*)\?", [
         each("{n}: {p}", "; "), each("{n} is a {p}"), each("{n} = {p}"), each(r"{n} \to {p}"), each("{n}-{p}"),
-        each("- **{n}**: {p}", "\n"), *BARE]),
+        each("- **{n}**: {p}", "\n"), table("Name | Kind", "{n} | {p}"), *BARE]),
     "StableMatching": (r"For (.*?), in this order", [
         each("{n}-{p}"), each("{n} → {p}"), each("{n}: {p}"), each("({n}, {p})"), each("{n} gets {p}"), *BARE]),
     "SwapTracking": (r"What (?:do|does) (.*?) hold now", [
         each("{n}: {p}"), each("{n} holds the {p}"), each("{n} has the {p}"), each("{n}: the {p}"), each("the {p}"),
         each("{k}. the {p}", "\n"), *BARE]),
     "FalseBeliefs": ("", [
+        each("({k}) the {p}", "; "), each("({k}) In the {p}", "\n"),
         each("({k}) {p}"), each("({k}) {p}", "\n"), each("the {p}"), each("in the {p}"), each("{k}. the {p}", "\n"),
         *BARE]),
     "LinearSystems": (r"whole numbers? (.*?) in this order", [
         each("{n}={p}"), each("{n} = {p}", " and "), each("- ${n} = {p}$", "\n"), *BARE]),
     "AssignmentProblem": ("", [
         each("{k}-{p}"), each("({k}, {p})"), each("person {k}: job {p}"), each("person {k} → job {p}"),
-        each("job {p}"), *BARE]),
+        each("job {p}"), each("Person {k}: Job {p}", "\n"), table("Person | Job", "Person {k} | {p}"),
+        table("Person | Job", "{k} | **{p}**"), *BARE]),
     "Colouring": ("", [
-        each("{k}: {p}"), each("node {k}: colour {p}"), each("node {k} = {p}"), each(r"{k}\mapsto {p}"), *BARE]),
+        each("{k}: {p}"), each("node {k}: colour {p}"), each("node {k} = {p}"), each(r"{k}\mapsto {p}"),
+        each("Node {k}: Color {p}"), table("Node | Colour", "{k} | {p}"), *BARE]),
     "Seating": ("", [each("chair {k}: {p}"), each("Chair {k} - {p}"), each("Chair {k}: {p}", "\n"), *BARE]),
     "Reachability": ("", [
         whole("nodes {a}"), whole("Nodes: {a}"), whole(r"\text{{nodes }}{a}"), whole(r"\{{{a}\}}"), *BARE]),
@@ -66,12 +75,29 @@ PHRASINGS: dict[str, tuple[str, list[Form]]] = {
     "Ordering": ("", [whole("{a}", "-"), whole("{a}", " - "), whole("{a}", " → "), each("{k}. {p}", "\n"), *BARE]),
     "SubsetSum": ("", [
         whole("{a}", " + "), lambda parts, names: f"{'+'.join(parts)} = {sum(map(int, parts))}", *BARE]),
-    "Directions": ("", [each("{p} km"), each(r"{p}\text{{ km}}"), whole("{a}", " and "), *BARE]),
+    "Eigenvalues": ("", [
+        each("λ_{k} = {p}"),
+        lambda parts, names: ", ".join(f"λ{chr(0x2080 + k)} = {p}" for k, p in enumerate(parts, 1)),
+        *BARE]),
+    "RobotWalk": ("", [
+        lambda parts, names: "x={}, y={}, {}".format(*parts), lambda parts, names: "({}, {}), facing {}".format(*parts),
+        lambda parts, names: "({},{}) {}".format(*parts),
+        lambda parts, names: "x: {}, y: {}, direction: {}".format(*parts), *BARE]),
+    "Entailment": ("", [each("Statement {p}"), whole("Statements {a}"), *BARE]),
+    "Bipartition": ("", [whole("People {a}"), *BARE]),
+    "AgeProblems": (r"How old are (.*?) (?:today|now)", [
+        each("{p} years"), each("{n} is {p} years old", " and "), each("{n}: {p} years"), *BARE]),
+    "Directions": ("", [each("{p} km"), lambda parts, names: "{} km east and {} km north".format(*parts),
+        lambda parts, names: "East: {} km, North: {} km".format(*parts),
+        lambda parts, names: r"{}\text{{ km east}}, {}\text{{ km north}}".format(*parts),
+        each(r"{p}\text{{ km}}"), whole("{a}", " and "), *BARE]),
     "ComplexNumbers": ("", [
         lambda parts, names: f"{parts[0]} {'-' if parts[1][0] == '-' else '+'} {parts[1].lstrip('-')}i",
         lambda parts, names: f"{parts[0]}{int(parts[1]):+}i", *BARE]),
     "NullSpace": ("", [
-        whole("({a})^T"), whole(r"[{a}]^{{\top}}"), whole("v = ({a})"), whole(r"\mathbf{{v}} = ({a})^{{T}}"), *BARE]),
+        whole("({a})^T"), whole(r"\vec{{v}} = ({a})"),
+        whole(r"\begin{{bmatrix}}{a}\end{{bmatrix}}^T", " & "), whole(r"[{a}]^{{\top}}"),
+        whole("v = ({a})"), whole(r"\mathbf{{v}} = ({a})^{{T}}"), *BARE]),
     "CriticalPath": ("", [
         lambda parts, names: f"{parts[0]}, " + ", ".join(f"{chr(65 + k)}={p}" for k, p in enumerate(parts[1:])),
         *BARE]),
@@ -79,6 +105,9 @@ PHRASINGS: dict[str, tuple[str, list[Form]]] = {
         lambda parts, names: f"on {parts[0]} at {parts[1]}:{parts[2]:0>2}",
         lambda parts, names: f"{parts[0]}., {parts[1]}, {parts[2]:0>2}",
         lambda parts, names: f"{parts[0]}\\ {parts[1]}{{:}}{parts[2]:0>2}",
+        lambda parts, names: f"{parts[1]}:{parts[2]:0>2} on {parts[0]}",
+        lambda parts, names: f"{parts[0]} at {parts[1]}h {parts[2]}m",
+        lambda parts, names: f"Day: {parts[0]}, Hour: {parts[1]}, Minute: {parts[2]}",
         lambda parts, names: f"{parts[0]}day, hour {parts[1]}, minute {parts[2]}"
         if parts[0] in ("Mon", "Fri") else f"{parts[0]}, hour {parts[1]}, minute {parts[2]}"]),
 }  # fmt: skip
@@ -155,3 +184,56 @@ def test_a_hedge_in_any_phrasing(name: str) -> None:
         text = hedge.format(answer, other)
         assert not paid(env, f"\\boxed{{{text}}}"), text
         assert not paid(env, f"Answer: {text}"), text
+
+
+@pytest.mark.parametrize(
+    ("name", "write"),
+    [
+        ("Bridges", lambda answer: re.sub(r"(\w)(\w)(\d)", r"\1-\2: \3", answer)),
+        ("Bridges", lambda answer: re.sub(r"(\w\w)(\d)", r"\1 = \2", answer)),
+        ("Bridges", lambda answer: re.sub(r"(\w)(\w)(\d)", r"\1–\2 (\3)", answer)),
+        ("Satisfiability", lambda answer: ", ".join(
+            f"x{k} = {'true' if bit == '1' else 'false'}" for k, bit in enumerate(answer, 1))),
+        ("Satisfiability", lambda answer: ", ".join("true" if bit == "1" else "false" for bit in answer)),
+        ("MazePath", lambda answer: ", ".join(
+            {"U": "up", "D": "down", "L": "left", "R": "right"}[step] for step in answer)),
+        ("SlidingTiles", lambda answer: ", ".join(
+            {"U": "Up", "D": "Down", "L": "Left", "R": "Right"}[step] for step in answer)),
+        ("BitManipulation", lambda answer: f"0b{answer}"), ("BitManipulation", lambda answer: f"{answer}_2"),
+        ("BitManipulation", lambda answer: f"({answer})_{{2}}"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("level", [1, 2, 3])
+def test_marks_within_a_part(name: str, write: Callable[[str], str], level: int) -> None:
+    env, _, answer = drawn(name, level, 0)
+    assert paid(env, f"\\boxed{{{write(answer)}}}")
+    for other in (drawn(name, level, 1)[2], answer[::-1]):
+        if not paid(env, f"\\boxed{{{other}}}"):
+            assert not paid(env, f"\\boxed{{{write(other)}}}"), other
+
+
+def test_labels_of_a_table_are_those_of_the_question() -> None:
+    env, _, answer = drawn("AssignmentProblem", 2, 0)
+    rows = [f"| {k} | {job} |" for k, job in enumerate(answer.split(", "), 1)]
+    for head, told in [
+        ("Person | Job", [*reversed(rows)]), ("Person | Job", rows[:-1]), ("Person | Wrong job", rows),
+        ("Not the person | Job", rows),
+    ]:  # fmt: skip
+        assert not paid(env, "\\boxed{" + f"| {head} |\n|---|---|\n" + "\n".join(told) + "}"), (head, told)
+
+
+def test_parts_in_backticks_behind_a_marker() -> None:
+    env, _, answer = drawn("SortWords", 2, 0)
+    parts = answer.split(", ")
+    for lead in ("Answer:", "**Answer:**", "####", "The answer is"):
+        assert paid(env, f"{lead} {', '.join(f'`{part}`' for part in parts)}")
+        assert paid(env, f"{lead} {', '.join(f'`{part}`' for part in parts)}.")
+        assert not paid(env, f"{lead} {', '.join(f'`{part}`' for part in parts[:-1])}")
+        assert not paid(env, f"{lead} {', '.join(f'`{part}`' for part in parts)} or `{parts[0]}`")
+
+
+def test_a_row_of_hashes_in_the_fence_of_an_answer_is_no_marker() -> None:
+    fence = "Answer:\n```\n#ab#\n####\n#cd#\n####e\n```"
+    assert extract(fence).answer == "#ab#\n####\n#cd#\n####e"
+    assert extract("Answer:\n```\n#### 42\n```").answer == "42"  # of one line: as before
+    assert extract(f"{fence}\n#### 7").answer == "7"  # behind the fence it is the later marker

@@ -44,7 +44,13 @@ _WRAPPED = re.compile(
     r"\\(?:text|texttt|textsf|mathsf|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|operatorname|bf|rm)"
     r"\s*\{([^{}]*)\}"
 )
-_NAME = re.compile(rf"[A-Za-z][A-Za-z _]{{0,40}}|\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})")
+_INDEX = r"(?:_(?:[A-Za-z0-9]{1,3}|\{[A-Za-z0-9]{1,6}\}))?"
+_NAME = re.compile(
+    rf"[A-Za-z][A-Za-z _]{{0,40}}|(?:\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})|[A-Za-z]){_INDEX}"
+    # f'(2), a_5, gcd(12, 18), \det A, |A|, \angle ABC
+    rf"|(?:[A-Za-z]'{{0,3}}|\\?(?:gcd|lcm|det)){_INDEX} ?\([A-Za-z0-9, -]{{1,40}}\)"
+    r"|\\?det(?: [A-Z])?|\|[A-Z]\||\\angle [A-Z]{1,3}"
+)
 _TIE = re.compile(r"(?<=[^~\s$=])~(?=[^~=])")  # elsewhere it means "about", or strikes through
 _NOT_SIGN = re.compile(r"\\not(?![A-Za-z])|\u0338")
 _UNIT = re.compile(r"[a-zA-Z]+(?:[-/ '’^.]{1,3}[a-zA-Z23²³]+){0,5}\.?|° ?[CF]?|[a-zA-Z]+[²³]|[¢$€£]")
@@ -57,6 +63,8 @@ _RAISED_TO = re.compile(r"(?<=[A-Za-z])\^\{ ?(-?[123]) ?\}")
 _UNIT_PART = r"[A-Za-zΩμ][A-Za-zΩμ *·^0-9]{0,20}"
 _OF_UNITS = re.compile(rf"\\frac ?\{{ ?({_UNIT_PART}?) ?\}} ?\{{ ?({_UNIT_PART}) ?\}}")
 _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
+_ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
+_OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
 _ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
 _GROUPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("{", "}"), ("(", ")"), ("**", "**"), ("`", "`"))
 _REPLACEMENTS = (
@@ -192,10 +200,33 @@ def read_number(text: str) -> Number:
     """
     if _INTEGER.fullmatch(text):
         return Number(Fraction(int(text)))
+    if "\\over" in text:
+        text = _OVER.sub(r"\\frac{\1}{\2}", text)
     cleaned = clean(text)
+    if _NEARLY.search(cleaned):
+        cleaned = _without_estimate(cleaned)
     if "=" in cleaned:
         return _after_equals(cleaned)
     return _literal(cleaned)
+
+
+def _without_estimate(text: str) -> str:
+    """``95/137 \\approx 0.69`` as ``95/137``, where the estimate is the value rounded; else unchanged.
+
+    Of two decimals none is taken: the second may be another try.
+    """
+    value, _, estimate = _NEARLY.sub("≈", text).replace("(≈", "≈").partition("≈")
+    estimate = estimate.strip().removesuffix(")").rstrip() if "(" in text else estimate.strip()
+    value = value.strip()
+    rounded = _ESTIMATE.fullmatch(estimate)
+    if rounded is None or not ("/" in value or "\\frac" in value):
+        return text
+    try:
+        exact = (_after_equals if "=" in value else _literal)(value)
+    except NotANumber:
+        return text
+    half = Fraction(1, 2 * 10 ** len(rounded[1] or ""))
+    return value if not exact.percent and abs(exact.value - Fraction(estimate)) <= half else text
 
 
 def clean(text: str) -> str:
