@@ -232,6 +232,7 @@ class RobotWalk(ListAnswerTask):
 
 
 _BITS = [f"{value:08b}" for value in range(256)]
+_BEGINNINGS = [f"Start with the eight bits {bits}. Then, one after the other:" for bits in _BITS]
 BitOperation = tuple[str, bytes]  # its text, and what it makes of each of the 256 values
 
 
@@ -302,7 +303,7 @@ class BitManipulation(ListAnswerTask):
         count, choices = (3, 5, 7, 9, 12)[level - 1], bit_choices(self.MORE if level > 1 else self.KINDS)
         drawn = rng.randbytes(1 + 2 * count)
         value = drawn[0]
-        lines = [f"Start with the eight bits {_BITS[value]}. Then, one after the other:"]
+        lines = [_BEGINNINGS[value]]
         for kind, operand in zip(drawn[1::2], drawn[2::2]):  # noqa: B905 (of equal length; the check costs 4 % of an item)
             operations, choices = choices[kind]
             text, table = operations[operand]

@@ -198,7 +198,7 @@ def ends(pattern: Pattern, text: str, starts: frozenset[int]) -> frozenset[int]:
             starts = ends(part, text, starts)
         return starts
     if pattern.kind == "either":
-        return frozenset[int]().union(*(ends(part, text, starts) for part in pattern.parts))
+        return frozenset().union(*(ends(part, text, starts) for part in pattern.parts))
     if pattern.kind in "*+?":
         reached = new = ends(pattern.parts[0], text, starts)
         while pattern.kind != "?" and new:

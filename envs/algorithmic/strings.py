@@ -63,16 +63,13 @@ def made_up(rng: random.Random, count: int, shortest: int, longest: int) -> str:
     """
     half = (count * (longest + 1) + 1) // 2
     drawn = rng.randbytes(count + half)
-    letters = bytearray(2 * half)
-    letters[::2], letters[1::2] = drawn[count:].translate(_CONSONANT_OF), drawn[count:].translate(_VOWEL_OF)
+    codes, letters = drawn[count:], bytearray(2 * half)
+    letters[::2], letters[1::2] = codes.translate(_CONSONANT_OF), codes.translate(_VOWEL_OF)
     end = -1
     for width in drawn[:count].translate(_widths(shortest, longest)):
         end += width
-        letters[end] = _BLANK
+        letters[end] = 32  # a blank
     return letters[:end].decode()
-
-
-_BLANK = ord(" ")
 
 
 @cache
@@ -94,6 +91,13 @@ def numbered(words: list[str]) -> str:
     return "\n".join(f"{number}. {text}" for number, text in enumerate(words, 1))
 
 
+_BACKWARDS = {
+    3: "Spell each word backwards, and keep the order of the words: ",
+    4: "Write the line backwards, letter by letter and blanks too: ",
+    5: "Write the words in reverse order, and spell the first, third, fifth... word of the result backwards: ",
+}
+
+
 class ReverseText(ListAnswerTask):
     """Spell words or lines backwards.
 
@@ -109,13 +113,9 @@ class ReverseText(ListAnswerTask):
         gold = line[::-1].split()
         if level == 3:
             gold.reverse()
-            what = "Spell each word backwards, and keep the order of the words"
-        elif level == 4:
-            what = "Write the line backwards, letter by letter and blanks too"
-        else:
+        elif level == 5:
             gold[1::2] = line.split()[-2::-2]
-            what = "Write the words in reverse order, and spell the first, third, fifth... word of the result backwards"
-        return question_of((f"{what}: {line}", tuple(gold), "", "", "", 0))
+        return question_of((_BACKWARDS[level] + line, tuple(gold), "", "", "", 0))
 
     def explain(self, state: Question) -> str:
         """Letter by letter from the end."""

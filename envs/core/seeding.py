@@ -107,6 +107,11 @@ class KeyedRandom(Random):
             self._bits = rest
             return (bits & ((1 << 8 * n) - 1)).to_bytes(n, "little")
         if bits and self._left and bits.bit_length() > 8 * n - 512:  # one hash more suffices
+            if bits >> 512 and self._left == _HASHES and len(self._hash) == 64:  # all of a hash is left
+                self._left -= 1
+                drawn, self._hash = self._hash, blake2b(self._hash).digest()
+                self._bits = (_from_bytes(self._hash, "little") | _END) >> 8 * n - 512
+                return drawn + self._hash[: n - 64]
             return self._more().randbytes(n)
         drawn = shake_128(self._hash).digest(n + 32)  # 168 bytes are one permutation
         self._hash = drawn[:32]

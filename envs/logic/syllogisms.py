@@ -11,19 +11,21 @@ from collections.abc import Callable
 from functools import cache
 from itertools import combinations, permutations, product
 from math import prod
-from operator import itemgetter
-from typing import ClassVar
+from operator import add, itemgetter
+from typing import ClassVar, NamedTuple
 
 from rlvr.envs.tasks.answers import ListAnswerTask
-from rlvr.envs.tasks.questions import Question
+from rlvr.envs.tasks.questions import Question, question_of
 from rlvr.envs.tasks.wording import in_a_row
 
 WORDS = "bakers climbers dancers farmers gardeners hikers jugglers knitters painters readers sailors swimmers".split()
 FORMS = {"all": "All %s are %s.", "no": "No %s are %s.", "some": "Some %s are %s.", "not": "Some %s are not %s."}
 OPPOSITE = {"all": "not", "no": "some", "some": "no", "not": "all"}
 _FIVE = ("all", "all", "no", "some", "not")
-_ASKED = "".join(f"{number}. %s\n" for number in range(1, 7))
-_ASKED += "Which of them follow from the premises? Answer with their numbers."
+_ASKED = [
+    "Conclusions (a class may be empty unless the premises say otherwise):\n1. ",
+    *[f"{n}. " for n in range(2, 7)],
+]
 Statement = tuple[str, int, int]
 
 
@@ -80,37 +82,87 @@ class Premises:
         possible = self.possible & ~kinds
         return not all(possible & needed for needed in self.needed)
 
-    def conclusions(self) -> dict[Statement, None]:
-        """All statements that hold in all of them, the premises among them, as keys in a fixed order.
 
-        If all people of whom one must exist are in a class, or none is, there is one in that class, or outside it.
-        """
-        possible, classes = self.possible, members(self.count)
-        found: list[Statement] = []
-        for kinds in self.needed:
-            kinds &= possible
-            inside = tuple([not kinds & ~members for members in classes])
-            outside = tuple([not kinds & members for members in classes])
-            found += of_somebody(inside, outside)
-        found += [statement for statement, kinds in denials(self.count) if not possible & kinds]
-        return dict.fromkeys(found)
+class Coded(NamedTuple):
+    """The statements about a number of classes by their numbers in ``statements``, which are faster than themselves.
+
+    Attributes:
+        choices: for each pair of classes the five statements that a premise is drawn from.
+        meant: of each statement the kinds of people, and whether it says that they do not exist.
+        denials: each statement that says that some kinds do not exist, with these.
+        classes: of each class a bit, and the kinds outside and inside it.
+        short: each statement in three bytes.
+        forms: each statement without the names of its classes.
+    """
+
+    choices: list[tuple[int, ...]]
+    meant: list[tuple[int, bool]]
+    denials: list[tuple[int, int]]
+    classes: list[tuple[int, int, int]]
+    short: list[bytes]
+    forms: list[str]
 
 
 @cache
-def denials(count: int) -> list[tuple[Statement, int]]:
-    """The statements that say that some kinds of people do not exist, and which."""
-    return [(statement, kinds) for statement, (empty, kinds) in meanings(count).items() if empty]
+def coded(count: int) -> Coded:
+    """Everything about ``count`` classes, by numbers."""
+    every, pairs = statements(count), class_pairs(count)
+    numbers = {statement: number for number, statement in enumerate(every)}
+    meant = [(kinds, empty) for empty, kinds in map(meanings(count).__getitem__, every)]
+    everybody = (1 << (1 << count)) - 1
+    return Coded(
+        [tuple(numbers[form, a, b] for form in _FIVE) for a, b in pairs],
+        meant,
+        [(number, kinds) for number, (kinds, empty) in enumerate(meant) if empty],
+        [(1 << number, everybody ^ kinds, kinds) for number, kinds in enumerate(members(count))],
+        [_MARKS[form] + bytes([_LETTERS[a], _LETTERS[b]]) for form, a, b in every],
+        [FORMS[form] for form, _, _ in every],
+    )
 
 
 @cache
-def of_somebody(inside: tuple[bool, ...], outside: tuple[bool, ...]) -> list[Statement]:
+def of_somebody(count: int, inside: int, outside: int) -> list[int]:
     """The statements that hold because there is somebody who is in some classes, and in some others not."""
-    pairs = [(a, b) for a, b in class_pairs(len(inside)) if inside[a]]
-    return [("some", a, b) for a, b in pairs if inside[b]] + [("not", a, b) for a, b in pairs if outside[b]]
+    every = statements(count)
+    pairs = [(a, b) for a, b in class_pairs(count) if inside >> a & 1]
+    found = [("some", a, b) for a, b in pairs if inside >> b & 1] + [
+        ("not", a, b) for a, b in pairs if outside >> b & 1
+    ]
+    return [every.index(statement) for statement in found]
+
+
+def implied_by(premises: list[int], count: int) -> dict[int, None] | None:
+    """What premises imply, themselves included, in a fixed order; None where they deny each other or imply no more.
+
+    If all people of whom one must exist are in a class, or none is, there is one in that class, or outside it.
+    """
+    _, meant, denials, classes, _, _ = coded(count)
+    possible, needed = (1 << (1 << count)) - 1, []
+    for kinds, empty in map(meant.__getitem__, premises):
+        if empty:
+            possible &= ~kinds
+        else:
+            needed.append(kinds)
+    found: list[int] = []
+    for kinds in needed:
+        kinds &= possible
+        if not kinds:
+            return None
+        inside = outside = 0
+        for bit, without, within in classes:
+            if not kinds & without:
+                inside |= bit
+            elif not kinds & within:
+                outside |= bit
+        if inside:
+            found += of_somebody(count, inside, outside)
+    found += [number for number, kinds in denials if not possible & kinds]
+    implied = dict.fromkeys(found)
+    return implied if len(implied) > len(premises) else None
 
 
 @cache
-def moods(count: int, size: int) -> list[tuple[list[Statement], dict[Statement, None]]]:
+def moods(count: int, size: int) -> list[tuple[list[int], dict[int, None]]]:
     """All premises that ``Syllogisms.premises`` may draw and that imply something more, with what they imply."""
     found = []
     for code in range(prod(5 * (len(class_pairs(count)) - k) for k in range(size))):
@@ -120,20 +172,8 @@ def moods(count: int, size: int) -> list[tuple[list[Statement], dict[Statement, 
     return found
 
 
-def implied_by(premises: list[Statement], count: int) -> dict[Statement, None] | None:
-    """What premises imply, themselves included; None where they deny each other or imply nothing else."""
-    world = Premises(premises, count)
-    return implied if world.consistent() and len(implied := world.conclusions()) > len(premises) else None
-
-
 _LETTERS, _MARKS = b"abcdef", {"all": b"A", "no": b"N", "some": b"S", "not": b"O"}
 _ORDERS = [itemgetter(*order) for order in permutations(range(6))]
-
-
-@cache
-def codes(count: int) -> dict[Statement, bytes]:
-    """A statement in three bytes."""
-    return {(form, a, b): _MARKS[form] + bytes([_LETTERS[a], _LETTERS[b]]) for form, a, b in statements(count)}
 
 
 class Syllogisms(ListAnswerTask):
@@ -154,7 +194,9 @@ class Syllogisms(ListAnswerTask):
     def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
         """Asks for the split before it writes: names are drawn with the rest."""
         count, size = (3, 4, 4, 5, 6)[level - 1], (2, 3, 4, 5, 7)[level - 1]
-        every, short, begin = statements(count), codes(count), f"{size} premises: "
+        about, begin = coded(count), f"{size} premises: "
+        short, forms = about.short, about.forms
+        every = len(short)
         while True:
             # Choices are taken from one number that has far more bits than they need, so that all are equally likely.
             code, premises, implied = self.with_conclusions(rng, count, size)
@@ -168,14 +210,14 @@ class Syllogisms(ListAnswerTask):
             while len(chosen) < 6:
                 if code < 1 << 80:
                     code = int.from_bytes(rng.randbytes(24), "little")
-                code, index = divmod(code, len(every))
-                statement = every[index]
+                code, statement = divmod(code, every)
                 if statement not in implied and statement not in chosen:
                     chosen.append(statement)
             code, index = divmod(code, len(_ORDERS))
             asked = _ORDERS[index](chosen)
             written = b"".join([short[statement] for statement in (*premises, *asked)])
-            order = bytes(dict.fromkeys(written.translate(None, b"ANSO")))
+            classes = written.translate(None, b"ANSO")
+            order = bytes(dict.fromkeys(classes))
             content = begin + written.translate(bytes.maketrans(order, _LETTERS[: len(order)])).decode()
             if accepts(content):
                 break
@@ -184,14 +226,13 @@ class Syllogisms(ListAnswerTask):
             code, index = divmod(code, len(words))
             names.append(words.pop(index))
         gold = tuple([number for number, statement in enumerate(asked, 1) if statement in implied])
-        given = "\n".join([FORMS[form] % (names[a], names[b]) for form, a, b in premises])
-        text = f"Premises:\n{given}\nConclusions (a class may be empty unless the premises say otherwise):\n"
-        text += _ASKED % tuple([FORMS[form] % (names[a], names[b]) for form, a, b in asked])
-        return Question(text, gold, content=content)
+        sentences = [forms[statement] for statement in (*premises, *asked)]
+        sentences[size:] = map(add, _ASKED, sentences[size:])
+        text = "\n".join(sentences) % tuple(map(dict(zip(_LETTERS, names, strict=False)).__getitem__, classes))
+        text = f"Premises:\n{text}\nWhich of them follow from the premises? Answer with their numbers."
+        return question_of((text, gold, "", "", content, 0))
 
-    def with_conclusions(
-        self, rng: random.Random, count: int, size: int
-    ) -> tuple[int, list[Statement], dict[Statement, None]]:
+    def with_conclusions(self, rng: random.Random, count: int, size: int) -> tuple[int, list[int], dict[int, None]]:
         """A number for further choices, premises that imply something more, and what they imply."""
         code = int.from_bytes(rng.randbytes(24), "little")
         if size == 2:  # few enough to be known all
@@ -205,13 +246,13 @@ class Syllogisms(ListAnswerTask):
             code = int.from_bytes(rng.randbytes(24), "little")
 
     @staticmethod
-    def premises(code: int, count: int, size: int) -> tuple[int, list[Statement]]:
+    def premises(code: int, count: int, size: int) -> tuple[int, list[int]]:
         """What is left of the code, and statements about as many pairs of classes, two in five of them with "all"."""
-        pairs = list(class_pairs(count))
-        found: list[Statement] = []
+        choices = coded(count).choices.copy()
+        found: list[int] = []
         for _ in range(size):
-            code, index = divmod(code, 5 * len(pairs))
-            found.append((_FIVE[index % 5], *pairs.pop(index // 5)))
+            code, index = divmod(code, 5 * len(choices))
+            found.append(choices.pop(index // 5)[index % 5])
         return code, found
 
     def explain(self, state: Question) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import time
 from collections import deque
@@ -75,10 +74,26 @@ class Inline:
         done, self._done = self._done, []
         return done
 
-    def run_all(self, jobs: Sequence[Job]) -> list[Outcome]:
-        """What comes of jobs that nobody else waits beside, in their order."""
-        self.submit(jobs)
-        return [outcome for _, outcome in self._collected(math.inf)]
+    def run_all(self, indices: Sequence[int], commands: Sequence[Command]) -> list[Outcome]:
+        """What comes of commands that nobody else waits beside, in their order.
+
+        Nothing is made for each of them but its outcome: of thousands of resets Python's garbage collector would look
+        at all the rest, again and again. After Ctrl-C, ``collect`` has what was done and does the rest.
+        """
+        slots = self._slots
+        outcomes: list[Outcome] = []
+        with ctrl_c():
+            try:
+                for index, command in zip(indices, commands, strict=True):
+                    outcome = slots[index].run(command)
+                    self._next_call(index)
+                    outcomes.append(outcome)
+            except BaseException:
+                count = len(outcomes)
+                self._done += zip(indices, outcomes, strict=False)
+                self._waiting.extend(zip(indices[count:], commands[count:], strict=True))
+                raise
+        return outcomes
 
     def close(self) -> None:
         """Close every environment."""

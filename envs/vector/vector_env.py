@@ -308,7 +308,7 @@ class VectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         backend = self._backend
         assert isinstance(backend, Inline)
         try:
-            outcomes = backend.run_all(list(zip(indices, commands, strict=True)))
+            outcomes = backend.run_all(indices, commands)
         except BaseException:  # such as Ctrl-C: they are still there to be received
             self._in_flight.update(indices)
             raise

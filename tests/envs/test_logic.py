@@ -332,12 +332,17 @@ def test_syllogisms_hold_in_every_world_or_fail_in_one(seed, level):
 def test_the_conclusions_of_premises_are_the_statements_that_they_imply(seed, sizes):
     """Found from what is inside and outside a class, and one by one as those whose opposite fits in no world."""
     count, size = sizes
-    _, premises = syllogisms.Syllogisms.premises(random.Random(seed).getrandbits(256), count, size)
+    every = syllogisms.statements(count)
+    _, numbers = syllogisms.Syllogisms.premises(random.Random(seed).getrandbits(256), count, size)
+    premises = [every[number] for number in numbers]
     world = syllogisms.Premises(premises, count)
+    found = syllogisms.implied_by(numbers, count)
     if world.consistent():
-        implied = {statement for statement in syllogisms.statements(count) if world.imply(statement)}
-        assert {*world.conclusions()} == implied
+        implied = {statement for statement in every if world.imply(statement)}
+        assert implied == ({*premises} if found is None else {every[number] for number in found})
         assert {*premises} <= implied
+    else:
+        assert found is None
 
 
 def worlds(kinds, most):

@@ -122,6 +122,27 @@ def test_many_bytes_are_uniform_and_independent_of_what_is_drawn_before_and_afte
     assert chi_square(borders, 4**5) < 4.5
 
 
+def test_many_first_bytes_are_the_hash_and_the_hash_of_the_hash_in_order():
+    """The short way of ``randbytes`` gives what bit by bit is drawn, after whatever was drawn before."""
+    for key in range(600):
+        draws = random.Random(key)
+        whole, single = KeyedRandom(b"%d" % key), KeyedRandom(b"%d" % key)
+        room = 1024
+        while (count := draws.choice((1, 5, 63, 64, 65, 70, 100, 127, 128, 129, 200))) * 8 <= room:
+            assert whole.randbytes(count) == bytes(single.getrandbits(8) for _ in range(count)), (key, count)
+            room -= 8 * count
+        assert whole.getrandbits(room) == single.getrandbits(room)
+        assert whole.getstate()[1][1:] == single.getstate()[1][1:]
+
+
+def test_many_bytes_beyond_a_hash_leave_its_bits_where_they_are():
+    """After bytes of a hash of their own come those that would have come first."""
+    for count in (129, 200):
+        rng, same = stream("a", count), stream("a", count)
+        rng.randbytes(count)
+        assert rng.randbytes(100)[:64] == same.randbytes(64)
+
+
 METHODS = {
     "random": lambda rng: rng.random(),
     "getrandbits": lambda rng: (rng.getrandbits(0), rng.getrandbits(7), rng.getrandbits(1000)),

@@ -548,7 +548,10 @@ def test_what_ctrl_c_interrupted_can_still_be_received(build):
         vector.step(["a", "b", "c"], ids=[0, 1, 2])
     assert vector.in_flight == 3
     vector._backend._slots[1].env.act = Puppet().act
-    assert vector.recv(min_ready=3).ids.tolist() == [0, 1, 2]
+    steps = vector.recv(min_ready=3)
+    assert steps.ids.tolist() == [0, 1, 2]
+    for index in (0, 2):  # neither was played twice; the other one was interrupted in its turn
+        assert steps.observations[index] == f"seed {index} episode 1 turn 1"
 
 
 def interrupted(action):
