@@ -10,7 +10,15 @@ from threading import Thread
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.runs.checkpoints import AVERAGE, REFERENCE, TENSORS, Checkpoint, save_checkpoint, save_shards, sweep
+from rlvr.algorithms.runs.checkpoints import (
+    AVERAGE,
+    REFERENCE,
+    TENSORS,
+    Checkpoint,
+    save_checkpoint,
+    save_shards,
+    sweep,
+)
 from rlvr.algorithms.train.world import ProcessWorld
 
 
