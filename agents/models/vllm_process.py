@@ -23,6 +23,8 @@ from rlvr.envs.endpoint import Endpoint, EndpointError, call
 NAME = "policy"
 START_SECONDS = 600.0
 END_SECONDS = 30.0
+EXPLAIN_SECONDS = 5.0
+POINTERS = ("EngineDeadError", "Internal Server Error")
 _PDEATHSIG = 1  # linux/prctl.h
 
 
@@ -93,15 +95,25 @@ class ServerProcess:
                     continue
             else:
                 return
-            how = "does not answer" if self.alive else f"ended with status {self.process.returncode}"
+            text = self.explain("it does not answer")
             self.close()
-            raise RuntimeError(f"the vLLM server {how}: {self._last_line()} (all of it is in {self.log})")
+            raise RuntimeError(text)
 
-    def _last_line(self) -> str:
-        """The last line of its log that names an error, or the last one."""
-        lines = [line.strip() for line in self.log.read_text(errors="replace").splitlines() if line.strip()]
-        named = [line for line in lines if "Error" in line]
-        return (named or lines or ["it printed nothing"])[-1][-300:]
+    def explain(self, fault: object) -> str:
+        """One sentence of why it cannot be used, from its log where it has ended; ``fault`` is what a caller met."""
+        # An engine that failed takes its server with it, a moment later.
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(EXPLAIN_SECONDS)
+        how = str(fault) if self.alive else f"it ended with status {self.process.returncode}"
+        return f"the vLLM server that this run started cannot be used, {how}: {cause(self.log)} (its log: {self.log})"
+
+
+def cause(log: Path) -> str:
+    """The last line of a server's log that names an error of its own, or else the last one."""
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    # What the server says of an engine that is gone only points to the error above.
+    named = [line for line in lines if "Error" in line and not any(words in line for words in POINTERS)]
+    return (named or lines or ["it printed nothing"])[-1][-300:]
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:

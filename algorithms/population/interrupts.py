@@ -47,7 +47,8 @@ class StopSignal:
             self.signum = signum
             if signum == signal.SIGINT:
                 signal.signal(signal.SIGINT, signal.default_int_handler)  # the second one raises KeyboardInterrupt
-            with suppress(RuntimeError):  # it came in the middle of printing something else
+            # It came in the middle of anything: of printing, or of importing what prints. The run must not end of that.
+            with suppress(Exception):
                 if not again:
                     once_more = "; once more to stop at once" if signum == signal.SIGINT else ""
                     say(f"stopping after this step{once_more}")

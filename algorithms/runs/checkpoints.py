@@ -157,7 +157,7 @@ def _publish(folder: Path, draft: Path, target: Path) -> None:
         _sync(path)  # before the rename, or the name could outlive its content
     if target.is_symlink():  # rmtree would empty the folder that it points to
         target.unlink()
-    shutil.rmtree(target, ignore_errors=True)
+    _discard(target)
     draft.rename(target)  # atomic: there whole, or not at all
     _sync(folder)  # the name itself must survive a loss of power
 
@@ -172,7 +172,17 @@ def _failed(target: Path, draft: Path, error: object) -> CheckpointError:
 
 def _forget(folder: Path, keep: int) -> None:
     for old in list_checkpoints(folder)[1:-keep]:  # the first holds the reference policy
-        shutil.rmtree(old, ignore_errors=True)
+        _discard(old)
+
+
+def _discard(path: Path) -> None:
+    """Remove a checkpoint. It loses its name first: a kill meanwhile leaves a draft, and no half of a checkpoint."""
+    nameless = path.with_name(f"{DRAFT}old-{path.name}")
+    try:
+        path.rename(nameless)
+    except OSError:  # as from a folder that may not be written: it stays
+        return
+    shutil.rmtree(nameless, ignore_errors=True)
 
 
 def step_name(step: int) -> str:

@@ -90,11 +90,15 @@ class VLLMSampler:
         try:
             made = VLLMAgent(self.engine, self.tokenizer, end_ids=self._end_ids, probe=not self._probed, **options)
         except EndpointError as error:
-            raise SamplerError(f"sampler.url: {error}") from error
+            raise self._failed(error) from error
         except ValueError as error:
             raise SamplerError(f"sampler: {error}") from error
         self._probed = True
         return made
+
+    def _failed(self, error: EndpointError) -> SamplerError:
+        """What a call that failed is to be told as."""
+        return SamplerError(f"sampler.url: {error}")
 
     def rest(self) -> None:
         """A server has memory of its own."""
@@ -168,7 +172,7 @@ class ServerSampler(VLLMSampler):
         try:
             self.engine = TrainingServer(self._endpoint(), concurrency=settings.concurrency)
         except EndpointError as error:
-            raise SamplerError(f"sampler.url: {error}") from error
+            raise self._failed(error) from error
         except ValueError as error:
             raise SamplerError(f"sampler.url: {error}") from error
         facts, size = self.engine.facts, int(self.model.config.get_text_config().vocab_size)
@@ -191,6 +195,12 @@ class ServerSampler(VLLMSampler):
                 f"sampling.max_length is {most}: start it with --max-model-len {most}, or lower sampling.max_length"
             )
         self._confirm(facts["dtype"])
+
+    def _failed(self, error: EndpointError) -> SamplerError:
+        """The address of a server that the run has started tells nobody anything; its log does."""
+        return (
+            super()._failed(error) if self.process is None else SamplerError(f"sampler: {self.process.explain(error)}")
+        )
 
     def _endpoint(self) -> Endpoint:
         settings = self.config.sampler
@@ -219,7 +229,8 @@ class ServerSampler(VLLMSampler):
             self.engine.require_version()
             gap = self.confirmation.check(version, self.engine.prompt_logprobs)
         except (EndpointError, ServesOthers) as error:
-            raise SamplerError(f"the sync to version {version} failed: {error}") from error
+            why = self.process.explain(error) if self.process is not None else error
+            raise SamplerError(f"the sync to version {version} failed: {why}") from error
         self.version = version
         return {"sync_difference": gap}
 
@@ -251,6 +262,8 @@ class ServerSampler(VLLMSampler):
         self._recovered += 1
         # A server that dies of what it is asked would be started for ever.
         if self._recovered > RECOVERIES or self._weights is None:
+            if self.process is not None:
+                why = self.process.explain(why)
             raise SamplerError(f"the sampler was lost {self._recovered} times, the last time because {why}")
         self.say(f"the sampler was lost: {why}; its weights are sent again, and what had failed is played again")
         if self.process is None:

@@ -10,7 +10,15 @@ from threading import Thread
 from typing import Any
 
 from rlvr.algorithms._torch import torch
-from rlvr.algorithms.runs.checkpoints import AVERAGE, REFERENCE, TENSORS, Checkpoint, save_checkpoint, save_shards
+from rlvr.algorithms.runs.checkpoints import (
+    AVERAGE,
+    REFERENCE,
+    TENSORS,
+    Checkpoint,
+    save_checkpoint,
+    save_shards,
+    sweep,
+)
 from rlvr.algorithms.train.world import ProcessWorld
 
 
@@ -27,6 +35,8 @@ class Saver:
 
     def __init__(self, folder: Path, world: ProcessWorld) -> None:
         self.folder, self.world = folder, world
+        if world.rank == 0:
+            sweep(folder)  # of a run that was killed and has nothing more to save
         self._thread: Thread | None = None
         self._error: BaseException | None = None  # of the thread, until the run asks
         self._copies: dict[str, dict[str, torch.Tensor]] = {}

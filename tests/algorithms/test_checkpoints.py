@@ -22,6 +22,8 @@ from rlvr.algorithms.runs.checkpoints import (
     load_checkpoint,
     save_checkpoint,
 )
+from rlvr.algorithms.train.saver import Saver
+from rlvr.algorithms.train.world import ProcessWorld
 
 
 def checkpoint(step: int, size: int = 5) -> Checkpoint:
@@ -174,6 +176,32 @@ def test_no_room_leaves_the_old_ones_and_says_so(tmp_path: Path, room: int):
     assert [path.name for path in tmp_path.iterdir()] == ["step-000001"], "a draft was left"
     save_checkpoint(tmp_path, checkpoint(2, size=100))
     assert steps(tmp_path) == [1, 2]
+
+
+def test_what_a_kill_leaves_of_an_old_checkpoint_is_no_checkpoint_and_is_swept(tmp_path: Path, monkeypatch):
+    for step in (0, 1, 2):
+        save_checkpoint(tmp_path, checkpoint(step))
+
+    class Killed(BaseException):
+        pass
+
+    unlink, calls = os.unlink, []
+
+    def killed(*args, **kwargs) -> None:
+        calls.append(args)
+        if len(calls) == 2:
+            raise Killed
+        unlink(*args, **kwargs)
+
+    monkeypatch.setattr(os, "unlink", killed)  # step 1 is being removed
+    with pytest.raises(Killed):
+        save_checkpoint(tmp_path, checkpoint(3))
+    monkeypatch.undo()
+    left = sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("."))
+    assert left == ["step-000000", "step-000002", "step-000003"]
+    assert len(list(tmp_path.iterdir())) == 4
+    Saver(tmp_path, ProcessWorld.join())  # a run goes on, and may have nothing more to save
+    assert len(list(tmp_path.iterdir())) == 3
 
 
 def test_drafts_of_a_killed_run_are_swept_and_never_taken(tmp_path: Path):

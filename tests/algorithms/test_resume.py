@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.algorithms.config import load_config
+from rlvr.algorithms.population.interrupts import StopSignal
 from rlvr.algorithms.runs.checkpoints import list_checkpoints
 from rlvr.algorithms.runs.run_folder import read_jsonl
 
@@ -225,6 +226,19 @@ def test_sigterm_saves_and_is_gone_on_with(go_on, do: str):
     assert "go on with --resume" in " ".join(broken.output.split())
     assert "Traceback" not in broken.output
     assert "going on after step 1" in resumed.output
+
+
+@pytest.mark.parametrize("error", [RuntimeError("reentrant call"), ImportError("partially initialized module 'rich'")])
+def test_a_signal_in_the_middle_of_an_import_stops_the_run_and_breaks_nothing(error: Exception):
+    """What says that the run stops may itself be what is under way: its error would end the run where it stands."""
+    stop = StopSignal()
+
+    def say(text: str) -> None:
+        raise error
+
+    with stop.listening(say):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert stop.signum == signal.SIGTERM
 
 
 @pytest.mark.parametrize("point", some_are_slow(7))

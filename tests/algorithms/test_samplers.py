@@ -16,7 +16,7 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
-from rlvr.agents.models.vllm_process import flags
+from rlvr.agents.models.vllm_process import cause, flags
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.data.collect import Collector
@@ -316,6 +316,25 @@ def test_a_server_that_dies_and_stays_away_is_one_sentence(stand_in: StandIn, se
     config = with_server(tmp_path / "run", stand_in, served, sampler={"deadline": 2.0})
     with pytest.raises(SamplerError, match=r"could not be reached.*did not come back within 2 s \(sampler\.deadline\)"):
         Trainer(config, Dies()).run()
+
+
+LOG = """\
+(Worker pid=7) ERROR 11-24 [multiproc_executor.py:1063] RuntimeError: Unsupported configuration: head_dim=16
+(EngineCore pid=6) ERROR [core.py:1512] RuntimeError: Worker failed with error 'Unsupported configuration: head_dim=16'
+(APIServer pid=5) ERROR 11-24 [vllm_error.py:54] vllm.v1.engine.exceptions.EngineDeadError: see stack trace (above)
+INFO:     127.0.0.1:35812 - "POST /inference/v1/generate HTTP/1.1" 500 Internal Server Error
+(APIServer pid=5) INFO 11-24 [core_client.py:777] [shutdown] MPClient: complete
+"""  # of vLLM 0.32, shortened: a model whose attention it does not have on the CPU
+
+
+def test_the_log_of_a_server_says_why_its_engine_died(tmp_path: Path):
+    log = tmp_path / "server.log"
+    log.write_text(LOG)
+    assert cause(log).endswith("RuntimeError: Worker failed with error 'Unsupported configuration: head_dim=16'")
+    log.write_text("one\ntwo\n\n")
+    assert cause(log) == "two"
+    log.write_text("")
+    assert cause(log) == "it printed nothing"
 
 
 def test_a_server_that_never_answers_is_no_wrong_answer(stand_in: StandIn, served: Path, tmp_path: Path):

@@ -160,6 +160,21 @@ def test_logits_are_float32_where_the_config_says_so(wide: bool, tmp_path: Path)
         sampler.close()
 
 
+def test_a_model_whose_attention_the_server_lacks_is_one_sentence(folder: Path, tmp_path: Path):
+    """The server starts, and dies of the first request; what the run met is a refused connection."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
+
+    config = AutoConfig.from_pretrained(folder)
+    config.head_dim = 16
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path / "model")
+    AutoTokenizer.from_pretrained(folder).save_pretrained(tmp_path / "model")
+    sampler = {"kind": "vllm-server", "options": {"enforce_eager": True}, "deadline": 120}
+    with pytest.raises(
+        SamplerError, match=r"^sampler: the vLLM server that this run started .*head_dim=16.*server\.log"
+    ):
+        Trainer(small(tmp_path / "run", **RUN, model={"name": str(tmp_path / "model")}, sampler=sampler), Callback())
+
+
 def test_a_server_that_is_killed_in_a_run_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     samplers: list[ServerSampler] = []
     connect = ServerSampler._connect
