@@ -89,8 +89,6 @@ def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
     Raises:
         ValueError: there are to be several samples, and no agent's can differ.
     """
-    if samples < 1:
-        raise ValueError(f"--samples must be at least 1, got {samples}")
     alike = [one for one in agents if not (one.agent == "random" or (one.temperature and one.agent is None))]
     if samples == 1 or not alike:
         return
