@@ -13,7 +13,7 @@ from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation.records import episode_of_line
 
 TEST = "test"
-NO_EPISODES = ("metrics.jsonl", "timing.jsonl", ".turns.jsonl")  # beside episodes
+NO_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl", ".turns.jsonl")  # beside episodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
