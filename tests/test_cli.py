@@ -44,6 +44,69 @@ def wrong(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return err
 
 
+# bad input
+
+
+@pytest.mark.parametrize("command", [("serve-model", "rlvr/tiny"), ("view", "."), ("serve", CALCULATOR)])
+@pytest.mark.parametrize("port", ["99999", "-1", "eighty"])
+def test_a_port_that_is_none_is_said_and_no_traceback(capsys, command, port):
+    status, out, err = run(capsys, *command, f"--port={port}")
+    assert (status, out) == (2, "")
+    assert err.endswith(f"argument --port: a port is a number from 0 to 65535, got '{port}'\n")
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ("--episodes=0", "--episodes must be at least 1, got 0"),
+        ("--samples=0", "--samples must be at least 1, got 0"),
+        ("--seed=-1", "--seed must be at least 0, got -1"),
+        ("--batch-size=0", "--batch-size must be at least 1, got 0"),
+        ("--concurrency=0", "--concurrency must be at least 1, got 0"),
+    ],
+)
+def test_numbers_with_which_nothing_can_be_measured_are_refused_before_anything_is_played(capsys, option, message):
+    assert message in wrong(capsys, "eval", "--env", GUESS, "--agent", "random", option)
+
+
+def test_an_unknown_setting_is_said_without_what_gymnasium_adds(capsys):
+    text = wrong(capsys, "eval", "--env", "Countdown", "--agent", "random", "--set", "colour=1")
+    assert text.startswith("rlvr: Countdown has no setting 'colour'; it has split, level")
+    assert "environment creator" not in text
+
+
+@pytest.mark.parametrize("command", [("regrade",), ("compare", "whole.jsonl")])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("folder", "folder is a folder: name a JSONL file of episodes in it"),
+        ("empty.jsonl", "empty.jsonl holds no episode"),
+        ("list.jsonl", "line 1 of list.jsonl is not an episode: it is no JSON object"),
+    ],
+)
+def test_what_holds_no_episodes_is_one_sentence(capsys, tmp_path, monkeypatch, command, given, message):
+    monkeypatch.chdir(tmp_path)
+    run(capsys, "eval", "--env", GUESS, "--agent", "random", "--episodes", 2, "--out", "whole.jsonl")
+    Path("folder").mkdir()
+    Path("empty.jsonl").touch()
+    Path("list.jsonl").write_text("[1, 2]\n")
+    assert wrong(capsys, *command, given) == f"rlvr: {message}\n"
+
+
+@pytest.mark.parametrize("command", [("report",), ("merge", "--out", "merged")])
+def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    assert wrong(capsys, *command, "nowhere") == "rlvr: there is no folder nowhere\n"
+
+
+def test_an_interrupt_while_the_parser_is_made_is_no_traceback(capsys, monkeypatch):
+    def interrupted() -> argparse.ArgumentParser:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rlvr.cli._parser", interrupted)
+    assert run(capsys, "envs") == (130, "", "rlvr: interrupted\n")
+
+
 # envs
 
 
@@ -302,7 +365,7 @@ def test_eval_goes_on_where_it_stopped(capsys, tmp_path: Path):
         (["--env", CALCULATOR, "--set", "colour"], "name=value"),
         (["--env", GSM8K, "--split", "test", "--episodes", "100000"], "100000 episodes"),
         (["--env", GSM8K, "--set", "data_files=/no/such/file.jsonl"], "/no/such/file.jsonl"),
-        (["--env", CALCULATOR, "--batch-size", "0"], "batch_size"),
+        (["--env", CALCULATOR, "--batch-size", "0"], "--batch-size must be at least 1"),
         (["--env", CALCULATOR, "--model", "/no/such/model"], "/no/such/model"),
         (["--env", CALCULATOR, "--model", "rlvr/tiny", "--dtype", "int3"], "int3"),
         (["--env", CALCULATOR, "--model", "rlvr/tiny", "--device", "toaster"], "toaster"),

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import pty
+import select
 import shutil
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -54,6 +59,78 @@ def completed(folder: Path, *words: str) -> list[str]:
 )
 def test_bash_offers_what_may_stand_there(on_path: Path, words, offered: set[str], not_offered: set[str]):
     found = set(completed(on_path, *words))
+    assert offered <= found
+    assert not found & not_offered
+
+
+class Zsh:
+    """An interactive zsh in a terminal of its own, which has read the script as its first line says."""
+
+    def __init__(self, folder: Path) -> None:
+        self.process, self._terminal = pty.fork()
+        if not self.process:
+            os.chdir(folder)
+            os.environ.update(TERM="dumb", PS1="> ", ZDOTDIR=str(folder))
+            os.execvp("zsh", ["zsh", "-f", "-i"])
+        self.type("autoload -U compinit && compinit -u; source <(rlvr completion zsh); echo re''ady\n", "ready\r\n")
+
+    def type(self, keys: str, wanted: str) -> str:
+        """What is shown after these keys, once it holds what is wanted, or for a minute."""
+        os.write(self._terminal, keys.encode())
+        shown, end = "", time.monotonic() + 60
+        while wanted not in shown and time.monotonic() < end:
+            if select.select([self._terminal], [], [], 1.0)[0]:
+                shown += os.read(self._terminal, 65_536).decode("utf-8", "replace")
+        return shown
+
+    def close(self) -> None:
+        os.close(self._terminal)
+        os.waitpid(self.process, 0)
+
+
+@pytest.fixture
+def zsh(on_path: Path) -> Iterator[Zsh]:
+    if not shutil.which("zsh"):
+        pytest.skip("zsh is not installed")
+    shell = Zsh(on_path)
+    yield shell
+    shell.close()
+
+
+@pytest.mark.parametrize(
+    ("line", "completed"),
+    [
+        ("rlvr ev", "rlvr eval "),
+        ("rlvr eval --ag", "--agent "),
+        ("rlvr eval --agent ex", "expert "),
+        ("rlvr eval --env rlvr/Countdo", "rlvr/Countdown-v0 "),
+        ("rlvr play rlvr/GuessN", "rlvr/GuessNumber-v0 "),
+        ("rlvr new my_env --kind si", "single "),
+        ("rlvr view recor", "record.jsonl "),
+    ],
+)
+def test_zsh_completes_what_may_stand_there(zsh: Zsh, on_path: Path, line: str, completed: str):
+    (on_path / "record.jsonl").touch()
+    shown = zsh.type(f"{line}\t", completed)
+    assert completed in shown
+    assert "not found" not in shown
+
+
+@pytest.mark.skipif(not shutil.which("fish"), reason="fish is not installed")
+@pytest.mark.parametrize(
+    ("line", "offered", "not_offered"),
+    [
+        ("rlvr ev", {"eval"}, {"envs"}),
+        ("rlvr eval --agent ", {"expert", "random", "empty"}, {"--env"}),
+        ("rlvr eval --env rlvr/Countdo", {"rlvr/Countdown-v0"}, {"rlvr/Calculator-v0"}),
+        ("rlvr new my_env --kind t", {"turns", "tools"}, {"single"}),
+    ],
+)
+def test_fish_offers_what_may_stand_there(on_path: Path, line: str, offered: set[str], not_offered: set[str]):
+    lines = f"rlvr completion fish | source; complete -C '{line}'"
+    done = subprocess.run(["fish", "--no-config", "-c", lines], capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    found = {each.partition("\t")[0] for each in done.stdout.splitlines()}
     assert offered <= found
     assert not found & not_offered
 

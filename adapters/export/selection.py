@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlvr.agents.episode import Episode
-from rlvr.envs.core.json_text import load_json
+from rlvr.agents.evaluation.records import episode_of_line
 
 TEST = "test"
-NO_EPISODES = ("metrics.jsonl", "timing.jsonl", ".turns.jsonl")  # beside episodes
+NO_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl", ".turns.jsonl")  # beside episodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -164,11 +164,4 @@ def read_all(files: Iterable[Path], selection: Selection) -> Iterator[Episode]:
                 if not line.endswith(b"\n"):
                     selection.problems.append(f"the last line of {path} is not whole, and is left out")
                 elif line.strip():
-                    yield _episode(line, number, path)
-
-
-def _episode(line: bytes, number: int, path: Path) -> Episode:
-    try:
-        return Episode.from_dict(load_json(line))
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ValueError(f"line {number} of {path} is not an episode: {error}") from error
+                    yield episode_of_line(line, number, path)

@@ -13,7 +13,8 @@ from typing import Any
 from rlvr.envs.core.json_text import load_json
 
 SUFFIXES = (".jsonl", ".eval", ".parquet", ".json")
-NOT_EPISODES = ("metrics.jsonl", "timing.jsonl")
+FIGURES = ("metrics.jsonl", "timing.jsonl")
+NOT_EPISODES = (*FIGURES, "provenance.jsonl", ".turns.jsonl")  # how names end: of runs, and of `rlvr eval --out`
 MAX_DEPTH = 4  # folders below one that is named
 MAX_FILES = 20_000
 MAX_POINTS = 4_000  # of a curve that is sent
@@ -111,7 +112,7 @@ def _trace_files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    if path.name in NOT_EPISODES or path.suffix not in SUFFIXES:
+    if path.name.endswith(NOT_EPISODES) or path.suffix not in SUFFIXES:
         return False
     if path.suffix != ".json":
         return True
@@ -153,7 +154,7 @@ def curves(folder: Path) -> tuple[dict[str, list[tuple[float, float]]], list[str
     """The curves [(step, value)] of a run by name, ``train/reward``, and what could not be read."""
     found: dict[str, list[tuple[float, float]]] = {}
     wrong: list[str] = []
-    for name in NOT_EPISODES:
+    for name in FIGURES:
         records, problems = read_records(folder / name)
         wrong += problems
         for row, record in enumerate(records):

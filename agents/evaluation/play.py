@@ -126,9 +126,9 @@ def evaluate_env(
         ValueError: more tasks are asked for than there are, or less than one, or as of `evaluate`.
         OSError: as of `evaluate`.
     """
-    for name, count in {"samples": samples, "episodes": episodes}.items():
-        if count is not None and count < 1:
-            raise ValueError(f"{name}={count} must be at least 1")
+    for name, value, least in (("samples", samples, 1), ("episodes", episodes, 1), ("seed", seed, 0)):
+        if value is not None and value < least:
+            raise ValueError(f"{name}={value} must be at least {least}")
     rollout = Rollout(env_id, agent, env_settings=with_test_split(env_id, settings or {}))
     requests = task_requests(size_of(rollout.env), episodes, seed=seed, samples=samples)
     return evaluate(rollout, requests, record=record)

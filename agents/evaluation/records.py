@@ -15,12 +15,14 @@ def read_episodes(path: Path) -> list[Episode]:
     """The episodes of a JSONL file; none when there is no file. A torn last line is left out, and stays in the file.
 
     Raises:
-        ValueError: a line before the last is not an episode.
+        ValueError: a line before the last is not an episode, or the path is a folder.
     """
     if not path.exists():
         return []
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a JSONL file of episodes in it")
     whole = path.read_bytes().split(b"\n")[:-1]
-    return [_episode(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
+    return [episode_of_line(line, number, path) for number, line in enumerate(whole, 1) if line.strip()]
 
 
 def cut_torn_line(path: Path) -> None:
@@ -47,8 +49,16 @@ def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)
 
 
-def _episode(line: bytes, number: int, path: Path) -> Episode:
+def episode_of_line(line: bytes, number: int, path: Path) -> Episode:
+    """The episode that a line of a JSONL file holds.
+
+    Raises:
+        ValueError: it holds none; the line's number and the file are named.
+    """
     try:
-        return Episode.from_dict(load_json(line))
+        record = load_json(line)
+        if not isinstance(record, dict):
+            raise ValueError("it is no JSON object")
+        return Episode.from_dict(record)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"line {number} of {path} is not an episode: {error}") from error

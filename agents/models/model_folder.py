@@ -110,6 +110,8 @@ def policy_folder(name: str) -> str:
 
 def _base_of(folder: Path) -> str | None:
     """The base model that an adapter names; checks that it is a LoRA adapter whose weights run no code."""
+    if not folder.is_dir():
+        raise ValueError(f"there is no folder {folder}")
     if not (folder / ADAPTER).is_file():
         whole = (folder / "config.json").is_file()
         why = "it is a whole model already" if whole else f"it has no {ADAPTER}"

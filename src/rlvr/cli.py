@@ -40,13 +40,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.excepthook = show_traceback
     words = list(sys.argv[1:] if arguments is None else map(str, arguments))
     traceback = "--traceback" in words
-    parser = _parser()
-    known, rest = parser.parse_known_args([word for word in words if word != "--traceback"])
-    if rest and known.command is not train:
-        parser.error(f"unrecognized arguments: {' '.join(rest)}")
-    # A person's line editor and the live display speak to the terminal itself, and escape what they show.
-    with command_line(getattr(known, "allow_code", False)), plain_output(out=known.command not in (play, train)):
-        return _run(known, rest, traceback)
+    try:
+        parser = _parser()
+        known, rest = parser.parse_known_args([word for word in words if word != "--traceback"])
+        if rest and known.command is not train:
+            parser.error(f"unrecognized arguments: {' '.join(rest)}")
+        # A person's line editor and the live display speak to the terminal itself, and escape what they show.
+        with command_line(getattr(known, "allow_code", False)), plain_output(out=known.command not in (play, train)):
+            return _run(known, rest, traceback)
+    except KeyboardInterrupt:
+        print("rlvr: interrupted", file=sys.stderr)
+        return 130
 
 
 def _run(known: argparse.Namespace, rest: list[str], traceback: bool) -> int:
@@ -72,9 +76,6 @@ def _run(known: argparse.Namespace, rest: list[str], traceback: bool) -> int:
     except FloatingPointError as error:
         print(f"rlvr: {_one_line(error)}", file=sys.stderr)
         return 1
-    except KeyboardInterrupt:
-        print("rlvr: interrupted", file=sys.stderr)
-        return 130
 
 
 def envs(options: argparse.Namespace, rest: list[str]) -> int:
@@ -206,7 +207,10 @@ def _seed(given: int | None) -> int:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    text = str(error)
+    if error.__cause__ is not None and text.startswith(f"{error.__cause__} was raised from the environment creator"):
+        text = str(error.__cause__)  # gym.make repeats the settings, which the user has just typed
+    return " ".join(text.split())
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -43,6 +43,25 @@ OPTIONS
 complete -o default -F _rlvr rlvr
 """
 
+ZSH: Final = """\
+# zsh completion of rlvr: source <(rlvr completion zsh)
+(( $+functions[compdef] )) || { autoload -U compinit && compinit; }
+_rlvr_ids() { if [[ -z ${_RLVR_IDS+x} ]]; then _RLVR_IDS=$(IDS_COMMAND); fi; }
+_rlvr() {
+    local given command="" word
+    for word in "${(@)words[2,CURRENT-1]}"; do
+        [[ $word == -* ]] || { command=$word; break; }
+    done
+    case "$command $words[CURRENT-1]" in
+VALUES
+    esac
+    case "$command" in
+OPTIONS
+    esac
+}
+compdef _rlvr rlvr
+"""
+
 
 class Option(NamedTuple):
     """One option of a command: its flags, the values that it may have, and whether it takes one, and an id."""
@@ -101,16 +120,15 @@ def script(shell: str, parser: argparse.ArgumentParser) -> str:
         return "".join(f"{line}\n" for line in _fish(words_of(parser)))
     if shell not in ("bash", "zsh"):
         raise ValueError(f"there are scripts for bash, zsh and fish, not for {shell!r}")
-    bash = _bash(words_of(parser))
-    if shell == "bash":
-        return bash
-    return (
-        "# zsh completion of rlvr: source <(rlvr completion zsh)\nautoload -U +X bashcompinit && bashcompinit\n"
-        + (bash.partition("\n")[2])
-    )
+    return _cases(words_of(parser), shell)
 
 
-def _bash(commands: list[CommandWords]) -> str:
+def _cases(commands: list[CommandWords], shell: str) -> str:
+    """The script of bash or zsh: a case for each option that takes a value, then one for each command."""
+    offered, files, current = {
+        "bash": (_reply, ":", "$current"),  # where nothing is offered, bash completes files by itself
+        "zsh": (_compadd, "_files", "$words[CURRENT]"),
+    }[shell]
     values, options = [], []
     for command in commands:
         for option in command.options:
@@ -118,24 +136,32 @@ def _bash(commands: list[CommandWords]) -> str:
                 continue
             pattern = "|".join(f'"{command.name} {flag}"' for flag in option.flags)
             if option.takes_id:
-                reply = f"_rlvr_ids; {_reply('$_RLVR_IDS')}"
+                reply = f"_rlvr_ids; {offered('$_RLVR_IDS')}"
             else:
-                reply = _reply(" ".join(option.choices)) if option.choices else ":"  # files, by the shell itself
+                reply = offered(" ".join(option.choices)) if option.choices else files
             values.append(f"        {pattern}) {reply}; return;;")
         flags = " ".join(flag for option in command.options for flag in option.flags)
         before = "_rlvr_ids; " if command.takes_id else ""
         words = " ".join([*command.words, *(["$_RLVR_IDS"] if command.takes_id else [])])
         # Options when a dash is typed, else what may stand there; nothing at all lets the shell complete files.
-        reply = f"case $current in -*) {_reply(flags)};; *) {before}{_reply(words) if words else ':'};; esac"
+        reply = f'case "{current}" in -*) {offered(flags)};; *) {before}{offered(words) if words else files};; esac'
         options.append(f'        "{command.name}") {reply};;')
     names = " ".join(["--help", "--version", *(command.name for command in commands)])
-    options.append(f'        "") {_reply(names)};;')
-    text = BASH.replace("IDS_COMMAND", IDS).replace("VALUES", "\n".join(values) or "        *) ;;")
+    options.append(f'        "") {offered(names)};;')
+    text = (
+        (BASH if shell == "bash" else ZSH)
+        .replace("IDS_COMMAND", IDS)
+        .replace("VALUES", "\n".join(values) or "        *) ;;")
+    )
     return text.replace("OPTIONS", "\n".join(options))
 
 
 def _reply(words: str) -> str:
     return f'COMPREPLY=($(compgen -W "{words}" -- "$current"))'
+
+
+def _compadd(words: str) -> str:
+    return f'given="{words}"; compadd -- ${{=given}}'
 
 
 def _fish(commands: list[CommandWords]) -> Iterator[str]:

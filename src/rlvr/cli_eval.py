@@ -36,6 +36,9 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents.evaluation.play import with_test_split
     from rlvr.cli_suites import check_samples, each_agent, pinned_suite
 
+    for name, least in {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1}.items():
+        if (value := getattr(options, name)) is not None and value < least:
+            raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
     given = settings_of(options)
     suite = pinned_suite(options, given) if options.suite is not None else None
     agents = each_agent(options, suite)
@@ -160,7 +163,10 @@ def _recorded(path: Path) -> list[Episode]:
 
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
-    return read_episodes(path)
+    episodes = read_episodes(path)
+    if not episodes:
+        raise ValueError(f"{path} holds no episode")
+    return episodes
 
 
 # --- what is played ---
@@ -491,9 +497,12 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
 
 def price(text: str) -> tuple[float, float]:
     """Two numbers with a comma between them, as `--price` takes them."""
-    prompt, completion = map(float, text.split(","))
+    try:
+        prompt, completion = map(float, text.split(","))
+    except ValueError:
+        prompt = completion = -1.0
     if not (0 <= prompt < math.inf and 0 <= completion < math.inf):
-        raise ValueError
+        raise argparse.ArgumentTypeError(f"two prices of a million tokens are wanted, as 0.15,0.6; got {text!r}")
     return prompt, completion
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_allow_code, key_of, value_of
+from rlvr.cli_options import add_allow_code, key_of, port, value_of
 from rlvr.envs.core.files import write_whole
 
 if TYPE_CHECKING:
@@ -220,13 +220,13 @@ def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.N
     except ImportError as error:
         raise ImportError(VLLM_MISSING) from error
     chosen |= {"max_model_len": options.max_length} if options.max_length else {}
-    port = _free_port(options.host, options.port)
+    free = _free_port(options.host, options.port)
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
-    command += ["--served-model-name", name, "--host", options.host, "--port", str(port)]
+    command += ["--served-model-name", name, "--host", options.host, "--port", str(free)]
     command += flags(chosen | more)
     variables = os.environ | {"PYTHONSAFEPATH": "1"} | ({"VLLM_API_KEY": key} if key else {})
     host = f"[{options.host}]" if ":" in options.host else options.host
-    _say_where(f"http://{host}:{port}/v1", name, key, options, ", once vLLM has started")
+    _say_where(f"http://{host}:{free}/v1", name, key, options, ", once vLLM has started")
     os.execve(sys.executable, command, variables)
 
 
@@ -278,7 +278,7 @@ def add_parsers(commands: Any) -> None:
     serving.add_argument("--engine", choices=("transformers", "vllm"), default="transformers", help="what samples")
     serving.add_argument("--name", help="of the model, for clients; the folder's name if left out")
     serving.add_argument("--host", default="127.0.0.1", help="where vLLM listens")
-    serving.add_argument("--port", type=int, default=8000, help="0 takes any that is free")
+    serving.add_argument("--port", type=port, default=8000, help="0 takes any that is free")
     key = serving.add_mutually_exclusive_group()
     key.add_argument("--api-key-env", metavar="NAME", help="environment variable with the clients' key; else a new one")
     key.add_argument("--no-key", action="store_true", help="let in every user of this machine")

@@ -13,6 +13,8 @@ from rlvr.envs import list_envs
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import TooDeep, load_json
 
+MAX_PORT = 65_535
+
 
 class Help(argparse.HelpFormatter):
     """Help that says the default of each option that has one."""
@@ -107,6 +109,17 @@ def value_of(text: str) -> Any:
         return text
 
 
+def port(text: str) -> int:
+    """A port of TCP, as `--port` takes it."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if not 0 <= number <= MAX_PORT:
+        raise argparse.ArgumentTypeError(f"a port is a number from 0 to {MAX_PORT}, got {text!r}")
+    return number
+
+
 def key_of(variable: str | None) -> str:
     """The secret that an environment variable holds; "" without a variable.
 
@@ -120,10 +133,10 @@ def key_of(variable: str | None) -> str:
     return os.environ[variable]
 
 
-def add_server(serving: argparse.ArgumentParser, port: int) -> None:
+def add_server(serving: argparse.ArgumentParser, default_port: int) -> None:
     """Add the options of a server, of which `token_of` reads some."""
     serving.add_argument("--host", default="127.0.0.1", help="where to listen")
-    serving.add_argument("--port", type=int, default=port, help="0 takes any that is free")
+    serving.add_argument("--port", type=port, default=default_port, help="0 takes any that is free")
     token = serving.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, help="file with the token that clients must show; else a new one")
     token.add_argument("--token-env", metavar="NAME", help="environment variable with it")

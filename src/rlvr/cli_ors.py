@@ -21,7 +21,7 @@ def add_parser(commands: Any) -> None:
         help="seconds that running episodes have after SIGTERM; 0 ends them at once",
     )
     add_settings(serving)
-    add_server(serving, port=8080)
+    add_server(serving, default_port=8080)
     serving.set_defaults(command=serve_ors)
 
 

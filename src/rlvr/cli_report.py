@@ -10,6 +10,8 @@ from typing import Any
 
 def report(options: argparse.Namespace, rest: list[str]) -> int:
     """Write ``report.html`` and ``curve.png`` anew."""
+    if not options.run.is_dir():
+        raise ValueError(f"there is no folder {options.run}")
     if not (options.run / "config.yaml").is_file():
         raise ValueError(f"{options.run} holds no run: it has no config.yaml")
     _require_ended(options.run)

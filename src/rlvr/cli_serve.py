@@ -15,7 +15,7 @@ def add_parsers(commands: Any) -> None:
     serving = commands.add_parser("serve", help="serve environments over WebSocket and HTTP")
     serving.add_argument("env", nargs="+", help="ids of environments; clients of several name theirs")
     add_settings(serving)
-    add_server(serving, port=8765)
+    add_server(serving, default_port=8765)
     serving.add_argument("--expert", action="store_true", help="clients may ask for the expert's action, and snapshots")
     serving.add_argument(
         "--in-processes", metavar="ENV", action="append", default=[], help="played in processes, whatever --backend is"

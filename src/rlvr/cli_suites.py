@@ -89,8 +89,6 @@ def check_samples(agents: list[argparse.Namespace], samples: int) -> None:
     Raises:
         ValueError: there are to be several samples, and no agent's can differ.
     """
-    if samples < 1:
-        raise ValueError(f"--samples must be at least 1, got {samples}")
     alike = [one for one in agents if not (one.agent == "random" or (one.temperature and one.agent is None))]
     if samples == 1 or not alike:
         return
@@ -154,7 +152,10 @@ def _files(given: list[str]) -> list[str]:
     """The files that are named, and those in a folder that is: `rlvr eval` of several agents writes one."""
     found: list[str] = []
     for name in given:
-        inside = sorted(map(str, Path(name).glob("*.jsonl"))) if Path(name).is_dir() else [name]
+        inside = [name]
+        if Path(name).is_dir():
+            # Beside a result that was interrupted stand the turns of its episodes that have not ended.
+            inside = sorted(str(path) for path in Path(name).glob("*.jsonl") if not path.name.endswith(".turns.jsonl"))
         if not inside:
             raise FileNotFoundError(f"the folder {name} holds no *.jsonl")
         found += inside

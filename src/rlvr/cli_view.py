@@ -12,7 +12,7 @@ from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, key_of, settings_of
+from rlvr.cli_options import add_settings, key_of, port, settings_of
 
 if TYPE_CHECKING:
     from rlvr.adapters.viewer.forks import Forks
@@ -175,7 +175,7 @@ def add_parser(commands: Any) -> None:
     viewing = commands.add_parser("view", help="look at runs, evaluations and traces of other tools in a browser")
     viewing.add_argument("paths", nargs="*", type=Path, help="folders of runs, folders, or files; ./runs if left out")
     viewing.add_argument("--host", default="127.0.0.1", help="where to listen: an address of this machine alone")
-    viewing.add_argument("--port", type=int, default=8766, help="0 takes any that is free")
+    viewing.add_argument("--port", type=port, default=8766, help="0 takes any that is free")
     viewing.add_argument("--open", action="store_true", help="open the page in a browser")
     viewing.add_argument("--export", type=Path, metavar="FILE", help="write one HTML file that needs nothing else")
     viewing.add_argument("--limit", type=int, help="episodes in the exported file; 500 if left out")

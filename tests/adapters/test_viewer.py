@@ -216,6 +216,19 @@ def test_an_index_that_a_viewer_left_open_is_read_through_before_it_is_trusted(t
     assert len(found(third)) == 60
 
 
+def test_what_stands_beside_episodes_is_not_taken_for_episodes(tmp_path):
+    """`rlvr train` notes each start in provenance.jsonl, `rlvr eval --out` the turns of what has not ended."""
+    run = tmp_path / "run"
+    write(run / "metrics.jsonl", {"phase": "train", "step": 1, "reward": 0.5})
+    write(run / "timing.jsonl", {"phase": "train", "step": 1, "seconds": 0.5})
+    write(run / "provenance.jsonl", {"git": "abc", "seed": 0})
+    write(run / "episodes" / "train-000001.jsonl", episode(0))
+    write(tmp_path / "results.jsonl", episode(1))
+    write(tmp_path / "results.jsonl.turns.jsonl", {"answers": "abc", "reply": {"text": "x"}})
+    sources = find_sources([tmp_path])
+    assert [path.name for source in sources for path in source.files] == ["train-000001.jsonl", "results.jsonl"]
+
+
 def test_a_folder_of_runs_and_files_is_looked_through_and_links_are_not_followed(tmp_path):
     write(tmp_path / "all" / "one" / "metrics.jsonl", {"phase": "train", "step": 1, "reward": 0.5})
     write(tmp_path / "all" / "one" / "episodes" / "train-000001.jsonl", episode(0))

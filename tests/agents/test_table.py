@@ -168,6 +168,8 @@ def test_a_folder_stands_for_the_results_in_it(
     results: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert shown(capsys, tmp_path)[1].count("| e") == 2
+    (tmp_path / "one.jsonl.turns.jsonl").write_text('{"answers": "a", "reply": {}}\n')  # an interrupted result's
+    assert shown(capsys, tmp_path)[1].count("| e") == 2
     (tmp_path / "nothing").mkdir()
     status, _, err = shown(capsys, tmp_path / "nothing")
     assert (status, "holds no *.jsonl" in err) == (2, True)

@@ -74,7 +74,7 @@ V.views.episode = async (main, route) => {
   V.put(main, buttons, V.facts(row, trace));
   if (found.origin) V.put(main, V.el("p", {}, `goes on from turn ${found.origin.turn} of `, found.origin.id ? V.el("a", { href: V.href(`episode/${found.origin.id}`) }, `episode ${found.origin.id}`) : found.origin.key, `, played by ${found.origin.by.join(", ")}`));
   const same = found.elsewhere;
-  if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length} times elsewhere`), V.el("table", {}, same.map((each) =>
+  if (same.length) V.put(main, V.el("details", {}, V.el("summary", {}, `the same task ${same.length === 1 ? "once" : `${same.length} times`} elsewhere`), V.el("table", {}, same.map((each) =>
     V.el("tr", {}, V.el("td", {}, each.source), V.el("td", {}, each.phase), V.el("td", {}, each.step ?? ""), V.el("td", { class: V.outcome(each) }, each.status), V.el("td", {}, V.figure(each.reward)),
       V.el("td", {}, V.el("a", { href: V.href(`episode/${each.id}`) }, "open"), " ", V.el("a", { href: V.href(`difference/${id}/${each.id}`) }, "difference")))))));
   if (params.show === "tokens" && found.tokens) {
