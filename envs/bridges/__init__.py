@@ -7,7 +7,7 @@ environments in them, is in ``adapters/suites/`` and ``adapters/trainers/``.
 from importlib.util import find_spec
 from pathlib import Path
 
-from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, SKYRL_GYM, TEXTARENA, VERIFIERS
+from rlvr.envs.bridges.names import GEM, PETTINGZOO, REASONING_GYM, SKYRL_GYM, TEXTARENA, TEXTARENA_DUELS, VERIFIERS
 from rlvr.envs.core.registry import ENTRY_POINT, register, register_template
 
 # Servers are spoken to over the network: nothing of theirs need be installed.
@@ -31,6 +31,8 @@ if find_spec("skyrl_gym") is not None:
 if find_spec("textarena") is not None:
     for _name in TEXTARENA:
         register(f"rlvr/textarena.{_name}-v0", "rlvr.envs.bridges.textarena:TextArena", name=_name)
+    for _name in TEXTARENA_DUELS:
+        register(f"rlvr/textarena.{_name}-v0", "rlvr.envs.bridges.textarena:TextArenaDuel", name=_name)
 # Other packages are called gem, too.
 if (_gem := find_spec("gem")) and any(
     Path(_at, "envs", "game_env").is_dir() for _at in _gem.submodule_search_locations or ()

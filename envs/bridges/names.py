@@ -262,6 +262,21 @@ REFUSED_GAMES = {
     "Wordle": "opens temporary files, which workers may not, for a tagger that nltk downloads",
 }
 
+# TextArena's games for two players; ``duels.py`` has their settings and moves.
+TEXTARENA_DUELS = (
+    *("Battleship", "Chopsticks", "ConnectFour", "IteratedMatchingPennies", "IteratedRockPaperScissors", "Nim"),
+    *("Othello", "PigDice", "SimpleTak", "TicTacToe", "WildTicTacToe"),
+)
+
+REFUSED_DUELS = {
+    "Breakthrough": "a player can be left without a move, for which it has no rule; rlvr/Breakthrough-v0 is here",
+    "Checkers": "its file is no valid Python before 3.12; rlvr/Checkers-v0 is here",
+    "Chess": "thousands of texts would be tried for each move of the other player; rlvr/Chess-v0 is here",
+    "KuhnPoker": "a bet adds nothing to the pot; rlvr/KuhnPoker-v0 has the rules",
+    "ReverseTicTacToe": "its file is no valid Python before 3.12",
+    "UltimateTicTacToe": "takes no move at all in some positions; rlvr/UltimateTicTacToe-v0 is here",
+}
+
 # GEM's games, by the class in gem.envs.game_env. Settings are GEM's own where its goal can be reached within its turns.
 GEM: dict[str, BridgedGame] = {
     "Crosswords": BridgedGame(

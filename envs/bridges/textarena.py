@@ -1,16 +1,20 @@
-"""TextArena's games for one player as environments: their rules and boards, our seeds, resets, ends and restore.
+"""TextArena's games for one and for two players as environments: their rules and boards, our seeds and restore.
 
-The reward is 1 for a game that was won, 0 for all else: an invalid move, a limit reached and partial credit are no
-wins.
+The reward is 1 for a game that was won, 0.5 for a draw with the other player, 0 for all else: an invalid move, a limit
+reached and partial credit are no wins.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, Final
 
+from rlvr.envs.bridges.duels import DUELS
 from rlvr.envs.bridges.matches import WorkerGame, WorkerMatch
 from rlvr.envs.bridges.names import TEXTARENA
 from rlvr.envs.core.verdict import Verdict, correct, wrong
+
+_MOVE: Final = re.compile(r"\[?\s*([\w ,:]{1,40})\]?", re.ASCII)
 
 
 class TextArena(WorkerGame):
@@ -36,3 +40,33 @@ class TextArena(WorkerGame):
             return correct(reason=reason)
         verdict = wrong(reason=reason)
         return verdict.replace(parts={"its own score": score}) if score else verdict
+
+
+class TextArenaDuel(WorkerGame):
+    """A game for two players: the policy is one of them, drawn from the seed; the other makes random legal moves.
+
+    Args:
+        name: the game's name in TextArena without its version, such as ``TicTacToe``.
+
+    Raises:
+        ValueError: there is no such game, or it is refused.
+    """
+
+    worker, suite, games = "textarena_duels", "TextArena", DUELS
+    source, licence = TextArena.source, TextArena.licence
+    lists_moves = True
+
+    def read_move(self, action: str) -> str:
+        """A move alone, in brackets: TextArena takes the first of any text, so that an echo of the prompt is a move."""
+        words = super().read_move(action)
+        found = _MOVE.fullmatch(words)
+        return f"[{found[1]}]" if found else ""
+
+    def judge(self, played: dict[str, Any]) -> Verdict:
+        """1 for a game that was won by legal moves, 0.5 for a draw."""
+        reason, score = " ".join(played["reason"].split())[:500], played["score"]
+        if played["legal"] and score > 0:
+            return correct(reason=reason)
+        if played["legal"] and not score:
+            return Verdict(0.5, "partial", reason=reason)
+        return wrong(reason=reason)

@@ -30,6 +30,7 @@ class _Negotiation(SeatGame[Any]):
     highest = 2.0
     spared = 1.0  # whose partner breaks off has negotiated well
     turns = 8
+    full_success = "as much as in the Nash bargaining solution, the deal with the greatest product of both gains"
 
     @property
     def decisions(self) -> int:
@@ -52,8 +53,7 @@ class _Negotiation(SeatGame[Any]):
         return (
             f"The seats take turns, seat 0 first, {self.turns} turns in all. A move is an offer, accept (the other's "
             "last offer), or quit, which ends without a deal. In the last turn no new offer is allowed. Without a deal "
-            "both gain 0. A deal counts as a full success for you if you gain at least as much as in the Nash "
-            "bargaining solution, the deal with the greatest product of both gains."
+            f"both gain 0. A deal counts as a full success for you if you gain at least {self.full_success}."
         )
 
     def _answers(self, offers: Sequence[str]) -> list[str]:
@@ -82,6 +82,10 @@ class PriceNegotiation(_Negotiation):
     title = "Negotiation over a price"
     nouns = ("coins", "price", "i")
     most = 30
+    full_success = (  # which may lie between two whole prices, so that no offer has exactly this product
+        "half of what the thing is worth above its cost: that is the Nash bargaining solution, the price with the "
+        "greatest product of both gains"
+    )
 
     def __init__(self, *, turns: int = 8) -> None:
         if not 2 <= turns <= 20:

@@ -25,8 +25,10 @@ import rlvr
 from rlvr.envs import TextEnv
 from rlvr.envs.audit import audit
 from rlvr.envs.bridges import names, pools
+from rlvr.envs.bridges.duels import DUELS, MOVES
 from rlvr.envs.bridges.matches import read_move
 from rlvr.envs.bridges.reasoning_gym import THEIRS, same
+from rlvr.envs.bridges.textarena import TextArenaDuel
 
 # RLVR_BRIDGES names one of them, where another package brings a third along in a version of its own.
 PREFIXES = tuple(f"rlvr/{suite}." for suite in os.environ.get("RLVR_BRIDGES", "rg textarena gem pettingzoo").split())
@@ -198,7 +200,7 @@ def content(env: TextEnv, seed: int, index: int, **options: Any) -> str:
 def test_ids_are_registered_where_the_package_is_and_only_there():
     for package, prefix, table in (
         ("reasoning_gym", "rlvr/rg.", names.REASONING_GYM),
-        ("textarena", "rlvr/textarena.", names.TEXTARENA),
+        ("textarena", "rlvr/textarena.", (*names.TEXTARENA, *names.TEXTARENA_DUELS)),
         ("gem", "rlvr/gem.", names.GEM),
     ):
         found = rlvr.list_envs(prefix)
@@ -211,9 +213,12 @@ def test_the_tables_are_well_formed():
     assert not names.REASONING_GYM.keys() & names.REFUSED_DATA_SETS.keys()
     assert not names.TEXTARENA.keys() & names.REFUSED_GAMES.keys()
     assert not names.GEM.keys() & names.REFUSED_GEM.keys()
+    assert (*DUELS,) == (*MOVES,) == names.TEXTARENA_DUELS
+    assert not {*names.TEXTARENA, *names.REFUSED_GAMES, *names.REFUSED_DUELS} & {*DUELS}
+    assert all(len({*texts}) == len(texts) for texts in MOVES.values())
     for each in names.REASONING_GYM.values():
         assert list(each.levels) == sorted(set(each.levels))
-    for game in (*names.TEXTARENA.values(), *names.GEM.values()):
+    for game in (*names.TEXTARENA.values(), *names.GEM.values(), *DUELS.values()):
         assert len(game.settings) == len(game.turns)
         json.dumps(game.settings)
 
@@ -267,6 +272,85 @@ def test_an_unknown_name_is_one_clear_error(bridge):
 
 
 # games that are won by playing well: the reward is there to be had
+
+
+@pytest.mark.parametrize(("text", "move"), [
+    (r"\boxed{[4]}", "[4]"), (r"\boxed{4}", "[4]"), ("[0 3]", "[0 3]"), ("<think>[1]</think>\\boxed{[2, 1]}", "[2, 1]"),
+    ("e.g. '[4]' is a move", ""), ("[rock] or [paper]", ""), (r"\boxed{[[4]]}", ""), (r"\boxed{[④]}", ""), ("", ""),
+    (r"\boxed{[4]} \boxed{[5]}", "[5]"),
+])  # fmt: skip
+def test_an_action_in_a_game_for_two_is_a_move_alone(text, move):
+    assert TextArenaDuel(name="TicTacToe").read_move(text) == move
+
+
+def test_the_reward_of_a_game_for_two_is_half_for_a_draw_and_nothing_for_an_invalid_move():
+    task = TextArenaDuel(name="TicTacToe")
+    for score, legal, reward in ((1, True, 1.0), (0, True, 0.5), (-1, True, 0.0), (1, False, 0.0), (0, False, 0.0)):
+        assert task.judge({"reason": "over", "score": score, "legal": legal}).reward == reward
+    with pytest.raises(ValueError, match="no game 'Chess'"):
+        TextArenaDuel(name="Chess")
+
+
+@pytest.mark.foreign
+@pytest.mark.timeout(600)
+@pytest.mark.skipif(importlib.util.find_spec("textarena") is None, reason="textarena is not installed")
+class TestGamesForTwo:
+    @pytest.mark.parametrize("name", names.TEXTARENA_DUELS)
+    def test_both_players_win_and_lose_and_no_game_fails(self, name):
+        """The policy tries moves at random, as the other player does; TextArena forgives one invalid move each time."""
+        env, rewards, players = bare(f"rlvr/textarena.{name}-v0"), [], set()
+        for seed in range(30):
+            text, _ = env.reset(seed=seed)
+            players.update(re.findall(r"Player ([01])", text)[:1])
+            rng, over = random.Random(seed), False
+            while not over:
+                rest = rng.sample(MOVES[name], len(MOVES[name]))
+                move = next((each for each in rest if each.strip("[]") in text.replace(",", "")), rest[0])
+                text, reward, terminated, truncated, info = env.step(f"\\boxed{{{move}}}")
+                over = terminated or truncated
+                assert info["verdict"].valid, info["verdict"]
+            rewards.append(reward)
+        assert players == {"0", "1"}
+        assert 0.0 in rewards
+        assert {*rewards} <= {0.0, 0.5, 1.0}
+
+    def test_a_choice_made_at_once_is_not_read_before_the_own(self):
+        env, seen = bare("rlvr/textarena.IteratedRockPaperScissors-v0"), 0
+        for seed in range(12):
+            text, _ = env.reset(seed=seed)
+            seen += "You are Player 1" in text
+            assert "selects" not in text
+            assert f"{text[8:16]} selects move rock." in env.step("[rock]")[0]
+        assert 0 < seen < 12, "the policy has either seat"
+
+    def test_the_others_moves_are_legal_and_come_from_the_seed(self):
+        env = bare("rlvr/textarena.Nim-v0")
+        texts = set()
+        for seed in range(8):
+            games = []
+            for _ in range(2):
+                env.reset(seed=seed)
+                games.append(env.step("[0 1]")[0])
+            assert games[0] == games[1]
+            texts.add(games[0])
+        assert len(texts) > 4
+        assert not any("invalid" in text for text in texts)
+
+    def test_a_game_of_tic_tac_toe_is_won_by_whoever_makes_a_line(self):
+        env, won = bare("rlvr/textarena.TicTacToe-v0"), 0
+        for seed in range(20):
+            text, _ = env.reset(seed=seed)
+            over, reward = False, 0.0
+            while not over:
+                board = text.rpartition("Current Board:")[2]
+                free = re.findall(r"\d", board.partition("Available")[0])
+                move = next((cell for cell in "402681357" if cell in free), free[0])
+                text, reward, terminated, truncated, info = env.step(f"[{move}]")
+                over = terminated or truncated
+            winner = re.search(r"Player ([01]) has won", info["verdict"].reason)
+            won += reward == 1.0
+            assert (reward == 0.5) == (winner is None), info["verdict"].reason
+        assert won > 8
 
 
 @pytest.mark.foreign
