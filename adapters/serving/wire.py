@@ -260,7 +260,11 @@ def pack(value: Any, room: int = MAX_DEPTH) -> Any:
         for key, inner in value.items():  # once for every turn
             if type(key) is not str or key[:1] == "$":
                 break
-            packed[key] = inner if type(inner) in _AS_IT_IS else pack(inner, room)
+            kind = type(inner)
+            if kind in _AS_IT_IS or (kind is int and inner.bit_length() <= MAX_BITS):
+                packed[key] = inner
+            else:
+                packed[key] = pack(inner, room)
         else:
             return packed
         return {"$dict": [[pack(key, room), pack(inner, room)] for key, inner in value.items()]}
