@@ -57,7 +57,7 @@ def rollout_function(
 
     def roll_out(prompts: list[Any], trainer: Any) -> dict[str, list[Any] | None]:
         # Private, and the one way that is the same for transformers, vLLM in process and its server.
-        generate = getattr(trainer, "_generate_single_turn", None)
+        generate: Any = getattr(trainer, "_generate_single_turn", None)
         check_call(generate, TESTED, "prompt_ids", "images", "multimodal_fields", "num_generations")
         token_budget, together = trainer.max_completion_length, _together(trainer)
         tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)

@@ -74,7 +74,8 @@ class Threads:
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start jobs; ``collect`` gives their results."""
         with self._changed:
-            self._ready = ready = []
+            ready: list[ThreadJob] = []
+            self._ready = ready
             for index, command in jobs:
                 self._start(ThreadJob(index, self._slots[index], command))
             self._ready = None
