@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import warnings
+from collections.abc import Callable
 from importlib import metadata
+from typing import Any
 
 
 def require(package: str, tested: str, below: str) -> str:
@@ -28,6 +31,81 @@ def require(package: str, tested: str, below: str) -> str:
     if numbers(version) >= numbers(below):
         warnings.warn(f"{package} {version} is newer than what was tested ({wanted})", RuntimeWarning, stacklevel=3)
     return version
+
+
+def check_call(theirs: Any, tested: tuple[str, str, str], *arguments: str) -> None:
+    """Look whether a framework's function, not a public one, can be called as an adapter calls it.
+
+    Args:
+        theirs: the function, or the bound method; None where the framework has it no more.
+        tested: what `require` is called with.
+        arguments: names of what the adapter gives, by position.
+
+    Raises:
+        ImportError: it cannot; names the function, what it takes, and what it would be given.
+    """
+    if theirs is None:
+        raise ImportError(_changed(tested, f"lacks the function that its adapter gives ({', '.join(arguments)})"))
+    taken = _signature(theirs)
+    if taken is not None and not _binds(taken, len(arguments), ()):
+        called = f"{_name(theirs)} takes {taken}, and its adapter gives ({', '.join(arguments)})"
+        raise ImportError(_changed(tested, called))
+
+
+def check_override(theirs: Any, ours: Callable[..., Any], tested: tuple[str, str, str]) -> None:
+    """Look whether a method of an adapter's can stand in for the framework's: whatever that takes, ours must take.
+
+    Args:
+        theirs: the method of the framework's class; None where it has it no more.
+        ours: the method of the adapter's.
+        tested: what `require` is called with.
+
+    Raises:
+        ImportError: it cannot; names both, and what each takes.
+    """
+    if theirs is None:
+        raise ImportError(_changed(tested, f"calls {_name(ours)} of its adapter no more"))
+    wanted, taken = _signature(theirs), _signature(ours)
+    if wanted is None or taken is None:
+        return
+    kinds = inspect.Parameter
+    given = [p for p in wanted.parameters.values() if p.kind in (kinds.POSITIONAL_ONLY, kinds.POSITIONAL_OR_KEYWORD)]
+    named = [p.name for p in wanted.parameters.values() if p.kind is kinds.KEYWORD_ONLY]
+    if not _binds(taken, len(given), named):
+        raise ImportError(
+            _changed(tested, f"calls {_name(theirs)}{wanted}, and {_name(ours)} of its adapter takes {taken}")
+        )
+
+
+def _changed(tested: tuple[str, str, str], what: str) -> str:
+    package, least, below = tested
+    try:
+        version = metadata.version(package)
+    except metadata.PackageNotFoundError:
+        version = "of another kind"
+    return f"{package} {version} {what}: the adapter was tested with: pip install '{package}>={least},<{below}'"
+
+
+def _signature(function: Any) -> inspect.Signature | None:
+    """What a function takes, without annotations; None where that is not known."""
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):
+        return None
+    plain = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in found.parameters.values()]
+    return found.replace(parameters=plain, return_annotation=inspect.Signature.empty)
+
+
+def _binds(taken: inspect.Signature, positional: int, named: Any) -> bool:
+    try:
+        taken.bind(*[None] * positional, **dict.fromkeys(named))
+    except TypeError:
+        return False
+    return True
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__qualname__", function))
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -10,11 +10,15 @@ from typing import TYPE_CHECKING
 from rlvr.adapters.serving.wire import MAX_FRAME
 
 if TYPE_CHECKING:
+    import asyncio
+
     import uvicorn
+    from h11 import Request
     from starlette.applications import Starlette
 
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 SHUTDOWN_SECONDS = 3
+HEAD_SECONDS = 30.0  # for a client to say what it asks for, from its first byte or from the connection's beginning
 
 
 def web_server(served: Starlette) -> uvicorn.Server:
@@ -27,7 +31,7 @@ def web_server(served: Starlette) -> uvicorn.Server:
             served,
             log_level="warning",
             access_log=False,
-            http="h11",
+            http=_patient_protocol(),
             ws="websockets-sansio",
             ws_max_size=MAX_FRAME,
             ws_ping_interval=HEARTBEAT,
@@ -37,6 +41,53 @@ def web_server(served: Starlette) -> uvicorn.Server:
             server_header=False,
         )
     )
+
+
+def _patient_protocol() -> type[asyncio.Protocol]:
+    """Uvicorn's HTTP, whose patience ends where a request's head does not: it would wait for ever, and a few hundred
+    clients that send half a head, without a token, would hold every file descriptor of the process."""
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class PatientProtocol(H11Protocol):
+        """One connection."""
+
+        _giving_up: asyncio.TimerHandle | None = None
+        _upgraded = False
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._watch()
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self._watch()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._upgraded = True
+            self._watch()
+            super().connection_lost(exc)
+
+        def handle_websocket_upgrade(self, event: Request) -> None:
+            self._upgraded = True
+            super().handle_websocket_upgrade(event)
+
+        def _waits(self) -> bool:
+            """Whether a request has yet to begin."""
+            return not self._upgraded and (self.cycle is None or self.cycle.response_complete)
+
+        def _watch(self) -> None:
+            if self._waits():
+                self._giving_up = self._giving_up or self.loop.call_later(HEAD_SECONDS, self._give_up)
+            elif self._giving_up is not None:
+                self._giving_up.cancel()
+                self._giving_up = None
+
+        def _give_up(self) -> None:
+            self._giving_up = None
+            if self._waits():
+                self.transport.close()
+
+    return PatientProtocol
 
 
 def _is_news(record: logging.LogRecord) -> bool:

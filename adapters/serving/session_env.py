@@ -33,6 +33,8 @@ class SessionEnv(gym.Env[Any, Any]):
         self._make = make
         self._rewards = rewards
         self._env: gym.Env[Any, Any] | None = None
+        self._space: gym.Space[Any] = self.observation_space  # of what it observes, and the longest text that may be
+        self._longest = 0
         self._started = False
         self._states: dict[str, Any] = {}
 
@@ -58,23 +60,30 @@ class SessionEnv(gym.Env[Any, Any]):
     def _reset(self, seed: int | None, options: dict[str, Any] | None) -> Result:
         if self._env is None:
             self._env = self._make()
+            self._space = self._env.observation_space
+            self._longest = _longest(self._space)
         try:
             observation, info = self._env.reset(seed=seed, options=None if options is None else unpack(options))
         except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
             raise ProtocolError("invalid", str(error)) from error
         self._started = True
-        return {"observation": _sent(observation, self._env.observation_space), "info": pack(info)}
+        return {"observation": self._sent(observation), "info": pack(info)}
 
     def _step(self, action: str) -> Result:
         env = self._playing()
         observation, reward, terminated, truncated, info = env.step(action)
         return {
-            "observation": _sent(observation, env.observation_space),
+            "observation": self._sent(observation),
             "reward": self._checked(reward),
             "terminated": bool(terminated),
             "truncated": bool(truncated),
             "info": pack(info),
         }
+
+    def _sent(self, observation: Any) -> Any:
+        if type(observation) is str and len(observation) <= self._longest:  # most of them
+            return observation
+        return _sent(observation, self._space)
 
     def _checked(self, reward: Any) -> Any:
         reward = float(reward) if isinstance(reward, bool | np.bool_) else reward
@@ -131,12 +140,18 @@ def described(error: Any) -> str:
         return f"{type(error).__name__}, which cannot be shown"
 
 
+def _longest(space: gym.Space[Any]) -> int:
+    """How many characters a text may have."""
+    most: int = getattr(text_space(space), "max_length", MAX_FRAME)
+    return min(most, MAX_FRAME // 6)  # what one character takes
+
+
 def _sent(observation: Any, space: gym.Space[Any]) -> Any:
     """An observation as it crosses: a text, or a text and an image."""
     text = text_of(observation)
     if not isinstance(text, str):
         raise TypeError(f"an observation is text, got {type(text).__name__}")
-    longest = min(getattr(text_space(space), "max_length", MAX_FRAME), MAX_FRAME // 6)  # what one character takes
+    longest = _longest(space)
     if len(text) > longest:
         raise ValueError(f"an observation of {len(text)} characters is too long for the wire: {longest} at most")
     text = str.__str__(text)

@@ -43,6 +43,37 @@ YIELD_SECONDS = 15.0  # that `open` waits at most for them
 log = logging.getLogger("rlvr.serve")
 
 
+class Answer:
+    """What becomes of an item. Like a future, but what is to follow follows at once, and not in the loop's next round:
+    there is one for each step, and a message has many."""
+
+    __slots__ = ("_result", "_then")
+
+    def __init__(self) -> None:
+        self._result: Result | None = None
+        self._then: list[Callable[[Answer], object]] = []
+
+    def done(self) -> bool:
+        """Whether it is known."""
+        return self._result is not None
+
+    def result(self) -> Result:
+        """What became of the item; only when that is known."""
+        assert self._result is not None, "done() says"
+        return self._result
+
+    def set_result(self, result: Result) -> None:
+        """Make it known, to those who wait first."""
+        self._result = result
+        then, self._then = self._then, []
+        for call in then:
+            call(self)
+
+    def add_done_callback(self, call: Callable[[Answer], object]) -> None:
+        """Have something called when it is known, which it is not yet."""
+        self._then.append(call)
+
+
 @dataclass(slots=True, eq=False)
 class _Session:
     """What is known of a session.
@@ -70,7 +101,7 @@ class _Session:
     vanished: bool = False
     opened: tuple[str, str] = ("", "")
     request: str = ""
-    answer: asyncio.Future[Result] | None = None
+    answer: Answer | None = None
     number: int = -1
     earlier: dict[int, None] = field(default_factory=dict)
     born: float = 0.0
@@ -92,7 +123,7 @@ class _Session:
             raise ProtocolError("stale", reason)
         return False
 
-    def begin(self, request: WireRequest, answer: asyncio.Future[Result]) -> None:
+    def begin(self, request: WireRequest, answer: Answer) -> None:
         """Go on to the next request."""
         self.request, self.answer, self.op = request.id, answer, request.op
         self.steps += request.op == "step"
@@ -186,7 +217,7 @@ class SessionTable:
         self._free = deque(range(limit))
         self._sessions: dict[str, _Session] = {}
         self._by_index: dict[int, _Session] = {}
-        self._under_way: dict[int, asyncio.Future[Result]] = {}  # by index
+        self._under_way: dict[int, Answer] = {}  # by index
         self._leaving: set[int] = set()  # indices whose session has ended in the middle of something
         self._submitted = threading.Event()
         self._done: deque[Done] = deque()
@@ -279,7 +310,7 @@ class SessionTable:
 
     async def play(self, request: WireRequest, owner: Hashable | None) -> list[Result]:
         """What becomes of each item, in their order."""
-        answers: list[Result | asyncio.Future[Result]] = []
+        answers: list[Result | Answer] = []
         jobs: list[tuple[int, dict[str, Any]]] = []
         for item in request.items:
             try:
@@ -288,10 +319,10 @@ class SessionTable:
                 answers.append(refusal.to_dict())
         if jobs:
             self._submit(request.op, jobs)
-        waiting = [answer for answer in answers if isinstance(answer, asyncio.Future) and not answer.done()]
+        waiting = [answer for answer in answers if isinstance(answer, Answer) and not answer.done()]
         if waiting:
-            await asyncio.wait(waiting)  # unlike gather, leaves them alone when the connection goes away
-        return [answer.result() if isinstance(answer, asyncio.Future) else answer for answer in answers]
+            await _known(waiting)
+        return [answer.result() if isinstance(answer, Answer) else answer for answer in answers]
 
     def disconnected(self, owner: Hashable) -> None:
         """The connection is gone; its sessions live on for ``ttl`` seconds, unless another client asks for them."""
@@ -317,7 +348,7 @@ class SessionTable:
 
     def _begin(
         self, request: WireRequest, item: dict[str, Any], owner: Hashable | None, jobs: list[tuple[int, dict[str, Any]]]
-    ) -> Result | asyncio.Future[Result]:
+    ) -> Result | Answer:
         key = item["session"]
         session = self._sessions.get(key)
         if session is None:
@@ -360,9 +391,8 @@ class SessionTable:
     def _outlived(self, session: _Session, now: float) -> bool:
         return self.session_seconds is not None and now - session.born > self.session_seconds
 
-    def _future(self, index: int) -> asyncio.Future[Result]:
-        assert self._loop is not None, "start() comes first"
-        self._under_way[index] = future = self._loop.create_future()
+    def _future(self, index: int) -> Answer:
+        self._under_way[index] = future = Answer()
         return future
 
     def _submit(self, op: str, jobs: Sequence[tuple[int, dict[str, Any]]]) -> None:
@@ -428,6 +458,22 @@ class SessionTable:
             session.playing = not (result["terminated"] or result["truncated"])
         elif op == "reset":
             session.playing = True
+
+
+async def _known(answers: Sequence[Answer]) -> None:
+    """Wait until all are known; leaves them alone when the connection goes away."""
+    known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    left = len(answers)
+
+    def count(_: Answer) -> None:
+        nonlocal left
+        left -= 1
+        if not left and not known.done():
+            known.set_result(None)
+
+    for answer in answers:
+        answer.add_done_callback(count)
+    await known
 
 
 def _result(answer: dict[str, Any]) -> Result:

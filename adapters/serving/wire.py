@@ -248,14 +248,25 @@ def pack(value: Any, room: int = MAX_DEPTH) -> Any:
         raise TypeError(f"what is nested more than {MAX_DEPTH} deep cannot cross the wire")
     room -= 1
     if kind is Verdict:
-        parts = dict(value.parts)
         record = {"reward": value.reward, "status": value.status, "answer": value.answer, "reason": value.reason}
-        _check_verdict({**record, "parts": parts})
-        record |= {"reward": pack(value.reward), "parts": pack(parts, room) if parts else parts}
+        record["parts"] = parts = dict(value.parts)
+        _check_verdict(record)
+        record["reward"] = pack(value.reward)
+        if parts:
+            record["parts"] = pack(parts, room)
         return {"$verdict": record}
     if isinstance(value, dict):
-        if all(type(key) is str and key[:1] != "$" for key in value):
-            return {key: inner if type(inner) in _AS_IT_IS else pack(inner, room) for key, inner in value.items()}
+        packed = {}
+        for key, inner in value.items():  # once for every turn
+            if type(key) is not str or key[:1] == "$":
+                break
+            kind = type(inner)
+            if kind in _AS_IT_IS or (kind is int and inner.bit_length() <= MAX_BITS):
+                packed[key] = inner
+            else:
+                packed[key] = pack(inner, room)
+        else:
+            return packed
         return {"$dict": [[pack(key, room), pack(inner, room)] for key, inner in value.items()]}
     if kind is list:
         return [pack(inner, room) for inner in value]
@@ -333,7 +344,9 @@ def _untagged(tag: str, content: Any, pixels: Pixels, room: int) -> Any:
             raise ValueError("it must be nan, inf or -inf")
         return float(content)
     if tag == "$verdict":
-        return _verdict(unpack(content, pixels, room))
+        # A verdict's fields are texts and numbers, which are what they are; only its parts may bear a tag.
+        plain = type(content) is dict and content.keys() == _VERDICT and not content["parts"] and room
+        return _verdict(content if plain else unpack(content, pixels, room))
     if tag == "$image":
         return _image(content, pixels)
     if not isinstance(content, list):

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec, require_tools_in_prompt
-from rlvr.adapters.versions import require
+from rlvr.adapters.versions import check_override, require
 from rlvr.envs.core.registry import size_of
 from rlvr.envs.players.single import SELF, OpenMatch, game_task
 
@@ -328,6 +328,9 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
         """Close the session, and its client."""
         await super().close()
         await self._client.close()
+
+
+check_override(getattr(vf.HarnessSession, "_run", None), Chat._run, TESTED)  # private: how a session takes a turn
 
 
 def _last_reply(segment: Any) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 from rlvr.adapters.rows import read_spec, rows
 from rlvr.adapters.spec import EpisodeSession, grade
 from rlvr.adapters.token_session import TokenSession
-from rlvr.adapters.versions import require
+from rlvr.adapters.versions import check_call, require
 from rlvr.agents.rendering import Renderer
 
 TESTED = ("trl", "1.16", "1.17")
@@ -56,6 +56,9 @@ def rollout_function(
     renderers: dict[Any, Renderer] = {}
 
     def roll_out(prompts: list[Any], trainer: Any) -> dict[str, list[Any] | None]:
+        # Private, and the one way that is the same for transformers, vLLM in process and its server.
+        generate: Any = getattr(trainer, "_generate_single_turn", None)
+        check_call(generate, TESTED, "prompt_ids", "images", "multimodal_fields", "num_generations")
         token_budget, together = trainer.max_completion_length, _together(trainer)
         tokenizer = getattr(trainer.processing_class, "tokenizer", trainer.processing_class)
         if tokenizer not in renderers:
@@ -71,8 +74,7 @@ def rollout_function(
             asked = episodes if together else live
             longest = token_budget if together else max(e.tokens_left for e in live)
             with _at_most(trainer, min(max_turn_tokens or token_budget, longest)):
-                # Private, and the one way that is the same for transformers, vLLM in process and its server.
-                ids, logprobs = trainer._generate_single_turn([e.prompt() for e in asked], None, {}, 1)
+                ids, logprobs = generate([e.prompt() for e in asked], None, {}, 1)
             scored = scored and logprobs is not None
             for index, episode in enumerate(asked):
                 if not episode.done:

@@ -13,7 +13,7 @@ import math
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.code_rule import import_named
@@ -229,8 +229,11 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             return live, self.first(live, seed)
 
     def _end_quietly(self, live: Live) -> None:
-        with suppress(Exception):
+        # `suppress` is a name of the module, which at the interpreter's end is gone before the last sessions are.
+        try:  # noqa: SIM105
             self.end(live)
+        except Exception:
+            pass
 
     @contextmanager
     def _own_random(self, seed: int, turn: int) -> Iterator[None]:

@@ -64,14 +64,23 @@ class Threads:
         self._done: list[Done] = []
         self._closed = False
         self._queue: SimpleQueue[ThreadJob | None] = SimpleQueue()
+        self._ready: list[ThreadJob] | None = None  # what ``submit`` is about to queue
         self._threads: set[threading.Thread] = set()
         self._load = 0  # tasks that a thread is in, or has yet to take
+        self._earliest = float("inf")  # no task's time is up before
+        self._collecting = 0  # who waits in ``collect``
+        self._wake = float("-inf")  # when the last of them looks again by itself; -inf where nobody waits
 
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start jobs; ``collect`` gives their results."""
         with self._changed:
+            ready: list[ThreadJob] = []
+            self._ready = ready
             for index, command in jobs:
                 self._start(ThreadJob(index, self._slots[index], command))
+            self._ready = None
+        for task in ready:  # without the lock, which whoever takes one needs next
+            self._queue.put(task)
 
     def collect(self, timeout: float | None) -> list[Done]:
         """The results that are ready, waiting at most ``timeout`` seconds for the first."""
@@ -83,8 +92,18 @@ class Threads:
                 if self._done or self._closed or now >= until or not self._tasks:
                     done, self._done = self._done, []
                     return done
-                wake = min(deadline, until)
-                self._changed.wait(None if wake == float("inf") else wake - now)
+                self._wait(min(deadline, until), now)
+
+    def _wait(self, wake: float, now: float) -> None:
+        """Wait for something to change, until ``wake`` at most."""
+        self._collecting += 1
+        self._wake = max(self._wake, wake)
+        try:
+            self._changed.wait(None if wake == float("inf") else wake - now)
+        finally:
+            self._collecting -= 1
+            if not self._collecting:
+                self._wake = float("-inf")
 
     def close(self) -> None:
         """Close every environment and end the threads."""
@@ -129,7 +148,10 @@ class Threads:
         self._tasks[task.index] = task
         self._load += 1
         self._hire()
-        self._queue.put(task)
+        if self._ready is None:
+            self._queue.put(task)
+        else:
+            self._ready.append(task)
 
     def _hire(self) -> None:
         if len(self._threads) < min(self._load, self._workers):
@@ -164,7 +186,9 @@ class Threads:
             if self._timeout is not None:
                 limit = max(self._timeout, START_SECONDS) if making else self._timeout
                 task.deadline = time.monotonic() + limit
-                self._changed.notify_all()  # who waits may have to wake up earlier now
+                self._earliest = min(self._earliest, task.deadline)
+                if task.deadline < self._wake:  # who waits has to wake up earlier now
+                    self._changed.notify_all()
             return not task.given_up
 
     def _finish(self, task: ThreadJob, outcome: Outcome) -> bool:
@@ -174,18 +198,23 @@ class Threads:
                 return False
             self._load -= task.cancel is None
             del self._tasks[task.index]
+            first = not self._done
             self._done.append((task.index, outcome))
-            self._changed.notify_all()
+            if first:  # else who waits was told, and has yet to come
+                self._changed.notify_all()
             return True
 
     # giving up
 
     def _give_up_overdue(self, now: float) -> float:
-        """CallResult for the tasks whose time is up; the next deadline."""
+        """CallResult for the tasks whose time is up; a time before which no other's is."""
+        if now < self._earliest:
+            return self._earliest
         for task in [task for task in self._tasks.values() if task.deadline <= now]:
             self._leave(task)
             self._fail(task, "timeout", f"no answer within {self._timeout:g} s")
-        return min((task.deadline for task in self._tasks.values()), default=float("inf"))
+        self._earliest = min((task.deadline for task in self._tasks.values()), default=float("inf"))
+        return self._earliest
 
     def _fail(self, task: ThreadJob, status: Status, reason: str) -> None:
         """Answer for a task that was given up; another environment takes the place of the one that it was for."""

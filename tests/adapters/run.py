@@ -1,6 +1,7 @@
 """Each foreign framework in a virtual environment of its own, its adapter's tests in it, and the table in the docs.
 
     python tests/adapters/run.py [trl verl …] [--fresh] [--discard]   # those frameworks, or all: make test-adapters
+    python tests/adapters/run.py --newest [trl verl …]                # with the newest releases; the table stays
     python tests/adapters/run.py --table                              # the table alone, from the last results
 
 No two trainers fit one environment, so they are built one after the other under .venvs/ from the pins in
@@ -15,6 +16,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shlex
 import shutil
 import subprocess
@@ -49,6 +51,13 @@ def read_frameworks(path: Path = FRAMEWORKS) -> dict[str, dict[str, Any]]:
         if ("cannot" in entry) == ("install" in entry):
             raise SystemExit(f"{path.name}: [{name}] says either what to install, or why it cannot be")
     return frameworks
+
+
+def newest(entry: dict[str, Any]) -> dict[str, Any]:
+    """A section whose framework, and it alone, is not pinned: the pins are the oldest of what an adapter declares."""
+    name = re.escape(entry["package"]).replace(r"\-", "[-_]")
+    pin = re.compile(rf"({name}(?:\[[\w,]+\])?)==[\w.]+")
+    return {**entry, "install": [pin.sub(r"\1", need) for need in entry["install"]]}
 
 
 def find_python(version: str | None) -> str | None:
@@ -186,6 +195,7 @@ def main() -> int:
     frameworks = read_frameworks()
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"some of {', '.join(frameworks)}; all when none")
     parser.add_argument("--table", action="store_true", help="only write the table and the list of pages again")
+    parser.add_argument("--newest", action="store_true", help="the newest release of each, and no result in the table")
     parser.add_argument("--fresh", action="store_true", help="build the virtual environments anew")
     parser.add_argument("--discard", action="store_true", help="remove each virtual environment after its tests")
     options = parser.parse_args()
@@ -198,15 +208,17 @@ def main() -> int:
         if "cannot" in entry:
             print(f"{name}: not run: {entry['cannot']}")
             continue
-        result = try_one(name, entry, fresh=options.fresh)
-        print(f"{name}: {result['outcome']}", flush=True)
+        result = try_one(name, newest(entry) if options.newest else entry, fresh=options.fresh)
+        print(f"{name} {result.get('version', '')}: {result['outcome']}", flush=True)
         if result["outcome"] != "passed":
             failed.append(name)
+        if options.discard:
+            shutil.rmtree(VENVS / name, ignore_errors=True)
+        if options.newest:
+            continue
         # Read again each time: others may have written theirs meanwhile.
         results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
         RESULTS.write_text(json.dumps({**results, name: result}, indent=1, sort_keys=True) + "\n")
-        if options.discard:
-            shutil.rmtree(VENVS / name, ignore_errors=True)
     write_page(frameworks, json.loads(RESULTS.read_text()) if RESULTS.exists() else {})
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)

@@ -85,6 +85,36 @@ def test_a_report_of_skipped_tests_alone_is_no_success(runner, tmp_path):
     assert runner.count(report) == {"passed": 0, "failed": 0, "skipped": 1}
 
 
+def test_the_newest_release_is_the_framework_without_its_pin_and_nothing_else(runner):
+    for name, entry in runner.read_frameworks().items():
+        if "install" not in entry:
+            continue
+        before, after = "\n".join(entry["install"]), "\n".join(runner.newest(entry)["install"])
+        gone = set(before.split()) - set(after.split())
+        packages = [need.partition("==")[0].partition("[")[0].replace("_", "-") for need in gone]
+        assert packages == [entry["package"]], name
+        assert before.count("==") == after.count("==") + 1, name
+
+
+def test_the_workflow_of_each_week_tries_every_framework_pinned_and_newest(runner):
+    yaml = pytest.importorskip("yaml")
+    workflow = yaml.safe_load((runner.ROOT / ".github" / "workflows" / "adapters.yml").read_text())
+    (job,) = workflow["jobs"].values()
+    matrix = job["strategy"]["matrix"]
+    assert matrix["framework"] == [name for name, entry in runner.read_frameworks().items() if "install" in entry]
+    assert matrix["releases"] == ["pinned", "newest"]
+    assert workflow[True]["schedule"]  # YAML 1.1 reads the key ``on`` so
+    pythons = job["steps"][1]["with"]["python-version"].split()
+    asked = {entry["python"] for entry in runner.read_frameworks().values() if "python" in entry}
+    assert asked <= set(pythons)
+    assert f'requires-python = ">={pythons[-1]}"' in (runner.ROOT / "pyproject.toml").read_text()
+    command = job["steps"][2]["run"]
+    assert "tests/adapters/run.py" in command
+    for option in ("--newest", "--discard"):
+        assert option in command
+        assert f'"{option}"' in (HERE / "run.py").read_text()
+
+
 def test_an_unknown_interpreter_is_none(runner):
     assert runner.find_python("9.99") is None
     assert runner.find_python(None) == sys.executable

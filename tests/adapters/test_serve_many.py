@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -249,3 +250,22 @@ def test_two_clients_with_one_session_are_played_in_turn(several: EnvServer):
     assert {answer["error"]["code"] for answer in answers if "error" in answer} <= {"busy", "reset_needed"}
     turns = [wire.unpack(answer["info"]).get("turn") for answer in played]
     assert len(set(turns)) == len(turns) == max(turns)
+
+
+WHOLE, HALF = b"GET /health HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", b"POST /v1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Le"
+
+
+@pytest.mark.parametrize(("before", "sent"), [(b"", b""), (b"", HALF), (WHOLE, HALF)], ids=["none", "half", "second"])
+def test_who_never_says_what_it_asks_for_is_cut_off_and_others_are_not(monkeypatch, before: bytes, sent: bytes):
+    """Without a token too: a few hundred of them would hold every file descriptor of the server."""
+    monkeypatch.setattr("rlvr.adapters.serving.listening.HEAD_SECONDS", 0.3)
+    with EnvServer(GUESS, token=None) as server, connect(server.url) as env:
+        env.reset(seed=0)
+        with socket.create_connection(("127.0.0.1", server.port)) as slow:
+            slow.settimeout(30)
+            slow.sendall(before)
+            while before and b'"ready"' not in slow.recv(4096):
+                pass
+            slow.sendall(sent)
+            assert slow.recv(4096) == b""
+        assert env.step(SEVEN)[4]["verdict"].valid  # whose connection is older, and long past that time
