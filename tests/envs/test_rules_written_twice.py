@@ -1,4 +1,4 @@
-"""Games that OpenSpiel lacks or has with other rules: a second implementation, written from the rules that a seat reads.
+"""Games that OpenSpiel lacks or has with other rules: a second implementation, written from what a seat reads.
 
 It gets the chance of a match, and is compared in who moves, which moves are legal, and returns.
 """
