@@ -205,6 +205,10 @@ def main() -> None:
     path.write_text(
         json.dumps({"seed": options.seed, "steps": CONFIG["steps"], "depth": DEPTH, "runs": rows}, indent=1) + "\n"
     )
+    write_page(rows)
+
+
+def write_page(rows: list[dict[str, Any]]) -> None:
     lines = ["# kills", "", "`python benchmarks/kills.py`", "", "| schedule | signal | runs | equal | broken in |"]
     lines += ["|---|---|---|---|---|"]
     for row in rows:
@@ -215,7 +219,8 @@ def main() -> None:
         "Equal in sync: the same bytes; in async: the same steps of the same episodes, none lost or doubled, none of",
         "their tokens older than the depth.",
     ]
-    (RESULTS / "kills.md").write_text("\n".join(lines) + "\n")
+    notes = [f"- {row['schedule']}, {row['signal']}: {row['note']}" for row in rows if "note" in row]
+    (RESULTS / "kills.md").write_text("\n".join([*lines, *([""] if notes else []), *notes]) + "\n")
 
 
 if __name__ == "__main__":

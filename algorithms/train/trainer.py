@@ -33,6 +33,7 @@ from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
+from rlvr.algorithms.runs.frozen import frozen_digest, require_frozen
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
@@ -131,6 +132,7 @@ class Trainer:
     def _build(self) -> None:
         config = self.config
         self.model, self.tokenizer = load_model(config)
+        self.frozen = frozen_digest(self.model)
         self.sampler = build_sampler(config, self.model, self.tokenizer, self.folder.sampler, self.callback.say)
         self.agent = self._agent(greedy=False, training=True)
         self.sampling = Stopwatch()
@@ -288,6 +290,7 @@ class Trainer:
             self._sync()
             self.fresh = True
             return
+        require_frozen(checkpoint, self.frozen, self.config.model.name)
         if self.learner.needs_reference:  # by default the policy that reinforcement learning began with
             first = load_checkpoint(self.folder.checkpoints / step_name(0)).model
             self._load_weights(checkpoint.reference or first)
@@ -494,6 +497,7 @@ class Trainer:
             counters={
                 "optimiser": self.optimiser.state_dict(),
                 "evaluations": self.evaluations,
+                **({"frozen": self.frozen} if self.frozen else {}),
                 "micro_batch_tokens": self.learner.micro_batch_tokens,  # sums are rounded in their order
                 "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
                 **state_dicts(self._parts()),

@@ -11,6 +11,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
+from rlvr.algorithms.runs.checkpoints import load_checkpoint
+
 from ..children import start
 
 pytestmark = pytest.mark.fsdp
@@ -89,6 +91,24 @@ def test_two_processes_equal_one(two: Path, config: Path, server, tmp_path: Path
     assert traces
     assert all(trace["training"] for trace in traces), "each process notes its share, and all of it is written"
     assert len(noted) == len(traces) or not noted
+
+
+@pytest.mark.slow
+def test_the_gradient_of_two_processes_is_that_of_one(write_config, server, tmp_path: Path):
+    """After one step AdamW's first moment is a tenth of the gradient, before rounding is divided by nearly nothing."""
+    changes = {"warm_start": {"steps": 0, "mixed_steps": 0}, "learner": {"micro_batch_tokens": 128}}
+    config = write_config(**{**CHANGES, **changes, "steps": 1, "prompts": 8, "overrides": {"entropy_coef": 10.0}})
+    status, output = launch(2, "--config", config, "--out", tmp_path / "two")
+    assert status == 0, output
+    assert server.run(["train", "--config", config, "--out", tmp_path / "one"]).status == 0
+    two, one = (load_checkpoint(tmp_path / name / "checkpoints" / "step-000001") for name in ("two", "one"))
+    moments = [name for name in one.optimiser if name.endswith("exp_avg")]
+    assert moments
+    largest = max(float(one.optimiser[name].abs().max()) for name in moments)
+    assert largest > 1e-3
+    for name in moments:
+        gap = float((two.optimiser[name] - one.optimiser[name]).abs().max())
+        assert gap < 1e-6 * largest, name
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode
@@ -23,7 +23,7 @@ from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.data.batch import TrainingBatch
 from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.runs.checkpoints import list_checkpoints, load_checkpoint
+from rlvr.algorithms.runs.checkpoints import CheckpointError, list_checkpoints, load_checkpoint
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.trainer import TaskOrder, Trainer
@@ -492,6 +492,22 @@ def test_a_checkpoint_of_another_model_is_refused(guesser: Path, tmp_path: Path)
 
 
 @pytest.mark.slow
+def test_adapters_do_not_go_on_with_other_weights_below_them(guesser: Path, tmp_path: Path):
+    """Checkpoints of adapters hold the adapters alone: what is below them is read from model.name again."""
+    base = tmp_path / "base"
+    shutil.copytree(guesser, base)
+    settings: dict = {"model": {"name": str(base), "lora_rank": 2}, "warm_start": {"steps": 0, "mixed_steps": 0}}
+    Trainer(small(tmp_path / "run", steps=1, **settings), Callback()).run()
+    weights = load_file(base / "model.safetensors")
+    weights["model.norm.weight"] = weights["model.norm.weight"] * 1.01
+    save_file(weights, base / "model.safetensors", metadata={"format": "pt"})
+    longer = small(tmp_path / "run", steps=2, **settings)
+    with pytest.raises(CheckpointError, match=r"model\.name: the weights of .*base are not those"):
+        Trainer(longer, Callback(), resume=True).run()
+    shutil.copyfile(guesser / "model.safetensors", base / "model.safetensors")
+    Trainer(longer, Callback(), resume=True).run()
+
+
 def test_evaluations_come_as_often_as_asked(tmp_path: Path, guesser: Path):
     changes = {"model": {"name": str(guesser)}, "warm_start": {"steps": 0, "mixed_steps": 0}}
     callback = run(tmp_path / "run", **changes, evaluation={"episodes": 2, "every": 2}, steps=5)
