@@ -48,7 +48,11 @@ LANGUAGE: Final = (
     r"java|javascript|js|typescript|cpp|html|xml|output)"
 )
 _LANGUAGE = re.compile(rf"[ \t]{{0,8}}(?:{LANGUAGE})?[ \t]{{0,8}}")
-_OR_LINE = re.compile(r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*", re.IGNORECASE)
+# A next line that begins with "or", or one that is no more than it, with the answer below.
+_OR_LINE = re.compile(
+    r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*|\s{1,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n\s{0,16}[^\n]+",
+    re.IGNORECASE,
+)
 _OTHERWISE = re.compile(r"\s*(?:or|nor|not|no|and|but|wait|alternatively|maybe|perhaps|actually)\b", re.IGNORECASE)
 _EMPTY_LINE = re.compile(r"\n[ \t]*\n|\n[ \t]*$")
 _PROSE = re.compile(r"[A-Za-z]{2,30} [A-Za-z]{2,30} [A-Za-z]{2,30}")

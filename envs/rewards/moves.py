@@ -115,7 +115,7 @@ def _plainer(text: str, verbs: Collection[str], nouns: Collection[str]) -> Itera
 
 def _undressed(text: str) -> str:
     """Without markup and quotes around the whole."""
-    text = " ".join(plain(text).split()).removesuffix("!")
+    text = " ".join(plain(text).split()).removesuffix("!").removeprefix("> ")  # "> open door", as games show it
     if len(text) > 2 and text[0] in "'\"" and text[0] == text[-1] and text[0] not in text[1:-1]:
         return text[1:-1].strip()
     return text
