@@ -292,7 +292,8 @@ def test_the_answer_is_found_again_from_the_text_alone(task, level, seed):
 @pytest.mark.parametrize(
     ("answer", "reward"),
     [
-        ("00FF", 1), ("ff", 1), ("FF_{16}", 1), ("FF_8", 0), ("(FF)_{16}", 1), ("(FF_{16}", 0), ("0xFF", 1), ("0bFF", 0),
+        ("00FF", 1), ("ff", 1), ("FF_{16}", 1), ("FF_8", 0), ("(FF)_{16}", 1), ("(FF_{16}", 0), ("0xFF", 1),
+        ("0bFF", 0),
         ("FF_{10}", 0), ("FE", 0), ("255", 0), ("F F", 0), ("", 0), ("FF or FE", 0),
     ],
 )  # fmt: skip

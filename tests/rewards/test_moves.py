@@ -23,7 +23,7 @@ WAYS = [
     r"\boxed{{**{}**}}", r"\boxed{{`{}`}}", r"\boxed{{{}.}}", r"\boxed{{$\text{{{}}}$}}", r"\boxed{{\mathrm{{{}}}}}",
     r'\boxed{{"{}"}}', r"\boxed{{'{}'}}", "\\boxed{{\n{}\n}}", r"\fbox{{{}}}", r"I think so. \boxed{{{}}} is best.",
     "<think>left or right?</think>{}", "<answer>{}</answer>", "<action>{}</action>", "**{}**", "*{}*", "__{}__", "`{}`",
-    "`{}`.", "**{}**.", "{}.", "{}!", "```\n{}\n```", "```text\n{}\n```", "My move is {}", "My move is {}.",
+    "> {}", "`{}`.", "**{}**.", "{}.", "{}!", "```\n{}\n```", "```text\n{}\n```", "My move is {}", "My move is {}.",
     "my next move is: {}", "Move: {}", "**Move:** {}", "Move: **{}**.", "Action: {}", "Action: `{}`", "Final move: {}",
     "My guess is {}.", "Guess: {}.", "The answer is {}.", "Answer: {}", "My choice: {}", "The best move is {}.",
     "I looked at it for long.\n\nMove: {}", "So my move is {}.", "I choose {}.", "I'll play {}.", "I will try {}",
@@ -165,3 +165,8 @@ def test_any_text_has_few_readings(text: str) -> None:
 )
 def test_long_texts_are_no_moves(unit: str) -> None:
     assert list(plainer_moves(unit * 20_000)) in ([], ["up"])
+
+
+def test_a_prompt_sign_before_a_number_is_a_comparison() -> None:
+    assert "open door" in list(plainer_moves("> open door"))
+    assert "9" not in list(plainer_moves("> 9"))
