@@ -23,7 +23,7 @@ WAYS = [
     r"\boxed{{**{}**}}", r"\boxed{{`{}`}}", r"\boxed{{{}.}}", r"\boxed{{$\text{{{}}}$}}", r"\boxed{{\mathrm{{{}}}}}",
     r'\boxed{{"{}"}}', r"\boxed{{'{}'}}", "\\boxed{{\n{}\n}}", r"\fbox{{{}}}", r"I think so. \boxed{{{}}} is best.",
     "<think>left or right?</think>{}", "<answer>{}</answer>", "<action>{}</action>", "**{}**", "*{}*", "__{}__", "`{}`",
-    "> {}", "`{}`.", "**{}**.", "{}.", "{}!", "```\n{}\n```", "```text\n{}\n```", "My move is {}", "My move is {}.",
+    "`{}`.", "**{}**.", "{}.", "{}!", "```\n{}\n```", "```text\n{}\n```", "My move is {}", "My move is {}.",
     "my next move is: {}", "Move: {}", "**Move:** {}", "Move: **{}**.", "Action: {}", "Action: `{}`", "Final move: {}",
     "My guess is {}.", "Guess: {}.", "The answer is {}.", "Answer: {}", "My choice: {}", "The best move is {}.",
     "I looked at it for long.\n\nMove: {}", "So my move is {}.", "I choose {}.", "I'll play {}.", "I will try {}",
