@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import insort
 from collections import Counter, defaultdict
+from collections.abc import Iterable
 from functools import cache
 from itertools import combinations, pairwise, product
 from math import comb
@@ -23,8 +24,8 @@ def ints(text: str) -> list[int]:
     return [int(word) for word in re.findall(r"\d+", text)]
 
 
-def joined(values: object) -> str:
-    return ", ".join(map(str, values))  # type: ignore[call-overload]
+def joined(values: Iterable[object]) -> str:
+    return ", ".join(map(str, values))
 
 
 def binary_heap(text: str) -> str:
@@ -88,7 +89,7 @@ def search_tree(text: str) -> str:
 
     if "removed" in after:
         for key in ints(after.partition("after the other:")[2].partition(".")[0]):
-            root = without(root, key)  # type: ignore[assignment]
+            root = without(root, key) or root
     row, listed = [root], []
     while row:
         listed += row
