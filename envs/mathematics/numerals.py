@@ -18,7 +18,8 @@ ROMAN = tuple(
     zip("M CM D CD C XC L XL X IX V IV I".split(), (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1), strict=True)
 )
 _CONVERSION = re.compile(r"number ([0-9A-Z]+) is written in base ([0-9]+)\. Write it in base ([0-9]+)")
-_NUMERAL = re.compile(r"([0-9A-Za-z]{1,80})(?:_\{?[0-9]{1,2}\}?)?")
+_NUMERAL = re.compile(r"(\(?)(0[box])?([0-9A-Za-z]{1,80})(\)?)(?:_(?:([0-9]{1,2})|\{([0-9]{1,2})\}))?")
+_PREFIXES = {"0b": 2, "0o": 8, "0x": 16}
 
 
 class BaseConversion(CheckedAnswerTask):
@@ -56,11 +57,15 @@ class BaseConversion(CheckedAnswerTask):
         return lines(steps)
 
     def check(self, question: Question, answer: str) -> str | None:
-        """Small letters, leading zeros and a subscript base are accepted; the digits must agree."""
+        """Small letters, leading zeros, ``0x`` and the base as a subscript are accepted; digits and base must agree."""
+        base = int(_CONVERSION.findall(question.text)[0][2])
         match = _NUMERAL.fullmatch(answer.strip())
-        if match is None:
+        if match is None or bool(match[1]) != bool(match[4]):
             raise ValueError("the answer is not one numeral of digits and letters")
-        return None if match[1].upper().lstrip("0") == question.answer else "another number"
+        if int(match[5] or match[6] or base) != base:
+            return f"a numeral of base {match[5] or match[6]}"
+        prefix = match[2] if _PREFIXES.get(match[2]) != base else ""
+        return None if f"{prefix or ''}{match[3]}".upper().lstrip("0") == question.answer else "another number"
 
 
 class RomanNumerals(ExactAnswerTask):

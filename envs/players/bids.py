@@ -5,11 +5,15 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import permutations
+from operator import mul
 from typing import Any, NamedTuple
 
 from rlvr.envs.players.game import CHANCE, SeatGame
 
 HIDDEN = -1
+MOST_MIXED = 300  # divisions; beyond them the mixture takes seconds
+MIXING_STEPS = 1_000
 
 
 class GoofspielState(NamedTuple):
@@ -163,8 +167,7 @@ class Blotto(SeatGame[BlottoState]):
 
     def returns(self, state: BlottoState) -> tuple[float, ...]:
         """1, 0 or -1 by the number of fields won, not by their soldiers."""
-        lead = sum((a > b) - (a < b) for a, b in zip(*state.plans, strict=True))
-        value = float((lead > 0) - (lead < 0))
+        value = float(won(*state.plans))
         return (value, -value)
 
     def show(self, view: BlottoState, seat: int) -> str:
@@ -175,8 +178,15 @@ class Blotto(SeatGame[BlottoState]):
         return f"Your division: {own}. The other seat's: {other}."
 
     def expert(self, view: BlottoState, seat: int, rng: random.Random) -> str:
-        """One of the divisions that beat most others."""
-        return rng.choice(best_divisions(self.soldiers, self.fields))
+        """A division of the mixture that no division beats on average, the fields shuffled; of large games one of
+        the divisions that beat most others.
+        """
+        plans, weights = unbeaten_mixture(self.soldiers, self.fields)
+        if not plans:
+            return rng.choice(best_divisions(self.soldiers, self.fields))
+        plan = list(rng.choices(plans, weights)[0])
+        rng.shuffle(plan)
+        return " ".join(map(str, plan))
 
 
 @lru_cache(maxsize=16)
@@ -193,17 +203,41 @@ def division_set(soldiers: int, fields: int) -> frozenset[str]:
 
 
 @lru_cache(maxsize=16)
+def unbeaten_mixture(soldiers: int, fields: int) -> tuple[tuple[tuple[int, ...], ...], tuple[float, ...]]:
+    """Divisions in any order of the fields, and how often each is played in equilibrium; nothing for large games.
+
+    By regret matching with a linear average (Tammelin, 2014, arXiv:1407.5042): one fixed division, such as the best
+    against chance, is beaten by another every time.
+    """
+    if len(divisions(soldiers, fields)) > MOST_MIXED:
+        return (), ()
+    plans = sorted({tuple(sorted(map(int, plan.split()))) for plan in divisions(soldiers, fields)})
+    orders = [sorted(set(permutations(plan))) for plan in plans]
+    payoffs = [[sum(won(plan, other) for other in order) / len(order) for order in orders] for plan in plans]
+    regrets, average = [0.0] * len(plans), [0.0] * len(plans)
+    for step in range(1, MIXING_STEPS + 1):
+        total = sum(regrets)
+        mixture = [regret / total for regret in regrets] if total else [1 / len(plans)] * len(plans)
+        gains = [sum(map(mul, row, mixture)) for row in payoffs]
+        regrets = [max(0.0, regret + gain) for regret, gain in zip(regrets, gains, strict=True)]  # the value is 0
+        average = [weight + step * share for weight, share in zip(average, mixture, strict=True)]
+    return tuple(plans), tuple(average)
+
+
+def won(plan: Sequence[int], other: Sequence[int]) -> int:
+    """1, 0 or -1: whether a division wins more fields than another."""
+    lead = sum((a > b) - (a < b) for a, b in zip(plan, other, strict=True))
+    return (lead > 0) - (lead < 0)
+
+
+@lru_cache(maxsize=16)
 def best_divisions(soldiers: int, fields: int) -> tuple[str, ...]:
     plans = [tuple(map(int, plan.split())) for plan in divisions(soldiers, fields)][
         :: max(1, soldiers**fields // 40_000)
     ]
 
     def worth(plan: tuple[int, ...]) -> int:
-        total = 0
-        for other in plans:
-            lead = sum((a > b) - (a < b) for a, b in zip(plan, other, strict=True))
-            total += (lead > 0) - (lead < 0)
-        return total
+        return sum(won(plan, other) for other in plans)
 
     worths = {plan: worth(plan) for plan in plans}
     best = max(worths.values())

@@ -48,7 +48,12 @@ LANGUAGE: Final = (
     r"java|javascript|js|typescript|cpp|html|xml|output)"
 )
 _LANGUAGE = re.compile(rf"[ \t]{{0,8}}(?:{LANGUAGE})?[ \t]{{0,8}}")
-_OR_LINE = re.compile(r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*", re.IGNORECASE)
+# A next line that begins with "or", or one that is no more than it, with the answer below.
+_OR_LINE = re.compile(
+    r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*|\s{1,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n\s{0,16}[^\n]+",
+    re.IGNORECASE,
+)
+_OR_ALONE = re.compile(r"[ \t\n]{0,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n", re.IGNORECASE)
 _OTHERWISE = re.compile(r"\s*(?:or|nor|not|no|and|but|wait|alternatively|maybe|perhaps|actually)\b", re.IGNORECASE)
 _EMPTY_LINE = re.compile(r"\n[ \t]*\n|\n[ \t]*$")
 _PROSE = re.compile(r"[A-Za-z]{2,30} [A-Za-z]{2,30} [A-Za-z]{2,30}")
@@ -302,7 +307,10 @@ def _end_of_line(text: str, position: int) -> int:
 
 def _block(text: str) -> str:
     """The first line and those below it, up to an empty one or a sentence; empty where that is one line or too long."""
-    first, *others = _EMPTY_LINE.split(text, 1)[0].rstrip().split("\n")
+    shown, *behind = _EMPTY_LINE.split(text, 1)
+    if behind and _OR_ALONE.match(behind[0]):
+        return ""  # a second answer follows
+    first, *others = shown.rstrip().split("\n")
     lines = [first, *takewhile(lambda line: not _PROSE.search(line), others)]
     while len(lines) > 1 and _closes(lines[-1], lines[:-1]):
         lines.pop()

@@ -116,6 +116,8 @@ def _plainer(text: str, verbs: Collection[str], nouns: Collection[str]) -> Itera
 def _undressed(text: str) -> str:
     """Without markup and quotes around the whole."""
     text = " ".join(plain(text).split()).removesuffix("!")
+    if text[:2] == "> " and text[2:3].isalpha():  # "> open door", as games show it; "> 3" is another number
+        text = text[2:]
     if len(text) > 2 and text[0] in "'\"" and text[0] == text[-1] and text[0] not in text[1:-1]:
         return text[1:-1].strip()
     return text

@@ -291,11 +291,16 @@ def test_the_answer_is_found_again_from_the_text_alone(task, level, seed):
 
 @pytest.mark.parametrize(
     ("answer", "reward"),
-    [("00FF", 1), ("ff", 1), ("FF_{16}", 1), ("FE", 0), ("255", 0), ("F F", 0), ("", 0), ("FF or FE", 0)],
-)
+    [
+        ("00FF", 1), ("ff", 1), ("FF_{16}", 1), ("FF_8", 0), ("(FF)_{16}", 1), ("(FF_{16}", 0), ("0xFF", 1),
+        ("0bFF", 0),
+        ("FF_{10}", 0), ("FE", 0), ("255", 0), ("F F", 0), ("", 0), ("FF or FE", 0),
+    ],
+)  # fmt: skip
 def test_a_numeral_is_read_whatever_its_case_and_leading_zeros(answer, reward):
     task = numerals.BaseConversion()
-    question = task.ask(random.Random(0), 3)._replace(answer="FF")
+    text = "The number 255 is written in base 10. Write it in base 16. Digits above 9 are A to F."
+    question = task.ask(random.Random(0), 3)._replace(text=text, answer="FF")
     assert task.judge(question, f"\\boxed{{{answer}}}").reward == reward
 
 

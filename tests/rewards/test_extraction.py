@@ -113,3 +113,11 @@ def test_a_box_gives_back_what_was_put_in(text: str) -> None:
 @given(st.text())
 def test_nothing_before_the_end_of_thinking_counts(text: str) -> None:
     assert extract(f"<think>{text}\\boxed{{7}}</think>").answer is None
+
+
+def test_an_or_between_paragraphs_offers_a_second_answer() -> None:
+    assert extract("Answer: 5\n\nor\n\n6").answer == "5\n\nor\n\n6"
+    assert extract("Answer: 5\n\nAlternatively:\n6").answer == "5\n\nAlternatively:\n6"
+    assert extract("Answer: 5\n\nOr you may check it.").answer == "5"
+    assert extract("Answer:\n12\n34").block == "12\n34"
+    assert extract("Answer:\n12\n34\n\nor\n\n13\n24").block == ""

@@ -165,3 +165,8 @@ def test_any_text_has_few_readings(text: str) -> None:
 )
 def test_long_texts_are_no_moves(unit: str) -> None:
     assert list(plainer_moves(unit * 20_000)) in ([], ["up"])
+
+
+def test_a_prompt_sign_before_a_number_is_a_comparison() -> None:
+    assert "open door" in list(plainer_moves("> open door"))
+    assert "9" not in list(plainer_moves("> 9"))

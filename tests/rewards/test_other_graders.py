@@ -286,3 +286,10 @@ def test_marks_that_leave_a_number_what_it_is_count_for_nothing(said, reference)
 @given(st.integers(-(10**6), 10**6), st.integers(-(10**6), 10**6))
 def test_integers_are_equal_texts_only_if_they_are_equal(one, other):
     assert grade("exact", f"<answer>{one}</answer>", str(other)).reward == (one == other)
+
+
+@pytest.mark.parametrize("body", ["(probably)", "(most likely)", "(I think)", ": maybe", "(my best guess)", "- unsure"])
+def test_a_doubt_behind_a_letter_is_no_answer(body: str) -> None:
+    assert grade("choice", f"\\boxed{{B {body}}}", "B").reward == 0
+    assert grade("choice", "\\boxed{(B)^2}", "B").reward == grade("choice", "\\boxed{(B)_1}", "B").reward == 0
+    assert grade("choice", "\\boxed{B) Likely outcomes}", "B").reward == 1

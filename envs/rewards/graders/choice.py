@@ -21,9 +21,12 @@ _PREFIX = re.compile(
     r"(?:the )?(?:(?:correct|final|best|right) )?(?:option|choice|answer|letter)(?: is)? ?:? ?", re.IGNORECASE
 )
 _SUFFIX = re.compile(r"(?:is|was) (?:the )?(?:correct|right|best)(?: (?:one|option|choice|answer))?", re.IGNORECASE)
-# A verdict on the letter behind it; "B) False" may be the text of the option.
+# A verdict or a doubt on the letter behind it, or what makes it a formula; "B) False" may be the text of the option.
 _DENIED = re.compile(
-    r"(?:(?:is|was)\b|isn.?t\b|wasn.?t\b).*|\(?(?:not|never|wrong|incorrect|rejected|excluded)\)?[.!?]?", re.I | re.S
+    r"(?:(?:is|was)\b|isn.?t\b|wasn.?t\b).*|[\^_=<>].*"
+    r"|\(?(?:not|never|wrong|incorrect|rejected|excluded|(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)"
+    r"|unsure|uncertain|not sure|(?:(?:my|a|best|just) ){0,3}guess|i (?:think|guess|believe))\)?[.!?]?",
+    re.I | re.S,
 )
 _DRESSING = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("{", "}"), ("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'))
 
