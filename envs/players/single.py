@@ -123,6 +123,11 @@ class AsSingleAgent(Task[SeatEpisode]):
         opponents = tuple(
             "" if other == seat else rng.choice(self._names(seat, other, level)) for other in range(seats)
         )
+        for name in self.opponents or ():
+            if is_language_model(name):
+                self._needs_rollout(
+                    name
+                )  # at once: else an episode in which the policy moves first is void, and no error
         for _ in range(DRAWS):
             match = self._opened(
                 self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng
@@ -131,6 +136,13 @@ class AsSingleAgent(Task[SeatEpisode]):
             if self.referee.to_move(episode.match):
                 return episode
         raise ValueError(f"in {DRAWS} games of {self.game.name} seat {seat} never came to move")
+
+    def _needs_rollout(self, opponent: str) -> None:
+        """Refuse a language model's seat where nobody plays it."""
+        if not self.self_play:
+            raise ValueError(
+                f"the opponent {opponent!r} is played where a policy is trained: name a bot to play outside of it"
+            )
 
     def _names(self, seat: int, other: int, level: int) -> Sequence[str]:
         """The bots that another seat is drawn from."""
@@ -167,10 +179,7 @@ class AsSingleAgent(Task[SeatEpisode]):
         while (movers := referee.to_move(match)) and seat not in movers:
             name = episode.opponents[movers[0]]
             if is_language_model(name):
-                if not self.self_play:
-                    raise ValueError(
-                        f"the opponent {name!r} is played where a policy is trained: name a bot to play outside of it"
-                    )
+                self._needs_rollout(name)
                 break
             match = self._moved(match, movers[0], name)
         return episode._replace(match=match)
