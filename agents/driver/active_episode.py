@@ -8,10 +8,9 @@ they run is the caller's business.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 import gymnasium as gym
 
@@ -23,6 +22,7 @@ from rlvr.envs.core.images import text_of
 from rlvr.envs.core.verdict import env_error
 
 Env = gym.Env[Any, str]
+LARGEST: Final = 3.4e38  # of rewards: learners keep them as 32-bit floats
 
 
 @dataclass(slots=True)
@@ -136,8 +136,8 @@ class ActiveEpisode:
         try:
             observation, reward, terminated, truncated, self.info = outcome
             turn.reward = float(reward)
-            if not math.isfinite(turn.reward):
-                raise ValueError(f"the reward was {reward!r}")
+            if not abs(turn.reward) <= LARGEST:  # also NaN
+                raise ValueError(f"the reward was {reward!r}: it must be a number of at most {LARGEST:.2g} either way")
             turn.verdict = verdict = self.info.get("verdict")
             if verdict is not None and not verdict.valid:  # a fault ends the episode, also in the middle
                 turn.reward, truncated = 0.0, not terminated

@@ -86,7 +86,7 @@ class Trouble(TextEnv):
         observation, reward, terminated, truncated, info = super().step(action)
         if self.bad and self.how in ("step", "close"):
             raise RuntimeError("the world broke\nin two lines")
-        if self.bad and self.how in ("nan", "inf", "-inf", "none", "text"):
+        if self.bad and self.how in ("nan", "inf", "-inf", "1e300", "none", "text"):
             reward = {"none": None, "text": "much"}.get(self.how) if self.how in ("none", "text") else float(self.how)
         return observation, reward, terminated, truncated, info
 
@@ -197,7 +197,7 @@ def test_a_full_context_ends_the_episode_without_a_step():
 
 
 @pytest.mark.parametrize("workers", [0, 4])
-@pytest.mark.parametrize("how", ["reset", "step", "close", "nan", "inf", "-inf", "none", "text"])
+@pytest.mark.parametrize("how", ["reset", "step", "close", "nan", "inf", "-inf", "1e300", "none", "text"])
 def test_one_bad_environment_in_64_leaves_63_unchanged(how, workers):
     good = plain(Rollout(lambda: Trouble(-1, ""), RandomAgent(1), batch_size=64)(requests(64)))
     episodes = Rollout(lambda: Trouble(17, how), RandomAgent(1), batch_size=64, workers=workers)(requests(64))
