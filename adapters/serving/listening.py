@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.wire import MAX_FRAME
 
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     import asyncio
 
     import uvicorn
-    from h11 import Request
     from starlette.applications import Starlette
 
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
@@ -67,7 +66,7 @@ def _patient_protocol() -> type[asyncio.Protocol]:
             self._watch()
             super().connection_lost(exc)
 
-        def handle_websocket_upgrade(self, event: Request) -> None:
+        def handle_websocket_upgrade(self, event: Any) -> None:
             self._upgraded = True
             super().handle_websocket_upgrade(event)
 
