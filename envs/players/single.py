@@ -124,10 +124,9 @@ class AsSingleAgent(Task[SeatEpisode]):
             "" if other == seat else rng.choice(self._names(seat, other, level)) for other in range(seats)
         )
         for name in self.opponents or ():
+            # At once: else an episode in which the policy moves first is void, and no error.
             if is_language_model(name):
-                self._needs_rollout(
-                    name
-                )  # at once: else an episode in which the policy moves first is void, and no error
+                self._needs_rollout(name)
         for _ in range(DRAWS):
             match = self._opened(
                 self.referee.begin(f"{rng.getrandbits(64):016x}"), rng.randint(*self.game.opening), rng

@@ -64,7 +64,6 @@ class Threads:
         self._done: list[Done] = []
         self._closed = False
         self._queue: SimpleQueue[ThreadJob | None] = SimpleQueue()
-        self._ready: list[ThreadJob] | None = None  # what ``submit`` is about to queue
         self._threads: set[threading.Thread] = set()
         self._load = 0  # tasks that a thread is in, or has yet to take
         self._earliest = float("inf")  # no task's time is up before
@@ -74,13 +73,8 @@ class Threads:
     def submit(self, jobs: Sequence[Job]) -> None:
         """Start jobs; ``collect`` gives their results."""
         with self._changed:
-            ready: list[ThreadJob] = []
-            self._ready = ready
             for index, command in jobs:
                 self._start(ThreadJob(index, self._slots[index], command))
-            self._ready = None
-        for task in ready:  # without the lock, which whoever takes one needs next
-            self._queue.put(task)
 
     def collect(self, timeout: float | None) -> list[Done]:
         """The results that are ready, waiting at most ``timeout`` seconds for the first."""
@@ -148,10 +142,7 @@ class Threads:
         self._tasks[task.index] = task
         self._load += 1
         self._hire()
-        if self._ready is None:
-            self._queue.put(task)
-        else:
-            self._ready.append(task)
+        self._queue.put(task)  # in the lock, so before what ``close`` queues: a thread takes it, and closes its slot
 
     def _hire(self) -> None:
         if len(self._threads) < min(self._load, self._workers):
