@@ -64,6 +64,8 @@ def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
     text, images = _content(step.get("message"))
     message = ChatMessage(ROLES.get(text_of(step.get("source")), "user"), text, images=images)
     message.reasoning = text_of(step.get("reasoning_content"))
+    if message.reasoning == text:  # converters of Harbor repeat it
+        message.reasoning = ""
     if message.role == "assistant" and not message.reasoning:
         message.reasoning, message.text = split_thinking(text)
     for call in mappings_of(step.get("tool_calls")):

@@ -137,6 +137,18 @@ def test_rollouts_of_tinker_cookbook_are_shown_with_their_rewards_and_the_conver
     assert [m.text for m in log.messages if m.role == "user"] == ["What is 2 + 3?"] * 2
 
 
+def test_a_trajectory_that_harbor_converted_is_shown_with_its_calls_and_results():
+    trace = trace_of(json.loads((FOREIGN / "harbor_trajectory.json").read_text()))
+    assert (trace.source, trace.env, trace.key, trace.reward) == ("atif", "mini-swe-agent", "sums", None)
+    assert [m.role for m in trace.messages] == ["system", "user", "assistant", "tool", "assistant"]
+    question, call, result, answer = trace.messages[1:]
+    assert (question.text, answer.text) == ("What is 17 + 25?", "The sum is 42.")
+    assert [(c["name"], json.loads(c["arguments"])) for c in call.calls] == [("bash", {"command": "expr 17 + 25"})]
+    assert "42" in result.text
+    assert call.reasoning == ""  # Harbor repeats the text there
+    assert trace.notes["final_metrics"]["total_cost_usd"] == 2.0
+
+
 def test_all_are_found_in_a_folder_searched_and_grouped(tmp_path):
     pytest.importorskip("zstandard")
     pytest.importorskip("pyarrow")
@@ -145,7 +157,7 @@ def test_all_are_found_in_a_folder_searched_and_grouped(tmp_path):
         index.update()
         pages = Pages(index)
         assert pages.state()["problems"] == []
-        assert listing(index.reader, {})["total"] == 8 + 6 + 5
+        assert listing(index.reader, {})["total"] == 8 + 6 + 5 + 1
         inspect = {"tool": "add", "status": "correct", "source": "inspect.eval"}
         (first, second) = listing(index.reader, inspect)["rows"]
         assert listing(index.reader, {"q": '"What is 4"'})["total"] == 2 + 2 + 2
