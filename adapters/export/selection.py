@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.records import episode_of_line
+from rlvr.agents.evaluation.records import episode_of_line, holds_no_episodes
 
 TEST = "test"
-NO_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl", ".turns.jsonl")  # beside episodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,7 +140,7 @@ def episode_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             folder = path / "episodes" if (path / "episodes").is_dir() else path
-            files = sorted(file for file in folder.glob("*.jsonl") if not file.name.endswith(NO_EPISODES))
+            files = sorted(file for file in folder.glob("*.jsonl") if not holds_no_episodes(file))
             if not files:
                 raise FileNotFoundError(f"{folder} holds no file of episodes (*.jsonl)")
             found += files

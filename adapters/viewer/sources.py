@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlvr.agents.evaluation.records import holds_no_episodes
 from rlvr.envs.core.json_text import load_json
 
 SUFFIXES = (".jsonl", ".eval", ".parquet", ".json")
 FIGURES = ("metrics.jsonl", "timing.jsonl")
-NOT_EPISODES = (*FIGURES, "provenance.jsonl", ".turns.jsonl")  # how names end: of runs, and of `rlvr eval --out`
 MAX_DEPTH = 4  # folders below one that is named
 MAX_FILES = 20_000
 MAX_POINTS = 4_000  # of a curve that is sent
@@ -112,7 +112,7 @@ def _trace_files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    if path.name.endswith(NOT_EPISODES) or path.suffix not in SUFFIXES:
+    if holds_no_episodes(path) or path.suffix not in SUFFIXES:
         return False
     if path.suffix != ".json":
         return True

@@ -11,6 +11,14 @@ from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.json_text import load_json
 
 
+BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
+
+
+def holds_no_episodes(path: Path) -> bool:
+    """Whether a JSONL file stands beside episodes: figures of a run, or the turns of an interrupted evaluation."""
+    return path.name in BESIDE_EPISODES or path.name.endswith(".turns.jsonl")
+
+
 def read_episodes(path: Path) -> list[Episode]:
     """The episodes of a JSONL file; none when there is no file. A torn last line is left out, and stays in the file.
 
