@@ -10,7 +10,6 @@ from rlvr.agents.episode import Episode
 from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.json_text import load_json
 
-
 BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
 
 
