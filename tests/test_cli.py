@@ -510,6 +510,13 @@ def test_without_the_extra_training_names_it(capsys, monkeypatch: pytest.MonkeyP
     assert 'pip install "rlvr[train]"' in wrong(capsys, "train", "--steps", 1)
 
 
+def test_what_the_end_of_a_run_needs_is_asked_for_at_its_beginning(capsys, monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    told = wrong(capsys, "train", "--steps", 1, "--out", tmp_path / "run")
+    assert 'training needs matplotlib: pip install "rlvr[train]"' in told
+    assert not (tmp_path / "run").exists()
+
+
 # what was seeded
 
 

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -127,6 +128,7 @@ class Parser(argparse.ArgumentParser):
 def train(arguments: Sequence[str]) -> int:
     """Run ``rlvr train``; the exit status."""
     config, resume = parse(arguments)
+    _require_installed()
     require_registered(config.env.id, config.env.settings)
     from rich.console import Console
     from transformers.utils import logging
@@ -179,6 +181,17 @@ def _note_start(folder: RunFolder, config: TrainConfig, resume: bool) -> None:
     # Here, where the folder is locked: another process may be asked to extend the same run.
     if resume and load_config(folder.config).steps < config.steps:
         folder.write_config(to_yaml(config))
+
+
+def _require_installed() -> None:
+    """Refuse to start without a package that is asked for late: the curve is drawn when hours have been trained.
+
+    Raises:
+        ImportError: one is missing; names the extra.
+    """
+    for name in ("rich", "transformers", "matplotlib"):
+        if find_spec(name) is None:
+            raise ImportError(f'training needs {name}: pip install "rlvr[train]"')
 
 
 def _dry_run(config: TrainConfig, callback: Callback, resume: bool) -> list[str]:
