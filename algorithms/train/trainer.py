@@ -25,6 +25,7 @@ from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
+from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen
 from rlvr.algorithms.entries import MissingInput
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
@@ -33,7 +34,6 @@ from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
-from rlvr.algorithms.runs.frozen import frozen_digest, require_frozen
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness

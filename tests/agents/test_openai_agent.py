@@ -549,7 +549,7 @@ def test_eval_goes_on_with_what_could_not_be_played(server: Server, capsys: Any,
 def test_a_price_is_two_numbers(price: str, capsys: Any) -> None:
     with pytest.raises(SystemExit):
         run(capsys, "--endpoint", "http://x/v1", "--model", "m", f"--price={price}")
-    assert f"invalid price value: '{price}'" in capsys.readouterr().err
+    assert f"two prices of a million tokens are wanted, as 0.15,0.6; got '{price}'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -245,6 +245,8 @@ def test_the_merged_weights_keep_the_bases_dtype(base: Path, adapter: Path, tmp_
 def test_what_is_no_adapter_is_one_clear_error(base: Path, adapter: Path, tmp_path: Path, capsys: Any):
     out = tmp_path / "out"
     assert "it is a whole model already" in refused(capsys, "merge", base, "--out", out)
+    assert "there is no folder" in refused(capsys, "merge", tmp_path / "nothing", "--out", out)
+    (tmp_path / "nothing").mkdir()
     assert "has no adapter_config.json" in refused(capsys, "merge", tmp_path / "nothing", "--out", out)
     config = json.loads((adapter / "adapter_config.json").read_text())
     for change, reason in (

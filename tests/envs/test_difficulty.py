@@ -39,6 +39,7 @@ EQUILIBRIUM = {
     "KuhnPoker",
     "LeducPoker",
     "NoLimitHoldem",
+    "Blotto",
     "RockPaperScissors",
     "MatchingPennies",
 }  # half against anybody
