@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.records import episode_of_line, holds_no_episodes
+from rlvr.agents.evaluation.records import episode_of_line, is_beside_episodes
 
 TEST = "test"
 
@@ -140,7 +140,7 @@ def episode_files(paths: Sequence[Path]) -> list[Path]:
     for path in paths:
         if path.is_dir():
             folder = path / "episodes" if (path / "episodes").is_dir() else path
-            files = sorted(file for file in folder.glob("*.jsonl") if not holds_no_episodes(file))
+            files = sorted(file for file in folder.glob("*.jsonl") if not is_beside_episodes(file))
             if not files:
                 raise FileNotFoundError(f"{folder} holds no file of episodes (*.jsonl)")
             found += files

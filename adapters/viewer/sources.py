@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr.agents.evaluation.records import holds_no_episodes
+from rlvr.agents.evaluation.records import is_beside_episodes
 from rlvr.envs.core.json_text import load_json
 
 SUFFIXES = (".jsonl", ".eval", ".parquet", ".json")
@@ -112,7 +112,7 @@ def _trace_files(folder: Path, depth: int) -> Iterator[Path]:
 
 
 def _is_trace(path: Path) -> bool:
-    if holds_no_episodes(path) or path.suffix not in SUFFIXES:
+    if is_beside_episodes(path) or path.suffix not in SUFFIXES:
         return False
     if path.suffix != ".json":
         return True

@@ -13,7 +13,7 @@ from rlvr.envs.core.json_text import load_json
 BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
 
 
-def holds_no_episodes(path: Path) -> bool:
+def is_beside_episodes(path: Path) -> bool:
     """Whether a JSONL file stands beside episodes: figures of a run, or the turns of an interrupted evaluation."""
     return path.name in BESIDE_EPISODES or path.name.endswith(".turns.jsonl")
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.agents.evaluation.records import holds_no_episodes, read_episodes
+from rlvr.agents.evaluation.records import is_beside_episodes, read_episodes
 from rlvr.agents.evaluation.suites import SUITES, EvaluationSuite
 from rlvr.agents.evaluation.table import name_of, result_table, setting_notes
 from rlvr.envs.core.files import write_whole
@@ -154,7 +154,7 @@ def _files(given: list[str]) -> list[str]:
     for name in given:
         inside = [name]
         if Path(name).is_dir():
-            inside = sorted(str(path) for path in Path(name).glob("*.jsonl") if not holds_no_episodes(path))
+            inside = sorted(str(path) for path in Path(name).glob("*.jsonl") if not is_beside_episodes(path))
         if not inside:
             raise FileNotFoundError(f"the folder {name} holds no *.jsonl")
         found += inside

@@ -12,6 +12,8 @@ import pytest
 from rlvr.envs import TextEnv
 from rlvr.envs.rewards.extraction import extract
 
+from .plain_solvers import SOLVERS as OTHERS
+
 TASKS = 60  # of each level and split
 
 
@@ -131,10 +133,11 @@ def cellular_automaton(text: str) -> str:
 SOLVERS = {
     "RobotWalk": robot_walk, "QueueMachine": queue_machine, "TuringMachine": turing_machine,
     "FiniteAutomaton": finite_automaton, "HashTable": hash_table, "PatternMatch": pattern_match, "Anagrams": anagrams,
-    "LetterCounts": letter_counts, "CellularAutomaton": cellular_automaton,
+    "LetterCounts": letter_counts, "CellularAutomaton": cellular_automaton, **OTHERS,
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize("level", [1, 3, 5])
 @pytest.mark.parametrize("name", SOLVERS)
