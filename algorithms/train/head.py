@@ -5,6 +5,8 @@ The logits of N tokens over a vocabulary V are the largest tensor of an update: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from types import MethodType
 from typing import Any, NamedTuple
 
@@ -14,6 +16,10 @@ from torch.nn import functional as F
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE
 
 IN_CACHE = 2**22  # on a CPU: numbers that stay in its cache, more or less, while they are worked on
+
+# d loss / d log pi of some tokens [n] from their log-probabilities [n], and which of all N they are: where a token's
+# slope depends on no log-probability but its own.
+SlopesOf = Callable[[torch.Tensor, slice], torch.Tensor]
 
 
 class SequenceScores(NamedTuple):
@@ -71,15 +77,16 @@ def score_hidden(
     temperature: float,
     *,
     entropy: bool = False,
-    slopes: torch.Tensor | None = None,
+    slopes: torch.Tensor | SlopesOf | None = None,
     in_float32: bool = False,
     logits_at_once: int | None = None,
 ) -> SequenceScores:
     """`score_logits` of the logits ``hidden (N, H) @ weight (V, H).T + bias (V,)``, never all of them at once.
 
     Args:
-        slopes: (N,) d loss / d log pi(y), where it is known before the log-probabilities are. Then the gradient is
-            made in the forward pass, from the same logits, and the backward pass must ask for exactly this one.
+        slopes: (N,) d loss / d log pi(y), where it is known before the log-probabilities are, or what gives that of a
+            token from its log-probability. Then the gradient is made in the forward pass, from the same logits, and
+            the backward pass must ask for exactly this one.
         in_float32: the logits are made in float32 also where the model is in half precision.
         logits_at_once: numbers to hold at once; by default what suits the device.
     """
@@ -91,7 +98,8 @@ def score_hidden(
     if slopes is not None and not entropy and weight.dtype == torch.float32 and torch.is_grad_enabled():
         chunks: Any = _ScoreChunks
         rows = max(64, (logits_at_once or LOGITS_AT_ONCE) // weight.shape[0])
-        return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, slopes), None)
+        of = slopes if callable(slopes) else partial(_chosen, slopes)
+        return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, of), None)
     width = max(1, most // max(hidden.shape))  # nor a block of the weight larger than that
     blocks: Any = _ScoreBlocks
     logprobs, spread = blocks.apply(hidden, weight, bias, targets, temperature, width, entropy, in_float32)
@@ -243,7 +251,7 @@ class _ScoreBlocks(torch.autograd.Function):
 class _ScoreChunks(torch.autograd.Function):
     """Scores some tokens after others over the whole vocabulary, and makes the gradient at once, from the same logits.
 
-    For a loss that is linear in the log-probabilities, or whose slope at them is known: three products with the weight
+    For a loss whose slope at a token's log-probability follows from that alone: three products with the weight
     instead of four. In float32 alone: the weight's gradient is added up over the chunks.
     """
 
@@ -256,16 +264,17 @@ class _ScoreChunks(torch.autograd.Function):
         targets: torch.Tensor,
         temperature: float,
         rows: int,
-        slopes: torch.Tensor,
+        slopes_of: SlopesOf,
     ) -> torch.Tensor:
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if need_hidden else None  # [N, H]
         d_weight = torch.zeros_like(weight) if need_weight else None  # [V, H]
         d_bias = torch.zeros_like(bias) if need_bias and bias is not None else None  # [V]
         logprobs = torch.empty(len(hidden), device=hidden.device, dtype=hidden.dtype)  # [N]
+        slopes = torch.empty_like(logprobs)  # [N]
         made = torch.empty(min(rows, len(hidden)), len(weight), device=hidden.device, dtype=hidden.dtype)  # [n, V]
         for chunk in _blocks(len(hidden), rows):
-            own, ids, to = hidden[chunk], targets[chunk, None], slopes[chunk, None]  # [n, H], [n, 1], [n, 1]
+            own, ids = hidden[chunk], targets[chunk, None]  # [n, H], [n, 1]
             logits = made[: len(own)]
             torch.mm(own, weight.T, out=logits)
             if bias is not None:
@@ -276,6 +285,8 @@ class _ScoreChunks(torch.autograd.Function):
             chosen = logits.gather(1, ids) - top
             total = logits.sub_(top).exp_().sum(-1, keepdim=True)  # [n, 1]
             logprobs[chunk] = (chosen - total.log())[:, 0]
+            slopes[chunk] = slopes_of(logprobs[chunk], chunk)
+            to = slopes[chunk, None]  # [n, 1]
             # dL / dz_j = c_t ([j = y_t] - p_j) / temperature                  [n, V]
             to = to / temperature
             slope = logits.mul_(-to / total).scatter_add_(1, ids, to)
@@ -299,6 +310,10 @@ class _ScoreChunks(torch.autograd.Function):
             raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
         made, ctx.made = ctx.made, None
         return (*made, None, None, None, None)
+
+
+def _chosen(slopes: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:
+    return slopes[which]
 
 
 def _multiplies(hidden: torch.Tensor) -> bool:

@@ -24,7 +24,7 @@ from rlvr.algorithms.runs.trace import note_imitation, note_no_gradient, note_up
 from rlvr.algorithms.train.head import SequenceScores
 from rlvr.algorithms.train.memory import free_cached, is_out_of_memory
 from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import Scorer, base_model, can_share_prompts, has_plain_head, why_not_shared
+from rlvr.algorithms.train.scoring import Scorer, Slopes, base_model, can_share_prompts, has_plain_head, why_not_shared
 from rlvr.algorithms.train.world import ProcessWorld, shard, whole
 
 T = TypeVar("T")
@@ -392,22 +392,31 @@ class Learner:
         indices: list[int] = live.nonzero()[:, 0].tolist()
         return indices
 
-    def _slopes(self, micro: TrainingBatch, denominators: Denominators, scale: float) -> Tensor | None:
-        """[b, t] d loss / d log pi, where it does not depend on the log-probabilities; else None.
+    def _slopes(self, micro: TrainingBatch, denominators: Denominators, scale: float) -> Slopes | None:
+        """[b, t] d loss / d log pi, where no log-probability of another token changes it; else None.
 
         In a batch's only step the ratio to the policy before it is 1, whatever the log-probabilities are, and where
-        nothing else is compared with them the slope follows from advantages and counts.
+        nothing else is compared with them the slope follows from advantages and counts. A KL term adds to it what
+        follows from the token's own log-probability: then it is a function of [b, t] log-probabilities.
         """
         preset, inputs = self.preset, micro.inputs
-        compares = {"behaviour_logprobs", "ref_logprobs"} & {*preset.needs}
-        if inputs.old_logprobs is not None or compares or preset.entropy_coef:
+        if inputs.old_logprobs is not None or "behaviour_logprobs" in preset.needs or preset.entropy_coef:
             return None
-        zeros = torch.zeros(micro.padded.ids.shape, device=self.device, requires_grad=True)  # [b, t]
-        loss, _ = policy_loss(zeros, replace(inputs, old_logprobs=zeros.detach()), preset, denominators)
-        (slopes,) = torch.autograd.grad(loss, zeros)
-        return slopes * scale
 
-    def _loss_inputs(self, micro: TrainingBatch, slopes: Tensor | None) -> tuple[Tensor, LossInputs]:
+        def at(logprobs: Tensor) -> Tensor:
+            with torch.enable_grad():  # the head asks in its own forward pass
+                new = logprobs.detach().requires_grad_()  # [b, t]
+                entries = replace(inputs, old_logprobs=new.detach())
+                # Numbers that are not finite are met where the loss itself is computed.
+                loss, _ = policy_loss(new, entries, preset, denominators, validate=False)
+                (slopes,) = torch.autograd.grad(loss, new)
+            return slopes * scale
+
+        if "ref_logprobs" in preset.needs:
+            return at
+        return at(torch.zeros(micro.padded.ids.shape, device=self.device))
+
+    def _loss_inputs(self, micro: TrainingBatch, slopes: Slopes | None) -> tuple[Tensor, LossInputs]:
         """The policy's log-probabilities [b, t], with gradient, and the entries of the loss."""
         wanted = bool(self.preset.entropy_coef)
         padded = micro.padded
@@ -418,7 +427,7 @@ class Learner:
         return scores.logprobs, inputs
 
     def scores(
-        self, padded: Padded, temperature: float, *, entropy: bool = False, slopes: Tensor | None = None
+        self, padded: Padded, temperature: float, *, entropy: bool = False, slopes: Slopes | None = None
     ) -> SequenceScores:
         """Log-probabilities [b, t], with gradient, and entropies on request, of sequences on the learner's device."""
         scores: SequenceScores = self.scorer(

@@ -14,8 +14,12 @@ from torch.nn import functional as F
 from transformers.cache_utils import Cache, DynamicLayer
 
 from rlvr.algorithms.data.batch import spares_enough
-from rlvr.algorithms.train.head import SequenceScores, score_hidden, score_logits, uses_float32
+from rlvr.algorithms.train.head import SequenceScores, SlopesOf, score_hidden, score_logits, uses_float32
 from rlvr.algorithms.train.memory import is_out_of_memory, recomputed_layers
+
+# [B, T] d loss / d log pi of each token from [B, T] log pi, where it depends on no other token's.
+SlopesAt = Callable[[torch.Tensor], torch.Tensor]
+Slopes = torch.Tensor | SlopesAt
 
 
 class Scorer(nn.Module):
@@ -39,7 +43,7 @@ class Scorer(nn.Module):
         mask: torch.Tensor | None = None,
         temperature: float = 1.0,
         *,
-        slopes: torch.Tensor | None = None,
+        slopes: Slopes | None = None,
         **options: Any,
     ) -> SequenceScores:
         """`score_sequences` of the model, with each distinct sequence in it once: small games repeat theirs."""
@@ -53,7 +57,7 @@ class Scorer(nn.Module):
         ids: torch.Tensor,
         mask: torch.Tensor | None,
         temperature: float,
-        slopes: torch.Tensor | None,
+        slopes: Slopes | None,
         options: dict[str, Any],
     ) -> SequenceScores:
         options["share_prompts"] = self.share_prompts
@@ -61,10 +65,21 @@ class Scorer(nn.Module):
         if len(rows) == len(ids):
             return score_sequences(self.model, ids, mask, temperature, slopes=slopes, **options)
         chosen = None if mask is None else mask[rows]  # [D, T]
-        # log pi of equal rows is one number: d loss / d log pi of it is the sum over them     [B, T] -> [D, T]
-        summed = None if slopes is None else slopes.new_zeros(len(rows), slopes.shape[1]).index_add_(0, row_of, slopes)
+        summed = None if slopes is None else _summed(slopes, len(rows), row_of)
         scores = score_sequences(self.model, ids[rows], chosen, temperature, slopes=summed, **options)
         return SequenceScores(scores.logprobs[row_of], None if scores.entropy is None else scores.entropy[row_of])
+
+
+def _summed(slopes: Slopes, rows: int, row_of: torch.Tensor) -> Slopes:
+    """Those of D distinct rows. log pi of equal rows is one number: d loss / d log pi of it is the sum over them."""
+    if callable(slopes):
+        return lambda logprobs: _sum_rows(slopes(logprobs[row_of]), rows, row_of)
+    return _sum_rows(slopes, rows, row_of)
+
+
+def _sum_rows(slopes: torch.Tensor, rows: int, row_of: torch.Tensor) -> torch.Tensor:
+    # s_d = sum_{b : row_of[b] = d} s_b     [B, T] -> [D, T]
+    return slopes.new_zeros(rows, slopes.shape[1]).index_add_(0, row_of, slopes)
 
 
 def _distinct_rows(ids: torch.Tensor, mask: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
@@ -93,7 +108,7 @@ def score_sequences(
     *,
     entropy: bool = False,
     recompute: bool = False,
-    slopes: torch.Tensor | None = None,
+    slopes: Slopes | None = None,
     share_prompts: bool = False,
 ) -> SequenceScores:
     """Log-probabilities of whole sequences in one forward pass, and entropies on request.
@@ -111,7 +126,8 @@ def score_sequences(
         temperature: logits are divided by it, as in sampling.
         entropy: whether to give entropies, too.
         recompute: keep the inputs of the layers alone for the backward pass, which computes the layers again.
-        slopes: (B, T), d loss / d log pi of each token, where it is known beforehand; see `score_hidden`.
+        slopes: (B, T), d loss / d log pi of each token, where it is known beforehand, or a function that gives it from
+            the log-probabilities (B, T), 0 where they are not known yet; see `score_hidden`.
         share_prompts: compute what several rows have before their first wanted token once, where that is less work and
             the model allows it (`can_share_prompts`).
 
@@ -139,7 +155,7 @@ def score_sequences(
     if plain:
         head = core.get_output_embeddings()
         hidden = output.last_hidden_state[asked]  # [N, H], of wanted tokens alone
-        known = None if slopes is None else slopes[:, 1:][wanted]  # [N]
+        known = None if slopes is None else _of_wanted(slopes, wanted)
         wide = uses_float32(head)
         scores = score_hidden(
             hidden, head.weight, head.bias, targets, temperature, entropy=entropy, slopes=known, in_float32=wide
@@ -148,6 +164,19 @@ def score_sequences(
         scores = score_logits(output.logits[asked], targets, temperature, entropy=entropy)  # logits [N, V]
     spread = None if scores.entropy is None else _spread(scores.entropy, wanted)
     return SequenceScores(_spread(scores.logprobs, wanted), spread)
+
+
+def _of_wanted(slopes: Slopes, wanted: torch.Tensor) -> torch.Tensor | SlopesOf:
+    """The slopes of the N tokens that are set in ``wanted`` (B, T - 1)."""
+    if not callable(slopes):
+        return slopes[:, 1:][wanted]  # [N]
+
+    def of(logprobs: torch.Tensor, which: slice) -> torch.Tensor:
+        known = logprobs.new_zeros(int(wanted.sum()))  # [N]
+        known[which] = logprobs
+        return slopes(_spread(known, wanted))[:, 1:][wanted][which]
+
+    return of
 
 
 def base_model(model: Any) -> Any:

@@ -15,6 +15,7 @@ from rlvr.algorithms.losses.aggregation import count_denominators
 from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train import head
 from rlvr.algorithms.train.head import score_hidden, score_logits, use_float32
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser
@@ -47,6 +48,27 @@ def test_a_gradient_made_in_the_forward_pass_is_the_gradient(bias: bool, tempera
     assert "ScoreChunks" in known.logprobs.grad_fn.name(), "the way under test was taken"
     torch.testing.assert_close(known.logprobs, whole.logprobs, rtol=1e-5, atol=1e-5)
     for one, other in zip(gradients(known, leaves, slopes), gradients(whole, leaves, slopes), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
+    """As a KL term's do: each token's from its own log-probability, known once its chunk has been scored."""
+    leaves, targets = inputs()
+    ref = torch.randn(N, generator=torch.Generator().manual_seed(1)) - 4.0
+    asked = []
+
+    def of(logprobs: torch.Tensor, which: slice) -> torch.Tensor:
+        asked.append(which)
+        return 1.0 - torch.exp(ref[which] - logprobs)  # of k3, against a reference
+
+    known = score_hidden(*leaves, targets, 0.7, slopes=of, logits_at_once=64)
+    whole = score_logits(F.linear(*leaves), targets, 0.7)
+    found = []
+    for scores in (known, whole):
+        loss = (torch.expm1(ref - scores.logprobs) + scores.logprobs - ref).sum()
+        found.append(torch.autograd.grad(loss, leaves))
+    assert len(asked) == 3
+    for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
 
 
@@ -108,17 +130,27 @@ def test_slopes_are_known_where_nothing_but_the_policy_itself_is_compared_with(n
     learner = Learner(model, preset, pad_id=0, max_length=9)
     denominators = count_denominators(inputs)
     known = learner._slopes(TrainingBatch(padded, inputs), denominators, 2.0)
-    compares = preset.needs & {"behaviour_logprobs", "ref_logprobs"} or preset.entropy_coef
-    assert (known is None) == bool(compares)
+    assert (known is None) == bool("behaviour_logprobs" in preset.needs or preset.entropy_coef)
     if known is None:
         return
     new = new.requires_grad_()
     loss, _ = policy_loss(new, replace(inputs, old_logprobs=new.detach()), preset, denominators)
     (slopes,) = torch.autograd.grad(2.0 * loss, new)
-    torch.testing.assert_close(known.double(), slopes, rtol=1e-5, atol=1e-7)
+    assert callable(known) == ("ref_logprobs" in preset.needs)
+    if not callable(known):
+        torch.testing.assert_close(known.double(), slopes, rtol=1e-5, atol=1e-7)
+        return
+    # With a KL term a token's slope follows from its own log-probability, whatever stands at the others.
+    logprobs = torch.where(mask, new.detach(), 0.0)
+    torch.testing.assert_close(known(logprobs), slopes, rtol=1e-9, atol=1e-12)
+    even = torch.arange(width) % 2 == 0
+    for own in (even, ~even):
+        found = known(torch.where(own, logprobs, 0.0))
+        torch.testing.assert_close(found[:, own], slopes[:, own], rtol=1e-9, atol=1e-12)
 
 
-def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.MonkeyPatch):
+@pytest.mark.parametrize("kl", ["none", "k2", "k3", "k3_unbiased"])
+def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.MonkeyPatch, kl: str):
     sequences = []
     for seed in range(8):
         ids = torch.randint(0, 256, (30,), generator=torch.Generator().manual_seed(seed)).tolist()
@@ -126,14 +158,24 @@ def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.Monk
         sequence.append_context(ids[:5])
         sequence.append_sampled(ids[5:], [0.0] * 25)
         sequences.append(sequence)
-    batch = TrainingBatch.of(sequences, [0] * 4 + [1] * 4, 40).having(advantages=torch.linspace(-1, 1, 8))
-    taken = []
+    sequences.append(sequences[0])  # goes through the model once
+    batch = TrainingBatch.of(sequences, [0] * 4 + [1] * 5, 40).having(advantages=torch.linspace(-1, 1, 9))
+    ref = -torch.rand(batch.padded.ids.shape, generator=torch.Generator().manual_seed(9)) * 8  # far from the policy
+    batch = batch.having(ref_logprobs=ref)
+    preset = PRESETS["grpo"].replace(kl=kl, kl_coef=0.0 if kl == "none" else 0.3)
+    taken, ways = [], []
+    known = head.score_hidden
+    monkeypatch.setattr(
+        "rlvr.algorithms.train.scoring.score_hidden",
+        lambda *given, **options: (found := known(*given, **options), ways.append(found.logprobs.grad_fn.name()))[0],
+    )
     for at_once in (1, 2**24):
         monkeypatch.setattr("rlvr.algorithms.train.head.IN_CACHE", at_once)
         monkeypatch.setattr("rlvr.algorithms.train.head.LOGITS_AT_ONCE", at_once)
         model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
-        learner = Learner(model, PRESETS["grpo"].replace(kl_coef=0.0), pad_id=tokenizer.pad_token_id, max_length=40)
+        learner = Learner(model, preset, pad_id=tokenizer.pad_token_id, max_length=40)
         optimiser = Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95), max_grad_norm=1e9)
         taken.append(learner.update(batch, optimiser))
+    assert ["ScoreChunks" in way for way in ways] == [True, False]
     assert taken[0]["grad_norm"] == pytest.approx(taken[1]["grad_norm"], rel=1e-5)
     assert taken[0]["loss"] == pytest.approx(taken[1]["loss"], abs=1e-6)
