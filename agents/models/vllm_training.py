@@ -79,9 +79,9 @@ class TrainingServer(ServerEngine):
         ).get("results", [])
         for result in results:
             if result.get("error"):
-                raise EndpointError(f"{self.endpoint.address()} {result['error']}")
+                raise EndpointError(f"{self.endpoint.address()} {result['error']}", 200)
         if not results:
-            raise EndpointError(f"{self.endpoint.address('/collective_rpc')} sent no result")
+            raise EndpointError(f"{self.endpoint.address('/collective_rpc')} sent no result", 200)
         return results
 
     def update_weights(self, path: Path, tensors: int, version: int) -> None:
@@ -133,7 +133,7 @@ class TrainingServer(ServerEngine):
             ]
         except (KeyError, TypeError, ValueError) as error:
             raise EndpointError(
-                f"{self.endpoint.address(PATH)} sent no log-probabilities of the prompt's tokens"
+                f"{self.endpoint.address(PATH)} sent no log-probabilities of the prompt's tokens", 200
             ) from error
         return found
 

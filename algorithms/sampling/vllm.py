@@ -160,6 +160,7 @@ class ServerSampler(VLLMSampler):
         # The last weights sent: a server that comes back without them is sent them again.
         self._weights: Weights | None = None
         self._recovered = 0
+        self._confirmed = False  # whether a sync has ever been
         try:
             self._connect()
         # A server that was started must not outlive a run that could not begin.
@@ -221,18 +222,32 @@ class ServerSampler(VLLMSampler):
         return endpoint if name else with_only_model(endpoint)
 
     def sync(self, weights: Weights, version: int) -> dict[str, float]:
-        """Write the tensors to a file and have the server load it; see `Sampler`."""
+        """Write the tensors to a file and have the server load it; see `Sampler`.
+
+        A server that is lost meanwhile is brought back, and sent the same weights again.
+        """
         self._weights = weights
-        try:
-            self._send(weights, version)
-            # Another client may have sent weights of its own meanwhile.
-            self.engine.require_version()
-            gap = self.confirmation.check(version, self.engine.prompt_logprobs)
-        except (EndpointError, ServesOthers) as error:
-            why = self.process.explain(error) if self.process is not None else error
-            raise SamplerError(f"the sync to version {version} failed: {why}") from error
-        self.version = version
+        while True:
+            try:
+                self._send(weights, version)
+                # Another client may have sent weights of its own meanwhile.
+                self.engine.require_version()
+                gap = self.confirmation.check(version, self.engine.prompt_logprobs)
+                break
+            except (EndpointError, ServesOthers) as error:
+                why = self.process.explain(error) if self.process is not None else str(error)
+                # A server that has never sampled with the run's weights will not do so the second time.
+                if not self._confirmed or not self._gone(error):
+                    raise SamplerError(f"the sync to version {version} failed: {why}") from error
+                self._bring_back(f"the sync to version {version} failed: {why}")
+        self.version, self._confirmed = version, True
         return {"sync_difference": gap}
+
+    def _gone(self, error: EndpointError | ServesOthers) -> bool:
+        """Whether a call failed because the server is gone or began anew; one that answers with an error is not."""
+        if self.process is not None and not self.process.alive:
+            return True
+        return isinstance(error, ServesOthers) or not error.status or error.status >= 500
 
     def _send(self, weights: Weights, version: int) -> None:
         from safetensors.torch import save_file
@@ -259,24 +274,34 @@ class ServerSampler(VLLMSampler):
             why = self.engine.lost or "the server has ended"
         except (EndpointError, ServesOthers) as error:
             why = str(error)
+        if self._weights is None:
+            raise SamplerError(f"the sampler was lost before it had weights: {why}")
+        self._bring_back(why, restart=ended)
+        self.sync(self._weights, self.version)
+        return self._recovered
+
+    def _bring_back(self, why: str, restart: bool = True) -> None:
+        """Wait for a server at sampler.url; with ``restart``, end one that this run has started and start it again.
+
+        Raises:
+            SamplerError: it does not come back, or was lost too often.
+        """
         self._recovered += 1
         # A server that dies of what it is asked would be started for ever.
-        if self._recovered > RECOVERIES or self._weights is None:
+        if self._recovered > RECOVERIES:
             if self.process is not None:
                 why = self.process.explain(why)
             raise SamplerError(f"the sampler was lost {self._recovered} times, the last time because {why}")
         self.say(f"the sampler was lost: {why}; its weights are sent again, and what had failed is played again")
         if self.process is None:
             self._await_server()
-        elif ended:
+        elif restart:
             # Agents hold the old engine: it goes on under the new address.
             old = self.engine
             self.process.close()
             self._connect()
             old.adopt(self.engine)
             self.engine = old
-        self.sync(self._weights, self.version)
-        return self._recovered
 
     def _await_server(self) -> None:
         """Wait until the server at sampler.url answers."""

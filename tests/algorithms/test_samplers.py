@@ -306,6 +306,40 @@ def test_a_server_that_begins_anew_costs_nothing(stand_in: StandIn, served: Path
     assert one["policy/model.safetensors"] == other["policy/model.safetensors"]
 
 
+def test_a_server_that_dies_in_a_sync_and_comes_back_costs_nothing(stand_in: StandIn, served: Path, tmp_path: Path):
+    Trainer(with_server(tmp_path / "undisturbed", stand_in, served), Callback()).run()
+
+    class Dies(Callback):
+        def phase(self, name: str, steps: int) -> None:
+            stand_in.faults, stand_in.deaths = {"dies_in_sync"}, 6  # a call is tried three times
+
+    callback = Dies()
+    Trainer(with_server(tmp_path / "run", stand_in, served), callback).run()
+    assert stand_in.deaths == 0
+    assert sum("the sampler was lost: the sync to version 1 failed" in text for text in callback.said) == 2
+    one, other = content(tmp_path / "undisturbed"), content(tmp_path / "run")
+    assert [name for name in one if "train-" in name and one[name] != other[name]] == []
+    assert one["policy/model.safetensors"] == other["policy/model.safetensors"]
+
+
+def test_a_server_that_dies_in_every_sync_ends_the_run_and_what_was_saved_goes_on(
+    stand_in: StandIn, served: Path, tmp_path: Path
+):
+    class Dies(Callback):
+        def step(self, record: dict[str, Any]) -> None:
+            if record["phase"] == "train":
+                stand_in.faults, stand_in.deaths = {"dies_in_sync"}, 1_000
+
+    config = with_server(tmp_path / "run", stand_in, served, checkpoint_every=1)
+    with pytest.raises(SamplerError, match=r"was lost 6 times, the last time because the sync to version 2") as caught:
+        Trainer(config, Dies()).run()
+    assert "\n" not in str(caught.value)
+    stand_in.faults = set()
+    callback = Callback()
+    Trainer(config, callback, resume=True).run()
+    assert "going on after step 1" in callback.said
+
+
 @pytest.mark.slow
 def test_a_server_that_dies_and_stays_away_is_one_sentence(stand_in: StandIn, served: Path, tmp_path: Path):
     class Dies(Callback):

@@ -199,3 +199,24 @@ def test_a_server_that_is_killed_in_a_run_is_started_again(tmp_path: Path, monke
             assert episode.valid
             assert {v for v, mask in zip(episode.tokens.versions, episode.tokens.mask, strict=True) if mask} == {step}
     assert all(record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
+
+
+def test_a_server_that_is_killed_in_a_sync_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """After its update and before the server has the weights: nothing of the step is lost."""
+    send, killed = ServerSampler._send, []
+
+    def send_to_one_that_dies(self: ServerSampler, weights: Any, version: int) -> None:
+        if version == 2 and not killed:
+            assert self.process is not None
+            killed.append(self.process.process.pid)
+            os.killpg(killed[0], signal.SIGKILL)
+        send(self, weights, version)
+
+    monkeypatch.setattr(ServerSampler, "_send", send_to_one_that_dies)
+    callback = Callback()
+    sampler = {"kind": "vllm-server", "options": EAGER, "deadline": 120}
+    Trainer(small(tmp_path / "run", **RUN, sampler=sampler), callback).run()
+    assert len(killed) == 1
+    assert sum("the sampler was lost: the sync to version 2 failed" in text for text in callback.said) == 1
+    assert [record["staleness"] for record in callback.of("train")] == [{"0": 1.0}] * 3
+    assert all(record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))

@@ -25,12 +25,13 @@ class StandIn:
 
     faults: stale (weights are taken and not used), half (every second tensor is), without_logprobs, without_extension,
     raw (log-probabilities), silent (an answer never comes), forget (once: the next request finds a server that began
-    anew).
+    anew), dies_in_sync (it ends without an answer when weights come; `deaths` counts how often it still does).
     """
 
     def __init__(self, folder: Path, *, vocabulary: int | None = None, limit: int = 1_024) -> None:
         self.folder, self.limit = folder, limit
         self.faults: set[str] = set()
+        self.deaths = 1
         self.asked: list[str] = []  # paths
         self.loaded: list[int] = []  # counts of tensors
         self._lock = threading.Lock()
@@ -50,6 +51,9 @@ class StandIn:
                 self._answer(json.loads(self.rfile.read(int(self.headers["Content-Length"])) or b"{}"))
 
             def _answer(self, body: dict[str, Any]) -> None:
+                if stand_in.dies(body):
+                    self.close_connection = True
+                    return
                 status, answer = stand_in.answer(self.path.partition("?")[0], body)
                 data = json.dumps(answer).encode()
                 self.send_response(status)
@@ -65,6 +69,15 @@ class StandIn:
     def _begin(self) -> None:
         self.model: Any = load_policy(self.folder)[0]
         self.label = "default"
+
+    def dies(self, body: dict[str, Any]) -> bool:
+        """Whether it ends without an answer; it comes back with the weights of its folder."""
+        if "dies_in_sync" not in self.faults or body.get("method") != "rlvr_load_weights" or not self.deaths:
+            return False
+        self.deaths -= 1
+        with self._lock:
+            self._begin()
+        return True
 
     def close(self) -> None:
         self.released.set()
