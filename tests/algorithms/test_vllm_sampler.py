@@ -32,6 +32,7 @@ from rlvr.algorithms.sampling.protocol import SamplerError, policy_weights
 from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
 from rlvr.algorithms.train.trainer import Trainer, load_model
 
+from .qwen_folder import gsm8k_run, require_learned
 from .runs import Callback, small
 
 pytestmark = [pytest.mark.vllm, pytest.mark.foreign, pytest.mark.slow, pytest.mark.timeout(1_200)]
@@ -220,3 +221,13 @@ def test_a_server_that_is_killed_in_a_sync_is_started_again(tmp_path: Path, monk
     assert sum("the sampler was lost: the sync to version 2 failed" in text for text in callback.said) == 1
     assert [record["staleness"] for record in callback.of("train")] == [{"0": 1.0}] * 3
     assert all(record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
+
+
+def test_gsm8k_with_a_qwen3_from_a_folder_is_the_same_yaml_with_another_sampler(tmp_path: Path):
+    run = gsm8k_run(tmp_path)
+    sampler = {"kind": "vllm-server", "options": EAGER, "deadline": 120}
+    callback = Callback()
+    Trainer(small(tmp_path / "run", **run, sampler=sampler), callback).run()
+    require_learned(tmp_path / "run")
+    assert all(record["sync_difference"] < 1e-4 and record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
+    assert [record["staleness"] for record in callback.of("train")] == [{"0": 1.0}] * 2
