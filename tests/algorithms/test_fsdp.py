@@ -11,11 +11,12 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from rlvr.algorithms.runs.checkpoints import load_checkpoint
+from rlvr.algorithms.runs.checkpoints import latest_checkpoint, load_checkpoint
 
 from ..children import start
 
 pytestmark = pytest.mark.fsdp
+KILLED = Path(__file__).with_name("killed_process.py")
 
 CHANGES = {
     "steps": 2,
@@ -136,6 +137,41 @@ def test_a_run_of_two_goes_on_with_one_and_with_two(two: Path, tmp_path: Path, s
         assert "going on after step 1" in output
     require_close(weights(tmp_path / "one"), weights(two))
     assert far(weights(tmp_path / "two"), weights(two)) == 0.0
+
+
+@pytest.mark.slow
+def test_a_killed_process_ends_the_run_and_what_was_saved_goes_on(config: Path, tmp_path: Path):
+    """torchrun ends the others, wherever they wait; the newest checkpoint is whole, and the run goes on from it."""
+    run = tmp_path / "run"
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command = [
+        sys.executable,
+        *torchrun,
+        str(KILLED),
+        "train",
+        "--config",
+        str(config),
+        "--steps",
+        "3",
+        "--out",
+        str(run),
+    ]
+    process = start(command, stdout=-1, stderr=-2, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    try:
+        output, _ = process.communicate(timeout=200)  # hangs for ever if the survivor does
+    finally:
+        process.kill()
+    assert process.returncode != 0
+    assert "Signal 9 (SIGKILL)" in output
+    assert not (run / "policy").exists()
+    checkpoint, faults = latest_checkpoint(run / "checkpoints")
+    assert (checkpoint.step, faults) == (1, [])
+    status, output = launch(2, "--resume", "--out", run)
+    assert status == 0, output
+    assert "going on after step 1" in output
+    status, output = launch(2, "--config", config, "--steps", "3", "--out", tmp_path / "whole")
+    assert status == 0, output
+    assert far(weights(run), weights(tmp_path / "whole")) == 0.0
 
 
 @pytest.mark.slow
