@@ -94,9 +94,10 @@ def in_flight(updates: Updates, count: int) -> tuple[list[float], dict[str, Any]
     thread.start()
     seconds = []
     for _ in range(count):
-        time.sleep(1.0)  # an update comes when it comes
-        if thread.is_alive():
-            seconds.append(updates.next())
+        time.sleep(0.3)  # an update comes when it comes
+        if not thread.is_alive():
+            raise SystemExit("the requests ended before the updates came: raise NEW_TOKENS")
+        seconds.append(updates.next())
     thread.join()
     right, others, tokens = 0.0, [], Counter[int]()
     for version in range(first, len(updates.versions)):
