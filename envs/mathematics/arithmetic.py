@@ -86,6 +86,16 @@ class Products(ExactAnswerTask):
         return lines(steps)
 
 
+# Quotient and remainder with commas between thousands: behind the comma between the two stands a blank.
+_GROUPS = r"[1-9][0-9]{0,2}(?:,[0-9]{3}){1,6}"
+_QUOTIENT_AND_REMAINDER = re.compile(
+    rf"(?:(?:quotient|q)\s{{0,2}}(?:is|=|:)?\s{{0,2}})?(?P<quotient>{_GROUPS}|[0-9]{{1,20}})"
+    r"(?:(?:,\s|;|\s|,? and(?: a)? )\s?(?:remainder|rem\.?|r)\s{0,2}(?:of|is|=|:)?\s{0,2}|,\s{1,2}|;\s{0,2})"
+    rf"(?P<remainder>{_GROUPS}|[0-9]{{1,20}})",
+    re.IGNORECASE,
+)
+
+
 class LongDivision(NumberList):
     """Divide with quotient and remainder.
 
@@ -112,6 +122,12 @@ class LongDivision(NumberList):
         steps.append(f"{dividend} = {quotient} * {divisor} + {remainder}")
         text = f"Divide {dividend} by {divisor}. Answer with the quotient and the remainder, in this order: q, r."
         return Question(text, (quotient, remainder), lines(steps))
+
+    def check(self, question: Question, answer: str) -> str | None:
+        """As two whole numbers, which may have commas between thousands and be called quotient and remainder."""
+        if found := _QUOTIENT_AND_REMAINDER.fullmatch(answer.strip()):
+            answer = ", ".join(number.replace(",", "") for number in found.group("quotient", "remainder"))
+        return super().check(question, answer)
 
 
 class Term(NamedTuple):

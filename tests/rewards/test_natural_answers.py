@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlvr.envs.mathematics.arithmetic import LongDivision
 from rlvr.envs.mathematics.common import NumberList
 from rlvr.envs.mathematics.linear_algebra import Matrix
 from rlvr.envs.rewards.dressing import plain
@@ -255,3 +256,26 @@ def test_readings_take_time_that_grows_no_faster_than_the_text(unit: str) -> Non
     text = (unit * LONGEST)[:LONGEST]
     assert all(len(reading) <= 1.5 * len(text) for reading in readings(text))
     assert len(plain(text)) <= 1.5 * len(text)
+
+
+def test_quotient_and_remainder_with_commas_between_thousands() -> None:
+    task = LongDivision()
+    question = "Divide 1141305 by 88. Answer with the quotient and the remainder, in this order: q, r."
+    forms = [
+        "{q:,}, {r}", "{q:,} remainder {r}", "{q:,} R {r}", "{q:,} r{r}", "q = {q:,}, r = {r}", "{q:,}; {r}",
+        "Quotient: {q:,}, Remainder: {r}", r"{q:,}\text{{ remainder }}{r}", "{q:,} rem. {r}",
+        "**{q:,} remainder {r}**", "quotient {q:,} and remainder {r}", "{q}, {r}",
+    ]  # fmt: skip
+    for form in forms:
+        text = form.format(q=12_969, r=33)
+        assert paid(task, (12_969, 33), text, question), text
+        for q, r in ((12_969, 34), (12_968, 33), (33, 12_969), (12_969_033, 3)):
+            assert not paid(task, (12_969, 33), form.format(q=q, r=r), question), form.format(q=q, r=r)
+    for text in (
+        "12,969,33", "12,969,033", "12,969 33", "12,969, 33 or 12,969, 34", "12,969, 33?", "not 12,969, 33",
+        "12,969, 33, 12,970, 1", "12,96, 33", "1 2,969, 33", "12,969 remainder 33 or 34", "12,969 remainder -33",
+        "remainder 33, quotient 12,968", "12,969.375", "12,969, 0x21", "about 12,969, 33", "12,969 remainder 33%",
+    ):  # fmt: skip
+        assert not paid(task, (12_969, 33), text, question), text
+    assert paid(task, (12, 969), "12,969", question)  # two numbers without a blank, as before
+    assert paid(task, (12_969, 1_033), "12,969, 1,033", question)
