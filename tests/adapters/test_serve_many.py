@@ -28,6 +28,8 @@ from rlvr.adapters.serving.serve import EnvServer
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.cli import main
 
+from ..children import start
+
 GUESS, COUNTDOWN = "rlvr/GuessNumber-v0", "rlvr/Countdown-v0"
 SEVEN = "\\boxed{7}"
 
@@ -269,3 +271,37 @@ def test_who_never_says_what_it_asks_for_is_cut_off_and_others_are_not(monkeypat
             slow.sendall(sent)
             assert slow.recv(4096) == b""
         assert env.step(SEVEN)[4]["verdict"].valid  # whose connection is older, and long past that time
+
+
+SKEWED = """
+import sys, threading, time
+shift, true = [float(sys.argv[1])], time.time
+time.time = lambda: true() + shift[0]
+time.time_ns = lambda: int(time.time() * 1e9)
+from rlvr.adapters.serving.serve import EnvServer
+with EnvServer("rlvr/GuessNumber-v0", limit=1, ttl=600.0, session_seconds=600.0, token=None) as server:
+    print(server.url, flush=True)
+    for line in sys.stdin:
+        shift[0] = float(line)
+        for table in server.tables.values():
+            assert table.sweep() == 0
+        print(time.time(), flush=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ahead", [315_360_000.0, -315_360_000.0])
+def test_a_server_whose_clock_is_wrong_and_jumps_keeps_its_sessions(ahead: float):
+    command = [sys.executable, "-c", SKEWED, str(ahead)]
+    process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        with connect(process.stdout.readline().strip()) as env, gym.make(GUESS) as direct:
+            assert env.reset(seed=5) == direct.reset(seed=5)
+            for shift in (-ahead, 2 * ahead, 0.0):
+                process.stdin.write(f"{shift}\n")
+                process.stdin.flush()
+                assert abs(float(process.stdout.readline()) - time.time() - shift) < 600.0
+                assert env.step("no number") == direct.step("no number")
+    finally:
+        process.kill()
+        process.communicate()
