@@ -95,7 +95,9 @@ def score_hidden(
         if in_float32:
             hidden, weight, bias = hidden.float(), weight.float(), None if bias is None else bias.float()
         return score_logits(F.linear(hidden, weight, bias), targets, temperature, entropy=entropy)
-    if slopes is not None and not entropy and weight.dtype == torch.float32 and torch.is_grad_enabled():
+    if slopes is not None and not entropy and weight.dtype == torch.float32:
+        if not torch.is_grad_enabled():  # the same bits without the gradient, as a reference needs to be compared with
+            hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
         chunks: Any = _ScoreChunks
         rows = max(64, (logits_at_once or LOGITS_AT_ONCE) // weight.shape[0])
         of = slopes if callable(slopes) else partial(_chosen, slopes)
@@ -285,6 +287,8 @@ class _ScoreChunks(torch.autograd.Function):
             chosen = logits.gather(1, ids) - top
             total = logits.sub_(top).exp_().sum(-1, keepdim=True)  # [n, 1]
             logprobs[chunk] = (chosen - total.log())[:, 0]
+            if not any(ctx.needs_input_grad):
+                continue
             slopes[chunk] = slopes_of(logprobs[chunk], chunk)
             to = slopes[chunk, None]  # [n, 1]
             # dL / dz_j = c_t ([j = y_t] - p_j) / temperature                  [n, V]

@@ -246,7 +246,7 @@ class Learner:
         padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
         return self.fitting(padded, lambda: self._logprobs(padded, model))
 
-    def _logprobs(self, padded: Padded, model: Any) -> Tensor:
+    def _logprobs(self, padded: Padded, model: Any, by_slopes: bool = False) -> Tensor:
         columns = torch.zeros(padded.ids.shape)  # [B, T]
         share = self.share_prompts and (model is None or can_share_prompts(base_model(model)))
         score = self.scorer if model is None else Scorer(model, share)
@@ -256,7 +256,8 @@ class Learner:
                     self._idle()
                     continue
                 indices, micro = item[0], item[1].to(self.device)
-                logprobs = score(micro.ids, micro.mask, self.temperature).logprobs
+                options = {"slopes": torch.zeros(micro.ids.shape, device=self.device)} if by_slopes else {}
+                logprobs = score(micro.ids, micro.mask, self.temperature, **options).logprobs
                 columns[indices, : micro.ids.shape[1]] = logprobs.cpu()  # back in the order of the batch
         if self.world.sharded:
             sharded: Any = self.scorer
@@ -274,8 +275,15 @@ class Learner:
         Raises:
             RuntimeError: there is none.
         """
+        padded = sequences if isinstance(sequences, Padded) else self.pad(sequences)
+        # By the way that the update takes: before the first step the KL is 0 then, and not what rounding leaves.
+        by_slopes = self.epochs * self.minibatches == 1 and self._foretold() and "ref_logprobs" in self.preset.needs
         with self._as_reference():
-            return self.logprobs(sequences)
+            return self.fitting(padded, lambda: self._logprobs(padded, None, by_slopes))
+
+    def _foretold(self) -> bool:
+        """Whether in a batch's only step a token's slope follows from its own log-probability, see `_slopes`."""
+        return "behaviour_logprobs" not in self.preset.needs and not self.preset.entropy_coef
 
     def micro_batches(self, padded: Padded) -> Iterator[tuple[list[int], Padded]]:
         """All sequences on the learner's device, as many at once as `micro_batch_tokens` allows, with their indices."""
@@ -400,7 +408,7 @@ class Learner:
         follows from the token's own log-probability: then it is a function of [b, t] log-probabilities.
         """
         preset, inputs = self.preset, micro.inputs
-        if inputs.old_logprobs is not None or "behaviour_logprobs" in preset.needs or preset.entropy_coef:
+        if inputs.old_logprobs is not None or not self._foretold():
             return None
 
         def at(logprobs: Tensor) -> Tensor:

@@ -179,3 +179,22 @@ def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.Monk
     assert ["ScoreChunks" in way for way in ways] == [True, False]
     assert taken[0]["grad_norm"] == pytest.approx(taken[1]["grad_norm"], rel=1e-5)
     assert taken[0]["loss"] == pytest.approx(taken[1]["loss"], abs=1e-6)
+
+
+@pytest.mark.parametrize("at_once", [1, 2**22])
+def test_the_policy_is_its_own_reference_to_the_bit(monkeypatch: pytest.MonkeyPatch, at_once: int):
+    """Before the first update: AdamW would make steps of the learning rate of what rounding leaves of a KL of 0."""
+    monkeypatch.setattr("rlvr.algorithms.train.head.IN_CACHE", at_once)
+    monkeypatch.setattr("rlvr.algorithms.train.head.LOGITS_AT_ONCE", at_once)
+    sequences = []
+    for seed in range(6):
+        ids = torch.randint(0, 256, (60,), generator=torch.Generator().manual_seed(seed)).tolist()
+        sequences.append(TokenSequence())
+        sequences[-1].append_context(ids[:5])
+        sequences[-1].append_sampled(ids[5:], [0.0] * 55)
+    model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
+    learner = Learner(model, PRESETS["grpo"], pad_id=tokenizer.pad_token_id, max_length=80)
+    learner.freeze_reference()
+    batch = TrainingBatch.of(sequences, [0] * 3 + [1] * 3, 80).having(advantages=torch.zeros(6))
+    taken = learner.update(batch, Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95)))
+    assert taken["grad_norm"] == 0.0
