@@ -49,6 +49,7 @@ from rlvr.envs.vector import VectorEnv
 
 GUESS, CALCULATOR = "rlvr/GuessNumber-v0", "rlvr/Calculator-v0"
 TOKEN = "sixteen-or-more-letters"
+PATIENCE = 120.0  # seconds for an answer; a busy machine must not fail a test
 SEVEN = "\\boxed{7}"
 
 
@@ -118,13 +119,13 @@ def opened(server: EnvServer, **headers: str) -> Any:
     """A bare WebSocket, after its greeting."""
     address = server.url.replace("http", "ws") + wire.SOCKET_PATH
     link = open_socket(address, additional_headers=headers, proxy=None, compression=None, max_size=None).__enter__()
-    assert "hello" in json.loads(link.recv(10))
+    assert "hello" in json.loads(link.recv(PATIENCE))
     return link
 
 
 def ask(link: Any, message: Any) -> Any:
     link.send(message if isinstance(message, str | bytes) else json.dumps(message))
-    return json.loads(link.recv(20))
+    return json.loads(link.recv(PATIENCE))
 
 
 def post(server: EnvServer, message: Any, token: str | None = None, path: str = wire.PATH, **headers: str) -> Any:
@@ -396,7 +397,7 @@ def test_answers_bear_the_ids_of_their_requests_whatever_the_order(stage: EnvSer
         assert (busy["id"], code(busy["results"][0])) == ("next", "busy")
         assert "slow" in busy["results"][0]["error"]["message"]
         Stage.released.set()
-        late = json.loads(link.recv(20))
+        late = json.loads(link.recv(PATIENCE))
         assert (late["id"], late["results"][0]["observation"]) == ("slow", "1:hang")
         after = ask(link, {"id": "next", "op": "step", "items": [{"session": slow, "action": "b"}]})
         assert after["results"][0]["info"] == {"said": {"$tuple": ["hang", "b"]}}
@@ -588,7 +589,7 @@ def test_a_client_with_too_many_requests_under_way_is_told(stage: EnvServer):
         over = ask(link, {"id": "over", "op": "ping"})
         assert (over["id"], code(over)) == ("over", "overloaded")
         Stage.released.set()
-        assert {json.loads(link.recv(20))["id"] for _ in range(wire.MAX_UNDER_WAY)} == {"h"}
+        assert {json.loads(link.recv(PATIENCE))["id"] for _ in range(wire.MAX_UNDER_WAY)} == {"h"}
         assert ask(link, {"id": "over", "op": "ping"}) == {"id": "over", "results": []}
 
 
@@ -889,7 +890,7 @@ def test_a_frame_over_the_limit_ends_its_connection_alone(guess: EnvServer, monk
             with contextlib.suppress(ConnectionClosed):  # it may be shut before all of it is sent
                 link.send(huge.decode())
             with pytest.raises(ConnectionClosed):
-                link.recv(20)
+                link.recv(PATIENCE)
         status, body = post(guess, huge)
         assert (status, code(body)) == (413, "too_large")
         assert ask(other, GOOD) == {"id": "a", "results": []}
