@@ -155,4 +155,6 @@ def _passive(env: gym.Env[Any, str]) -> bool:
 
 
 def _env_id(env: gym.Env[Any, str]) -> str:
+    if served := getattr(env.unwrapped, "served_id", None):  # of an environment elsewhere
+        return str(served)
     return env.spec.id if env.spec is not None else type(env.unwrapped).__name__

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import random
 import tempfile
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from rlvr.agents.conversation import Conversation, Reply
-from rlvr.envs import TextEnv
 from rlvr.envs.core.images import read_data_url, write_png
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.terminal import printable as printable
@@ -30,7 +31,7 @@ class ExpertAgent:
         return [Reply(self._action(conversation)) for conversation in conversations]
 
     def _action(self, conversation: Conversation) -> str:
-        env = _env(conversation)
+        env = _env(conversation, "solve")
         first = all(message["role"] != "assistant" for message in conversation.messages)
         if first and self.shortcut_share and stream("shortcut", conversation.key).random() < self.shortcut_share:
             return env.direct_answer() or env.solve()
@@ -54,7 +55,7 @@ class RandomAgent:
 
     def _action(self, conversation: Conversation) -> str:
         rng = stream("random agent", self.seed, conversation.key, len(conversation.messages))
-        return _env(conversation).sample_action(rng)
+        return _env(conversation, "sample_action").sample_action(rng)
 
 
 class ConstantAgent:
@@ -103,7 +104,16 @@ def _file(url: str) -> str:
     return file.name
 
 
-def _env(conversation: Conversation) -> TextEnv:
-    if not isinstance(conversation.env, TextEnv):
-        raise TypeError(f"this agent asks the environment itself, and {conversation.env!r} knows no expert")
-    return conversation.env
+class _Knows(Protocol):
+    """What is asked of an environment: of one of ours, or of one that is served."""
+
+    def solve(self) -> str: ...
+    def direct_answer(self) -> str | None: ...
+    def sample_action(self, rng: random.Random) -> str: ...
+
+
+def _env(conversation: Conversation, asked: str) -> _Knows:
+    env: Any = conversation.env
+    if not callable(getattr(env, asked, None)):
+        raise TypeError(f"this agent asks the environment itself, and {env!r} has no {asked}()")
+    return env  # type: ignore[no-any-return]

@@ -45,6 +45,10 @@ class EnvSection(Section):
     """Threads that step environments; 0 for environments that only compute."""
     timeout: float | None = Field(120.0, gt=0, allow_inf_nan=False)
     """Seconds that a reset or a step may take; then its episode is invalid, and the run goes on. null sets no limit."""
+    servers: tuple[str, ...] = ()
+    """Addresses of `rlvr serve`: one episode after another is played at the next; without them, in this process."""
+    token_env: str = ""
+    """Environment variable that holds the servers' token."""
 
     @field_validator("settings")
     @classmethod
@@ -53,6 +57,21 @@ class EnvSection(Section):
             if name in settings:
                 raise ValueError(f"env.settings.{name}: give it as env.{name}")
         return settings
+
+    @field_validator("servers")
+    @classmethod
+    def _without_tokens(cls, servers: tuple[str, ...]) -> tuple[str, ...]:
+        if any("token=" in server for server in servers):
+            raise ValueError("an address has a token, which the run would keep: name its variable in env.token_env")
+        return servers
+
+    @model_validator(mode="after")
+    def _served(self) -> EnvSection:
+        if self.servers and self.settings:
+            raise ValueError("env.settings: those of a served environment are given to `rlvr serve`, by --set")
+        if self.token_env and not self.servers:
+            raise ValueError("env.token_env is for env.servers, of which there are none")
+        return self
 
 
 class ModelSection(Section):
@@ -325,6 +344,8 @@ class TrainConfig(Section):
             raise ValueError(
                 f"curriculum.kind {self.curriculum.kind} needs levels: set env.level to the highest of them"
             )
+        if self.env.servers and self.warm_start.random_steps:
+            raise ValueError("warm_start.random_steps: env.servers give no random actions: leave out one of them")
         if self.curriculum.start > self.env.level:
             raise ValueError(f"curriculum.start {self.curriculum.start} is above env.level {self.env.level}")
         if self.sampling.thinking_spread >= max(1, self.sampling.thinking_budget):

@@ -316,7 +316,7 @@ def _value(value: Any, call: str) -> Any:
         raise ValueError("set_state has a value, and must have none")
     if call == "get_state" and not _text(64, 1)(value):
         raise ValueError("a state's name is no text of 1 to 64 characters")
-    if call == "solve" and not _text(MAX_FRAME)(value):
+    if (call == "solve" or (call == "direct_answer" and value is not None)) and not _text(MAX_FRAME)(value):
         raise ValueError(f"the expert's action is {kind_of(value)}, and must be a text")
     return value
 

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from functools import partial
@@ -25,25 +26,35 @@ from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
+HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
+_turns = itertools.count()  # of this process: environments over several servers begin at one after another
+
 
 def connect(
-    url: str,
+    url: str | Sequence[str],
     *,
     token: str | None = None,
     timeout: float | None = None,
     reward_range: Range | None = None,
     env: str | None = None,
+    split: str | None = None,
+    level: int | None = None,
 ) -> RemoteEnv:
     """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
 
     Args:
-        url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss.
+        url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss. Or several addresses of servers
+            that serve the same: one environment after another begins at the next of them, and one that is away, full
+            or about to end is passed over. An episode stays where it began.
         token: what the server asks for, where the address does not say it.
         timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
         env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
+        split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
+            one split on a server: its size is that split's.
     """
-    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range, env=env)
+    given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
+    return RemoteEnv(url, **given, split=split, level=level)
 
 
 def connect_vector(
@@ -80,7 +91,7 @@ class RemoteEnv(gym.Env[Any, str]):
     ``set_state`` need ``rlvr serve --expert``.
 
     Args:
-        url, token, timeout, reward_range, env: as in `connect`.
+        url, token, timeout, reward_range, env, split, level: as in `connect`.
 
     Raises:
         ConnectionError: there is no server, it was restarted, or it sent what the wire does not allow, such as a reward
@@ -95,21 +106,35 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def __init__(
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         token: str | None = None,
         timeout: float | None = None,
         reward_range: Range | None = None,
         env: str | None = None,
+        split: str | None = None,
+        level: int | None = None,
     ) -> None:
         self._session: str | None = None
-        self._again = partial(RemoteEnv, url, token=token, timeout=timeout, reward_range=reward_range, env=env)
-        self._connection = WireConnection(url, token, timeout, reward_range, env)
+        self._servers = [url] if isinstance(url, str) else [*url]
+        if not self._servers:
+            raise ValueError("url is an empty list: give the address of a server")
+        given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
+        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level)
+        self._reach = partial(WireConnection, token=token, timeout=timeout, reward_range=reward_range, env=env)
+        self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
+        self._at = next(_turns) % len(self._servers)
+        self._connection = self._reached()
         greeting = self._connection.greeting
-        self.name: str = greeting.env_id
+        if greeting.size is not None and split not in (None, greeting.split):
+            self._connection.close()
+            raise ValueError(
+                f"{self._connection.url} serves the split {greeting.split!r} of a table, not {split!r}: serve that, too"
+            )
+        self.name = self.served_id = greeting.env_id
         self.size: int | None = greeting.size
-        self.split: str | None = greeting.split
-        self.level: int | None = greeting.level
+        self.split: str | None = split or greeting.split
+        self.level: int | None = greeting.level if level is None else level
         self.max_turns: int | None = greeting.max_turns
         self.render_mode = greeting.render_mode
         self.observation_space = space_of(greeting)
@@ -120,8 +145,10 @@ class RemoteEnv(gym.Env[Any, str]):
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
+        if self._asked:
+            options = {**self._asked, **(options or {})}
         if self._session is None:
-            (self._session,) = self._connection.open(1)
+            self._session = self._opened()
         result = self._ask("reset", seed=seed, options=None if options is None else pack(options))
         return result["observation"], result["info"]
 
@@ -139,6 +166,10 @@ class RemoteEnv(gym.Env[Any, str]):
         """The expert's next action."""
         return self._call("solve")  # type: ignore[no-any-return]
 
+    def direct_answer(self) -> str | None:
+        """The final answer without the work that leads to it; None where there is no work to skip."""
+        return self._call("direct_answer")  # type: ignore[no-any-return]
+
     def get_state(self) -> str:
         """The name of a snapshot, which lives as long as the session."""
         return self._call("get_state")  # type: ignore[no-any-return]
@@ -148,13 +179,39 @@ class RemoteEnv(gym.Env[Any, str]):
         self._call("set_state", state=state)
 
     def spawn(self) -> RemoteEnv:
-        """Another session, over a connection of its own."""
+        """Another session, over a connection of its own; of several servers, on the next."""
         return self._again()
 
     def close(self) -> None:
         """End the session, and close the connection."""
         session, self._session = self._session, None
         self._connection.leave([] if session is None else [session])
+
+    def _reached(self) -> WireConnection:
+        """A connection to the server whose turn it is, or to the next that is there."""
+        for left in reversed(range(len(self._servers))):
+            try:
+                return self._reach(self._servers[self._at])
+            except (ConnectionError, TimeoutError):
+                if not left:
+                    raise
+                self._at = (self._at + 1) % len(self._servers)
+        raise AssertionError("there is a server")
+
+    def _opened(self) -> str:
+        """The name of a new session, on this server or on the next that has place."""
+        for left in reversed(range(len(self._servers))):
+            try:
+                return self._connection.open(1)[0]
+            except (ConnectionError, TimeoutError, RemoteError) as error:
+                if not left or (isinstance(error, RemoteError) and error.code not in HAS_NO_PLACE):
+                    raise
+            self._connection.close()
+            self._at = (self._at + 1) % len(self._servers)
+            self._connection = self._reached()
+            if self._connection.greeting.env_id != self.name:
+                raise ValueError(f"{self._connection.url} serves {self._connection.greeting.env_id}, not {self.name}")
+        raise AssertionError("there is a server")
 
     def _call(self, name: str, **fields: Any) -> Any:
         return self._ask("call", name=name, **fields)["value"]
@@ -172,3 +229,7 @@ class RemoteEnv(gym.Env[Any, str]):
         if result["error"]["code"] in GONE:
             self._session = None
         raise error_of(result["error"])
+
+
+# For whoever takes an id: gym.make("rlvr.adapters.serving.connect:rlvr-served/Environment-v0", url=…, env=…).
+gym.register("rlvr-served/Environment-v0", f"{__name__}:RemoteEnv", disable_env_checker=True, order_enforce=False)

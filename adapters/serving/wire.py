@@ -71,7 +71,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "close": frozenset(["session"]),
     "ping": frozenset(["session"]),
 }
-CALLS = ("render", "solve", "get_state", "set_state")
+CALLS = ("render", "solve", "direct_answer", "get_state", "set_state")
 EXPERT_CALLS = frozenset(CALLS) - {"render"}  # they tell, or undo, what an episode is about
 
 

@@ -36,7 +36,7 @@ class GameEvaluation:
             return
         if task is None:
             raise ConfigError(
-                f"evaluation.panel and exploitability are of games of several seats, not of {env.spec.id}"
+                f"evaluation.panel and exploitability are of games of several seats, not of {config.env.id}"
             )
         self.task = task
         # Before training: a bot that is misspelt must not end a run at its first evaluation.

@@ -22,6 +22,7 @@ from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collected
+from rlvr.algorithms.data.source import env_source
 from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
@@ -219,15 +220,9 @@ class Trainer:
         without = without_models if bots else without_self
         settings = env.settings if training else without(env.settings)
         kind = partial(SelfPlayRollout, opponents=self.opponents) if plays_models(settings) else Rollout
-        rollout = kind(
-            env.id,
-            agent,
-            batch_size=env.batch_size,
-            workers=env.workers,
-            use_system=env.system,
-            env_settings={**settings, "split": split, "level": env.level},
-            timeout=env.timeout,
-        )
+        source, given = env_source(env, settings, split)
+        limits: dict[str, Any] = {"batch_size": env.batch_size, "workers": env.workers, "timeout": env.timeout}
+        rollout = kind(source, agent, use_system=env.system, env_settings=given, **limits)
         return SharedRollout(rollout, self.world) if self.world.size > 1 else rollout
 
     # the run

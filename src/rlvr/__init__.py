@@ -28,11 +28,19 @@ __all__ = ["Verdict", "connect", "evaluate", "list_envs", "register", "replay"]
 __version__ = "0.1.0"
 
 
-def connect(url: str, *, token: str | None = None, timeout: float | None = None) -> "_gym.Env[str, str]":
+def connect(
+    url: "str | _typing.Sequence[str]",
+    *,
+    token: str | None = None,
+    timeout: float | None = None,
+    env: str | None = None,
+    split: str | None = None,
+    level: int | None = None,
+) -> "_gym.Env[str, str]":
     """The environment that is served at an address; see `rlvr.adapters.connect`, which this is."""
     from rlvr.adapters import connect as remote  # here: it stands on the agents, which `import rlvr` does without
 
-    return remote(url, token=token, timeout=timeout)
+    return remote(url, token=token, timeout=timeout, env=env, split=split, level=level)
 
 
 def evaluate(
