@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import inspect
 import itertools
 import logging
+import runpy
 from contextlib import contextmanager
 from copy import deepcopy
 from pathlib import Path
@@ -195,7 +197,9 @@ def test_a_trajectory_has_the_names_shapes_and_types_of_areals_own_and_the_versi
 
 @foreign
 def test_each_turn_and_the_conversation_have_their_limits(areal, policy):
-    model = kit.RecordingEngine(*policy, script=lambda _: "a very long answer " * 5, max_new_tokens=500)
+    model = kit.RecordingEngine(
+        *policy, script=lambda _: "a very long answer " * 5, max_new_tokens=500, wrong_every=10**6
+    )
     engine, (spec,) = FakeEngine(areal, model), kit.say_specs(1)
 
     def play(**limits):
@@ -372,6 +376,70 @@ def test_areal_makes_the_workflow_from_its_path(areal, policy, tmp_path):
     assert (grouped.group_size, grouped.workflow.use_system) == (4, False)
 
 
+CONFIG = """
+experiment_name: guess
+trial_name: first
+total_train_epochs: 1
+tokenizer_path: ${actor.path}
+cluster: {n_nodes: 1, n_gpus_per_node: 8, fileroot: FOLDER, name_resolve: {type: nfs, nfs_record_root: FOLDER/names}}
+rollout: {experiment_name: guess, trial_name: first, backend: "sglang:d4", consumer_batch_size: 64}
+gconfig: {n_samples: 8, max_new_tokens: 256, max_tokens: 4096}
+actor:
+  experiment_name: guess
+  trial_name: first
+  backend: "fsdp:d4"
+  path: FOLDER/model
+  reward_norm: {mean_level: group, std_level: group, group_size: "${gconfig.n_samples}"}
+train_dataset: {path: rlvr/GuessNumber-v0, type: rl, batch_size: 64}
+valid_dataset: {path: rlvr/GuessNumber-v0, type: rl, batch_size: 64}
+saver: {experiment_name: guess, trial_name: first, fileroot: FOLDER}
+recover: {experiment_name: guess, trial_name: first, fileroot: FOLDER}
+evaluator: {experiment_name: guess, trial_name: first, fileroot: FOLDER}
+stats_logger: {experiment_name: guess, trial_name: first, fileroot: FOLDER}
+"""
+
+
+@foreign
+def test_the_example_gives_areals_trainer_what_it_takes(areal, policy, tmp_path, monkeypatch):
+    """Its trainer alone, which wants GPUs, is stood in for."""
+    import areal as package
+
+    policy[1].save_pretrained(tmp_path / "model")
+    (tmp_path / "areal.yaml").write_text(CONFIG.replace("FOLDER", str(tmp_path)))
+    theirs, made = package.PPOTrainer, []
+
+    class Trainer:
+        def __init__(self, *given, **named):
+            bound = inspect.signature(theirs.__init__).bind(self, *given, **named)
+            self.data = bound.arguments["train_dataset"], bound.arguments["valid_dataset"]
+            made.append(self)
+
+        def train(self, **named):
+            inspect.signature(theirs.train).bind(self, **named)
+            self.asked = named
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *_):
+            return None
+
+    monkeypatch.setattr(package, "PPOTrainer", Trainer)
+    example = runpy.run_path(str(EXAMPLE))
+    example["main"](["--config", str(tmp_path / "areal.yaml"), "gconfig.n_samples=2"])
+    (trainer,) = made
+    assert [len(table) for table in trainer.data] == [example["ROWS"], example["TEST_ROWS"]]
+    engine = object.__new__(areal.remote.RemoteInfEngine)
+    engine.logger = logging.getLogger(__name__)
+    grouped = engine._resolve_workflow(trainer.asked["workflow"], trainer.asked["workflow_kwargs"], 2)
+    fake = FakeEngine(areal, kit.RecordingEngine(*policy))
+    with executing(areal, fake) as executor:
+        trajectory = executor.wait_for_task(executor.submit(trainer.data[0][7], grouped))
+    assert trajectory["rewards"].shape == (2,)
+    seen = grouped.workflow.renderer.decode(fake.asked[0].input_ids)
+    assert all(message["content"] in seen for message in rows("rlvr/GuessNumber-v0", 8)[7]["prompt"])
+
+
 @foreign
 def test_bad_input_has_a_sentence(areal, policy, monkeypatch):
     from rlvr.adapters import versions
@@ -380,7 +448,7 @@ def test_bad_input_has_a_sentence(areal, policy, monkeypatch):
     for row, sentence in (
         ({"messages": []}, r"the row names no task: it has messages; make it with rlvr\.adapters\.rows"),
         (row_of(TaskSpec(kit.SAY, 0, kit.MODULE, {"has_tool": True})), r"look_around.*tools_in='system'"),
-        (row_of(TaskSpec("rlvr/Chart-v0", 0)), "reads text alone, and this environment shows images"),
+        (row_of(TaskSpec("rlvr/VisualClocks-v0", 0)), "reads text alone, and this environment shows images"),
     ):
         with pytest.raises(ValueError, match=sentence):
             workflow.check(row)
