@@ -172,7 +172,7 @@ def tensors(tokens: TokenSequence, reward: float) -> dict[str, torch.Tensor]:
 
     It ends with the last token that was sampled: AReaL puts the reward there, and would lose it on any other.
     """
-    stop = max(place for place, sampled in enumerate(tokens.mask) if sampled) + 1
+    stop = max(index for index, sampled in enumerate(tokens.mask) if sampled) + 1
     kept = tokens.piece(0, stop)
     return {
         "input_ids": torch.tensor([kept.ids], dtype=torch.int32),

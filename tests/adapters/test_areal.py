@@ -217,6 +217,7 @@ def test_each_turn_and_the_conversation_have_their_limits(areal, policy):
     row = play(max_new_tokens=100, max_tokens=start + 30)
     assert kit.segments(row["loss_mask"]) == [(start, start + 30)]
     assert len(row["input_ids"]) == start + 30
+    assert [request.gconfig.max_new_tokens for request in engine.asked] == [30]
     with pytest.raises(ValueError, match=rf"begins with {start} tokens, and gconfig\.max_tokens is {start}: raise it"):
         play(max_tokens=start)
 
