@@ -169,14 +169,13 @@ def tensors(tokens: TokenSequence, reward: float) -> dict[str, torch.Tensor]:
     It ends with the last token that was sampled: AReaL puts the reward there, and would lose it on any other.
     """
     stop = len(tokens) - tokens.mask[::-1].index(1)
-    columns = {
-        "input_ids": (tokens.ids, np.int32),
-        "loss_mask": (tokens.mask, np.int32),
-        "logprobs": (tokens.logprobs, np.float32),
-        "versions": (tokens.versions, np.int32),
-    }
     # Through arrays: from a list of this length torch takes several times as long.
-    row = {name: torch.from_numpy(np.array([values[:stop]], kind)) for name, (values, kind) in columns.items()}
+    row = {
+        "input_ids": torch.from_numpy(np.array([tokens.ids[:stop]], np.int32)),
+        "loss_mask": torch.from_numpy(np.array([tokens.mask[:stop]], np.int32)),
+        "logprobs": torch.from_numpy(np.array([tokens.logprobs[:stop]], np.float32)),
+        "versions": torch.from_numpy(np.array([tokens.versions[:stop]], np.int32)),
+    }
     row["attention_mask"] = torch.ones(1, stop, dtype=torch.bool)
     row["rewards"] = torch.tensor([reward], dtype=torch.float32)
     return row
