@@ -300,6 +300,8 @@ def test_a_group_with_a_fault_is_left_out_and_the_others_keep_their_baselines(ar
     short = {name: value[1:] for name, value in kept[0].items()}
     behind = advantages_of(areal, [short, kept[1]], 4)[1]
     assert not torch.allclose(behind["advantages"], advantages_of(areal, kept, 4)[1]["advantages"], atol=0.01)
+    norm = areal.args.NormConfig(mean_level="group", std_level="group", group_size=4)
+    assert areal.data.Normalization(norm)(torch.tensor([0.0, 1.0, 0.0, 1.0, 1.0, 0.0, 1.0]))[-1] > 90_000
 
 
 @foreign
