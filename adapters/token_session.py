@@ -59,11 +59,26 @@ class TokenSession:
         """A copy of what to sample after; once the episode is done, its first prompt."""
         return self.tokens.ids[: self.start] if self.done else self.tokens.ids[:]
 
-    def step_tokens(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> None:
-        """Play what was sampled, its end token included; what exceeds the token budget is cut off."""
+    def step_tokens(
+        self, ids: Sequence[int], logprobs: Sequence[float] | None = None, versions: Sequence[int] | None = None
+    ) -> None:
+        """Play what was sampled, its end token included; what exceeds the token budget is cut off.
+
+        Args:
+            ids: the tokens.
+            logprobs: of each; None where the engine gives none.
+            versions: of the weights that sampled each; None where the engine counts none.
+
+        Raises:
+            ValueError: not one log-probability, or version, for each token.
+        """
+        for name, given in (("log-probabilities", logprobs), ("versions of the weights", versions)):
+            if given is not None and len(given) != len(ids):
+                raise ValueError(f"{len(ids)} tokens were sampled, but {len(given)} {name} given")
         new = [int(token) for token in ids][: self.tokens_left]
         completion = TokenSequence()
-        completion.append_sampled(new, list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new))
+        scored = list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new)
+        completion.append_sampled(new, scored, list(versions or ())[: len(new)])
         text = self.renderer.decode(new[:-1] if new and new[-1] in self.renderer.end_ids else new)
         message = self.session.step_reply(Reply(text, tokens=len(new), completion=completion))
         if message is None:

@@ -165,6 +165,28 @@ def openrlhf() -> dict[str, Episode]:
     return {"OpenRLHF executor": play}
 
 
+def areal() -> dict[str, Episode]:
+    """AReaL's workflow over an engine that samples nothing; its copies of the settings and the tensors count."""
+    module = importlib.import_module("rlvr.adapters.trainers.areal")
+    api, arguments = importlib.import_module("areal.api"), importlib.import_module("areal.api.cli_args")
+    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    sampled = said_by(tokenizer)
+    scores, versions = [-1.0] * len(sampled), [0] * len(sampled)
+
+    class Engine:
+        async def agenerate(self, _):
+            return api.ModelResponse(output_tokens=sampled, output_logprobs=scores, output_versions=versions)
+
+    settings = arguments.GenerationHyperparameters(max_tokens=4096, max_new_tokens=64)
+    workflow, engine, row = module.EpisodeWorkflow(settings, tokenizer), Engine(), {"spec": SPEC.to_json()}
+
+    def play() -> int:
+        loop.run_until_complete(workflow.arun_episode(engine, row))
+        return TURNS
+
+    return {"AReaL workflow": play}
+
+
 def skyrl() -> dict[str, Episode]:
     """SkyRL's text environment, as its generator steps it."""
     module = importlib.import_module("rlvr.adapters.trainers.skyrl")
@@ -339,7 +361,7 @@ def record_of(folder: Path) -> tuple[dict[str, Table], dict[str, object]]:
     return tables, record["facts"]
 
 
-FRAMEWORKS = {"openrlhf": openrlhf, "skyrl": skyrl, "tinker_cookbook": tinker_cookbook, "verl": verl}
+FRAMEWORKS = {"areal": areal, "openrlhf": openrlhf, "skyrl": skyrl, "tinker_cookbook": tinker_cookbook, "verl": verl}
 
 
 def main() -> None:

@@ -40,6 +40,33 @@ def test_the_whole_conversation_may_have_a_bound():
     assert TokenSession(spec, renderer, 7, longest=3).tokens_left < 0
 
 
+def test_each_token_keeps_the_version_of_the_weights_that_sampled_it():
+    renderer, (spec,) = Renderer(tiny_tokenizer()), kit.say_specs(1)
+    session = TokenSession(spec, renderer, 1000)
+    ids = [*renderer.tokenizer.encode("maybe"), renderer.end_id]
+    session.step_tokens(ids, [-1.0] * len(ids), [3] + [4] * (len(ids) - 1))
+    second = len(session.tokens)
+    session.step_tokens(ids[:2], [-1.0] * 2, [4, 5])
+    versions, mask = session.tokens.versions, session.tokens.mask
+    assert versions[session.start : session.start + len(ids)] == [3] + [4] * (len(ids) - 1)
+    assert versions[second : second + 2] == [4, 5]
+    assert {version for version, ours in zip(versions, mask, strict=True) if not ours} == {-1}
+    short = TokenSession(spec, renderer, 2)
+    short.step_tokens(ids, [-1.0] * len(ids), range(len(ids)))
+    assert short.tokens.versions[short.start :] == [0, 1]
+    unversioned = TokenSession(spec, renderer, 1000)
+    unversioned.step_tokens(ids)
+    assert unversioned.tokens.versions == []
+
+
+@pytest.mark.parametrize(("logprobs", "versions"), [([-1.0], None), ([-1.0] * 3, [1]), ([-1.0] * 3, [])])
+def test_one_log_probability_and_one_version_for_each_token(logprobs, versions):
+    session = TokenSession(kit.say_specs(1)[0], Renderer(tiny_tokenizer()), 1000)
+    with pytest.raises(ValueError, match=r"3 tokens were sampled, but [01] (log-prob|versions of).* given"):
+        session.step_tokens([1, 2, 3], logprobs, versions)
+    assert len(session.tokens) == session.start
+
+
 def test_the_template_is_told_of_the_environments_tools(monkeypatch):
     tokenizer = tiny_tokenizer()
     tokenizer.chat_template = TOOLS + tokenizer.chat_template
