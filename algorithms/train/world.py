@@ -6,6 +6,7 @@ are played, and micro-batches that go through the model.
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class ProcessWorld:
         """End the group, so that no process waits for one that is gone."""
         if self.sharded and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
+            # An error's frames may hold a group in a cycle. Freed when the interpreter ends, its threads would abort it.
+            gc.collect()
 
     def gather(self, item: T) -> list[T]:
         """What each process gives, by rank."""
