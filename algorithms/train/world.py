@@ -54,7 +54,7 @@ class ProcessWorld:
         """End the group, so that no process waits for one that is gone."""
         if self.sharded and torch.distributed.is_initialized():
             torch.distributed.destroy_process_group()
-            # An error's frames may hold a group in a cycle. Freed when the interpreter ends, its threads would abort it.
+            # An error's frames may hold a group in a cycle: freed as the interpreter ends, its threads would abort it.
             gc.collect()
 
     def gather(self, item: T) -> list[T]:
