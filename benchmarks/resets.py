@@ -33,7 +33,7 @@ from rlvr.envs.vector import VectorEnv
 ACTION = "\\boxed{7}"
 SLOWEST = 50  # milliseconds that 99 resets in 100 may take
 
-# Reads "one TURNS", "many TURNS" or "resets COUNT", answers with a rate.
+# Reads "one TURNS", "many TURNS", "steps COUNT" or "resets COUNT", answers with a rate.
 GEM = """
 import contextlib, io, sys, time
 import gem
@@ -61,6 +61,15 @@ def many(turns):
     for _ in range(60):
         vector.step(actions)
     return 256 * 60 / (time.process_time() - start)
+
+def steps(count):
+    vector = made(count, 20)
+    vector.reset(seed=0)
+    actions = ["\\\\boxed{7}"] * count
+    start = time.process_time()
+    for _ in range(10):
+        vector.step(actions)
+    return 10 * count / (time.process_time() - start)
 
 def resets(count):
     vector = made(count, 7)
@@ -97,6 +106,15 @@ def many(turns: int) -> float:
         for _ in range(60):
             vector.step((ACTION,) * 256)
         return 256 * 60 / (time.process_time() - start)
+
+
+def steps(count: int) -> float:
+    with games(count, 20) as vector:
+        vector.reset(seed=0)
+        start = time.process_time()
+        for _ in range(10):
+            vector.step((ACTION,) * count)
+        return 10 * count / (time.process_time() - start)
 
 
 def resets(count: int) -> float:
@@ -189,6 +207,7 @@ def main() -> None:
         ("one game at a time, a reset each 20 turns", one, "one", 20),
         ("256 games in a vector environment, 7 turns each", many, "many", 7),
         ("256 games in a vector environment, 20 turns each", many, "many", 20),
+        ("10,000 games in a vector environment, ten steps of all", steps, "steps", 10_000),
         ("10,000 games in a vector environment, reset at once", resets, "resets", 10_000),
     ]
     tables = [Table(title, "per CPU-second, higher is better", "rlvr") for title, *_ in works]
