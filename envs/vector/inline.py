@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,11 +18,27 @@ from rlvr.envs.vector.env_slot import Command, EnvSlot, Outcome
 from rlvr.envs.vector.faults import ctrl_c, end_if_forked, is_fault
 
 TOGETHER = 0.001  # seconds
+MANY = 1_000  # environments
+ALLOCATIONS = 50_000  # objects that are made between two collections while many environments are stepped
 Job = tuple[int, Command]
 Done = tuple[int, Outcome]
 Columns = tuple[
     Sequence[Any], np.ndarray[Any, Any], np.ndarray[Any, Any], np.ndarray[Any, Any], Sequence[dict[str, Any]]
 ]
+
+
+@contextmanager
+def rare_collections(count: int) -> Iterator[None]:
+    """While many environments are stepped Python looks for garbage more rarely: most of what they make stays alive."""
+    before = gc.get_threshold()
+    if count < MANY or not 0 < before[0] < ALLOCATIONS:
+        yield
+        return
+    gc.set_threshold(ALLOCATIONS, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 class Backend(Protocol):
@@ -82,7 +100,7 @@ class Inline:
         """
         slots = self._slots
         outcomes: list[Outcome] = []
-        with ctrl_c():
+        with ctrl_c(), rare_collections(len(indices)):
             try:
                 for index, command in zip(indices, commands, strict=True):
                     outcome = slots[index].run(command)
@@ -105,7 +123,7 @@ class Inline:
 
         The same as a command for each, without what each of them would cost.
         """
-        with ctrl_c():
+        with ctrl_c(), rare_collections(len(self._slots)):
             results = self._call_all(actions)
             try:
                 columns = self._columns(results)

@@ -1054,3 +1054,29 @@ def test_importing_the_package_does_not_import_it():
     code = "import rlvr, sys; print('rlvr.envs.vector' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
     assert rlvr.list_envs()
+
+
+class Collecting(gym.Env):
+    """Says how many objects are made between two of Python's collections."""
+
+    observation_space = gym.spaces.Text(8)
+    action_space = gym.spaces.Text(8)
+
+    def reset(self, *, seed=None, options=None):
+        return "", {"objects": gc.get_threshold()[0]}
+
+    def step(self, action):
+        if action == "break":
+            raise RuntimeError("on purpose")
+        return "", 0.0, False, False, {"objects": gc.get_threshold()[0]}
+
+
+@pytest.mark.parametrize(("count", "rarely"), [(10, False), (1_000, True)])
+def test_collections_are_rarer_while_many_are_stepped_and_as_before_afterwards(count: int, rarely: bool):
+    before = gc.get_threshold()
+    with VectorEnv(Collecting, count, backend="sync") as vector:
+        for infos in (vector.reset(seed=0)[1], vector.step(["a"] * count)[4]):
+            assert set(infos["objects"]) == {50_000 if rarely else before[0]}
+            assert gc.get_threshold() == before
+        assert vector.step(["a"] * (count - 1) + ["break"])[4]["verdict"][-1].status == "env_error"
+        assert gc.get_threshold() == before
