@@ -22,6 +22,7 @@ REACH_SECONDS = 5.0  # for a connection to be made
 HEARTBEAT = 5.0  # seconds between pings, and for the pong: a machine that vanished is noticed within twice as long
 RETRY_SECONDS = 0.2  # between two tries to reach a server that is away, doubled up to
 RETRY_MOST = 5.0
+HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
 SHUT_SECONDS = 1.0  # that a server which is full, or drains, is asked for no session
 log = logging.getLogger("rlvr.serve")
 Connect = Callable[[str, str | None], WireConnection]
@@ -223,7 +224,7 @@ def opened(connection: WireConnection, count: int) -> list[str]:
             names += connection.open(part)
             count -= part
         except RemoteError as refused:
-            if refused.code not in ("full", "overloaded"):
+            if refused.code not in HAS_NO_PLACE:
                 raise
             count = part // 2
     return names

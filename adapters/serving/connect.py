@@ -17,7 +17,7 @@ import gymnasium as gym
 from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
-from rlvr.adapters.fleet.members import DNS
+from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
 from rlvr.adapters.serving.answers import Range
 from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
@@ -26,7 +26,6 @@ from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
-HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
 
 
@@ -53,8 +52,7 @@ def connect(
         split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
             one split on a server: its size is that split's.
     """
-    given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
-    return RemoteEnv(url, **given, split=split, level=level)
+    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range, env=env, split=split, level=level)
 
 
 def connect_vector(
@@ -87,8 +85,8 @@ def connect_vector(
 class RemoteEnv(gym.Env[Any, str]):
     """One session of a served environment. The same seeds and actions give what they give directly, infos included.
 
-    Differences: ``get_state`` returns a name for a state that stays on the server. ``solve``, ``get_state`` and
-    ``set_state`` need ``rlvr serve --expert``.
+    Differences: ``get_state`` returns a name for a state that stays on the server. ``solve``,
+    ``direct_answer``, ``get_state`` and ``set_state`` need ``rlvr serve --expert``.
 
     Args:
         url, token, timeout, reward_range, env, split, level: as in `connect`.
