@@ -85,6 +85,23 @@ def test_a_report_of_skipped_tests_alone_is_no_success(runner, tmp_path):
     assert runner.count(report) == {"passed": 0, "failed": 0, "skipped": 1}
 
 
+@pytest.mark.parametrize(
+    ("code", "passed", "skipped", "expected", "outcome"),
+    [
+        (0, 3, 0, {}, "passed"),
+        (0, 3, 2, {"skipped": 2}, "passed"),
+        (0, 3, 2, {}, "failed: 2 tests skipped, and frameworks.toml says 0"),
+        (0, 3, 0, {"skipped": 2}, "failed: 0 tests skipped, and frameworks.toml says 2"),
+        (1, 3, 0, {}, "failed"),
+        (0, 0, 3, {"skipped": 3}, "failed"),
+    ],
+)
+def test_skipped_tests_that_nobody_declared_are_a_failure(runner, code, passed, skipped, expected, outcome):
+    counts = {"passed": passed, "failed": 0, "skipped": skipped}
+    assert runner.judge(code, counts, expected) == outcome
+    assert runner.judge(2, {}, expected) == "failed"
+
+
 def test_the_newest_release_is_the_framework_without_its_pin_and_nothing_else(runner):
     for name, entry in runner.read_frameworks().items():
         if "install" not in entry:
