@@ -188,6 +188,9 @@ class LearnerSection(Section):
     # FSDP2's CPUOffloadPolicy: ZeRO-Offload, 2101.06840
     offload: Literal["none", "activations", "weights"] = "none"
     """What is kept in the CPU's memory: activations (one process), or weights and AdamW's state (torchrun)."""
+    # Float32 sums depend on their order, and so on the number of processes; rounded from float64 they do not.
+    grad_accum_dtype: Literal["auto", "float32", "float64"] = "auto"
+    """What micro-batches' gradients add up in; float64: the same for any number of processes. auto: that on a CPU."""
 
 
 class CurriculumSection(Section):

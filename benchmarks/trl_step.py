@@ -129,7 +129,6 @@ def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
     from rlvr.algorithms.data.batch import TrainingBatch
     from rlvr.algorithms.presets import PRESETS
     from rlvr.algorithms.train.learner import Learner
-    from rlvr.algorithms.train.optimiser import Optimiser
 
     torch.set_num_threads(1)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")
@@ -144,7 +143,7 @@ def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
     )
     turns = Turns()
     learner.freeze_reference()
-    optimiser = Optimiser(model.parameters(), lambda _: LR, betas=(0.9, 0.999))
+    optimiser = learner.new_optimiser(lambda _: LR, betas=(0.9, 0.999))
     draw = turns.timed(sample)
     for step in range(steps):
         turns.begin()

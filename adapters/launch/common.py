@@ -13,6 +13,7 @@ KEPT_HERE = {
     "push_to_hub": "upload the trainer's checkpoint yourself",
     "learner.compile": "the trainer has a switch of its own; speed, not the result",
     "learner.offload": "the trainer has switches of its own; memory, not the result",
+    "learner.grad_accum_dtype": "the trainer adds gradients up in its own way",
     "learner.share_prompts": "the trainer lays sequences out in its own way",
     "env.batch_size": "the trainer decides how many episodes are under way",
     "env.workers": "the trainer's workers step environments",

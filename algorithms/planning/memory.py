@@ -11,6 +11,7 @@ from rlvr.algorithms.planning.shapes import BYTES, GIB, ModelShape
 
 MASTER, GRADIENT = 4, 4  # bytes of a trained parameter: float32
 EIGHT_BITS = 2 * (1 + 4 / 256)  # two codes, and a float32 scale for each block of 256: 2110.02861
+SUM = 8  # bytes of a gradient's float64 sum
 MOMENTS = {"adamw": 8.0, "adamw_8bit": EIGHT_BITS, "adamw_bnb_8bit": EIGHT_BITS}  # bytes of AdamW's two
 HEAD_AT_ONCE = 2**24  # logits that the output layer makes at once
 CONTEXT = 0.6 * GIB  # CUDA's own, and the libraries'
@@ -60,6 +61,7 @@ class Update:
     gathered   whether FSDP gathers parameters to compute with them, also on one device
     optimiser  by its name in a config
     offload    what lies in the memory of the CPU: none, activations or weights
+    exact      whether micro-batches' gradients add up in float64
     """
 
     tokens: int
@@ -72,6 +74,7 @@ class Update:
     gathered: bool = False
     optimiser: str = "adamw"
     offload: str = "none"
+    exact: bool = False
 
 
 def kept_by_a_layer(shape: ModelShape) -> int:
@@ -117,7 +120,8 @@ def training_memory(shape: ModelShape, update: Update) -> TrainingMemory:
         weights=weights,
         masters=0.0 if away else masters,
         # without FSDP a half-precision gradient stands beside the float32 one of the master
-        gradients=0.0 if away else GRADIENT * shared + (size * trained if half and not gathers else 0),
+        gradients=(0.0 if away else GRADIENT * shared + (size * trained if half and not gathers else 0))
+        + (SUM * shared if update.exact else 0.0),
         moments=0.0 if away else MOMENTS[update.optimiser] * shared,  # m and v, 1711.05101
         sampler=size * shape.parameters if update.samples else 0.0,
         reference=(MASTER if gathers else size) * shared if update.reference and not away else 0.0,

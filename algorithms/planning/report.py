@@ -198,6 +198,7 @@ def _update(config: TrainConfig, assumed: Assumed) -> Update:
         reference=config.preset().kl_coef > 0,
         optimiser=config.learner.optimiser,
         offload=config.learner.offload,
+        exact=config.learner.grad_accum_dtype == "float64",
         # under FSDP, and with async, a whole copy samples in the learner's process
         samples=not assumed.sampler_gpus and config.sampler.kind == "transformers"
         and (_sharded(config, assumed) or config.schedule.kind == "async"),

@@ -11,6 +11,7 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError
+from rlvr.algorithms.engine.accumulation import Accumulation
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.tinker.scale import RULES, grad_norm
 from rlvr.algorithms.tinker.service import TinkerService, TinkerWeights
@@ -145,6 +146,7 @@ class RemoteOptimiser(Optimiser):
         self.scorer, self.lr = scorer, lr
         self.betas, self.weight_decay, self.max_grad_norm = betas, weight_decay, max_grad_norm
         self.scale = 1.0  # of losses: the service's gradients have its own precision
+        self.accumulation = Accumulation([], torch.float32)  # the service adds them up
         self.steps = 0
         self.refused = 0
 

@@ -13,6 +13,7 @@ PLAIN = {
     "learner.offload": "none",
     "learner.share_prompts": False,
     "learner.recompute_layers": False,
+    "learner.grad_accum_dtype": "auto",
 }
 
 

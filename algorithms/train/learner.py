@@ -12,6 +12,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data.batch import Padded, TrainingBatch, pad
+from rlvr.algorithms.engine.accumulation import Accumulation
 from rlvr.algorithms.engine.adamw import ADAMW
 from rlvr.algorithms.engine.layers import CompiledLayers, require_compiler
 from rlvr.algorithms.engine.offload import OffloadedActivations
@@ -53,6 +54,8 @@ class Learner:
         compiled: compile each layer by itself; not with shared prompts.
         offload: what is kept in the memory of the CPU: "activations", in one process, or "weights" with the optimiser's
             state, under torchrun.
+        grad_accum_dtype: of the sum of the micro-batches' gradients: "float64", which is the same for any number of
+            processes, or "float32"; "auto" is float64 on the CPU.
         world: the processes of the run. Under torchrun the model stays what samples, and a copy of it in float32 is
             trained, sharded over them: `sync` copies the weights back.
     """
@@ -75,6 +78,7 @@ class Learner:
         optimiser: str = ADAMW,
         compiled: bool = False,
         offload: str = "none",
+        grad_accum_dtype: str = "auto",
         world: ProcessWorld | None = None,
     ) -> None:
         self.world = world or ProcessWorld()
@@ -84,6 +88,10 @@ class Learner:
         self.unshared = self._why_not_shared() if share_prompts else ""
         self.share_prompts = share_prompts and not self.unshared
         self.scorer = Scorer(self.model, self.share_prompts, self._around(compiled, offload))
+        self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
+        wide = grad_accum_dtype == "float64" or (grad_accum_dtype == "auto" and self.device.type == "cpu")
+        self.sums = torch.float64 if wide else torch.float32
+        self.accumulation: Accumulation | None = None
         if self.world.sharded:
             self._shard(next(model.parameters()).dtype, offload == "weights")
         self.preset = preset
@@ -93,7 +101,6 @@ class Learner:
         self.epochs, self.minibatches = epochs, minibatches
         self.micro_batch_tokens = micro_batch_tokens
         self.recompute_layers = recompute_layers
-        self.device = next((parameter.device for parameter in model.parameters()), torch.device("cpu"))
         self.needs_reference = reference or preset.kl_coef > 0
         self.reference: list[Tensor] | None = None
         self.ema = ema
@@ -128,7 +135,7 @@ class Learner:
         if dtype == torch.float16:
             raise ConfigError("model.dtype float16 is for one process: take bfloat16, whose gradients need no scale")
         self._try_head()  # while the weights are whole
-        shard(self.model, self.scorer, dtype, offload)
+        self.accumulation = shard(self.model, self.scorer, dtype, offload, self.sums)
 
     def sync(self) -> None:
         """Give the sampler the trained weights; nothing to do where they are the same."""
@@ -141,7 +148,8 @@ class Learner:
 
     def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> Optimiser:
         """One for what is trained, for a phase of training; see `Optimiser`."""
-        return Optimiser(self.model.parameters(), lr, kind=self.optimiser, **options)
+        accumulation = self.accumulation or Accumulation(self._trained(), self.sums)
+        return Optimiser(self.model.parameters(), lr, kind=self.optimiser, accumulation=accumulation, **options)
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""

@@ -9,8 +9,9 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import LearnerSection
+from rlvr.algorithms.engine.accumulation import Accumulation, square_sum
 from rlvr.algorithms.engine.adamw import ADAMW, build_adamw, eager_on_cpu, load_state, set_rate, state_tensors
-from rlvr.algorithms.train.world import like, whole
+from rlvr.algorithms.train.world import is_shard, like, local
 
 PATIENCE = 5  # refused steps in a row before giving up
 FIRST_SCALE = 2.0**15  # float16 holds nothing below 6e-8: a loss is multiplied by this before the backward pass
@@ -33,6 +34,7 @@ class Optimiser:
         lr: learning rate of a step, counted from 0.
         max_grad_norm: gradients are scaled down to this 2-norm.
         kind: a name of `learner.optimiser`: whether AdamW's state is float32, or eight bits a number.
+        accumulation: adds up the gradients of `backward`; in float32 when not given.
 
     Raises:
         ConfigError: the package of an eight-bit kind is missing.
@@ -48,6 +50,7 @@ class Optimiser:
         weight_decay: float = 0.0,
         max_grad_norm: float = 1.0,
         kind: str = ADAMW,
+        accumulation: Accumulation | None = None,
     ) -> None:
         every = list(parameters)
         self.scale = FIRST_SCALE if any(p.dtype == torch.float16 for p in every) else 1.0
@@ -55,6 +58,7 @@ class Optimiser:
         self.parameters = [p for p in every if p.requires_grad]
         # float32, one for each parameter
         self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
+        self.accumulation = accumulation or Accumulation(self.parameters, torch.float32)
         self.lr = lr
         self.max_grad_norm = max_grad_norm
         self.kind = kind
@@ -65,19 +69,15 @@ class Optimiser:
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of a loss, scaled if need be."""
         scaled = loss if self.scale == 1.0 else loss * self.scale
+        self.accumulation.before_backward()
         scaled.backward()
 
     def step(self) -> dict[str, float]:
         """Apply the gradients that stand in the parameters, and clear them; norm, rate and whether it was refused."""
-        # gradients of half precision are widened once, here: norm, moments and update are float32
-        for parameter, master in self._copied():
-            master.grad = None if parameter.grad is None else parameter.grad.float()
-        if self.scale != 1.0:
-            for master in self.masters:
-                if master.grad is not None:
-                    master.grad /= self.scale
-        # g <- g min(1, c / (||g||_2 + 1e-6)), over all parameters together     1211.5063
-        norm = float(whole(torch.nn.utils.clip_grad_norm_(self.masters, self.max_grad_norm)))
+        # norm, moments and update are float32, whatever the dtype of the parameters
+        for master, gradient in zip(self.masters, self.accumulation.gradients(), strict=True):
+            master.grad = gradient
+        norm = self._clip([master.grad for master in self.masters if master.grad is not None])
         if not math.isfinite(norm):
             return self.refuse() if self.scale == 1.0 else self._overflow()
         self._grow()
@@ -93,6 +93,21 @@ class Optimiser:
                 parameter.copy_(master)  # rounded to the nearest
         self.clear()
         return {"grad_norm": norm, "lr": rate, "refused": 0.0}
+
+    def _clip(self, gradients: list[Tensor]) -> float:
+        """Scale the gradients to at most `max_grad_norm`, all of them together; their norm before that."""
+        # ||g||_2^2 in float64, so that neither shards nor their number change its last bit
+        squares = [square_sum(local(gradient)) for gradient in gradients]
+        total = torch.stack(squares).sum() if squares else torch.zeros((), dtype=torch.float64)
+        if any(is_shard(gradient) for gradient in gradients):
+            torch.distributed.all_reduce(total)
+        norm = math.sqrt(total) / self.scale
+        # g <- g min(1, c / (||g||_2 + 1e-6)), over all parameters together     1211.5063
+        factor = min(1.0, self.max_grad_norm / (norm + 1e-6)) / self.scale
+        if factor != 1.0 and math.isfinite(norm):
+            for gradient in gradients:
+                gradient.mul_(factor)
+        return norm
 
     def _overflow(self) -> dict[str, float]:
         """Leave a step out whose scaled gradients overflowed; at the scale 1 that is a refusal."""
@@ -128,6 +143,7 @@ class Optimiser:
 
     def clear(self) -> None:
         """Throw the gradients away."""
+        self.accumulation.clear()
         for parameter in (*self.parameters, *self.masters):
             parameter.grad = None
 

@@ -160,6 +160,7 @@ class Trainer:
             optimiser=config.learner.optimiser,
             compiled=config.learner.compile,
             offload=config.learner.offload,
+            grad_accum_dtype=config.learner.grad_accum_dtype,
             world=self.world,
         )
         if self.renderer.rewrites_history:

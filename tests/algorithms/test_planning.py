@@ -121,7 +121,7 @@ def test_the_peak_of_an_update_is_that_of_the_formula(recompute: bool):
 def test_memory_grows_with_what_it_should():
     base = Update(8192)
     total = training_memory(QWEN_06B, base).total
-    for change in ({"tokens": 16_384}, {"reference": True}, {"samples": True}):
+    for change in ({"tokens": 16_384}, {"reference": True}, {"samples": True}, {"exact": True}):
         assert training_memory(QWEN_06B, Update(**{**vars(base), **change})).total > total
     for change in ({"recompute": True}, {"devices": 8}, {"lora_rank": 16}):
         assert training_memory(QWEN_06B, Update(**{**vars(base), **change})).total < total
