@@ -90,10 +90,17 @@ class TrainingServer(ServerEngine):
         Raises:
             EndpointError: it could not, or did not answer; it keeps interrupting replies until an update succeeds.
         """
+        self._update(version, "rlvr_load_weights", path=os.fspath(path), count=str(tensors))
+
+    def update_adapters(self, base: Path, path: Path, tensors: int, version: int) -> None:
+        """The same with the weights of ``base`` and the adapters of ``path``, which holds so many tensors."""
+        self._update(version, "rlvr_load_adapters", base=os.fspath(base), path=os.fspath(path), count=str(tensors))
+
+    def _update(self, version: int, method: str, **files: str) -> None:
         self._open.clear()
         try:
             call(self.endpoint, "/pause?mode=abort", {})  # forgets the prefixes that the old weights computed
-            self._rpc("rlvr_load_weights", path=os.fspath(path), count=str(tensors))
+            self._rpc(method, **files)
             self._label = f"{self._run}:{version}"
             call(self.endpoint, "/update_weight_version", {"new_version": self._label})
             call(self.endpoint, "/resume", {})

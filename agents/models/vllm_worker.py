@@ -5,12 +5,16 @@ A server takes it with ``--worker-extension-cls rlvr.agents.models.vllm_worker.W
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from rlvr.agents.models.vllm import on_cpu, pack_again
 
 EXTENSION = "rlvr.agents.models.vllm_worker.WeightLoader"
+# What a file of adapters holds for the tensor NAME that it adapts: NAME.lora_A [r, in], NAME.lora_B [out, r], and
+# NAME.scaling [], which their product is multiplied by.
+PARTS = ("lora_A", "lora_B", "scaling")
 
 
 class WeightLoader:
@@ -41,8 +45,61 @@ class WeightLoader:
             tensors = load_file(path)
             if len(tensors) != int(count):
                 return {"error": f"{path} holds {len(tensors)} tensors, not {count}"}
-            self.reload_weights(weights_iterator=iter(tensors.items()))
-            pack_again(self.model_runner.get_model())
+            self._load(iter(tensors.items()))
         except Exception as error:  # whatever it is, the run that asked must hear of it and not the engine die of it
             return {"error": f"loading {path} failed: {type(error).__name__}: {error}"}
         return {"loaded": len(tensors)}
+
+    def rlvr_load_adapters(self, base: str, path: str, count: str) -> dict[str, Any]:
+        """Load the tensors of the file ``base`` with the adapters of ``path`` added, which holds so many tensors."""
+        for file in (base, path):
+            if not Path(file).is_file():
+                return {"error": f"the server's processes see no file {file}: it must be on a disk that both can read"}
+        try:
+            adapters = load_adapters(path, int(count))
+            self._load(adapted_weights(base, adapters))
+        except Exception as error:
+            return {"error": f"loading {path} onto {base} failed: {type(error).__name__}: {error}"}
+        return {"loaded": len(adapters)}
+
+    def _load(self, tensors: Iterator[tuple[str, Any]]) -> None:
+        self.reload_weights(weights_iterator=tensors)
+        pack_again(self.model_runner.get_model())
+
+
+def load_adapters(path: str, count: int) -> dict[str, Any]:
+    """The tensors of a file of adapters.
+
+    Raises:
+        ValueError: it holds another number of them, or a part of an adapter without the others.
+    """
+    from safetensors.torch import load_file
+
+    adapters: dict[str, Any] = load_file(path)
+    if len(adapters) != count:
+        raise ValueError(f"it holds {len(adapters)} tensors, not {count}")
+    names = {name.rpartition(".")[0] for name in adapters}
+    if adapters.keys() != {f"{name}.{part}" for name in names for part in PARTS}:
+        raise ValueError(f"not every adapter has its {', '.join(PARTS)}")
+    return adapters
+
+
+def adapted_weights(base: str, adapters: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Each tensor of a file of safetensors, those with an adapter with it added, one at a time.
+
+    Raises:
+        ValueError: an adapter has no tensor to be added to.
+    """
+    from safetensors import safe_open
+
+    with safe_open(base, framework="pt") as file:
+        names = list(file.keys())
+        if strange := sorted({name.rpartition(".")[0] for name in adapters} - set(names)):
+            raise ValueError(f"it has adapters of {', '.join(strange[:3])}, which the weights lack")
+        for name in names:
+            tensor = file.get_tensor(name)
+            if f"{name}.lora_A" in adapters:
+                down, up, scaling = (adapters[f"{name}.{part}"] for part in PARTS)
+                # W <- W + s B A, rounded as the learner does     [out, r] x [r, in] -> [out, in]    2106.09685
+                tensor = tensor + ((up @ down) * scaling.item()).to(tensor.dtype)
+            yield name, tensor

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from rlvr.agents.models.token_agent import TokenAgent
-from rlvr.algorithms._torch import Tensor
+from rlvr.algorithms._torch import Tensor, torch
 
 # Each call goes through the policy's tensors anew, under the names that transformers saves them with.
 Weights = Callable[[], Iterator[tuple[str, Tensor]]]
@@ -60,10 +60,53 @@ class Sampler(Protocol):
         ...
 
 
-def policy_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
+class PolicyWeights:
+    """The weights of a policy as they are when they are asked for; what a run gives a sampler.
+
+    Args:
+        model: of transformers, or with LoRA adapters of peft.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor, adapters added to what they adapt."""
+        return policy_weights(self.model)
+
+    def base(self) -> Iterator[tuple[str, Tensor]]:
+        """Every tensor without the adapters, which is what stays the same in a run that trains adapters."""
+        return policy_weights(self.model, adapted=False)
+
+    def adapters(self) -> dict[str, Tensor] | None:
+        """The adapters alone, as `vllm_worker` names them; None where they are not all that is trained."""
+        if not hasattr(self.model, "peft_config"):
+            return None
+        found: dict[str, Tensor] = {}
+        layers = dict(self.model.base_model.model.named_modules())
+        for name, parameter in self.model.base_model.model.named_parameters():
+            owner = layers.get(name.partition(".lora_")[0])
+            if not parameter.requires_grad:
+                continue
+            # A bias or a norm that is trained, an embedding's adapter, or several at once go as whole tensors.
+            plain = isinstance(getattr(owner, "base_layer", None), torch.nn.Linear)
+            if owner is None or not plain or ".lora_" not in name or len(owner.active_adapters) != 1:
+                return None
+            [adapter] = owner.active_adapters
+            target = f"{name.partition('.lora_')[0]}.weight"
+            found |= {
+                f"{target}.lora_A": owner.lora_A[adapter].weight.detach(),  # [r, in]
+                f"{target}.lora_B": owner.lora_B[adapter].weight.detach(),  # [out, r]
+                f"{target}.scaling": torch.tensor(owner.scaling[adapter], dtype=torch.float64),  # []
+            }
+        return found
+
+
+def policy_weights(model: Any, adapted: bool = True) -> Iterator[tuple[str, Tensor]]:
     """The tensors of a policy under the names that transformers saves them with; LoRA's are added to what they adapt.
 
-    Nothing in the model changes: an adapter that is merged and taken out again leaves rounding behind.
+    Without ``adapted`` they are left out. Nothing in the model changes: an adapter that is merged and taken out again
+    leaves rounding behind.
     """
     base = getattr(model, "base_model", None)
     if not hasattr(model, "peft_config") or base is None:
@@ -77,7 +120,7 @@ def policy_weights(model: Any) -> Iterator[tuple[str, Tensor]]:
             continue
         tensor = parameter.detach()
         owner = layers.get(name.rpartition(".base_layer.")[0])
-        if owner is not None and name.endswith(".base_layer.weight"):
+        if adapted and owner is not None and name.endswith(".base_layer.weight"):
             for adapter in owner.active_adapters:
                 tensor = tensor + owner.get_delta_weight(adapter).detach().to(tensor.dtype)
         yield name.replace(".base_layer.", "."), tensor

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,9 +15,10 @@ from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.agents.models.vllm_process import ServerProcess
 from rlvr.agents.models.vllm_training import ServesOthers, TrainingServer
+from rlvr.algorithms._torch import Tensor
 from rlvr.algorithms.config import ConfigError, TrainConfig
 from rlvr.algorithms.sampling.confirm import Confirmation
-from rlvr.algorithms.sampling.protocol import SamplerError, Weights, policy_weights
+from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, Weights, policy_weights
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.core.files import make_folder, require_plain
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
@@ -159,6 +159,7 @@ class ServerSampler(VLLMSampler):
         self.process: ServerProcess | None = None
         # The last weights sent: a server that comes back without them is sent them again.
         self._weights: Weights | None = None
+        self._base: Path | None = None  # the file of what adapters are added to, once it is written
         self._recovered = 0
         self._confirmed = False  # whether a sync has ever been
         try:
@@ -250,15 +251,26 @@ class ServerSampler(VLLMSampler):
         return isinstance(error, ServesOthers) or not error.status or error.status >= 500
 
     def _send(self, weights: Weights, version: int) -> None:
+        if isinstance(weights, PolicyWeights) and (adapters := weights.adapters()) is not None:
+            # What the adapters are added to stays the same: it is written once.
+            if self._base is None:
+                self._base, _ = self._write("base", weights.base(), version)
+            path, count = self._write("adapters", adapters.items(), version)
+            self.engine.update_adapters(self._base, path, count, version)
+        else:
+            path, count = self._write("weights", weights(), version)
+            self.engine.update_weights(path, count, version)
+
+    def _write(self, name: str, weights: Iterable[tuple[str, Tensor]], version: int) -> tuple[Path, int]:
+        """The file, there whole or not at all, and how many tensors it holds."""
         from safetensors.torch import save_file
 
         # safetensors takes contiguous tensors of the CPU, each once: tied ones are one parameter.
-        tensors = {name: tensor.contiguous().cpu() for name, tensor in weights()}
-        path = self.folder / "weights.safetensors"
-        draft = self.folder / "weights.draft"
+        tensors = {name: tensor.contiguous().cpu() for name, tensor in weights}
+        path, draft = self.folder / f"{name}.safetensors", self.folder / f"{name}.draft"
         save_file(tensors, draft, metadata={"version": str(version)})
-        draft.replace(path)  # there whole, or not at all
-        self.engine.update_weights(path.resolve(), len(tensors), version)
+        draft.replace(path)
+        return path.resolve(), len(tensors)
 
     def recover(self) -> int:
         """How often the server was lost; one that this run has started is started again, see `Sampler`.
@@ -322,9 +334,9 @@ class ServerSampler(VLLMSampler):
         """End the server, if this run has started it."""
         if self.process is not None:
             self.process.close()
-        for name in ("weights.safetensors", "weights.draft"):
-            with suppress(FileNotFoundError):
-                (self.folder / name).unlink()
+        for name in ("weights", "base", "adapters"):
+            for end in ("safetensors", "draft"):
+                (self.folder / f"{name}.{end}").unlink(missing_ok=True)
 
 
 def with_only_model(endpoint: Endpoint) -> Endpoint:

@@ -39,7 +39,7 @@ from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
 from rlvr.algorithms.sampling.build import build_sampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
-from rlvr.algorithms.sampling.protocol import policy_weights
+from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
 from rlvr.algorithms.tinker.build import connect, learner_class
@@ -439,7 +439,7 @@ class Trainer:
 
     def _sync(self) -> dict[str, float]:
         """Give the sampler the policy as it is now."""
-        return self.sampler.sync(partial(policy_weights, self.model), self.step)
+        return self.sampler.sync(PolicyWeights(self.model), self.step)
 
     def after_step(self) -> None:
         """Evaluate and save, when it is time."""

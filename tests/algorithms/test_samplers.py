@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import save_file
 
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import Conversation, TokenSequence
@@ -17,6 +18,7 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.models.vllm_process import cause, flags
+from rlvr.agents.models.vllm_worker import adapted_weights, load_adapters
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
 from rlvr.algorithms.data.collect import Collector
@@ -24,7 +26,7 @@ from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.embedded import CopiedSampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
-from rlvr.algorithms.sampling.protocol import SamplerError, policy_weights
+from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, policy_weights
 from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import build_method
@@ -132,6 +134,47 @@ def test_weights_that_are_sent_are_those_of_the_policy_merged(tmp_path: Path, lo
         torch.testing.assert_close(tensor, expected[name].detach(), atol=1e-6, rtol=1e-6)
 
 
+@pytest.mark.parametrize(("rank", "dtype"), [(1, torch.float32), (4, torch.float32), (4, torch.bfloat16)])
+def test_base_and_adapters_are_the_merged_weights_bit_for_bit(tmp_path: Path, rank: int, dtype: torch.dtype):
+    name = str(dtype).removeprefix("torch.")
+    model, _ = load_model(small(tmp_path, model={"lora_rank": rank, "dtype": name}))
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_()
+    weights = PolicyWeights(model)
+    adapters = weights.adapters()
+    assert adapters is not None
+    trained = {parameter for parameter in model.parameters() if parameter.requires_grad}
+    numbers = sum(tensor.numel() for name, tensor in adapters.items() if not name.endswith(".scaling"))
+    assert numbers == sum(parameter.numel() for parameter in trained), "all that is trained, and nothing else"
+    base, path = tmp_path / "base.safetensors", tmp_path / "adapters.safetensors"
+    save_file({name: tensor.contiguous() for name, tensor in weights.base()}, base)
+    save_file({name: tensor.contiguous() for name, tensor in adapters.items()}, path)
+    merged = dict(adapted_weights(str(base), load_adapters(str(path), len(adapters))))
+    expected = dict(weights())
+    assert merged.keys() == expected.keys()
+    assert all(torch.equal(merged[name], tensor) for name, tensor in expected.items())
+    assert any(not torch.equal(tensor, expected[name]) for name, tensor in weights.base())
+    with pytest.raises(ValueError, match=f"holds {len(adapters)} tensors, not 3"):
+        load_adapters(str(path), 3)
+    others = sorted(adapters)[1:]
+    save_file({name: adapters[name] for name in others}, path)
+    with pytest.raises(ValueError, match="not every adapter has its lora_A, lora_B, scaling"):
+        load_adapters(str(path), len(others))
+    strange = {f"strange.weight.{part}": torch.zeros(1, 1) for part in ("lora_A", "lora_B", "scaling")}
+    with pytest.raises(ValueError, match=r"adapters of strange\.weight, which the weights lack"):
+        next(adapted_weights(str(base), strange))
+
+
+def test_what_is_trained_beside_adapters_goes_as_whole_tensors(tmp_path: Path):
+    whole, _ = load_model(small(tmp_path))
+    assert PolicyWeights(whole).adapters() is None
+    model, _ = load_model(small(tmp_path, model=LORA))
+    next(p for name, p in model.named_parameters() if name.endswith("norm.weight")).requires_grad_(True)
+    assert PolicyWeights(model).adapters() is None
+
+
 # confirmation
 
 
@@ -234,6 +277,62 @@ def test_a_run_on_a_server_syncs_and_versions_every_token(stand_in: StandIn, ser
             assert tokens.versions == [step - 1 if mask else -1 for mask in tokens.mask]
     assert len(stand_in.loaded) == 3  # before the first step, and after each
     assert not (tmp_path / "run" / "sampler" / "weights.safetensors").exists()
+
+
+LORA = {"lora_rank": 1}
+
+
+def with_adapters(out: Path, server: StandIn, policy: Path, **changes: Any) -> TrainConfig:
+    settings = with_server(out, server, policy, **changes).model_dump()
+    return TrainConfig(**{**settings, "model": {**settings["model"], **LORA}})
+
+
+@pytest.mark.slow
+def test_a_run_of_adapters_sends_them_alone(stand_in: StandIn, served: Path, tmp_path: Path):
+    """The base is written once, before the first step; each sync is two matrices and a number for each layer."""
+    written: list[tuple[str, int, int]] = []  # name, tensors, numbers
+    write = ServerSampler._write
+
+    def noted(self: ServerSampler, name: str, weights: Any, version: int) -> tuple[Path, int]:
+        found = dict(weights)
+        written.append((name, len(found), sum(tensor.numel() for tensor in found.values())))
+        return write(self, name, found.items(), version)
+
+    callback = Callback()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(ServerSampler, "_write", noted)
+        Trainer(with_adapters(tmp_path / "run", stand_in, served), callback).run()
+    assert [name for name, _, _ in written] == ["base", "adapters", "adapters", "adapters"]
+    (_, _, whole), (_, count, sent), *_ = written
+    assert sent < whole / 10
+    assert stand_in.loaded == [count] * 3
+    records = callback.of("train")
+    assert [record["staleness"] for record in records] == [{"0": 1.0}] * 2
+    assert all(record["sync_difference"] < 1e-3 and record["behaviour_kl_k3"] < 1e-6 for record in records)
+    assert not [*(tmp_path / "run" / "sampler").glob("*.safetensors")]
+
+
+@pytest.mark.parametrize("fault", ["stale", "half"])
+def test_adapters_that_stay_behind_end_the_run(stand_in: StandIn, served: Path, tmp_path: Path, fault: str):
+    class Plants(Callback):
+        def phase(self, name: str, steps: int) -> None:
+            stand_in.faults = {fault}
+
+    with pytest.raises(SamplerError, match="sync to version 1"):
+        Trainer(with_adapters(tmp_path / "run", stand_in, served), Plants()).run()
+
+
+def test_a_server_that_dies_while_adapters_are_sent_gets_base_and_adapters(
+    stand_in: StandIn, served: Path, tmp_path: Path
+):
+    class Kills(Callback):
+        def phase(self, name: str, steps: int) -> None:
+            stand_in.faults, stand_in.deaths = {"dies_in_sync"}, 6  # a call is tried three times
+
+    callback = Kills()
+    Trainer(with_adapters(tmp_path / "run", stand_in, served), callback).run()
+    assert any("the sampler was lost" in text for text in callback.said)
+    assert all(record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
 
 
 @pytest.mark.parametrize(

@@ -231,3 +231,33 @@ def test_gsm8k_with_a_qwen3_from_a_folder_is_the_same_yaml_with_another_sampler(
     require_learned(tmp_path / "run")
     assert all(record["sync_difference"] < 1e-4 and record["behaviour_kl_k3"] < 1e-6 for record in callback.of("train"))
     assert [record["staleness"] for record in callback.of("train")] == [{"0": 1.0}] * 2
+
+
+def test_adapters_are_sent_alone_to_a_real_server(tmp_path: Path):
+    """What samples after each sync is the base with this version's adapters; a killed server gets both again."""
+    callback = Callback()
+    sampler = {"kind": "vllm-server", "options": EAGER, "deadline": 120}
+    run = {**RUN, "model": {"lora_rank": 4}, "learner": {"lr": 1e-2, "warmup_steps": 0}}
+    trainer = Trainer(small(tmp_path / "run", **run, sampler=sampler), callback)
+    sent: list[int] = []  # versions
+    served = trainer.sampler
+    assert isinstance(served, ServerSampler)
+    update = served.engine.update_adapters
+
+    def noted(base: Path, path: Path, tensors: int, version: int) -> None:
+        sent.append(version)
+        update(base, path, tensors, version)
+        if sent.count(2) == 1 and version == 2:
+            assert served.process is not None
+            os.killpg(served.process.process.pid, signal.SIGKILL)
+
+    served.engine.update_adapters = noted  # type: ignore[method-assign]
+    trainer.run()
+    assert sorted({*sent}) == [0, 1, 2, 3]
+    assert sent.count(2) == 2
+    assert any("the sampler was lost" in text for text in callback.said)
+    records = callback.of("train")
+    assert all(record["sync_difference"] < 1e-4 and record["behaviour_kl_k3"] < 1e-6 for record in records)
+    assert [record["staleness"] for record in records] == [{"0": 1.0}] * 3
+    before, after = (load_policy(tmp_path / "run" / name)[0] for name in ("sampler/policy", "policy"))
+    assert any(not torch.equal(a, b) for a, b in zip(before.parameters(), after.parameters(), strict=True))

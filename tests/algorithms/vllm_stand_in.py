@@ -18,6 +18,7 @@ from safetensors.torch import load_file
 from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import uniforms
 from rlvr.agents.models.tiny import load_policy
+from rlvr.agents.models.vllm_worker import adapted_weights, load_adapters
 
 
 class StandIn:
@@ -33,7 +34,7 @@ class StandIn:
         self.faults: set[str] = set()
         self.deaths = 1
         self.asked: list[str] = []  # paths
-        self.loaded: list[int] = []  # counts of tensors
+        self.loaded: list[int] = []  # counts of tensors that were sent
         self._lock = threading.Lock()
         self._begin()
         self.vocabulary = vocabulary or self.model.config.vocab_size
@@ -72,7 +73,7 @@ class StandIn:
 
     def dies(self, body: dict[str, Any]) -> bool:
         """Whether it ends without an answer; it comes back with the weights of its folder."""
-        if "dies_in_sync" not in self.faults or body.get("method") != "rlvr_load_weights" or not self.deaths:
+        if "dies_in_sync" not in self.faults or "load" not in body.get("method", "") or not self.deaths:
             return False
         self.deaths -= 1
         with self._lock:
@@ -115,14 +116,20 @@ class StandIn:
 
     def rlvr_load_weights(self, path: str, count: str) -> dict[str, Any]:
         tensors = load_file(path)
-        self.loaded.append(len(tensors))
         if len(tensors) != int(count):
             return {"error": "another number of tensors"}
+        return self._load(tensors, len(tensors))
+
+    def rlvr_load_adapters(self, base: str, path: str, count: str) -> dict[str, Any]:
+        return self._load(dict(adapted_weights(base, load_adapters(path, int(count)))), int(count))
+
+    def _load(self, tensors: dict[str, torch.Tensor], sent: int) -> dict[str, Any]:
+        self.loaded.append(sent)
         if "half" in self.faults:
             tensors = dict(list(tensors.items())[::2])
         if "stale" not in self.faults:
             self.model.load_state_dict(tensors, strict=False)
-        return {"loaded": len(tensors)}
+        return {"loaded": sent}
 
     def generate(self, prompt: list[int], options: dict[str, Any]) -> dict[str, Any]:
         sampling = Sampling(options["temperature"] or 1.0, greedy=not options["temperature"])
