@@ -5,7 +5,7 @@
     python tests/adapters/run.py --table                              # the table alone, from the last results
 
 No two trainers fit one environment, so they are built one after the other under .venvs/ from the pins in
-frameworks.toml, and kept until those pins change. A framework counts as failed when another number of its tests was
+frameworks.toml, and kept until those pins change. A framework counts as failed when more of its tests were
 skipped than stands there.
 """
 
@@ -126,7 +126,7 @@ def judge(code: int, counts: dict[str, int], entry: dict[str, Any]) -> str:
     if code or not counts.get("passed"):
         return "failed"
     skipped, expected = counts["skipped"], entry.get("skipped", 0)
-    return "passed" if skipped == expected else f"failed: {skipped} tests skipped, and frameworks.toml says {expected}"
+    return "passed" if skipped <= expected else f"failed: {skipped} tests skipped, and frameworks.toml says {expected}"
 
 
 def test_files(name: str, entry: dict[str, Any]) -> list[str]:
