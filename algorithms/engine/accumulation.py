@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from rlvr.algorithms._torch import Tensor, torch
 
-PIECE = 2**20  # numbers that are widened at once
+PIECE = 2**18  # numbers that a CPU widens at once: they stay in its cache, and no second tensor is made
 
 
 class Accumulation:
@@ -34,7 +34,10 @@ class Accumulation:
             if gradient is None or gradient.dtype == self.dtype:
                 continue
             total = self.sums[index]
-            self.sums[index] = gradient.to(self.dtype) if total is None else total.add_(gradient)
+            if total is None:
+                self.sums[index] = gradient.to(self.dtype, memory_format=torch.contiguous_format)
+            else:
+                _add(total, gradient)
             parameter.grad = None
 
     def gradients(self) -> list[Tensor | None]:
@@ -93,8 +96,20 @@ class ShardedAccumulation(Accumulation):
         self.parts.clear()
 
 
+def _add(total: Tensor, gradient: Tensor) -> None:
+    """Add a gradient to a wider, contiguous sum."""
+    for part, piece in zip(_pieces(total), _pieces(gradient), strict=True):
+        part.add_(piece)
+
+
 def square_sum(tensor: Tensor) -> Tensor:
-    """[] The sum of squares in float64, piece by piece."""
-    # ||g||^2 = sum_i g_i^2     [N] -> []
-    pieces = tensor.detach().reshape(-1).split(PIECE)
-    return torch.stack([piece.double().square().sum() for piece in pieces]).sum()
+    """[] The sum of squares in float64."""
+    # ||g||^2 = g . g     [N] -> []
+    wide = (piece.double() for piece in _pieces(tensor.detach()))
+    return torch.stack([torch.dot(piece, piece) for piece in wide]).sum()
+
+
+def _pieces(tensor: Tensor) -> Sequence[Tensor]:
+    """Its numbers in a row; on a GPU, which widens as it computes, in few pieces."""
+    size = PIECE if tensor.device.type == "cpu" else 64 * PIECE
+    return torch.split(tensor.reshape(-1), size)
