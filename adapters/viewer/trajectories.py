@@ -56,6 +56,7 @@ def atif_trace(record: Mapping[str, Any]) -> Trace:
     )
     _take_reward(trace, next((number for number in map(number_of, found) if number is not None), None))
     held = ("agent", "notes", "final_metrics", "extra", "session_id", "schema_version", "continued_trajectory_ref")
+    held += ("subagent_trajectories",)
     trace.notes = {name: record[name] for name in held if record.get(name)}
     return trace
 
