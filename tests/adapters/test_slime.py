@@ -1,4 +1,4 @@
-"""The contract of slime's and miles' generate function, on stand-ins; neither was run.
+"""The contract of slime's and miles' generate function, on stand-ins: neither installs here.
 
 What is stood in for was read from their source: slime 0.3.1 at 624b824 (`utils/types.py`, `utils/http_utils.py`,
 `rollout/sglang_rollout.py`, `rollout/filter_hub/`, `ray/rollout.py`), miles 0.1.0 at 31f1ca9 (the same, and
@@ -12,8 +12,11 @@ import asyncio
 import copy
 import enum
 import importlib
+import inspect
 import json
 import math
+import runpy
+import shlex
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -422,9 +425,27 @@ def test_rows_are_what_its_loader_reads(tmp_path: Path) -> None:
     assert parquet.read_table(write_rows(table, tmp_path / "train.parquet")).to_pylist() == table
 
 
+def test_the_example_writes_rows_and_names_what_there_is(tmp_path: Path, monkeypatch: Any, capsys: Any) -> None:
+    example = Path(__file__).parents[2] / "examples" / "slime_train.py"
+    given = ["slime_train.py", "--env", "rlvr/Countdown-v0", "--rows", "4", "--test-rows", "2", "--out", str(tmp_path)]
+    monkeypatch.setattr(sys, "argv", given)
+    runpy.run_path(str(example), run_name="__main__")
+    words = shlex.split(capsys.readouterr().out)
+    for word in words:
+        if word.startswith(ADAPTER):
+            assert callable(getattr(adapter, word.rpartition(".")[2]))
+    refused = SimpleNamespace(dynamic_sampling_filter_path=words[words.index("--dynamic-sampling-filter-path") + 1])
+    adapter.refuse(refused)
+    train, test = (
+        [json.loads(line) for line in Path(path).read_text().splitlines()]
+        for path in (words[words.index("--prompt-data") + 1], words[-1])
+    )
+    assert (len(train), len(test)) == (4, 2)
+    assert {read_spec(row).kwargs.get("split") for row in test} == {"test"}
+
+
 def test_the_path_in_the_arguments_is_a_function_of_three() -> None:
     """slime looks for ``evaluation`` in the signature; miles takes for its own form what has fewer than three names."""
-    import inspect
 
     found = importlib.import_module(ADAPTER).generate
     assert list(inspect.signature(found).parameters) == ["args", "sample", "sampling_params", "evaluation"]
