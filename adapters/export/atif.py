@@ -77,7 +77,7 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
     try:
         json.dumps(trajectory, ensure_ascii=False).encode()
     except UnicodeEncodeError:
-        return whole_pairs({**trajectory, "extra": {}}) | {"extra": {OURS: {"json": json.dumps(record)}}}
+        return {**whole_pairs({**trajectory, "extra": {}}), "extra": {OURS: {"json": json.dumps(record)}}}
     return trajectory
 
 

@@ -126,7 +126,7 @@ class EpisodeGenerator:
         reply = sampling_params["max_new_tokens"]
         begin = partial(TokenSession, spec, renderer, longest or reply, longest=longest, use_system=self.use_system)
         episode = await call(f"reset {spec.env_id}", begin)
-        own, rewards, finish = _begun(sample, episode), list[float](), ""
+        own, rewards, finish = _fresh(sample, episode), list[float](), ""
         stops = sorted({*(sampling_params.get("stop_token_ids") or ()), *renderer.end_ids})
         try:
             while not episode.done and episode.tokens_left > 0 and finish != "abort":
@@ -223,7 +223,7 @@ def without_faulty_evaluations(
     return False
 
 
-def _begun(sample: Any, episode: TokenSession) -> Any:
+def _fresh(sample: Any, episode: TokenSession) -> Any:
     """A copy of a sample with the first prompt, and nothing of an earlier try."""
     own = copy(sample)
     for name, make in FRESH.items():

@@ -199,7 +199,7 @@ class Rig:
         assert (path, options) == ("policy", {"trust_remote_code": True})
         return self.server.engine.tokenizer
 
-    def begun(self, spec: TaskSpec, **fields: Any) -> Any:
+    def sample_of(self, spec: TaskSpec, **fields: Any) -> Any:
         return self.sample(metadata={"spec": spec.to_json()}, **fields)
 
     def play(self, samples: list[Any], **settings: Any) -> list[Any]:
@@ -227,7 +227,7 @@ def tokens_of(sample: Any) -> TokenSequence:
 def test_the_adapter_conforms(rig: Any, policy: Any) -> None:
     def play(specs: Any, engine: kit.RecordingEngine) -> list[kit.PlayedEpisode]:
         here = rig(engine)
-        found = here.play([here.begun(spec) for spec in specs])
+        found = here.play([here.sample_of(spec) for spec in specs])
         return [
             kit.PlayedEpisode(spec, sample.reward, tokens_of(sample) if sample.reward is not None else None)
             for spec, sample in zip(specs, found, strict=True)
@@ -239,7 +239,7 @@ def test_the_adapter_conforms(rig: Any, policy: Any) -> None:
 def test_a_sample_has_what_the_trainer_reads_and_the_one_given_is_as_it_was(rig: Any) -> None:
     here = rig(wrong_every=10**6)
     (spec,) = kit.say_specs(1)
-    given = here.begun(spec, index=7)
+    given = here.sample_of(spec, index=7)
     before = copy.deepcopy(given)
     (sample,) = here.play([given])
     assert given == before
@@ -269,27 +269,27 @@ def test_each_reply_and_the_conversation_have_their_limits(rig: Any) -> None:
     here = rig(script=lambda _: "a very long answer " * 20, max_new_tokens=500, wrong_every=10**6)
     (spec,) = kit.say_specs(1)
     here.args.rollout_max_context_len = 400
-    (sample,) = here.play([here.begun(spec)])
+    (sample,) = here.play([here.sample_of(spec)])
     asked = [each["sampling_params"]["max_new_tokens"] for each in here.server.asked]
     assert asked[0] == 100
     assert len(sample.tokens) <= 400
     assert sample.status is Status.TRUNCATED
     assert asked[-1] == min(100, 400 - len(here.server.asked[-1]["input_ids"]))
     here.args.rollout_max_context_len = None  # then all that follows the prompt is as long as a reply may be
-    (sample,) = here.play([here.begun(spec)])
+    (sample,) = here.play([here.sample_of(spec)])
     assert (sample.response_length, sample.status, sample.reward) == (100, Status.TRUNCATED, 0.0)
     here.args.rollout_max_context_len = 8
-    (sample,) = here.play([here.begun(spec)])
+    (sample,) = here.play([here.sample_of(spec)])
     assert (sample.status, sample.reward, sample.tokens) == (Status.ABORTED, None, [])
 
 
 def test_a_fault_is_no_reward_and_its_group_is_left_out(rig: Any) -> None:
     here = rig(wrong_every=10**6)
     (bad,), (good,) = kit.say_specs(1, fault="step"), kit.say_specs(1)
-    found = here.play([here.begun(good), here.begun(bad, remove_sample=False)])
+    found = here.play([here.sample_of(good), here.sample_of(bad, remove_sample=False)])
     assert [sample.reward for sample in found] == [pytest.approx(1.0), None]
     failed = found[1]
-    assert failed == here.begun(bad, status=Status.ABORTED)  # as if nobody had played it
+    assert failed == here.sample_of(bad, status=Status.ABORTED)  # as if nobody had played it
     assert len(here.server.asked) == 3 + 2 * 2  # it was played twice
     for name in ("valid_groups", "varied_groups"):
         assert getattr(adapter, name)(here.args, found) == FilterOutput(False, "fault")
@@ -309,7 +309,7 @@ def test_a_failure_that_passes_is_played_again(rig: Any, monkeypatch: Any) -> No
 
     monkeypatch.setattr(kit.SayTask, "apply", broken)
     here = rig(wrong_every=10**6)
-    (sample,) = here.play([here.begun(kit.say_specs(1)[0])])
+    (sample,) = here.play([here.sample_of(kit.say_specs(1)[0])])
     assert (sample.reward, sample.status, len(kit.segments(sample.loss_mask))) == (
         pytest.approx(1.0),
         Status.COMPLETED,
@@ -322,8 +322,8 @@ def test_what_the_trainer_stops_is_played_from_its_beginning_later(rig: Any) -> 
     here = rig(wrong_every=10**6)
     here.server.aborts = {2}
     (spec,) = kit.say_specs(1)
-    (stopped,) = here.play([here.begun(spec)])
-    assert stopped == here.begun(spec, status=Status.ABORTED)
+    (stopped,) = here.play([here.sample_of(spec)])
+    assert stopped == here.sample_of(spec, status=Status.ABORTED)
     assert len(here.server.asked) == 2  # and not once more now
     stopped.tokens, stopped.response, stopped.response_length = [1, 2], "left", 1  # of a rollout that keeps parts
     stopped.loss_mask = [0]
@@ -339,7 +339,7 @@ def test_an_evaluation_counts_no_fault(rig: Any) -> None:
     here = rig(wrong_every=10**6)
     (bad,), (good,) = kit.say_specs(1, fault="verdict"), kit.say_specs(1)
     here.args.dynamic_sampling_filter_path = None  # which an evaluation has not
-    found = here.play([here.begun(bad), here.begun(good)], evaluation=True)
+    found = here.play([here.sample_of(bad), here.sample_of(good)], evaluation=True)
     assert math.isnan(found[0].reward)
     assert found[0].status is Status.ABORTED
     rewards = [sample.reward for sample in found]
@@ -392,7 +392,7 @@ def test_bad_samples_are_one_sentence(rig: Any) -> None:
     with pytest.raises(ValueError, match=r"the row names no task.*rlvr\.adapters\.rows"):
         here.play([here.sample(metadata={"rm_type": "math"})])
     with pytest.raises(ValueError, match="images"):
-        here.play([here.begun(TaskSpec("rlvr/VisualClocks-v0", 0))])
+        here.play([here.sample_of(TaskSpec("rlvr/VisualClocks-v0", 0))])
     with pytest.raises(ValueError, match="attempts must be at least 1, got 0"):
         adapter.EpisodeGenerator(attempts=0)
     with pytest.raises(ValueError, match="a sample of 'elsewhere' was given; this function plays samples of slime and"):
@@ -404,7 +404,7 @@ def test_settings_and_the_route_are_carried(rig: Any) -> None:
     here.generate = adapter.EpisodeGenerator(use_system=False, template_options={"enable_thinking": False}, attempts=1)
     here.args.router_policy = "consistent_hashing"
     key = "session_id" if here.name == "slime" else "routing_key"
-    (sample,) = here.play([here.begun(kit.say_specs(1)[0], **{key: "mine"})])
+    (sample,) = here.play([here.sample_of(kit.say_specs(1)[0], **{key: "mine"})])
     assert "told" not in here.server.engine.tokenizer.decode(sample.tokens)
     assert here.server.headers == [{"X-SMG-Routing-Key": "mine"}] * 3
     assert here.generate._renderers["policy"].template_options == {"enable_thinking": False}
