@@ -2,7 +2,7 @@
 
     AgentTrainer(
         config=config,
-        workflow_class=EpisodeWorkflow,
+        workflow_class=RllmWorkflow,
         train_dataset=DatasetRegistry.register_dataset("guess", rows("rlvr/GuessNumber-v0", 1000), "train"),
     ).train()
 
@@ -45,7 +45,7 @@ class _Sampled(NamedTuple):
     cut: bool
 
 
-class EpisodeWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when types are checked
+class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when types are checked
     """Plays the episodes that rows of `rlvr.adapters.rows` name: tokens to the engine and back.
 
     ``rllm.data.max_prompt_length`` bounds the first prompt, ``max_response_length`` all that follows it. An episode
@@ -157,4 +157,4 @@ class EpisodeWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when 
         )
 
 
-check_override(getattr(Workflow, "run", None), EpisodeWorkflow.run, TESTED)
+check_override(getattr(Workflow, "run", None), RllmWorkflow.run, TESTED)

@@ -166,7 +166,7 @@ def play(adapter: Any, engine: Engine, specs: Any, **options: Any) -> list[Episo
     """Each by a workflow of its own, all at once, as rLLM's pool plays them."""
 
     async def gathered() -> Any:
-        flows = [adapter.EpisodeWorkflow(engine, None, **options) for _ in specs]
+        flows = [adapter.RllmWorkflow(engine, None, **options) for _ in specs]
         tasks = [{"prompt": [], "spec": spec.to_json()} for spec in specs]
         return await asyncio.gather(
             *(
@@ -250,17 +250,17 @@ def test_a_fault_has_no_trajectory_to_be_compared_with(adapter: Any, policy: Any
 def test_bad_settings_are_one_sentence(adapter: Any, policy: Any) -> None:
     engine = Engine("verl", kit.RecordingEngine(*policy))
     with pytest.raises(ValueError, match="max_turn_tokens must be at least 1, got 0"):
-        adapter.EpisodeWorkflow(engine, None, max_turn_tokens=0)
+        adapter.RllmWorkflow(engine, None, max_turn_tokens=0)
     engine.router_replay_mode = "R3"
     with pytest.raises(ValueError, match=r"carries no experts: set rllm\.algorithm\.router_replay"):
-        adapter.EpisodeWorkflow(engine, None)
+        adapter.RllmWorkflow(engine, None)
     engine.supports_token_in_token_out = False
     with pytest.raises(ValueError, match="Engine takes no tokens: its back ends verl, tinker and fireworks do"):
-        adapter.EpisodeWorkflow(engine, None)
+        adapter.RllmWorkflow(engine, None)
 
 
 def test_a_row_comes_as_a_mapping_or_as_a_task_of_rllm(adapter: Any, policy: Any) -> None:
-    flow = adapter.EpisodeWorkflow(Engine("verl", kit.RecordingEngine(*policy)), None, use_system=False)
+    flow = adapter.RllmWorkflow(Engine("verl", kit.RecordingEngine(*policy)), None, use_system=False)
     (row,) = rows("rlvr/GuessNumber-v0", 1)
     for task in (row, SimpleNamespace(metadata=row)):
         episode = asyncio.run(flow.run_with_termination_handling(task, "a:0"))
