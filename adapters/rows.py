@@ -47,7 +47,8 @@ def rows(
         env_id: an id, perhaps with the module that registers it before a colon: ``"my_package:mine/Task-v0"``. A
             process that reads such rows imports the module only with ``RLVR_ALLOW_CODE=1``; a plug-in needs neither.
         n: how many tasks; None for all of a table.
-        format: whose columns: plain (for ``datasets.Dataset.from_list``), trl, verl, skyrl, openrlhf, nemo_gym.
+        format: whose columns: plain (for ``datasets.Dataset.from_list``), trl, verl, skyrl, openrlhf, slime,
+            nemo_gym.
         seed: another seed, other tasks (of a table: another order).
         group_size: each task stands in so many rows, one after the other. Trainers that repeat prompts themselves
             (all of the above do, by their own setting) want 1.
@@ -145,6 +146,11 @@ def _openrlhf(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     return {"input": messages[-1]["content"], "label": spec.to_json(), "datasource": spec.env_id, **position}
 
 
+def _slime(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
+    # Of a row's other columns its loader keeps the metadata alone.
+    return {"input": messages, "metadata": {"spec": spec.to_json(), **position}}
+
+
 def _nemo_gym(spec: TaskSpec, messages: list[Any], position: Row) -> Row:
     return {
         "responses_create_params": {"input": messages},
@@ -160,6 +166,7 @@ FORMATS: dict[str, Callable[[TaskSpec, list[Any], Row], Row]] = {
     "verl": _verl,
     "skyrl": _skyrl,
     "openrlhf": _openrlhf,
+    "slime": _slime,
     "nemo_gym": _nemo_gym,
 }
 TEXT_FORMATS = frozenset({"skyrl", "nemo_gym"})  # their trainers put no tools into the chat template
@@ -195,7 +202,8 @@ def read_spec(row: Mapping[str, Any]) -> TaskSpec:
     Raises:
         ValueError: the row names none.
     """
-    found = row.get("spec") or row.get("label") or (row.get("extra_info") or {}).get("spec")
+    found = row.get("spec") or row.get("label")
+    found = found or (row.get("extra_info") or row.get("metadata") or {}).get("spec")
     if not found and isinstance(prompt := row.get("prompt"), Sequence) and prompt and isinstance(prompt[-1], Mapping):
         found = prompt[-1].get("spec")
     if not found:

@@ -5,15 +5,18 @@ it has no field for stands in ``extra`` under our name: the task, the verdicts, 
 policy did not sample. `episode_of` gives back the same episode.
 
 An observation with the role ``tool`` is the ``observation`` of the step before it, any other a step of the user. The
-observation after the last action is the last step's.
+observation after the last action is the last step's. Halves of surrogate pairs have no place in the format: where there
+is one, the steps show replacements, and ``extra`` holds the episode as JSON.
 """
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.adapters.export.chat import argument_names, split_calls, tools_of
+from rlvr.adapters.export.chat import argument_names, split_calls, tools_of, whole_pairs
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 
@@ -27,8 +30,13 @@ class NotOurs(ValueError):
     """A trajectory that another tool wrote, or none."""
 
 
-def atif_record(episode: Episode) -> dict[str, Any]:
-    """The trajectory of an episode of at least one turn."""
+def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
+    """The trajectory of an episode of at least one turn.
+
+    Args:
+        images: the folder that holds `turn_images`, seen from where the trajectory is written: the format wants paths,
+            and Harbor looks for the files. Without it a path is the image itself, as a data URL.
+    """
     from rlvr import __version__
 
     record = episode.to_dict()
@@ -41,12 +49,13 @@ def atif_record(episode: Episode) -> dict[str, Any]:
         _add(steps, "system", message=episode.system)
     for number, turn in enumerate(episode.turns):
         if turn.role == "tool" and number:
+            shown = _extra(turn, images)
             calls = steps[-1].get("tool_calls", [])
             result: dict[str, Any] = {"source_call_id": calls[0]["tool_call_id"]} if calls else {}
-            steps[-1]["observation"] = {"results": [result | {"content": _content(turn)}]}
+            steps[-1]["observation"] = {"results": [result | {"content": _content(turn, number, images)} | shown]}
         else:
-            other_role = {} if turn.role == "user" else {"extra": {"role": turn.role}}
-            _add(steps, "user", message=_content(turn), **other_role)
+            other_role = {} if turn.role == "user" else {"role": turn.role}
+            _add(steps, "user", message=_content(turn, number, images), **_extra(turn, images, **other_role))
         _add(steps, "agent", **_agent_step(record["turns"][number], len(steps), names))
         if spans is not None:
             steps[-1]["metrics"] = _metrics(episode.tokens, *spans[number])
@@ -56,7 +65,7 @@ def atif_record(episode: Episode) -> dict[str, Any]:
     extra = {name: value for name, value in record.items() if name not in left}
     agent = {"name": OURS, "version": __version__} | ({"tool_definitions": schemas} if schemas else {})
     totals = {"total_completion_tokens": sum(tokens["mask"])} if tokens["ids"] else {}
-    return {
+    trajectory = {
         "schema_version": VERSION,
         "session_id": episode.key,
         "trajectory_id": episode.key,
@@ -64,6 +73,20 @@ def atif_record(episode: Episode) -> dict[str, Any]:
         "steps": steps,
         "final_metrics": {"total_steps": len(steps), **totals, "extra": {"reward": episode.reward}},
         "extra": {OURS: extra},
+    }
+    try:
+        json.dumps(trajectory, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return {**whole_pairs({**trajectory, "extra": {}}), "extra": {OURS: {"json": json.dumps(record)}}}
+    return trajectory
+
+
+def turn_images(episode: Episode) -> dict[str, bytes]:
+    """The images of an episode as files, by their names."""
+    return {
+        _image_name(number): base64.b64decode(turn.image.partition(",")[2])
+        for number, turn in enumerate(episode.turns)
+        if turn.image
     }
 
 
@@ -78,6 +101,8 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
     if not isinstance(extra, Mapping) or not isinstance(extra.get(OURS), Mapping):
         raise NotOurs("its extra holds no episode of rlvr")
     fields = dict(extra[OURS])
+    if "json" in fields:
+        return Episode.from_dict(json.loads(fields["json"]))
     turns: list[dict[str, Any]] = []
     tokens = TokenSequence()
     system, waiting = None, None
@@ -85,16 +110,17 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
         if step["source"] == "system":
             system = step["message"]
         elif step["source"] == "user":
-            waiting = (step.get("extra", {}).get("role", "user"), *_text_and_image(step["message"]))
+            held = step.get("extra") or {}
+            waiting = (held.get("role", "user"), *_text_and_image(step["message"], held))
         else:
             role, text, image = waiting or ("user", "", "")
             held = step["extra"]
             turn = {"observation": text, "role": role, "action": held.get("action", step["message"])}
             turns.append(turn | {name: held[name] for name in _KEPT} | ({"image": image} if image else {}))
-            if "metrics" in step:
+            if step.get("metrics"):
                 tokens.extend(_sequence(step["metrics"]))
-            results = step.get("observation", {}).get("results", [])
-            waiting = ("tool", *_text_and_image(results[0]["content"])) if results else None
+            results = (step.get("observation") or {}).get("results", [])
+            waiting = ("tool", *_text_and_image(results[0]["content"], results[0].get("extra"))) if results else None
     fields |= {"turns": turns, "system": system, "final_observation": waiting[1] if waiting else ""}
     fields.setdefault("tokens", tokens.to_dict())
     return Episode.from_dict(fields)
@@ -121,19 +147,31 @@ def _agent_step(turn: Mapping[str, Any], number: int, names: Mapping[str, list[s
     return {"message": text, **fields, "extra": extra}
 
 
-def _content(turn: Turn) -> str | list[dict[str, Any]]:
+def _image_name(number: int) -> str:
+    return f"{number + 1:04d}.png"
+
+
+def _content(turn: Turn, number: int, images: str) -> str | list[dict[str, Any]]:
     if not turn.image:
         return turn.observation
     media_type = turn.image.removeprefix("data:").partition(";")[0]
-    image = {"type": "image", "source": {"media_type": media_type, "path": turn.image}}
+    path = f"{images}/{_image_name(number)}" if images else turn.image
+    image = {"type": "image", "source": {"media_type": media_type, "path": path}}
     return [{"type": "text", "text": turn.observation}, image]
 
 
-def _text_and_image(content: Any) -> tuple[str, str]:
-    if isinstance(content, str):
-        return content, ""
+def _extra(turn: Turn, images: str, **held: str) -> dict[str, Any]:
+    """An ``extra`` of what is to be kept of a turn's observation; none if that is nothing."""
+    if turn.image and images:  # beside the path, so that the trajectory alone holds the episode
+        held["image"] = turn.image
+    return {"extra": held} if held else {}
+
+
+def _text_and_image(content: Any, extra: Mapping[str, Any] | None) -> tuple[str, str]:
+    if not isinstance(content, list):
+        return content or "", ""
     text, image = content
-    return text["text"], image["source"]["path"]
+    return text["text"], (extra or {}).get("image") or image["source"]["path"]
 
 
 def _spans(episode: Episode) -> list[tuple[int, int]] | None:

@@ -123,3 +123,14 @@ def _parts(text: str, message: Message) -> str | list[Record]:
 
 def _json(value: Mapping[str, Any]) -> str:
     return json.dumps(dict(value), ensure_ascii=False)
+
+
+def whole_pairs(value: Any) -> Any:
+    """A value of JSON without halves of surrogate pairs, which UTF-8 cannot hold; in names of fields neither."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [whole_pairs(each) for each in value]
+    if isinstance(value, dict):
+        return {whole_pairs(name): whole_pairs(each) for name, each in value.items()}
+    return value

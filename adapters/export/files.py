@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from rlvr.adapters.export.atif import atif_record
-from rlvr.adapters.export.chat import chat_record, has_images, openai_record
+from rlvr.adapters.export.atif import atif_record, turn_images
+from rlvr.adapters.export.chat import chat_record, has_images, openai_record, whole_pairs
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
 from rlvr.envs.core.files import LinkRefused, make_folder, open_plain, write_whole
@@ -56,9 +56,9 @@ def write(episodes: Iterable[Episode], out: Path, form: str) -> int:
     if form == "chat":
         held = list(episodes)  # one episode with an image decides how all contents are written
         parts = any(map(has_images, held))
-        return _write_lines((_clean(chat_record(episode, parts=parts)) for episode in held), out)
+        return _write_lines((whole_pairs(chat_record(episode, parts=parts)) for episode in held), out)
     if form == "openai":
-        return _write_lines((_clean(openai_record(episode)) for episode in episodes), out)
+        return _write_lines((whole_pairs(openai_record(episode)) for episode in episodes), out)
     return _write_lines(map(atif_record, episodes), out)
 
 
@@ -77,7 +77,12 @@ def _write_folder(episodes: Iterable[Episode], out: Path) -> int:
     count = 0
     for count, episode in enumerate(episodes, 1):
         make_folder(out)
-        write_whole(out / f"{count:06d}.trajectory.json", json.dumps(atif_record(episode), indent=1) + "\n")
+        images = f"{count:06d}.images"
+        record = atif_record(episode, images=images)
+        for name, content in turn_images(episode).items():
+            make_folder(out / images)
+            write_whole(out / images / name, content)
+        write_whole(out / f"{count:06d}.trajectory.json", json.dumps(record, indent=1) + "\n")
     return count
 
 
@@ -90,7 +95,7 @@ def _write_parquet(episodes: list[Episode], out: Path) -> int:
     if not episodes:
         return 0
     parts = any(map(has_images, episodes))
-    records = [_clean(chat_record(episode, parts=parts)) for episode in episodes]
+    records = [whole_pairs(chat_record(episode, parts=parts)) for episode in episodes]
     for record in records:  # Arrow would give each schema the arguments of all others
         record["tools"] = None if record["tools"] is None else json.dumps(record["tools"])
     text, whole = pa.string(), pa.int64()
@@ -105,15 +110,6 @@ def _write_parquet(episodes: list[Episode], out: Path) -> int:
     with _draft(out, "xb") as file:
         pq.write_table(pa.Table.from_pylist(records, schema=schema), file)
     return len(records)
-
-
-def _clean(value: Any) -> Any:
-    """The value with lone surrogates, which UTF-8 cannot hold, replaced."""
-    if isinstance(value, str):
-        return value.encode("utf-8", "replace").decode()
-    if isinstance(value, list):
-        return [_clean(each) for each in value]
-    return {name: _clean(each) for name, each in value.items()} if isinstance(value, dict) else value
 
 
 class _Nothing(Exception):

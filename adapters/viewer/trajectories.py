@@ -55,7 +55,10 @@ def atif_trace(record: Mapping[str, Any]) -> Trace:
         mapping_of(extra.get(OURS)).get("reward"),
     )
     _take_reward(trace, next((number for number in map(number_of, found) if number is not None), None))
-    held = ("agent", "notes", "final_metrics", "extra", "session_id", "schema_version", "continued_trajectory_ref")
+    held = (
+        *("agent", "notes", "final_metrics", "extra", "session_id", "schema_version", "continued_trajectory_ref"),
+        "subagent_trajectories",
+    )
     trace.notes = {name: record[name] for name in held if record.get(name)}
     return trace
 

@@ -14,12 +14,13 @@ import math
 import os
 import random
 import re
+import shlex
 import tarfile
 import zlib
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from rlvr.envs.bridges.harbor_files import handed_over, opened, replaced
+from rlvr.envs.bridges.harbor_files import handed_over, merged, opened, replaced, without
 from rlvr.envs.bridges.harbor_folder import (
     HarborFolder,
     Image,
@@ -89,6 +90,7 @@ class Harbor(Task[HarborState]):
         run_in_image(b"", "true")
         self.size, self.max_turns, self.seconds = len(self.folders), max_turns, seconds
         self._sound: set[HarborFolder] = set()  # whose verifiers were seen to work
+        self._problems: dict[HarborFolder, str] = {}
         self.system = (
             "You work as root in a Linux container without network. Your reply is run as a bash script, and what it "
             "prints comes back. Files stay; variables, the current folder and processes do not. Write the script "
@@ -126,9 +128,11 @@ class Harbor(Task[HarborState]):
         if files is None:
             raise NotImplementedError(f"{self.folders[state.number].path.name} has no solution/solve.sh")
         text = base64.encodebytes(files).decode()
+        variables = self.folders[state.number].solution_variables
+        exports = "".join(f"export {name}={shlex.quote(value)}; " for name, value in variables)
         return (
             f"base64 -d > /tmp/solution.tar.gz <<'END'\n{text}END\n"
-            "tar -xzf /tmp/solution.tar.gz -C /tmp && rm /tmp/solution.tar.gz && bash /tmp/solution/solve.sh"
+            f"tar -xzf /tmp/solution.tar.gz -C /tmp && rm /tmp/solution.tar.gz && {exports}bash /tmp/solution/solve.sh"
         )
 
     def sample_action(self, state: HarborState, rng: random.Random) -> str:
@@ -167,9 +171,17 @@ class Harbor(Task[HarborState]):
             verdict = _judged(folder, files)
             if not verdict.valid and self._is_sound(folder):  # then the agent's files are the cause
                 return wrong(reason=f"{verdict.reason}; on an untouched image the verifier does its work")
+            if verdict.valid and verdict.reward <= 0.0 and (problem := self._problem(folder)):
+                return Verdict(0.0, "verifier_error", reason=problem)
             return verdict
         except (SandboxError, OSError, ValueError, tarfile.TarError, zlib.error, EOFError) as error:
             return sandbox_fault(error, "verifier_error")
+
+    def _problem(self, folder: HarborFolder) -> str:
+        """Why nobody can be paid here, if the folder's own solution is not; "" if it is, or there is none."""
+        if folder not in self._problems:
+            self._problems[folder] = _unsolved(folder)
+        return self._problems[folder]
 
     def _is_sound(self, folder: HarborFolder) -> bool:
         """Whether the verifier gives a reward where nothing was done."""
@@ -180,6 +192,31 @@ class Harbor(Task[HarborState]):
 
 def _run(image: Image, command: str, seconds: float) -> Any:
     return run_in_image(image.files, command, folders=image.folders, cwd=image.cwd, env=image.env, seconds=seconds)
+
+
+def _unsolved(folder: HarborFolder) -> str:
+    """Why the folder's own solution earns nothing here: a verifier, or a solution, that needs a network, as many do.
+
+    Raises:
+        SandboxError: the sandbox failed. ValueError: what it returned cannot be read.
+    """
+    solution = solution_files(folder)
+    if solution is None:
+        return ""
+    image = agent_image(folder)
+    variables = {**image.env, **dict(folder.solution_variables)}
+    image = image._replace(
+        files=merged(image.files, solution), folders=tuple({*image.folders, "solution"}), env=variables
+    )
+    done = _run(image, "chmod +x /solution/solve.sh && exec /solution/solve.sh", folder.solution_seconds)
+    if done.files is None:
+        reason = MEMORY if done.out_of_memory else FULL
+    else:
+        verdict = _judged(folder, without(done.files, "solution"))
+        if verdict.reward > 0.0:
+            return ""
+        reason = verdict.reason
+    return f"the folder's own solution earns nothing here, where there is no network: {reason}"[:500]
 
 
 def _judged(folder: HarborFolder, files: bytes) -> Verdict:

@@ -58,6 +58,8 @@ class HarborFolder(NamedTuple):
         collect: commands that the agent's image runs before.
         seconds: the verifier may take.
         variables: of the agent's image, and of the verifier.
+        solution_variables: of the solution's script.
+        solution_seconds: that it may take.
     """
 
     path: Path
@@ -70,6 +72,8 @@ class HarborFolder(NamedTuple):
     seconds: float
     workdir: str | None
     variables: tuple[Variables, Variables]
+    solution_variables: Variables = ()
+    solution_seconds: float = 600.0
 
 
 def find_folders(root: Path) -> list[Path]:
@@ -91,9 +95,9 @@ def read_folder(path: Path) -> HarborFolder:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"{path} is no task folder of Harbor: {error}") from None
     verifier, environment = _section(config, "verifier", path), _section(config, "environment", path)
-    agent = _section(config, "agent", path)
+    agent, solution = _section(config, "agent", path), _section(config, "solution", path)
     own = verifier.get("environment", {})
-    if reason := _refused(path, config) or _refused_sections(environment, agent, verifier, own):
+    if reason := _refused(path, config) or _refused_sections(environment, agent, verifier, own, solution):
         raise ValueError(f"{path.name} cannot be run here: it {reason}; {_ELSEWHERE}")
     mode = verifier.get("environment_mode") or ("separate" if "environment" in verifier else "shared")
     folder = HarborFolder(
@@ -110,6 +114,8 @@ def read_folder(path: Path) -> HarborFolder:
             tuple(environment.get("env", {}).items()),
             tuple({**own.get("env", {}), **verifier.get("env", {})}.items()),
         ),
+        solution_variables=tuple(solution.get("env", {}).items()),
+        solution_seconds=float(agent.get("timeout_sec") or 600.0),
     )
     for dockerfile in {"environment", _verifier_context(folder)}:
         for _ in _steps(path / dockerfile / "Dockerfile", path.name):
@@ -185,7 +191,7 @@ def _refused(path: Path, config: Mapping[str, Any]) -> str:
     return ""
 
 
-def _refused_sections(environment: Any, agent: Any, verifier: Any, own: Any) -> str:
+def _refused_sections(environment: Any, agent: Any, verifier: Any, own: Any, solution: Any) -> str:
     for name, section in (("environment", environment), ("verifier.environment", own)):
         for key in ("docker_image", "mcp_servers", "healthcheck", "gpus", "gpu_types", "tpu", "skills_dir"):
             if section.get(key):
@@ -195,7 +201,7 @@ def _refused_sections(environment: Any, agent: Any, verifier: Any, own: Any) -> 
     for name, section in (("agent", agent), ("verifier", verifier)):
         if section.get("user") not in (None, "root", 0):
             return f"asks for [{name}] user = {section['user']!r}"
-    for section in (environment, own, verifier):
+    for section in (environment, own, verifier, solution):
         for key, value in section.get("env", {}).items():
             if not isinstance(value, str) or "${" in value:
                 return f"takes {key} from the variables of the machine"

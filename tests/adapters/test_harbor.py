@@ -1,7 +1,8 @@
 """Tasks as folders of Harbor: a solution gets 1, nothing and cheats get 0, and a fault of the verifier is no reward.
 
-Harbor's own run needs docker. Here `played` does what Harbor does, in two roots of bubblewrap: the agent's, and one
-that only the files of ``/app`` reach, by a tar archive that is unpacked with Python's ``data`` filter.
+Harbor itself runs such folders in `test_harbor_package.py`. Here `played` does what Harbor does, in two roots of
+bubblewrap: the agent's, and one that only the files of ``/app`` reach, by a tar archive that is unpacked with Python's
+``data`` filter.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import io
 import json
 import random
 import shutil
-import subprocess
 import tarfile
 import tomllib
 from pathlib import Path
@@ -24,11 +24,10 @@ from rlvr.adapters.export.harbor import NoForm, _write, harbor_task, write_tasks
 from rlvr.cli import main
 from rlvr.envs.agentic.terminal import LEVELS, TerminalState
 
+from .harbor_roots import CHEATS, PROGRAMS, needs_roots, rooted
+
 TERMINAL, REPAIR, TESTS = "rlvr/Terminal-v0", "rlvr/CodeRepair-v0", "rlvr/CodeTests-v0"
 ORACLE = "bash /solution/solve.sh"
-ROOT = ["--ro-bind", "/usr", "/usr", "--ro-bind", "/etc", "/etc", "--proc", "/proc", "--dev", "/dev"]
-ROOT += ["--perms", "1777", "--tmpfs", "/tmp", "--perms", "0755", "--dir", "/logs"]
-ROOT += [word for name in ("bin", "sbin", "lib", "lib64") for word in ("--symlink", f"usr/{name}", f"/{name}")]
 
 
 class Played(NamedTuple):
@@ -37,31 +36,6 @@ class Played(NamedTuple):
     reward: float | None
     printed: str
     logs: Path
-
-
-def rooted(command: str, binds: dict[Path, str], folder: str) -> subprocess.CompletedProcess[str]:
-    mounts = [word for source, target in binds.items() for word in ("--bind", str(source), target)]
-    words = [
-        "bwrap",
-        "--unshare-pid",
-        "--unshare-net",
-        "--unshare-ipc",
-        "--die-with-parent",
-        "--clearenv",
-        "--cap-add",
-        "ALL",
-        *ROOT,
-        *mounts,
-    ]
-    words += ["--setenv", "PATH", "/usr/local/bin:/usr/bin:/bin", "--setenv", "LANG", "C.UTF-8", "--chdir", folder]
-    return subprocess.run([*words, "bash", "-c", command], capture_output=True, text=True, timeout=300, check=False)
-
-
-DROP = "python3 -c 'import os; os.setgroups([]); os.setuid(61111)'"
-needs_roots = pytest.mark.skipif(
-    shutil.which("bwrap") is None or rooted(DROP, {}, "/").returncode != 0,
-    reason="the verifier runs programs as another user: needs root, bubblewrap and python3 below /usr",
-)
 
 
 def played(task: Path, at: Path, command: str) -> Played:
@@ -216,22 +190,11 @@ def test_every_kind_of_chore_is_paid_right_or_left_out(tmp_path: Path, level: in
         assert (name, played(folder, tmp_path / f"{name}-0", "true").reward) == (name, 0)
 
 
-FAKE = "printf '#!/bin/sh\\necho 1\\n' > /usr/local/bin/python3; chmod +x /usr/local/bin/python3; python3 -c 'print(2)'"
-
-
 @needs_roots
 @pytest.mark.parametrize(
     ("command", "proof"),
-    [
-        ("echo 1 > /logs/verifier/reward.txt; cat /logs/verifier/reward.txt", "1\n"),
-        ("mkdir -p /tests; echo 'echo 1 > /logs/verifier/reward.txt' > /tests/test.sh; cat /tests/test.sh", "echo 1"),
-        (FAKE, "1\n"),
-        (
-            "for n in wire json sitecustomize; do echo 'raise SystemExit' > $n.py; done; python3 -c 'import wire'; ls",
-            "",
-        ),
-    ],
-    ids=["reward", "tests", "interpreter", "modules"],
+    CHEATS.values(),
+    ids=CHEATS,
 )
 def test_what_the_agent_changes_beside_its_work_earns_nothing(tmp_path: Path, command: str, proof: str) -> None:
     for env_id in (TERMINAL, REPAIR):
@@ -241,41 +204,8 @@ def test_what_the_agent_changes_beside_its_work_earns_nothing(tmp_path: Path, co
         assert proof in found.printed  # the cheat was carried out
 
 
-READ = """
-def {entry}(*given):
-    import json
-    try:
-        open("/tests/expected.json").read()
-    except OSError as error:
-        open("/logs/verifier/proof.txt", "w").write(type(error).__name__)
-"""
-OUTLIVE = """
-import os, time
-open("/logs/verifier/proof.txt", "w").write("PermissionError")
-if not os.fork():
-    os.setsid()
-    while True:
-        for name, text in (("reward.json", '{{"reward": 1}}'), ("reward.txt", "1")):
-            try:
-                open("/logs/verifier/" + name, "w").write(text)
-            except OSError:
-                pass
-def {entry}(*given):
-    time.sleep(0.3)
-"""
-ALIKE = """
-class Alike(int):
-    __eq__ = lambda self, other: True
-    __hash__ = int.__hash__
-    __repr__ = lambda self: "7"
-open("/logs/verifier/proof.txt", "w").write("PermissionError")
-def {entry}(*given):
-    return Alike(3)
-"""
-
-
 @needs_roots
-@pytest.mark.parametrize("program", [READ, OUTLIVE, ALIKE], ids=["reads the tests", "outlives its run", "is alike"])
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_a_program_that_cheats_while_it_is_judged_gets_0(tmp_path: Path, program: str) -> None:
     task = folders(tmp_path / "out", TESTS)[0]
     entry = json.loads((task / "tests" / "expected.json").read_text())["entry"]

@@ -361,7 +361,13 @@ def test_openrlhf_reads_what_is_launched(tmp_path, monkeypatch):
 def test_prime_rl_reads_what_is_launched():
     """Its `prime-rl-configs` is on no package index: put its folder on the path of an environment with verifiers."""
     rl = pytest.importorskip("prime_rl.configs.rl")
+    import tomllib
+
     from rlvr.adapters.launch.prime_rl import document
+
+    recipe = Path(__file__).parents[2] / "examples" / "verifiers" / "prime_rl.toml"
+    read = rl.RLConfig(**tomllib.loads(recipe.read_text(encoding="utf-8")))
+    assert [source.name for source in read.orchestrator.train.source] == ["guess-number"]
 
     launches = every_launch("prime-rl")
     assert len(launches) > 5

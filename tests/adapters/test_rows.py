@@ -75,9 +75,9 @@ def test_every_format_names_its_task_and_shows_its_prompt(format, env_id, tmp_pa
 
 
 def contents(row):
-    if "input" in row:
-        return [row["input"]]
-    messages = row["prompt"] if "prompt" in row else row["responses_create_params"]["input"]
+    messages = row.get("prompt") or row.get("input") or row["responses_create_params"]["input"]
+    if isinstance(messages, str):
+        return [messages]
     return [message["content"] for message in messages]
 
 

@@ -51,6 +51,13 @@ def task_folder(at: Path, **files: str) -> Path:
     return at
 
 
+def unsolved(at: Path, **files: str) -> Path:
+    """A small task without a solution, for a verifier that pays nobody."""
+    folder = task_folder(at, **files)
+    (folder / "solution" / "solve.sh").unlink()
+    return folder
+
+
 def made(folder: Path, **settings: Any) -> Any:
     return gym.make(ID, folder=str(folder), **{"split": None, **settings}).unwrapped
 
@@ -219,7 +226,7 @@ def test_what_an_agent_turned_into_another_kind_of_file_is_handed_over(tmp_path:
 def test_an_image_has_no_tests_of_its_own(tmp_path: Path) -> None:
     dockerfile = DOCKERFILE + "COPY start.txt /tests/mine.txt\n"
     verify = "#!/bin/bash\nls /tests\necho 0 > /logs/verifier/reward.txt\n"
-    env = made(task_folder(tmp_path / "task", **{"environment/Dockerfile": dockerfile, "tests/test.sh": verify}))
+    env = made(unsolved(tmp_path / "task", **{"environment/Dockerfile": dockerfile, "tests/test.sh": verify}))
     _, verdict, printed = finished(env, "ls /tests; touch /tests/more.py /tests/test.sh")
     assert "mine.txt" in printed
     assert verdict.reason == "test.sh"
@@ -311,6 +318,34 @@ def test_a_program_that_disables_the_verifier_has_failed_itself(tmp_path: Path, 
     _, reward, terminated, _, info = env.step("<Done>")
     verdict = info["verdict"]
     assert (reward, terminated, verdict.status, verdict.valid) == (0.0, True, "wrong", True), verdict
+
+
+NETWORK = "#!/bin/bash\nif uvx pytest /tests; then n=1; else n=0; fi\necho $n > /logs/verifier/reward.txt\n"
+
+
+def test_a_verifier_that_needs_a_network_is_no_0(tmp_path: Path) -> None:
+    """As Harbor's own template installs its tools in test.sh, and writes a 0 where it could not."""
+    env = made(task_folder(tmp_path / "task", **{"tests/test.sh": NETWORK}))
+    for script in ("true", "echo done > result.txt"):
+        reward, verdict, _ = finished(env, script)
+        assert (reward, verdict.status, verdict.valid) == (0.0, "verifier_error", False)
+        assert "own solution earns nothing here, where there is no network: " in verdict.reason
+        assert "uvx" in verdict.reason
+
+
+def test_a_solution_that_needs_a_network_is_no_0_either(tmp_path: Path) -> None:
+    env = made(task_folder(tmp_path / "task", **{"solution/solve.sh": "curl https://done.example > result.txt\n"}))
+    assert finished(env)[1].status == "verifier_error"
+    assert finished(env, "echo done > result.txt")[0] == 1.0
+
+
+def test_a_solution_has_its_folder_and_its_variables(tmp_path: Path) -> None:
+    config = CONFIG + '[solution.env]\nWORD = "done"\n'
+    solve = "#!/bin/bash\ncat /solution/start.txt; echo $WORD > result.txt\n"
+    files = {"task.toml": config, "solution/solve.sh": solve, "solution/start.txt": "x\n"}
+    env = made(task_folder(tmp_path / "task", **files))
+    assert finished(env)[1].status == "wrong"  # for the solution is paid
+    assert solved(env) == 1.0
 
 
 def test_the_last_turn_hands_in(tmp_path: Path) -> None:
