@@ -65,7 +65,7 @@ except ImportError:  # `require` says so
     AgenticHarnessAdapter = HarnessEnvironment = ServedTool = object
 
 
-class PlayedEpisode:
+class ToolEpisode:
     """An episode whose environment is played by calls and words; one at a time.
 
     Attributes:
@@ -92,12 +92,13 @@ class PlayedEpisode:
             raise RuntimeError(
                 f"OpenEnv keeps the tools' name {reserved[0]!r} for itself: this task is not played by it"
             )
-        self.pending: Message | None = self.session.messages[-1]
+        self.pending: Message | None = self.session.messages[-1]  # None when the episode is over
         self._style, self._lock = call_style(self.session.env), threading.Lock()
 
-    def first_words(self) -> str:
-        """The system prompt, if any, and the first observation, as one text."""
-        return "\n\n".join(str(message["content"]) for message in self.session.messages)
+    def words(self) -> str:
+        """What the environment said last; at the beginning the system prompt, if any, and the first observation."""
+        found = [self.pending] if self.session.turns else self.session.messages
+        return "\n\n".join(str(message["content"]) for message in found if message is not None)
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool says; the call is a turn of the episode.
@@ -324,7 +325,7 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         self._reward_at_end = reward_at_end
         self._env: gym.Env[str, str] | None = None
         self._episode_id: str | None = None
-        self.episode: PlayedEpisode | None = None
+        self.episode: ToolEpisode | None = None
         self.capture_session = ""
         self._fault: Verdict | None = None
         self._over = True
@@ -345,7 +346,7 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         self.episode, self._fault, self._episode_id, self._over = None, None, episode_id, True
         task = named_task(self._served, seed, spec, options)
         self._env = self._env or await asyncio.to_thread(native_env, task)
-        made = partial(PlayedEpisode, task, use_system=self._use_system, env=self._env)
+        made = partial(ToolEpisode, task, use_system=self._use_system, env=self._env)
         try:
             episode = await asyncio.to_thread(made)
         except RuntimeError:
@@ -357,7 +358,7 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         self.episode, self._over = episode, False
         return HarnessObservation(**beginning(episode.session), capture_session=self.capture_session)
 
-    async def _offer(self, episode: PlayedEpisode) -> None:
+    async def _offer(self, episode: ToolEpisode) -> None:
         for old in await self._tools.list_tools():
             self._tools.local_provider.remove_tool(old.name)
         for name, tool in episode.tools.items():
@@ -388,8 +389,8 @@ class EpisodeHarness(HarnessEnvironment):  # type: ignore[misc]
         if episode is None or self._over:
             raise ValueError("no episode is under way in this session: reset it first (HTTP has no sessions, /ws has)")
         session, before = episode.session, episode.session.reward
-        told = action.message or (str(episode.pending["content"]) if session.turns else episode.first_words())
-        turn = await super().step_async(HarnessAction(message=told), timeout_s=timeout_s)
+        message = action.message or episode.words()
+        turn = await super().step_async(HarnessAction(message=message), timeout_s=timeout_s)
         facts = {"events": turn.metadata.get("turn_events", []), "capture_session": self.capture_session}
         problem = turn.metadata.get("error")
         if problem and not session.done:  # a call of a tool may have ended the episode before

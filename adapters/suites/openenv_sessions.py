@@ -16,7 +16,7 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec
 from rlvr.adapters.suites.openenv import TESTED, named_env, named_task
-from rlvr.adapters.suites.openenv_harness import EpisodeHarness, PlayedEpisode, ProgramAdapter, TokenCapture
+from rlvr.adapters.suites.openenv_harness import EpisodeHarness, ToolEpisode, ProgramAdapter, TokenCapture
 from rlvr.adapters.versions import require
 from rlvr.envs.core.verdict import Verdict
 
@@ -43,7 +43,7 @@ except ImportError:  # `require` says so
 class _PlayedSession(ResourceSession):  # type: ignore[misc]
     """What both kinds of session have: the messages, the tools and the verdict of an episode."""
 
-    _episode: PlayedEpisode
+    _episode: ToolEpisode
     _verified_once = False
 
     def initial_messages(self) -> list[dict[str, Any]]:
@@ -122,7 +122,7 @@ class EnvironmentSession(_PlayedSession):
 
     def __init__(self, task: TaskSpec, *, use_system: bool = True) -> None:
         require(*TESTED)
-        self._episode = PlayedEpisode(task, use_system=use_system)
+        self._episode = ToolEpisode(task, use_system=use_system)
 
     def close(self) -> None:
         """Let go of what the environment holds."""

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+import multiprocessing
 import os
+import pickle
+import queue
+import random
 import sys
 import threading
 from contextlib import contextmanager
@@ -19,6 +24,9 @@ from rlvr.adapters.spec import EpisodeSession, TaskSpec, with_native_tools
 from rlvr.adapters.suites import openenv_harness as adapter
 from rlvr.adapters.suites import openenv_sessions as sessions
 from rlvr.adapters.suites.openreward import OpenRewardServer
+from rlvr.envs.core.task import Task, Transition
+from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.core.verdict import correct, wrong
 
 from .loopback_app import free_socket, serving
 
@@ -216,6 +224,7 @@ if 'MCP_URL' in os.environ and len(history) == 1:
     import asyncio
     tools = asyncio.run(listed())
 body = {'model': os.environ['OPENAI_MODEL'], 'messages': history, 'tools': globals().get('tools', [])}
+body['max_completion_tokens'] = int(os.environ.get('MAX_TOKENS', '64'))
 body = json.dumps(body).encode()
 headers = {'Authorization': 'Bearer ' + os.environ['OPENAI_API_KEY'], 'Content-Type': 'application/json'}
 request = urllib.request.Request(os.environ['OPENAI_BASE_URL'] + '/chat/completions', body, headers)
@@ -325,6 +334,16 @@ def test_openenvs_own_loops_get_the_reward_of_direct_stepping(tmp_path):
     )
     done = runner.run(model_step=replies(texts), num_episodes=1)
     assert (done.num_collected, done.avg_reward, done.num_failed) == (1, 1.0, 0)
+    faulty = {"fault": "verdict"}
+    fault = TaskSpec(kit.SAY, 1, kit.MODULE, faulty).to_json()
+    broken = sessions.EnvironmentSessionFactory(f"{kit.MODULE}:{kit.SAY}", faulty)
+    options = {"session_factory": broken, "harness_adapter": MCPHarnessAdapter()}
+    runner = CollectRunner(serializer=RolloutSerializer(tmp_path / "faults"), tasks=[fault], **options)
+    done = runner.run(model_step=replies(["x", "y", "z"]), num_episodes=1)
+    assert (done.num_collected, done.num_failed) == (0, 1)
+    rollout = build_harness_rollout_func(model_step_builder=lambda *_: replies(["x", "y", "z"]), **options)
+    with pytest.raises(ValueError, match="did not produce an environment reward"):
+        rollout([fault], None)
     for task, complaint in ((3, "a task is None"), ({"split": "test", "colour": 1}, "a task is None"), ("no", "JSON")):
         with pytest.raises(ValueError, match=complaint):
             factory.create(task)
@@ -422,3 +441,80 @@ def test_an_episode_that_is_not_valid_has_no_reward_and_masks_every_token(engine
         sessions.AgentSessionFactory(
             GUESS, program=program("say('x')"), capture=adapter.TokenCapture("http://127.0.0.1:9")
         ).create(seed=1)
+
+
+class OddTask(Task[int]):
+    """Pays for an answer of an odd number of characters: a policy that draws at random gets both."""
+
+    def start(self, rng: random.Random, level: int) -> int:
+        return rng.randrange(10**6)
+
+    def content(self, state: int) -> str:
+        return str(state)
+
+    def observe(self, state: int) -> str:
+        return f"Say something to {state}."
+
+    def apply(self, state: int, action: str) -> Transition:
+        return Transition(state, correct() if len(action) % 2 else wrong(), terminated=True)
+
+
+@foreign
+def test_trls_harness_worker_scores_a_programs_episodes_by_our_reward(engine):
+    """The loop of its asynchronous trainer runs the sessions; an episode that is not valid is left out, and no zero."""
+    pytest.importorskip("trl")
+    import datasets
+    from accelerate import PartialState
+    from trl.experimental.async_grpo.openenv_harness import _HarnessRolloutLoop
+
+    from rlvr.agents.models.tiny import tiny_policy
+
+    PartialState(cpu=True)
+    _, capture = engine
+    _, tokenizer = tiny_policy(hidden=32, layers=1)
+    tokenizer.response_template = {}  # for calls of tools that TRL samples; here the program owns the loop
+    context, samples = multiprocessing.get_context("spawn"), queue.Queue()
+
+    def loop(env_id, kwargs=None):
+        settings = program(ASKS, env_vars={"MAX_TOKENS": "8"})
+        factory = partial(sessions.AgentSessionFactory, env_id, kwargs, program=settings, capture=capture)
+        return _HarnessRolloutLoop(
+            harness_session_factory=pickle.loads(pickle.dumps(factory)),  # it is sent to a spawned process
+            model_name="tiny",
+            dataset=datasets.Dataset.from_list([{"prompt": "unused"}]),
+            reward_funcs=[],
+            processing_class=tokenizer,
+            eos_token_ids=[tokenizer.eos_token_id],
+            rollout_buffer=samples,
+            model_version_value=context.Value("i", 0),
+            heartbeat_value=context.Value("d", 0.0),
+            failed_event=context.Event(),
+            exception_info_queue=queue.Queue(),
+            metrics_queue=queue.Queue(),
+            max_inflight_tasks=2,
+        )
+
+    def play(worker, spec, group=0):
+        worker._stop_event = asyncio.Event()
+        return worker._run_session([{"role": "user", "content": spec}], group)
+
+    gym.register("rlvr-testing/Odd-v0", lambda: TextEnv(OddTask(), split=None))
+    try:
+        worker, rewards = loop("rlvr-testing/Odd-v0"), []
+        while set(rewards) != {0.0, 1.0} and len(rewards) < 60:  # 2^-60 that chance gives one of them alone
+            seed = len(rewards)
+            (completion, ids, sequences, _, _, reward), metrics = play(
+                worker, TaskSpec("rlvr-testing/Odd-v0", seed).to_json()
+            )
+            assert reward == float(len(completion[-1]["content"]) % 2)
+            rewards.append(reward)
+            (sequence,) = sequences
+            assert sum(sequence.completion_mask) == len(ids) > 0
+            assert metrics["turns"] == 1
+    finally:
+        del gym.registry["rlvr-testing/Odd-v0"]
+    assert set(rewards) == {0.0, 1.0}
+    fault = TaskSpec(kit.SAY, 1, kit.MODULE, {"fault": "verdict"})
+    (_, ids, sequences, _, _, reward), _ = play(loop(f"{kit.MODULE}:{kit.SAY}", {"fault": "verdict"}), fault.to_json())
+    assert (reward, sequences) == (None, [])
+    assert ids
