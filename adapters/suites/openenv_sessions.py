@@ -16,7 +16,7 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec
 from rlvr.adapters.suites.openenv import TESTED, named_env, named_task
-from rlvr.adapters.suites.openenv_harness import EpisodeHarness, ToolEpisode, ProgramAdapter, TokenCapture
+from rlvr.adapters.suites.openenv_harness import EpisodeHarness, ProgramAdapter, TokenCapture, ToolEpisode
 from rlvr.adapters.versions import require
 from rlvr.envs.core.verdict import Verdict
 
