@@ -39,7 +39,7 @@ def read_notes(context: Context) -> str:
     return "; ".join(notebook(context)) or "nothing"
 
 
-@server.tool()
+@server.tool(structured_output=False)
 def picture(size: int) -> list[str | Image]:
     """Draw."""
     return ["a picture:", Image(data=bytes(size), format="png")]

@@ -283,7 +283,9 @@ def test_a_server_over_http_serves_many_episodes_at_once(url: str):
 @pytest.mark.slow
 def test_an_episode_over_http_has_a_session_of_its_own(url: str):
     kit = MCP(url=url)
-    assert kit.open().revision == WITH_SESSIONS  # the newer has no sessions
+    session = kit.open()
+    assert session.revision == WITH_SESSIONS  # the newer has none
+    kit.close(session)
     env, other = (gym.make(SUMS, tools=[kit]).unwrapped for _ in range(2))
     for each, text in ((env, "milk"), (other, "salt")):
         each.reset(seed=0)
