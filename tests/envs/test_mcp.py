@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlvr.envs.audit import HOPELESS_ATTACKS, _Auditor
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, instructions, write_call
 from rlvr.envs.tools.mcp_schema import _served
@@ -379,6 +380,27 @@ def test_an_environment_of_a_server_and_a_checker(kit: MCP):
     assert (reward, info["verdict"].status) == (0.0, "verifier_error")
     env.close()
     assert running(kit) == []
+
+
+def believed(outcome) -> bool:
+    """A checker that takes the policy's word for it."""
+    return outcome.task["answer"].rpartition("; ")[2] in outcome.reply
+
+
+@pytest.mark.slow
+def test_the_audit_of_an_environment_with_a_real_server_finds_a_bad_checker_alone():
+    """Each attack starts a server; that took a second, and was a finding of its own before."""
+    for checker in (noted, believed):
+        server = {"command": SERVER}
+        env = gym.make("rlvr/MCP-v0", server=server, tasks={"train": TASKS[:1]}, checker=checker, split="train")
+        auditor = _Auditor(env.unwrapped, tasks=1, seed=0)
+        expert = auditor._expert()
+        echoed = auditor._attack("echo of the prompt", HOPELESS_ATTACKS["echo of the prompt"])
+        assert (expert.tries, echoed.tries) == (1, 1)
+        assert checker is believed or not expert.findings
+        assert bool(echoed.findings) == (checker is believed), echoed.findings
+        auditor.env.close()
+        env.close()
 
 
 @pytest.mark.parametrize(
