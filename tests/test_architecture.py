@@ -40,6 +40,7 @@ COMPANIONS = {
     "skyrl_gym": "skyrl",
     "tinker": "tinker_cookbook",
     "chz": "tinker_cookbook",
+    "fastmcp": "openenv_harness",
 }
 
 
@@ -126,13 +127,14 @@ def declared() -> set[str]:
 
 
 def foreign_imports(found) -> list[str]:
-    """Imports of packages that pyproject.toml does not name, outside the one file that bears the package's name."""
+    """Imports of packages that pyproject.toml does not name, outside the files that bear the package's name."""
     ours = declared() | {"rlvr", "__future__"} | sys.stdlib_module_names
     wrong = []
     for module in found.values():
         for head in sorted({name.partition(".")[0] for name in module.imports} - ours):
             room, stem = module.name.split(".")[1:2], module.path.stem
-            if room not in (["adapters"], ["agents"]) or stem not in (head, COMPANIONS.get(head)):
+            allowed = stem in (head, COMPANIONS.get(head)) or stem.startswith(f"{head}_")
+            if room not in (["adapters"], ["agents"]) or not allowed:
                 wrong.append(f"{module.path}: only adapters/*/{head}.py or agents/{head}.py may import {head}")
     return wrong
 

@@ -23,7 +23,7 @@ from rlvr.adapters.rows import LISTED_TASKS, MAX_LISTED
 from rlvr.adapters.serving.guard import GuardedApp
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
-from rlvr.agents import Episode
+from rlvr.agents import Episode, Message
 from rlvr.envs.core.registry import size_of, splits_of
 
 TESTED = ("openenv", "0.10", "0.11")
@@ -115,19 +115,14 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
             RuntimeError: the environment failed.
         """
         self._session = None
-        task = self._task(seed, spec, options)
+        task = named_task(self._served, seed, spec, options)
         self._env = self._env or task.make()
         session = EpisodeSession(task, use_system=self._use_system, env=self._env, tools=True)
         if session.done:
             self.close()
             raise RuntimeError(session.verdict.reason if session.verdict else "the episode is over before it begins")
         self._session, self._episode_id = session, episode_id
-        return TextObservation(
-            text=session.messages[-1]["content"],
-            role=session.messages[-1]["role"],
-            system=next((message["content"] for message in session.messages if message["role"] == "system"), None),
-            tools=[dict(tool) for tool in session.info.get("tools") or ()] or None,
-        )
+        return TextObservation(**beginning(session))
 
     def step(self, action: TextAction, timeout_s: float | None = None) -> TextObservation:
         """Play an action.
@@ -141,33 +136,14 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         before = session.reward
         message = session.step(action.message)
         verdict = session.verdict
-        reward: float | None = session.reward - before
-        if not session.valid or (self._reward_at_end and not session.done):
-            reward = None
-        elif self._reward_at_end:
-            reward = session.reward
         if verdict is not None and not verdict.valid and session.truncated:
             self.close()  # the environment may be broken
-        return TextObservation(
-            text=message["content"] if message else verdict.reason if verdict else "",
-            role=message["role"] if message else "user",
-            turn=session.turns,
-            done=session.done,
-            reward=reward,
-            truncated=session.truncated,
-            episode_return=session.reward,
-            verdict=verdict.to_dict() if verdict else None,
-            valid=session.valid,
-        )
+        return TextObservation(**standing(session, before, message, self._reward_at_end))
 
     @property
     def state(self) -> Any:
         """Which task, and how far; nothing of its solution."""
-        session = self._session
-        if session is None:
-            return State(episode_id=self._episode_id)
-        facts = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
-        return State(episode_id=self._episode_id, step_count=session.turns, **facts)
+        return state_of(self._session, self._episode_id)
 
     def get_metadata(self) -> Any:
         """The environment's id and rlvr's version, for ``/metadata``."""
@@ -232,20 +208,79 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         if env is not None:
             env.close()
 
-    def _task(self, seed: int | None, spec: str | Mapping[str, Any] | None, options: dict[str, Any]) -> TaskSpec:
-        served = self._served
-        if spec is None:
-            if seed is None:  # a task that is named by its index must be the same for whoever asks
-                seed = 0 if options.get("index") is not None else secrets.randbits(31)
-            return replace(served, seed=seed, options=options)
-        task = TaskSpec.parse(spec)
-        if (task.env_id, task.module, task.kwargs) != (served.env_id, served.module, served.kwargs):
-            raise ValueError(
-                f"this server plays {served.env_id} with {dict(served.kwargs)}, and not {task.to_json():.300}"
-            )
-        if seed is not None or options:
-            raise ValueError("a spec names the task: give no seed and no options beside it")
-        return replace(served, seed=task.seed, options=task.options)
+
+def named_task(
+    served: TaskSpec, seed: int | None, spec: str | Mapping[str, Any] | None, options: Mapping[str, Any]
+) -> TaskSpec:
+    """The task that ``reset`` is asked for: of a seed and options, or of a row's spec.
+
+    Raises:
+        ValueError: the spec is of another environment than the one served, or stands beside a seed or options.
+    """
+    if spec is None:
+        if seed is None:  # a task that is named by its index must be the same for whoever asks
+            seed = 0 if options.get("index") is not None else secrets.randbits(31)
+        return replace(served, seed=seed, options=options)
+    task = TaskSpec.parse(spec)
+    if (task.env_id, task.module, task.kwargs) != (served.env_id, served.module, served.kwargs):
+        raise ValueError(f"this server plays {served.env_id} with {dict(served.kwargs)}, and not {task.to_json():.300}")
+    if seed is not None or options:
+        raise ValueError("a spec names the task: give no seed and no options beside it")
+    return replace(served, seed=task.seed, options=task.options)
+
+
+def named_env(env_id: str, kwargs: Mapping[str, Any] | None) -> TaskSpec:
+    """What names an environment, perhaps with its module before a colon; gymnasium's errors where it cannot be made."""
+    module, _, name = env_id.rpartition(":")
+    served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
+    served.make().close()  # what cannot be made is an error now, not with the first client
+    return served
+
+
+def beginning(session: EpisodeSession) -> dict[str, Any]:
+    """The fields of a `TextObservation` after ``reset``."""
+    return {
+        "text": session.messages[-1]["content"],
+        "role": session.messages[-1]["role"],
+        "system": next((message["content"] for message in session.messages if message["role"] == "system"), None),
+        "tools": [dict(tool) for tool in session.info.get("tools") or ()] or None,
+    }
+
+
+def standing(session: EpisodeSession, before: float, message: Message | None, reward_at_end: bool) -> dict[str, Any]:
+    """The fields of a `TextObservation` after an action.
+
+    Args:
+        session: the episode.
+        before: its return before the action.
+        message: what the environment said to it; None at the end.
+        reward_at_end: as in `TextEnvironment`.
+    """
+    verdict = session.verdict
+    reward: float | None = session.reward - before
+    if not session.valid or (reward_at_end and not session.done):
+        reward = None
+    elif reward_at_end:
+        reward = session.reward
+    return {
+        "text": message["content"] if message else verdict.reason if verdict else "",
+        "role": message["role"] if message else "user",
+        "turn": session.turns,
+        "done": session.done,
+        "reward": reward,
+        "truncated": session.truncated,
+        "episode_return": session.reward,
+        "verdict": verdict.to_dict() if verdict else None,
+        "valid": session.valid,
+    }
+
+
+def state_of(session: EpisodeSession | None, episode_id: str | None) -> Any:
+    """OpenEnv's state: which task, and how far; nothing of its solution."""
+    if session is None:
+        return State(episode_id=episode_id)
+    facts = {"spec": session.spec.to_json(), "episode_return": session.reward, "done": session.done}
+    return State(episode_id=episode_id, step_count=session.turns, **facts)
 
 
 def server_app(
@@ -280,16 +315,14 @@ def server_app(
         raise ValueError(f"max_sessions must be at least 1, got {max_sessions}")
     if tasks < 1:
         raise ValueError(f"tasks must be at least 1, got {tasks}")
-    module, _, name = env_id.rpartition(":")
-    served = TaskSpec(name, 0, module or "rlvr", kwargs or {})
-    served.make().close()  # what cannot be made is an error now, not with the first client
+    served = named_env(env_id, kwargs)
     factory = partial(TextEnvironment, served, use_system=use_system, reward_at_end=reward_at_end, tasks=tasks)
     app = create_fastapi_app(
         factory,
         TextAction,
         TextObservation,
         max_concurrent_envs=max_sessions,
-        env_name=name.rpartition("/")[2],  # it stands in paths
+        env_name=served.env_id.rpartition("/")[2],  # it stands in paths
     )
     app.add_middleware(GuardedApp, hosts=hosts)
     return app

@@ -27,6 +27,7 @@ from rlvr.adapters.serving.guard import bears_key
 from rlvr.adapters.serving.serve import MISSING, SMALL, EnvServer, ServerApp, sweep
 from rlvr.adapters.serving.sessions import Result, SessionTable
 from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack
+from rlvr.adapters.spec import call_style, with_native_tools
 from rlvr.envs import Verdict
 from rlvr.envs.core.registry import splits_of
 from rlvr.envs.tools.calls import Call, write_call
@@ -216,8 +217,7 @@ class OpenRewardApp:
 
     def _task(self, name: str) -> Json:
         task = getattr(self.tables[name].first.unwrapped, "task", None)
-        style = getattr(task, "tool_style", None) or getattr(task, "style", None)
-        known = {"style": style, "tools": getattr(task, "tools", None)}
+        known = {"style": call_style(self.tables[name].first), "tools": getattr(task, "tools", None)}
         return {**known, "size": getattr(task, "size", None), "ours": task is not None}
 
     def _splits(self, name: str) -> Sequence[str]:
@@ -307,7 +307,7 @@ class OpenRewardApp:
         except BaseException:
             await table.play(WireRequest(_new(), "close", [{"session": key}]), None)
             raise
-        return _Rollout(name, key, asked, messages, tools, reply, self._task(name)["style"] or "hermes")
+        return _Rollout(name, key, asked, messages, tools, reply, self._task(name)["style"])
 
     def _forget(self) -> None:
         """Let go of sessions that the tables have ended."""
@@ -523,12 +523,11 @@ class OpenRewardServer(EnvServer):
 def _native(env_id: str, settings: dict[str, Any], others: dict[str, Any]) -> SessionTable:
     """A table whose environments leave their tools to us."""
     table = SessionTable(env_id, settings, **others)
-    task = getattr(table.first.unwrapped, "task", None)
-    has_tools = hasattr(task, "tool_style") or (hasattr(task, "given") and hasattr(task, "style"))
-    if not has_tools or "tools_in" in settings or getattr(task, "tools", None):
+    native = with_native_tools(table.first, settings)
+    if native == settings or getattr(getattr(table.first.unwrapped, "task", None), "tools", None):
         return table
     table.shutdown()
-    return SessionTable(env_id, {**settings, "tools_in": "template"}, **others)
+    return SessionTable(env_id, native, **others)
 
 
 def _new() -> str:

@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.json_text import load_json
@@ -82,6 +82,7 @@ class MCPWorld(WithTools):
     """
 
     reads_split = True
+    patience: ClassVar[float] = 15.0  # seconds a turn may take, for the audit: an episode's first starts a server
 
     def __init__(
         self,

@@ -3,6 +3,10 @@
 A server is a command that speaks over its standard input and output, or a URL of streamable HTTP. Its arguments are
 checked here against its JSON schemas before it sees them. Regular expressions in a schema are left to the server: what
 a policy writes is not matched against patterns that may backtrack.
+
+Revision 2026-07-28 of the protocol is spoken with servers that have it, the handshake of those before with others. The
+newer has no sessions. A server over HTTP that is to remember something for each episode is therefore asked for one of
+2025-11-25, and refused where it gives none: its episodes would be played into one another.
 """
 
 from __future__ import annotations
@@ -10,258 +14,39 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import threading
-import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError, Future
 from concurrent.futures import TimeoutError as NotInTime
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
-
-from pydantic import BaseModel
 
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.tools.kits import Kit
-from rlvr.envs.tools.tool import MAX_ARGUMENTS, Tool, ToolError, ToolFault, shown, shown_schema
+from rlvr.envs.tools.mcp_schema import MAX_DESCRIPTION, ServedTool, _served, schema_fault
+from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, shown
 
-MAX_DESCRIPTION: Final = 2_000
 MAX_TOOLS: Final = 200
-MAX_SCHEMA: Final = 100_000
-MAX_CHECKS: Final = 300_000  # keywords of a schema that are applied to the arguments of one call
-CHECK_SECONDS: Final = 2.0  # of processor time
-_NO_NAME = re.compile(r"[^A-Za-z0-9_.-]")
+HTTP_SECONDS: Final = 30.0
+NO_HANDSHAKE: Final = (-32601, -32022)  # no such method, no such revision
+NO_SESSION: Final = (
+    "the MCP server at {} gives no sessions over HTTP (2026-07-28 has none): episodes would see each other's calls: "
+    "give a command, which is started for each episode, or remembers=False for a server whose calls change nothing or "
+    "that gives out handles"
+)
 _LIVE: weakref.WeakSet[Connection] = weakref.WeakSet()
 
 
-def _carried_out_by_the_server(**arguments: Any) -> str:
-    raise NotImplementedError("carried out by MCP.run")
-
-
-@dataclass(frozen=True, slots=True)
-class ServedTool(Tool):
-    """A tool of a server.
-
-    Attributes:
-        parameters: the JSON schema of the arguments.
-        original: its name on the server; ``name`` has only what can be written in every style of calls.
-    """
-
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    original: str = ""
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _served, (self.original, self.description, self.parameters)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self._properties())
-
-    @property
-    def described(self) -> Mapping[str, str]:
-        schemas = {name: each for name, each in self._properties().items() if isinstance(each, Mapping)}
-        texts = {name: schema.get("description") for name, schema in schemas.items()}
-        return {name: shown(text, MAX_DESCRIPTION) for name, text in texts.items() if isinstance(text, str)}
-
-    def _properties(self) -> Mapping[str, Any]:
-        found = self.parameters.get("properties")
-        return found if isinstance(found, Mapping) else {}
-
-    def schema(self) -> dict[str, Any]:
-        return shown_schema(self.name, self.description, self.parameters)
-
-    def signature(self) -> str:
-        required = self.parameters.get("required", ())
-        parts = []
-        for name, each in self._properties().items():
-            choices = each.get("enum") if isinstance(each, Mapping) else None
-            written = [json.dumps(choice) for choice in choices] if isinstance(choices, list) else []
-            kind = "|".join(written or sorted(_kinds(each, self.parameters))) or "any"
-            parts.append(f"{name}: {kind}" + ("" if name in required else " (optional)"))
-        return f"{self.name}({', '.join(parts)})"
-
-    def check(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The arguments as the server wants them; what was written as text and is none is read as JSON.
-
-        Raises:
-            ToolError: they do not fit the schema, have over 100,000 characters, or hold what is no plain text.
-            ToolFault: the schema itself cannot be worked with.
-        """
-        size = 0
-        for text in _texts(dict(arguments)):
-            size += len(text)
-            if "\x00" in text or any("\ud800" <= sign <= "\udfff" for sign in text):
-                raise ToolError(f"{self.name}: an argument is no plain text")
-        if size > MAX_ARGUMENTS:
-            raise ToolError(f"{self.name}: the arguments have {size:,} characters, allowed are {MAX_ARGUMENTS:,}")
-        known = self._properties()
-        given = {name: _read(value, known.get(name), self.parameters) for name, value in arguments.items()}
-        unknown = sorted(given.keys() - known.keys())
-        open_ended = "patternProperties" in self.parameters or self.parameters.get("additionalProperties")
-        if unknown and not open_ended:
-            raise ToolError(f"{self.name}: there is no argument {unknown[0][:50]!r}; it takes {self.signature()}")
-        try:
-            problem = next(_validator(self.parameters).iter_errors(given), None)
-        except Exception as error:
-            if fault := schema_fault(self.parameters):
-                raise ToolFault(f"the schema of {self.name} cannot be used: {fault}"[:300]) from None
-            raise ToolError(f"{self.name}: the arguments cannot be checked: {error}"[:300]) from None
-        if problem is not None:
-            path = ".".join(map(str, problem.absolute_path))
-            fault = f"{path}: {problem.message[:200]}" if path else problem.message[:200]
-            raise ToolError(f"{self.name}: {fault}; it takes {self.signature()}")
-        return given
-
-
-def _served(original: str, description: str, parameters: Mapping[str, Any]) -> ServedTool:
-    name = _NO_NAME.sub("_", original)[:64]
-    if not name or not (name[0].isalpha() or name[0] == "_"):
-        name = f"_{name}"[:64]
-    return ServedTool(
-        name, description, BaseModel, _carried_out_by_the_server, parameters=parameters, original=original
-    )
-
-
-def _texts(value: Any) -> Iterator[str]:
-    """All text in a JSON value, keys too; numbers as they are written."""
-    waiting = [value]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            waiting += [*each, *each.values()]
-        elif isinstance(each, list):
-            waiting += each
-        else:
-            yield each if isinstance(each, str) else repr(each)
-
-
-def _kinds(schema: Any, whole: Mapping[str, Any]) -> set[str]:
-    """The JSON types that a schema names; none where it leaves them open."""
-    kinds: set[str] = set()
-    waiting, seen = [schema], set()
-    while waiting:
-        each = waiting.pop()
-        if not isinstance(each, Mapping) or id(each) in seen:
-            continue
-        seen.add(id(each))
-        if isinstance(reference := each.get("$ref"), str) and reference.startswith("#/"):
-            found: Any = whole
-            for step in reference[2:].split("/"):
-                found = found.get(step) if isinstance(found, Mapping) else None
-            waiting.append(found)
-            continue
-        kind = each.get("type")
-        kinds |= {kind} if isinstance(kind, str) else {name for name in kind or () if isinstance(name, str)}
-        waiting += [*each.get("anyOf", ()), *each.get("oneOf", ())]
-    return kinds
-
-
-def _read(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
-    """A value that some styles can only write as text, in its own type."""
-    if not isinstance(value, str):
-        return value
-    kinds = _kinds(schema, whole)
-    if not kinds or "string" in kinds:
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-
-
-def _validator(schema: Mapping[str, Any]) -> Any:
-    from jsonschema import Draft202012Validator
-    from jsonschema.validators import extend
-
-    if any(text.startswith(("http:", "https:", "file:")) for text in _references(schema)):
-        raise ValueError("it refers to another document")
-    left_out = ("pattern", "patternProperties", "format")
-    work = _Work()
-    checks = {**Draft202012Validator.VALIDATORS, "uniqueItems": _unique_items}
-    kept = {name: work.counted(check) for name, check in checks.items() if name not in left_out}
-    blank: dict[str, Any] = dict.fromkeys(left_out, lambda *_: None)
-    return extend(Draft202012Validator, {**kept, **blank})(dict(schema))
-
-
-class _Work:
-    """Counts what one check of arguments does, and ends it when that is too much."""
-
-    def __init__(self) -> None:
-        self.left = MAX_CHECKS
-        self.end = time.thread_time() + CHECK_SECONDS
-
-    def counted(self, check: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
-        def run(*given: Any) -> Iterator[Any]:
-            self.left -= 1
-            if self.left < 0 or time.thread_time() > self.end:
-                raise ValueError("it takes too much work")
-            yield from check(*given) or ()
-
-        return run
-
-
-def _unique_items(_: Any, unique: Any, instance: Any, __: Any) -> Iterator[Any]:
-    """``uniqueItems`` in one pass; jsonschema's own compares each item with each."""
-    from jsonschema import ValidationError
-
-    if unique and isinstance(instance, list):
-        seen = {json.dumps(_canonical(item), sort_keys=True) for item in instance}
-        if len(seen) < len(instance):
-            yield ValidationError("an item stands there twice")
-
-
-def _canonical(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _canonical(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_canonical(inner) for inner in value]
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def schema_fault(schema: Any) -> str:
-    """Why a schema from a server cannot be used, in one line; empty when it can."""
-    from jsonschema import Draft202012Validator
-
-    try:
-        if not isinstance(schema, Mapping):
-            return "it is no object"
-        if len(json.dumps(schema)) > MAX_SCHEMA:
-            return f"it has over {MAX_SCHEMA:,} characters"
-        Draft202012Validator.check_schema(dict(schema))
-        validator = _validator(schema)
-        for reference in _references(schema):
-            step, seen = reference, set[str]()
-            while step and step not in seen:
-                seen.add(step)
-                found = validator._resolver.lookup(step).contents
-                step = str(found.get("$ref", "")) if isinstance(found, Mapping) else ""
-            if step:
-                return f"the reference {shown(step, 100)} leads to itself"
-        list(validator.iter_errors({}))
-    except Exception as error:  # whatever is wrong with what somebody else wrote
-        message = str(getattr(error, "message", None) or error) or "no reason given"
-        return f"{type(error).__name__}: {shown(' '.join(message.split()), 200)}"
-    return ""
-
-
-def _references(schema: Any) -> Iterator[str]:
-    waiting = [schema]
-    while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            waiting += each.values()
-            yield from (str(each[name]) for name in ("$ref", "$dynamicRef", "$id") if name in each)
-        elif isinstance(each, list):
-            waiting += each
+class _NoSession(ConnectionError):
+    """A server over HTTP gives no session where one is to be had."""
 
 
 # a running server
 
 
 class Server(NamedTuple):
-    """Where a server is: a command to run, or a URL."""
+    """Where a server is: a command to run, or a URL; and whether a connection to it is to have a session of its own."""
 
     command: tuple[str, ...] = ()
     url: str = ""
@@ -269,19 +54,31 @@ class Server(NamedTuple):
     cwd: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     log: str = os.devnull
+    session: bool = False
+
+    @property
+    def mode(self) -> str:
+        """How the client asks for a revision: the newest that both have, or one that has sessions over HTTP."""
+        return "legacy" if self.url and self.session else "auto"
 
 
 class Connection:
     """A connection to a server, which a command starts, in a thread with an event loop: none waits for another's.
 
+    Attributes:
+        listed: the server's tools.
+        revision: of the protocol, as it is spoken here.
+        instructions: what the server says of itself; "" for nothing.
+
     Raises:
-        ToolFault: the server does not start, or not in time.
+        ToolFault: the server does not start, or not in time, or gives no session where one is to be had.
     """
 
     def __init__(self, server: Server, seconds: float) -> None:
         import asyncio
 
         self._asyncio = asyncio
+        self.revision = self.instructions = ""
         self._started: Future[list[Any]] = Future()
         self._calls = 0
         self._retired = False
@@ -297,6 +94,8 @@ class Connection:
             self.close()
             self._give_up()
             raise ToolFault(f"the MCP server did not start within {seconds:g} s", "timeout") from None
+        except _NoSession as error:
+            raise ToolFault(NO_SESSION.format(server.url)[:500]) from error
         except ConnectionError as error:
             raise ToolFault(f"the MCP server does not start: {error}"[:500]) from error
 
@@ -305,13 +104,15 @@ class Connection:
             self._asyncio.run(self._serve(server))
         except BaseException as error:
             if not self._started.done():
-                self._started.set_exception(ConnectionError(_innermost(error)))
+                inner = _inner(error)
+                lacking = isinstance(inner, _NoSession)
+                self._started.set_exception(inner if lacking else ConnectionError(_innermost(error)))
         if not self._started.done():
             self._started.set_exception(ConnectionError("it was closed"))
 
     async def _serve(self, server: Server) -> None:
         import anyio
-        from mcp import Client
+        from mcp import Client, MCPError
 
         self._loop = loop = self._asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
@@ -319,8 +120,17 @@ class Connection:
             self._give_up = lambda: self._ask(loop, outer.cancel)
             if self._retired:  # given up before there was anything to cancel
                 return
-            client = await stack.enter_async_context(Client(await _transport(server, stack)))
-            self._client = client
+            sessions: list[str] = []
+            transport = await _transport(server, stack, sessions)
+            try:
+                client = await stack.enter_async_context(Client(transport, mode=server.mode))
+            except* MCPError as refusals:
+                if server.mode == "legacy" and getattr(_inner(refusals), "code", None) in NO_HANDSHAKE:
+                    raise _NoSession from refusals
+                raise
+            if server.mode == "legacy" and not sessions:
+                raise _NoSession
+            self._client, self.revision, self.instructions = client, client.protocol_version, client.instructions or ""
             with anyio.CancelScope() as inner:
                 self._cancel = lambda: self._ask(loop, inner.cancel)
                 self._started.set_result(await _listed(client))
@@ -399,13 +209,21 @@ def _end_all() -> None:
         each.join(3.0)
 
 
-async def _transport(server: Server, stack: AsyncExitStack) -> Any:
+async def _transport(server: Server, stack: AsyncExitStack, sessions: list[str]) -> Any:
+    """What a client speaks through; the ids of sessions that the server gives go into the list."""
     if server.url:
+        import httpx2
         from mcp.client.streamable_http import streamable_http_client
-        from mcp.shared._httpx_utils import create_mcp_http_client
 
-        client = await stack.enter_async_context(create_mcp_http_client(headers=dict(server.headers)))
-        return streamable_http_client(server.url, http_client=client)
+        async def note(response: httpx2.Response) -> None:
+            sessions.extend(filter(None, [response.headers.get("mcp-session-id")]))
+
+        client = httpx2.AsyncClient(
+            headers=dict(server.headers),
+            timeout=httpx2.Timeout(HTTP_SECONDS, read=None),  # a call has a limit of its own
+            event_hooks={"response": [note]},
+        )
+        return streamable_http_client(server.url, http_client=await stack.enter_async_context(client))
     from mcp import StdioServerParameters, stdio_client
 
     command, *arguments = server.command
@@ -427,10 +245,16 @@ async def _listed(client: Any) -> list[Any]:
     return found[:MAX_TOOLS]
 
 
-def _innermost(error: BaseException) -> str:
+def _inner(error: BaseException) -> BaseException:
     """What went wrong, out of however many groups of exceptions it was put into."""
     while isinstance(inside := getattr(error, "exceptions", None), Sequence) and inside:
         error = inside[0]
+    return error
+
+
+def _innermost(error: BaseException) -> str:
+    """The same in words."""
+    error = _inner(error)
     return f"{type(error).__name__}: {error}"
 
 
@@ -473,15 +297,19 @@ class MCP(Kit):
         headers: sent along with HTTP, for example for authorisation.
         remembers: whether a call changes what later ones say. Then each episode has a server (over HTTP, a session)
             of its own, and a forked or restored episode makes its calls again in a fresh one. False is for servers
-            that look things up: all episodes share one.
+            that look things up: all episodes share one. Over HTTP the server must keep what it remembers by session;
+            one that gives no sessions is refused.
         only: names of the tools that the policy gets; all if None.
         start_seconds: how long a server may take to start.
         log: file that gets what the command writes to standard error; nowhere if None.
 
+    Attributes:
+        instructions: what the server says of the use of its tools; not told to the policy.
+
     Raises:
         ValueError: neither or both of a command and a URL, or a name in ``only`` that the server does not have.
         ModuleNotFoundError: the ``mcp`` package is missing; the message names the extra.
-        ToolFault: the server does not start, or offers no tools.
+        ToolFault: the server does not start, offers no tools, or gives no session where ``remembers`` asks for one.
     """
 
     _spare: Connection | None
@@ -513,12 +341,12 @@ class MCP(Kit):
         if url and not url.startswith(("http://", "https://")):
             raise ValueError(f"url must begin with http:// or https://, got {url!r}")
         pairs, headed = tuple((env or {}).items()), tuple((headers or {}).items())
-        self.server = Server(tuple(command or ()), url or "", pairs, cwd, headed, log or os.devnull)
+        self.server = Server(tuple(command or ()), url or "", pairs, cwd, headed, log or os.devnull, remembers)
         self.remembers = remembers
         self.start_seconds = start_seconds
         self._prepare()
         first = self._connect()
-        self._spare = first
+        self._spare, self.instructions = first, shown(first.instructions, MAX_DESCRIPTION)
         everything = [_from_server(each) for each in first.listed]
         try:
             self.everything = {each.original: each for each in everything}

@@ -44,6 +44,7 @@ def test_each_adapter_has_a_page_pins_and_tests(runner):
         path.stem for folder in ("trainers", "suites") for path in (runner.ROOT / "adapters" / folder).glob("*.py")
     ]
     helpers = {"__init__", "renderers"}  # of verifiers and prime-rl, with their page and pins
+    helpers |= {"openenv_harness", "openenv_sessions"}  # of openenv
     plain = {"datasets"}  # no framework
     for name in set(files) - helpers:
         assert (runner.ROOT / "docs" / "adapters" / f"{name}.md").exists(), f"{name} has no page"

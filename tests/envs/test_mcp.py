@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pickle
 import socket
@@ -18,14 +19,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlvr.envs.audit import HOPELESS_ATTACKS, _Auditor
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, instructions, write_call
-from rlvr.envs.tools.mcp_kit import _served
+from rlvr.envs.tools.mcp_schema import _served
 
 from ..children import start
 
 pytest.importorskip("mcp")
 SERVER = [sys.executable, str(Path(__file__).with_name("mcp_server.py"))]
+BARE = [sys.executable, str(Path(__file__).with_name("mcp_bare_server.py"))]
+NEWEST, WITH_SESSIONS = "2026-07-28", "2025-11-25"
 SUMS = "rlvr/OrderOfOperations-v0"
 SCHEMA = {
     "type": "object",
@@ -37,6 +41,16 @@ SCHEMA = {
     },
     "required": ["count"],
     "$defs": {"count": {"type": "integer", "minimum": 1}},
+}
+COMPOSED = {  # what 2026-07-28 allows
+    "type": "object",
+    "oneOf": [{"$ref": "#/$defs/by_name"}, {"properties": {"number": {"type": "integer"}}, "required": ["number"]}],
+    "allOf": [{"properties": {"loud": {"type": "boolean"}}}],
+    "if": {"properties": {"loud": {"const": True}}},
+    "then": {"properties": {"deep": {"type": "integer"}}},
+    "else": {"properties": {"deep": {"type": "integer"}}},
+    "dependentSchemas": {"deep": {"properties": {"why": {"type": "string"}}}},
+    "$defs": {"by_name": {"properties": {"name": {"type": "string"}}, "required": ["name"]}},
 }
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -70,12 +84,14 @@ def kit(tmp_path_factory: pytest.TempPathFactory):
     kit.shut()
 
 
-@pytest.fixture(scope="module")
-def url():
+@contextlib.contextmanager
+def over_http(*command: str):
+    """The address of a server that is started for a port, and perhaps with words behind it."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    process = start([*SERVER, str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    program, words = command[:2], command[2:]
+    process = start([*program, str(port), *words], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             with socket.socket() as tried:
@@ -86,6 +102,12 @@ def url():
     finally:
         process.kill()
         process.wait()
+
+
+@pytest.fixture(scope="module")
+def url():
+    with over_http(*SERVER) as found:
+        yield found
 
 
 # arguments, without a server
@@ -134,6 +156,22 @@ def test_any_arguments_are_taken_or_explained(arguments: dict[str, Any]):
 def test_a_schema_that_cannot_be_worked_with_is_the_tools_fault(schema: dict[str, Any]):
     with pytest.raises(ToolFault, match="the schema of go"):
         _served("go", "Go.", schema).check({"a": 1})
+
+
+def test_arguments_may_stand_in_the_schemas_that_one_is_composed_of():
+    served = _served("find", "Find.", COMPOSED)
+    assert set(served.names) == {"name", "number", "loud", "deep", "why"}
+    assert served.check({"name": "x", "loud": "true"}) == {"name": "x", "loud": True}
+    assert served.check({"number": "3"}) == {"number": 3}
+    for arguments, says in (
+        ({"colour": 1}, "no argument 'colour'"),
+        ({}, "not valid under any"),
+        ({"number": 1, "loud": 3}, "loud: 3 is not of type 'boolean'"),
+        ({"number": 1, "deep": "x"}, "deep: 'x' is not of type 'integer'"),
+    ):
+        with pytest.raises(ToolError, match=says):
+            served.check(arguments)
+    assert _served("any", "", {"allOf": [{"additionalProperties": True}]}).check({"x": 1}) == {"x": 1}
 
 
 def test_names_that_no_style_can_write_are_changed():
@@ -243,6 +281,68 @@ def test_a_server_over_http_serves_many_episodes_at_once(url: str):
         MCP(url=url, only=["subtract"])
 
 
+@pytest.mark.slow
+def test_an_episode_over_http_has_a_session_of_its_own(url: str):
+    kit = MCP(url=url)
+    session = kit.open()
+    assert session.revision == WITH_SESSIONS  # the newer has none
+    kit.close(session)
+    env, other = (gym.make(SUMS, tools=[kit]).unwrapped for _ in range(2))
+    for each, text in ((env, "milk"), (other, "salt")):
+        each.reset(seed=0)
+        assert each.step(call("note", text=text))[0] == "1 notes"
+    fork = env.fork()
+    assert env.step(call("note", text="eggs"))[0] == "2 notes"
+    assert fork.step(call("read_notes"))[0] == "milk"
+    assert other.step(call("read_notes"))[0] == "salt"
+    env.reset(seed=1)
+    assert env.step(call("read_notes"))[0] == "nothing"
+    for each in (env, other, fork):
+        each.close()
+    kit.shut()
+
+
+@pytest.mark.slow
+def test_a_server_without_sessions_is_refused_where_episodes_would_see_one_another():
+    with over_http(*SERVER, "stateless") as url:
+        with pytest.raises(ToolFault, match=r"gives no sessions over HTTP.*remembers=False"):
+            MCP(url=url)
+        kit = MCP(url=url, remembers=False, only=["add"])
+        assert kit._shared().revision == NEWEST
+        assert kit.run(None, kit.tools[0], {"a": 2}, 20) == "3"
+        kit.shut()
+
+
+@pytest.mark.slow
+def test_a_server_of_the_newest_revision_is_spoken_to_by_it(kit: MCP):
+    session = kit.open()
+    assert session.revision == NEWEST  # over standard input and output
+    kit.close(session)
+    with over_http(*BARE) as url:
+        bare = MCP(url=url, remembers=False)
+        assert bare._shared().revision == NEWEST
+        assert bare.instructions == "Look before you leap."
+        tools = {each.name: each for each in bare.tools}
+        assert tools["find"].description == "To find"
+
+        def run(name: str, **arguments: Any) -> str:
+            return bare.run(None, tools[name], tools[name].check(arguments), 20)
+
+        assert json.loads(run("find", number="3", loud=True)) == [{"number": 3, "loud": True}, {}]
+        region = "a\r\nX-Other: 1"  # an argument that the revision wants in a header makes no header of its own
+        said, headers = json.loads(run("route", region=region))
+        assert (said, list(headers)) == ({"region": region}, ["mcp-param-region"])
+        assert run("list") == "[1, 2]"
+        with pytest.raises(ToolError, match="there is no such row"):
+            run("wrong")
+        for name, says in (("broken", "Invalid structured content"), ("ask", "Elicitation not supported")):
+            with pytest.raises(ToolFault, match=says) as caught:
+                run(name)
+            assert caught.value.verdict.status == "env_error"
+        assert run("list") == "[1, 2]"  # by a new connection
+        bare.shut()
+
+
 # the world of a server
 
 
@@ -280,6 +380,27 @@ def test_an_environment_of_a_server_and_a_checker(kit: MCP):
     assert (reward, info["verdict"].status) == (0.0, "verifier_error")
     env.close()
     assert running(kit) == []
+
+
+def believed(outcome) -> bool:
+    """A checker that takes the policy's word for it."""
+    return outcome.task["answer"].rpartition("; ")[2] in outcome.reply
+
+
+@pytest.mark.slow
+def test_the_audit_of_an_environment_with_a_real_server_finds_a_bad_checker_alone():
+    """Each attack starts a server; that took a second, and was a finding of its own before."""
+    for checker in (noted, believed):
+        server = {"command": SERVER}
+        env = gym.make("rlvr/MCP-v0", server=server, tasks={"train": TASKS[:1]}, checker=checker, split="train")
+        auditor = _Auditor(env.unwrapped, tasks=1, seed=0)
+        expert = auditor._expert()
+        echoed = auditor._attack("echo of the prompt", HOPELESS_ATTACKS["echo of the prompt"])
+        assert (expert.tries, echoed.tries) == (1, 1)
+        assert checker is believed or not expert.findings
+        assert bool(echoed.findings) == (checker is believed), echoed.findings
+        auditor.env.close()
+        env.close()
 
 
 @pytest.mark.parametrize(
