@@ -192,19 +192,43 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     ) -> dict[int, dict[str, Any]]:
         """Reset these sessions: their infos."""
         packed = None if options is None else pack(options)
-        items = [
-            {"session": self._sessions[index], "seed": None if seeds is None else seeds[index], "options": packed}
-            for index in indices
-        ]
+        fields = [{"seed": None if seeds is None else seeds[index], "options": packed} for index in indices]
         infos = {}
-        for index, result in zip(indices, self._ask("reset", items), strict=True):
+        for index, result in zip(indices, self._reset_sessions(indices, fields), strict=True):
             if "error" in result:
                 raise error_of(result["error"])
             self._observations[index], infos[index] = (result[name] for name in ("observation", "info"))
             self._over[index] = False
         return infos
 
-    def _ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _reset_sessions(self, indices: list[int], fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What a reset of these sessions came to. Those that are gone are opened again: they had nothing to lose."""
+
+        def items(at: Sequence[int]) -> list[dict[str, Any]]:
+            return [{"session": self._sessions[indices[i]], **fields[i]} for i in at]
+
+        every = range(len(indices))
+        try:
+            results = self._ask("reset", items(every), gone=True)
+        except ConnectionResetError:  # the server was restarted
+            if len(indices) < self.num_envs:
+                raise  # in the middle of the others' episodes
+            self._open()
+            return self._ask("reset", items(every))
+        if gone := [i for i in every if results[i].get("error", {}).get("code") in GONE]:
+            try:
+                opened = self._connection.open(len(gone))
+            except Exception:
+                self._sessions = []
+                raise
+            for i, session in zip(gone, opened, strict=True):
+                self._sessions[indices[i]] = session
+            for i, result in zip(gone, self._ask("reset", items(gone)), strict=True):
+                results[i] = result
+        return results
+
+    def _ask(self, op: str, items: list[dict[str, Any]], gone: bool = False) -> list[dict[str, Any]]:
+        """What becomes of the items; where a session is gone, an error, or with ``gone`` a result that says so."""
         if not items:
             return []
         try:
@@ -213,7 +237,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             self._sessions = []  # what became of them is not known: the next reset begins others
             raise
         for result in results:
-            if "error" in result and result["error"]["code"] in GONE:
+            if not gone and "error" in result and result["error"]["code"] in GONE:
                 self._sessions = []
                 raise error_of(result["error"])
         return results

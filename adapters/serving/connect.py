@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import operator
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
+log = logging.getLogger("rlvr.serve")
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
 
 
@@ -44,7 +46,8 @@ def connect(
     Args:
         url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss. Or several addresses of servers
             that serve the same: one environment after another begins at the next of them, and one that is away, full
-            or about to end is passed over. An episode stays where it began.
+            or about to end is passed over. An episode stays where it began; ``reset`` goes to another where that has
+            ended, or is about to.
         token: what the server asks for, where the address does not say it.
         timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
@@ -92,8 +95,8 @@ class RemoteEnv(gym.Env[Any, str]):
         url, token, timeout, reward_range, env, split, level: as in `connect`.
 
     Raises:
-        ConnectionError: there is no server, it was restarted, or it sent what the wire does not allow, such as a reward
-            out of range; the next ``reset`` begins a new session.
+        ConnectionError: there is no server, it was restarted in the middle of an episode, or it sent what the wire does
+            not allow, such as a reward out of range; the next ``reset`` begins a new session.
         PermissionError: the token is not right, or the server does not give what was asked for.
         TimeoutError: the environment, or the server, took too long.
         ValueError, TypeError, gymnasium.error.ResetNeeded: as the environment itself.
@@ -139,15 +142,17 @@ class RemoteEnv(gym.Env[Any, str]):
         self.action_space = Text(greeting.action_length)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a task of the served environment; the errors are those of the class."""
+        """Begin a task of the served environment; the errors are those of the class.
+
+        Nothing is lost in a reset: where the session is gone, or its server is, the episode begins in another session,
+        there or on another server. What follows from a seed that an earlier reset was given does not go along.
+        """
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._asked:
             options = {**self._asked, **(options or {})}
-        if self._session is None:
-            self._session = self._opened()
-        result = self._ask("reset", seed=seed, options=None if options is None else pack(options))
+        result = self._begun(seed=seed, options=None if options is None else pack(options))
         return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -196,20 +201,57 @@ class RemoteEnv(gym.Env[Any, str]):
                 self._at = (self._at + 1) % len(self._servers)
         raise AssertionError("there is a server")
 
-    def _opened(self) -> str:
-        """The name of a new session, on this server or on the next that has place."""
-        for left in reversed(range(len(self._servers))):
+    def _begun(self, **fields: Any) -> dict[str, Any]:
+        """Reset the session; where it is gone, a new one."""
+        if self._session is None:
+            count = len(self._servers)
+            return self._begun_anew(fields, [(self._at + more) % count for more in range(count)])
+        try:
+            return self._ask("reset", **fields)
+        except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+            if self._session is not None or (len(self._servers) == 1 and isinstance(error, TimeoutError)):
+                raise  # the environment's own failure; or there is nobody else to ask
+            stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
+        others = [at for at in range(len(self._servers)) if at != self._at]
+        first = next(_turns) % len(others) if others else 0  # the sessions of a lost server spread over the others
+        others = others[first:] + others[:first]
+        return self._begun_anew(fields, [self._at, *others] if stays else [*others, self._at])
+
+    def _begun_anew(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
+        """Reset a session of the first of these servers that takes one."""
+        errors: list[Exception] = []
+        for at in order:
             try:
-                return self._connection.open(1)[0]
-            except (ConnectionError, TimeoutError, RemoteError) as error:
-                if not left or (isinstance(error, RemoteError) and error.code not in HAS_NO_PLACE):
-                    raise
-            self._connection.close()
-            self._at = (self._at + 1) % len(self._servers)
-            self._connection = self._reached()
-            if self._connection.greeting.env_id != self.name:
-                raise ValueError(f"{self._connection.url} serves {self._connection.greeting.env_id}, not {self.name}")
-        raise AssertionError("there is a server")
+                self._go_to(at)
+                (self._session,) = self._connection.open(1)
+                return self._ask("reset", **fields)
+            except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+                if self._session is not None or len(order) == 1:
+                    raise  # the environment's own failure; or there is nobody else to ask
+                log.warning("no episode begins at %s: %s", self._servers[at].partition("?")[0], error)
+                errors.append(error)
+        raise self._refused(errors, order)
+
+    def _refused(self, errors: Sequence[Exception], order: Sequence[int]) -> Exception:
+        """What all servers said, as one error."""
+        said = "; ".join(f"{self._servers[at].partition('?')[0]}: {e}" for at, e in zip(order, errors, strict=True))
+        sentence = f"none of the {len(order)} servers takes an episode now: {said}"[:1000]
+        if all(isinstance(error, PermissionError) for error in errors):
+            return PermissionError(sentence)
+        if all(isinstance(error, RemoteError) and error.code in HAS_NO_PLACE for error in errors):
+            return RemoteError(sentence, HAS_NO_PLACE[0])
+        return ConnectionError(sentence)
+
+    def _go_to(self, at: int) -> None:
+        """Connect to a server, if it is another."""
+        if at == self._at:
+            return
+        connection = self._reach(self._servers[at])
+        if connection.greeting.env_id != self.name:
+            connection.close()
+            raise ConnectionError(f"it serves {connection.greeting.env_id}, not {self.name}")
+        self._connection.close()
+        self._at, self._connection = at, connection
 
     def _call(self, name: str, **fields: Any) -> Any:
         return self._ask("call", name=name, **fields)["value"]
@@ -219,8 +261,9 @@ class RemoteEnv(gym.Env[Any, str]):
             raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
         try:
             (result,) = self._connection.ask(op, [{"session": self._session, **fields}])
-        except (TimeoutError, ConnectionError):
-            self._session = None  # what became of it is not known: the next reset begins another
+        except (TimeoutError, ConnectionError, PermissionError, RemoteError) as error:
+            if not isinstance(error, RemoteError) or error.code in ("full", "not_found"):  # on the way in again
+                self._session = None  # what became of it is not known: the next reset begins another
             raise
         if "error" not in result:
             return result

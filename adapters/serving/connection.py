@@ -154,7 +154,7 @@ class WireConnection:
         return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
 
     def open(self, count: int) -> list[str]:
-        """The names of so many new sessions; raises as `ask`."""
+        """The names of so many new sessions; raises as `ask`, but a server that was restarted is as good as before."""
         return self._ask("open", [], count, self.timeout)
 
     def ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -195,7 +195,7 @@ class WireConnection:
             text = write(message)
             if len(text) > self.greeting.frame:
                 raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
-            answer = self._exchange(number, text, limit)
+            answer = self._exchange(number, text, limit, begins=op == "open")
             try:
                 error = error_in(answer)
                 if error is None:
@@ -205,9 +205,9 @@ class WireConnection:
                 raise ConnectionError(f"{self.url} sent what the wire does not allow: {wrong}") from None
         raise error_of(error)
 
-    def _exchange(self, number: int, text: str, limit: float | None) -> dict[str, Any]:
+    def _exchange(self, number: int, text: str, limit: float | None, begins: bool) -> dict[str, Any]:
         for last in (False, True):
-            link = self._connected()
+            link = self._connected(begins)
             try:
                 link.send(text)
                 return self._received(link, number, limit)
@@ -243,7 +243,7 @@ class WireConnection:
         client, _, earlier = name.partition("-")
         return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) < number
 
-    def _connected(self) -> ClientConnection:
+    def _connected(self, begins: bool = True) -> ClientConnection:
         if self._link is not None:
             return self._link
         link = self._open()
@@ -269,7 +269,7 @@ class WireConnection:
             _close(link)
             raise error_of(error)
         self._link = link
-        if before is not None and before.instance != self.greeting.instance:
+        if before is not None and before.instance != self.greeting.instance and not begins:
             raise ConnectionResetError(
                 f"the server at {self.url} was restarted, and the episodes there are lost: call reset()"
             )

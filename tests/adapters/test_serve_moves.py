@@ -1,0 +1,231 @@
+"""Where an episode begins whose server drains, died, was restarted, or serves something else now."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+pytest.importorskip("starlette")
+pytest.importorskip("uvicorn")
+pytest.importorskip("websockets")
+
+from rlvr.adapters import connect, connect_vector
+from rlvr.adapters.fleet import cluster
+from rlvr.adapters.serving.connect import RemoteError
+from rlvr.adapters.serving.serve import EnvServer
+
+from .hostile import saying
+
+GUESS = "rlvr/GuessNumber-v0"
+COUNTDOWN = "rlvr/Countdown-v0"
+SETTINGS = {"level": 3, "max_turns": 12}
+TOKEN = "sixteen-or-more-letters"
+NOTHING = "no number"
+
+
+def server(port: int = 0, env_id: Any = GUESS, settings: Any = SETTINGS, **others: Any) -> EnvServer:
+    others = {"limit": 8, "token": None, "drain": 60.0} | others
+    return EnvServer(env_id, settings, port=port, **others)
+
+
+@pytest.fixture
+def two() -> Iterator[list[EnvServer]]:
+    running = [server().__enter__(), server().__enter__()]
+    yield running
+    for one in running:
+        one.__exit__()
+
+
+def direct() -> gym.Env[Any, str]:
+    return gym.make(GUESS, **SETTINGS).unwrapped
+
+
+def home(env: Any, running: list[EnvServer]) -> EnvServer:
+    """The server where an environment's session is."""
+    return next(one for one in running if one.sessions and env._session in one.sessions)
+
+
+def kill(one: EnvServer) -> None:
+    one._uvicorn.force_exit = True
+    one.__exit__()
+
+
+def play(env: Any, seed: int, options: Any = None) -> list[Any]:
+    """A reset and some turns."""
+    return [env.reset(seed=seed, options=options), *(env.step(f"\\boxed{{{guess}}}") for guess in (1, 500, 7))]
+
+
+@pytest.mark.parametrize("ended", ["draining", "gone", "vanished sessions"])
+@pytest.mark.parametrize("under_way", [False, True])
+def test_a_reset_moves_to_another_server_and_begins_the_same_episode(two: list[EnvServer], ended: str, under_way: bool):
+    with connect([one.url for one in two]) as env, connect([one.url for one in two]) as other:
+        for played in (env, other):  # one on each server
+            played.reset(seed=0)
+        while not under_way and not any(env.step(NOTHING)[2:4]):
+            pass
+        first = home(env, two)
+        if ended == "draining":
+            first._face.draining = first.sessions.draining = True
+        elif ended == "gone":
+            kill(first)
+        else:
+            for key in list(first.sessions._sessions):
+                first.sessions._end(key)
+        options = {"level": 2}
+        assert play(env, 11, options) == play(direct(), 11, options)
+        assert play(env, 12) == play(direct(), 12)
+        if ended != "vanished sessions":
+            assert home(env, two) is home(other, two) is not first
+        assert other.step(NOTHING)[4]["verdict"].valid, "the other's episode is its own"
+
+
+def test_sessions_of_a_lost_server_spread_over_the_others(two: list[EnvServer]):
+    with server() as third, contextlib.ExitStack() as stack:
+        running = [*two, third]
+        envs = [stack.enter_context(connect([one.url for one in running])) for _ in range(12)]
+        for env in envs:
+            env.reset(seed=0)
+        assert [len(one.sessions) for one in running] == [4, 4, 4]
+        two[0]._face.draining = two[0].sessions.draining = True
+        for env in envs:
+            env.reset(seed=1)
+        assert [len(one.sessions) for one in running[1:]] == [6, 6]
+
+
+@pytest.mark.parametrize("ended", ["draining", "gone"])
+def test_no_server_left_is_one_sentence_about_all(two: list[EnvServer], ended: str):
+    with connect([one.url for one in two]) as env:
+        env.reset(seed=0)
+        for one in two:
+            if ended == "draining":
+                one._face.draining = one.sessions.draining = True
+            else:
+                kill(one)
+        for _ in range(2):
+            with pytest.raises(ConnectionError, match="none of the 2 servers takes an episode now: ") as raised:
+                env.reset(seed=1)
+            assert all(one.url in str(raised.value) for one in two)
+            assert "\n" not in str(raised.value)
+        if ended == "draining":
+            assert str(raised.value).count("begins nothing new") == 2
+            two[1]._face.draining = two[1].sessions.draining = False
+            assert env.reset(seed=1) == direct().reset(seed=1)
+
+
+def test_all_full_is_said_by_the_code_that_says_try_later(two: list[EnvServer]):
+    with connect([one.url for one in two]) as env:
+        holding = [connect_vector(one.url, 8) for one in two]
+        for vector in holding:
+            vector.reset()
+        with pytest.raises(RemoteError, match="none of the 2 servers") as raised:
+            env.reset(seed=0)
+        assert raised.value.code == "full"
+        for vector in holding:
+            vector.close()
+
+
+def test_what_the_environment_refuses_moves_nothing(two: list[EnvServer]):
+    with connect([one.url for one in two]) as env:
+        env.reset(seed=0)
+        session = env._session
+        with pytest.raises(ValueError, match="level"):
+            env.reset(seed=0, options={"level": -1})
+        assert env._session == session
+        assert sum(len(one.sessions) for one in two) == 1
+
+
+def test_a_server_that_does_not_answer_a_reset_is_passed_over():
+    silent = []
+
+    def say(kind: str, message: Any) -> Any:
+        return [] if kind == "reset" and silent else message
+
+    with saying(say) as first, saying(lambda kind, message: message) as second:
+        for addresses in ([first, second], [second, first]):
+            with connect(addresses, timeout=1.0) as env, connect(addresses, timeout=1.0) as other:
+                env.reset(seed=0)
+                other.reset(seed=0)
+                silent.append(True)
+                assert env.reset(seed=1)[0] == other.reset(seed=1)[0] == "go"
+                silent.clear()
+        silent.append(True)
+        with connect(first, timeout=1.0) as env, pytest.raises(TimeoutError, match="did not answer within 1 s"):
+            env.reset(seed=0)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+def test_a_reset_after_a_restart_begins_anew(idle: bool):
+    with server() as one:
+        env, vector = connect(one.url), connect_vector(one.url, 3)
+        env.reset(seed=0)
+        vector.reset(seed=0)
+        kill(one)
+        if not idle:
+            with pytest.raises(ConnectionError, match="there is no server at"):
+                env.step(NOTHING)
+            with pytest.raises(ConnectionError, match="there is no server at"):
+                vector.step([NOTHING] * 3)
+    with server(one.port):
+        assert env.reset(seed=5) == direct().reset(seed=5)
+        assert vector.reset(seed=5)[0][2] == direct().reset(seed=7)[0]
+        env.close()
+        vector.close()
+
+
+def test_an_episode_under_way_ends_with_its_restarted_server():
+    with server() as one:
+        env, vector = connect(one.url), connect_vector(one.url, 2)
+        env.reset(seed=0)
+        vector.reset(seed=0)
+        kill(one)
+    lost = "was restarted, and the episodes there are lost: call reset"
+    with server(one.port):
+        with pytest.raises(ConnectionError, match=lost):
+            env.step(NOTHING)
+        with pytest.raises(ConnectionError, match=lost):  # a mask: the other's episode is under way
+            vector.reset(seed=1, options={"reset_mask": np.array([True, False])})
+        env.close()
+        vector.close()
+
+
+def test_sessions_of_a_vector_that_ended_are_opened_again_where_they_are_reset(two: list[EnvServer]):
+    one = two[0]
+    vector = connect_vector(one.url, 4, autoreset_mode="Disabled")
+    vector.reset(seed=0)
+    vector.step([NOTHING] * 4)
+    one.sessions._end(vector._sessions[2])
+    observations, _ = vector.reset(seed=20, options={"reset_mask": np.array([False, False, True, False])})
+    assert observations[2] == direct().reset(seed=22)[0]
+    assert [info["turn"] for info in vector.step([NOTHING] * 4)[4].rows] == [2, 2, 1, 2]
+    vector.close()
+
+
+def test_a_vector_leaves_a_server_that_does_not_answer_a_reset():
+    silent = []
+
+    def say(kind: str, message: Any) -> Any:
+        return [] if kind == "reset" and silent else message
+
+    with saying(say) as first, saying(lambda kind, message: message) as second:
+        vector = connect_vector([first, second], 4, timeout=1.0)
+        vector.reset(seed=0)
+        silent.append(True)
+        assert vector.reset(seed=1)[0] == ("go",) * 4
+        assert [member.sessions for member in vector._members.all] == [0, 4]
+        vector.close()
+
+
+def test_a_vector_says_that_all_drain(two: list[EnvServer], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
+    vector = connect_vector([one.url for one in two], 4)
+    vector.reset(seed=0)
+    for one in two:
+        one._face.draining = one.sessions.draining = True
+    with pytest.raises(ConnectionError, match=r"begins nothing new.*begins nothing new"):
+        vector.reset(seed=1)
+    vector.close()
