@@ -23,6 +23,7 @@ from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, s
 from rlvr.adapters.serving.answers import Range
 from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
+from rlvr.envs.core.deprecation import RenamedAttribute
 from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
@@ -94,6 +95,9 @@ class RemoteEnv(gym.Env[Any, str]):
     Args:
         url, token, timeout, reward_range, env, split, level: as in `connect`.
 
+    Attributes:
+        served_id: of the environment there; this one is none of the registry.
+
     Raises:
         ConnectionError: there is no server, it was restarted in the middle of an episode, or it sent what the wire does
             not allow, such as a reward out of range; the next ``reset`` begins a new session.
@@ -104,6 +108,7 @@ class RemoteEnv(gym.Env[Any, str]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (gymnasium's own declaration)
+    name = RenamedAttribute("name", "served_id")
 
     def __init__(
         self,
@@ -132,7 +137,7 @@ class RemoteEnv(gym.Env[Any, str]):
             raise ValueError(
                 f"{self._connection.url} serves the split {greeting.split!r} of a table, not {split!r}: serve that, too"
             )
-        self.name = self.served_id = greeting.env_id
+        self.served_id = greeting.env_id
         self.size: int | None = greeting.size
         self.split: str | None = split or greeting.split
         self.level: int | None = greeting.level if level is None else level
@@ -247,9 +252,9 @@ class RemoteEnv(gym.Env[Any, str]):
         if at == self._at:
             return
         connection = self._reach(self._servers[at])
-        if connection.greeting.env_id != self.name:
+        if connection.greeting.env_id != self.served_id:
             connection.close()
-            raise ConnectionError(f"it serves {connection.greeting.env_id}, not {self.name}")
+            raise ConnectionError(f"it serves {connection.greeting.env_id}, not {self.served_id}")
         self._connection.close()
         self._at, self._connection = at, connection
 
