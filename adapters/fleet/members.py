@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlvr.adapters.serving.answers import Greeting
+from rlvr.adapters.serving.answers import Greeting, differs
 from rlvr.adapters.serving.connection import RemoteError, WireConnection
 
 DNS = "dns+"  # before http:// or https://: every address of the name is a server
@@ -151,7 +151,7 @@ class Members:
         with self._changed:
             if self.greeting is None:
                 self.greeting = connection.greeting
-            if self._closed or (wrong := _differs(self.greeting, connection.greeting)):
+            if self._closed or (wrong := differs(self.greeting, connection.greeting)):
                 connection.close()
                 member.retry = time.monotonic() + RETRY_MOST
                 member.reason = "closed" if self._closed else f"it serves something else: {wrong}"
@@ -205,14 +205,6 @@ def _resolved(address: str) -> list[tuple[str, str | None]]:
         log.warning("%s has no address now: %s", parts.hostname, error)
         return []
     return [(url, ip) for ip in dict.fromkeys(str(entry[4][0]) for entry in found)]
-
-
-def _differs(first: Greeting, other: Greeting) -> str:
-    """What two servers do not have in common; "" if they serve the same."""
-    for name in ("env_id", "size", "split", "level", "max_turns", "render_mode", "image"):
-        if getattr(first, name) != getattr(other, name):
-            return f"{name} is {getattr(other, name)!r:.60} there, and {getattr(first, name)!r:.60} elsewhere"
-    return ""
 
 
 def opened(connection: WireConnection, count: int) -> list[str]:

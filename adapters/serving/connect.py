@@ -20,7 +20,7 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
-from rlvr.adapters.serving.answers import Range
+from rlvr.adapters.serving.answers import Range, differs
 from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
 from rlvr.envs.core.deprecation import RenamedAttribute
@@ -131,7 +131,7 @@ class RemoteEnv(gym.Env[Any, str]):
         self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
         self._at = next(_turns) % len(self._servers)
         self._connection = self._reached()
-        greeting = self._connection.greeting
+        self._greeting = greeting = self._connection.greeting
         if greeting.size is not None and split not in (None, greeting.split):
             self._connection.close()
             raise ValueError(
@@ -188,7 +188,11 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def spawn(self) -> RemoteEnv:
         """Another session, over a connection of its own; of several servers, on the next."""
-        return self._again()
+        other = self._again()
+        if wrong := differs(self._greeting, other._greeting, self._asked):
+            other.close()
+            raise ValueError(f"{other._connection.url} serves something else: {wrong}")
+        return other
 
     def close(self) -> None:
         """End the session, and close the connection."""
@@ -252,9 +256,9 @@ class RemoteEnv(gym.Env[Any, str]):
         if at == self._at:
             return
         connection = self._reach(self._servers[at])
-        if connection.greeting.env_id != self.served_id:
+        if wrong := differs(self._greeting, connection.greeting, self._asked):
             connection.close()
-            raise ConnectionError(f"it serves {connection.greeting.env_id}, not {self.served_id}")
+            raise ConnectionError(f"it serves something else: {wrong}")
         self._connection.close()
         self._at, self._connection = at, connection
 

@@ -18,6 +18,7 @@ from rlvr.adapters.serving.answers import (
     Greeting,
     checked_range,
     checked_timeout,
+    differs,
     error_in,
     read_answer,
     read_greeting,
@@ -252,7 +253,7 @@ class WireConnection:
             message = _message(link.recv(self._open_seconds))
             error = error_in(message)
             if error is None:
-                self._greeting = read_greeting(message, self._range)
+                greeting = read_greeting(message, self._range)
         except TimeoutError:
             _close(link)
             raise ConnectionError(f"{self.url} did not say who it is within {self._open_seconds:g} s") from None
@@ -268,8 +269,11 @@ class WireConnection:
         if error is not None:
             _close(link)
             raise error_of(error)
-        self._link = link
-        if before is not None and before.instance != self.greeting.instance and not begins:
+        if before is not None and (wrong := differs(before, greeting)):
+            _close(link)
+            raise ConnectionError(f"{self.url} serves something else since it was restarted: {wrong}")
+        self._link, self._greeting = link, greeting
+        if before is not None and before.instance != greeting.instance and not begins:
             raise ConnectionResetError(
                 f"the server at {self.url} was restarted, and the episodes there are lost: call reset()"
             )

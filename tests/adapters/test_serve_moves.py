@@ -229,3 +229,62 @@ def test_a_vector_says_that_all_drain(two: list[EnvServer], monkeypatch: pytest.
     with pytest.raises(ConnectionError, match=r"begins nothing new.*begins nothing new"):
         vector.reset(seed=1)
     vector.close()
+
+
+CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
+    "level": ("level is 1 there, and 3 elsewhere", {"settings": SETTINGS | {"level": 1}}),
+    "turns": ("max_turns is 5 there, and 12 elsewhere", {"settings": SETTINGS | {"max_turns": 5}}),
+    "id": ("env_id is 'rlvr/Countdown-v0' there", {"env_id": COUNTDOWN, "settings": None}),
+    "ids": ("several environments are served here", {"env_id": [GUESS, COUNTDOWN], "settings": None}),
+    "token": ("Authorization", {"token": TOKEN}),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_server_that_serves_something_else_since_its_restart_is_not_played(change: str):
+    said, others = CHANGES[change]
+    kind = {"token": PermissionError, "ids": RemoteError}.get(change, ConnectionError)
+    with server() as one, server() as two:
+        alone, vector = connect(one.url), connect_vector(one.url, 2)
+        both, cluster_of_both = connect([one.url, two.url]), connect_vector([one.url, two.url], 4)
+        envs = [alone, vector, both, cluster_of_both]
+        for env in envs:
+            env.reset(seed=0)
+        elsewhere = both._at == 1
+        kill(one)
+        with server(one.port, **others):
+            for env in (alone, vector):
+                for _ in range(2):
+                    with pytest.raises(kind, match=said):
+                        env.reset(seed=1)
+            for seed in (1, 2):
+                assert both.reset(seed=seed) == direct().reset(seed=seed)
+                assert cluster_of_both.reset(seed=seed)[0][0] == direct().reset(seed=seed)[0]
+            assert both._at == 1 or elsewhere
+            assert [member.sessions for member in cluster_of_both._members.all] == [0, 4]
+        kill(two)
+        with server(one.port):  # as it was
+            for env in envs:
+                observation = env.reset(seed=3)[0]
+                assert (observation if isinstance(observation, str) else observation[0]) == direct().reset(seed=3)[0]
+                env.close()
+
+
+@pytest.mark.parametrize("asked", [{}, {"level": 2}])
+def test_servers_of_different_things_are_not_mixed(two: list[EnvServer], asked: dict[str, Any]):
+    """The level is asked for in each reset, where it is given at all."""
+    with server(settings=SETTINGS | {"level": 1}) as other, connect([two[0].url, other.url], **asked) as env:
+        if asked:
+            with env.spawn() as more:
+                assert more.reset(seed=1) == env.reset(seed=1) == gym.make(GUESS, level=2, max_turns=12).reset(seed=1)
+            return
+        with pytest.raises(
+            ValueError, match=r"serves something else: level is [13] there"
+        ):
+            env.spawn()
+        env.reset(seed=0)
+        for one in (two[0], other):
+            if env._session in one.sessions:
+                one._face.draining = one.sessions.draining = True
+        with pytest.raises(ConnectionError, match="serves something else: level is"):
+            env.reset(seed=0)
