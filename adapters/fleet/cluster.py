@@ -157,6 +157,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 at.setdefault(remote.member, []).append(index)
         jobs = [(member, partial(self._sent, member, op, indices, fields)) for member, indices in at.items()]
         for (member, _), answers in zip(jobs, self._members.each(jobs).values(), strict=True):
+            if isinstance(answers, ImportError):  # Pillow is missing here: no other server helps
+                raise answers
             if isinstance(answers, Exception):
                 code = "timeout" if isinstance(answers, TimeoutError) else "closing"
                 self._lose(member, str(answers))

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlvr.adapters.serving.answers import Greeting, Range
 from rlvr.adapters.serving.connection import WireConnection, error_of
-from rlvr.adapters.serving.wire import pack
+from rlvr.adapters.serving.wire import pack, write
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
@@ -25,6 +25,8 @@ Array = np.ndarray[Any, Any]
 # Codes after which a session is of no use; only a new one helps.
 GONE = ("unknown_session", "closing", "draining", "quota")
 MAX_BATCH_BYTES = 1 << 30  # of the images of a batch
+MESSAGE_BYTES = 512  # of a message around one action
+CHARACTER_BYTES = 12  # of a character at most, as JSON in ASCII
 
 
 def step_of(result: Mapping[str, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -88,7 +90,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if most < self.num_envs:
             raise ValueError(f"num_envs must be at most {most}, got {self.num_envs}")
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": ["ansi"]}
-        self.render_mode = greeting.render_mode
+        self.render_mode, self._frame = greeting.render_mode, greeting.frame
         self.single_observation_space = space_of(greeting)
         self.single_action_space = Text(greeting.action_length)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -133,6 +135,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise TypeError("actions are the assistant's texts, a str for each environment")
         if len(actions) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} actions, got {len(actions)}")
+        self._check_lengths(actions)
         over, restarted = np.flatnonzero(self._over).tolist(), {}
         if over and self.autoreset_mode is AutoresetMode.DISABLED:
             raise gym.error.ResetNeeded(f"the episodes of {over} are over: reset them with reset_mask")
@@ -154,6 +157,13 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 kept = {name: ended[name] for name in OF_THE_STEP if name in ended}
                 rows[index] = {"final_obs": observation, "final_info": ended, **info, **kept}
         return self._batched(), rewards, terminations, truncations, Infos(rows)
+
+    def _check_lengths(self, actions: Sequence[str]) -> None:
+        """Raise ValueError for an action that no message can hold, before anything is played."""
+        most = self._frame - MESSAGE_BYTES
+        for index, action in enumerate(actions):
+            if len(action) * CHARACTER_BYTES > most and len(write({"action": action})) > most:
+                raise ValueError(f"actions[{index}] is over the server's {self._frame} bytes of a message")
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the sessions, and close the connection."""

@@ -7,7 +7,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -24,7 +24,7 @@ from rlvr.adapters.serving.answers import (
     read_greeting,
 )
 from rlvr.adapters.serving.bounded_json import read_object
-from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, MAX_PIXELS, SOCKET_PATH, write
 from rlvr.envs.core.deprecation import renamed_in_module
 
 if TYPE_CHECKING:
@@ -188,15 +188,30 @@ class WireConnection:
 
     def _ask(self, op: str, items: list[dict[str, Any]], count: int, limit: float | None) -> list[Any]:
         with self._lock:
-            number = next(self._numbers)
-            message: dict[str, Any] = {"id": f"{self._client}-{number}", "op": op}
-            message |= {"count": count} if op == "open" else {"items": items}
-            if self.greeting.numbered:
-                message |= {"client": self._client} if op == "open" else {"number": number}
-            text = write(message)
-            if len(text) > self.greeting.frame:
-                raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
-            answer = self._exchange(number, text, limit, begins=op == "open")
+            name = f"{self._client}-{next(self._numbers)}"
+            return self._ask_part(name, itertools.count(), op, items, count, limit)
+
+    def _ask_part(
+        self, name: str, parts: Iterator[int], op: str, items: list[dict[str, Any]], count: int, limit: float | None
+    ) -> list[Any]:
+        """Ask a request, or a part of one whose message or answer is too large.
+
+        Args:
+            name: of the request. A part has it, ``#`` and a number: a session that has carried out the request
+                answers a part of it as it answered the whole, and an answer that comes twice is no other part's.
+            parts: numbers that no part has had yet.
+            op, items, count, limit: of the part.
+        """
+        part = next(parts)
+        message: dict[str, Any] = {"id": f"{name}#{part}" if part else name, "op": op}
+        message |= {"count": count} if op == "open" else {"items": items}
+        if self.greeting.numbered:
+            message |= {"client": self._client} if op == "open" else {"number": _number_of(name)}
+        half, text = len(items) // 2, write(message)
+        if not half and len(text) > self.greeting.frame:
+            raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
+        if len(text) <= self.greeting.frame and self._holds_images(op, len(items)):
+            answer = self._exchange(message["id"], text, limit, begins=op == "open")
             try:
                 error = error_in(answer)
                 if error is None:
@@ -204,14 +219,25 @@ class WireConnection:
             except ValueError as wrong:
                 self._drop()
                 raise ConnectionError(f"{self.url} sent what the wire does not allow: {wrong}") from None
-        raise error_of(error)
+            if error["code"] != "too_large" or not half:
+                raise error_of(error)
+        return [
+            result
+            for some in (items[:half], items[half:])
+            for result in self._ask_part(name, parts, op, some, len(some), limit)
+        ]
 
-    def _exchange(self, number: int, text: str, limit: float | None, begins: bool) -> dict[str, Any]:
+    def _holds_images(self, op: str, count: int) -> bool:
+        """Whether the images of so many observations may stand in one answer."""
+        image = self.greeting.image
+        return image is None or op not in ("reset", "step") or count * image[0] * image[1] <= MAX_PIXELS or count == 1
+
+    def _exchange(self, name: str, text: str, limit: float | None, begins: bool) -> dict[str, Any]:
         for last in (False, True):
             link = self._connected(begins)
             try:
                 link.send(text)
-                return self._received(link, number, limit)
+                return self._received(link, name, limit)
             except TimeoutError:
                 self._drop()  # else the server would keep what nobody waits for
                 raise TimeoutError(f"{self.url} did not answer within {limit:g} s") from None
@@ -224,7 +250,7 @@ class WireConnection:
                     raise ConnectionError(f"the connection to {self.url} was lost twice: {error}") from error
         raise AssertionError("unreachable")
 
-    def _received(self, link: ClientConnection, number: int, limit: float | None) -> dict[str, Any]:
+    def _received(self, link: ClientConnection, asked: str, limit: float | None) -> dict[str, Any]:
         until = None if limit is None else time.monotonic() + limit
         for _ in range(MAX_PASSED_OVER):
             left = None if until is None else until - time.monotonic()
@@ -232,17 +258,17 @@ class WireConnection:
                 raise TimeoutError
             message = _message(link.recv(left))
             name = message.get("id")
-            if name == f"{self._client}-{number}" or (name is None and "error" in message):
+            if name == asked or (name is None and "error" in message):
                 return message
-            if not self._was_asked(name, number):
+            if not self._was_asked(name, _number_of(asked)):
                 raise WrongMessage(f"an answer to {name!r:.60}, which was not asked")
         raise WrongMessage(f"{MAX_PASSED_OVER} answers to earlier requests")
 
     def _was_asked(self, name: Any, number: int) -> bool:
         if not isinstance(name, str):
             return False
-        client, _, earlier = name.partition("-")
-        return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) < number
+        client, _, earlier = name.partition("#")[0].partition("-")
+        return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) <= number
 
     def _connected(self, begins: bool = True) -> ClientConnection:
         if self._link is not None:
@@ -269,9 +295,9 @@ class WireConnection:
         if error is not None:
             _close(link)
             raise error_of(error)
-        if before is not None and (wrong := differs(before, greeting)):
+        if before is not None and (change := differs(before, greeting)):
             _close(link)
-            raise ConnectionError(f"{self.url} serves something else since it was restarted: {wrong}")
+            raise ConnectionError(f"{self.url} serves something else since it was restarted: {change}")
         self._link, self._greeting = link, greeting
         if before is not None and before.instance != greeting.instance and not begins:
             raise ConnectionResetError(
@@ -312,6 +338,11 @@ class WireConnection:
         link, self._link = self._link, None
         if link is not None:
             _close(link)
+
+
+def _number_of(name: str) -> int:
+    """The number in the name of a request, or of a part of one."""
+    return int(name.partition("#")[0].partition("-")[2])
 
 
 class WrongMessage(Exception):

@@ -115,13 +115,18 @@ class _Session:
         Raises:
             ProtocolError: it is an earlier one.
         """
-        if self.answer is not None and self.request == request.id:
+        if self.answer is not None and (self.request == request.id or self._is_part(request)):
             return True
         late = hash(request.id) in self.earlier if request.number is None else request.number <= self.number
         if late:
             reason = f"request {request.id} was answered, and the session went on: it is not carried out again"
             raise ProtocolError("stale", reason)
         return False
+
+    def _is_part(self, request: WireRequest) -> bool:
+        """Whether it is asked for again because the answer to the whole, or to a larger part, was too large."""
+        same = request.number is not None and request.number == self.number
+        return same and self.request.partition("#")[0] == request.id.partition("#")[0]
 
     def begin(self, request: WireRequest, answer: Answer) -> None:
         """Go on to the next request."""
