@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +24,7 @@ from rlvr.envs.vector.env_slot import OF_THE_STEP
 Array = np.ndarray[Any, Any]
 # Codes after which a session is of no use; only a new one helps.
 GONE = ("unknown_session", "closing", "draining", "quota")
+SERVER_GONE = ("closing", "draining")  # and those of them after which no other session helps either
 MAX_BATCH_BYTES = 1 << 30  # of the images of a batch
 MESSAGE_BYTES = 512  # of a message around one action
 CHARACTER_BYTES = 12  # of a character at most, as JSON in ASCII
@@ -168,7 +169,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     def close_extras(self, **kwargs: Any) -> None:
         """End the sessions, and close the connection."""
         sessions, self._sessions = self._sessions, []
-        self._connection.leave(sessions)
+        self._connection.leave([session for session in sessions if session])
 
     def _open(self) -> None:
         if not self._sessions:
@@ -180,7 +181,12 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
         """What becomes of an action in each of these sessions."""
         pairs = zip(indices, actions, strict=True)
-        return self._ask("step", [{"session": self._sessions[i], "action": action} for i, action in pairs])
+        items = [{"session": self._sessions[i], "action": action} for i, action in pairs]
+        results = self._ask("step", items, raised=SERVER_GONE)
+        for index, result in zip(indices, results, strict=True):
+            if "error" in result and result["error"]["code"] in GONE:
+                self._sessions[index] = ""  # its episode is a fault, and the next one begins in another
+        return results
 
     def _batched(self) -> Any:
         """The last observations of all, as one."""
@@ -218,36 +224,48 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             return [{"session": self._sessions[indices[i]], **fields[i]} for i in at]
 
         every = range(len(indices))
+        self._reopen([i for i in indices if not self._sessions[i]])
         try:
-            results = self._ask("reset", items(every), gone=True)
+            results = self._ask("reset", items(every), raised=())
         except ConnectionResetError:  # the server was restarted
             if len(indices) < self.num_envs:
                 raise  # in the middle of the others' episodes
             self._open()
             return self._ask("reset", items(every))
         if gone := [i for i in every if results[i].get("error", {}).get("code") in GONE]:
-            try:
-                opened = self._connection.open(len(gone))
-            except Exception:
-                self._sessions = []
-                raise
-            for i, session in zip(gone, opened, strict=True):
-                self._sessions[indices[i]] = session
+            self._reopen([indices[i] for i in gone])
             for i, result in zip(gone, self._ask("reset", items(gone)), strict=True):
                 results[i] = result
         return results
 
-    def _ask(self, op: str, items: list[dict[str, Any]], gone: bool = False) -> list[dict[str, Any]]:
-        """What becomes of the items; where a session is gone, an error, or with ``gone`` a result that says so."""
+    def _reopen(self, indices: list[int]) -> None:
+        """Give these sessions in place of those that are gone."""
+        if not indices:
+            return
+        try:
+            opened = self._connection.open(len(indices))
+        except Exception:
+            self._forget()
+            raise
+        for index, session in zip(indices, opened, strict=True):
+            self._sessions[index] = session
+
+    def _forget(self) -> None:
+        """Give up all sessions, and with them the connection that keeps them on the server."""
+        self._sessions = []
+        self._connection.close()
+
+    def _ask(self, op: str, items: list[dict[str, Any]], raised: Collection[str] = GONE) -> list[dict[str, Any]]:
+        """What becomes of the items; an error with one of these codes is raised, for all sessions."""
         if not items:
             return []
         try:
             results = self._connection.ask(op, items)
         except (TimeoutError, ConnectionError):
-            self._sessions = []  # what became of them is not known: the next reset begins others
+            self._forget()  # what became of them is not known: the next reset begins others
             raise
         for result in results:
-            if not gone and "error" in result and result["error"]["code"] in GONE:
-                self._sessions = []
+            if "error" in result and result["error"]["code"] in raised:
+                self._forget()
                 raise error_of(result["error"])
         return results

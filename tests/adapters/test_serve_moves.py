@@ -278,9 +278,7 @@ def test_servers_of_different_things_are_not_mixed(two: list[EnvServer], asked: 
             with env.spawn() as more:
                 assert more.reset(seed=1) == env.reset(seed=1) == gym.make(GUESS, level=2, max_turns=12).reset(seed=1)
             return
-        with pytest.raises(
-            ValueError, match=r"serves something else: level is [13] there"
-        ):
+        with pytest.raises(ValueError, match=r"serves something else: level is [13] there"):
             env.spawn()
         env.reset(seed=0)
         for one in (two[0], other):
@@ -288,3 +286,42 @@ def test_servers_of_different_things_are_not_mixed(two: list[EnvServer], asked: 
                 one._face.draining = one.sessions.draining = True
         with pytest.raises(ConnectionError, match="serves something else: level is"):
             env.reset(seed=0)
+
+
+def test_a_session_that_used_up_its_steps_gives_its_place_back():
+    with server(limit=4, session_steps=3) as one, connect(one.url) as env:
+        vector = connect_vector(one.url, 3, autoreset_mode="Disabled")
+        for seed in range(6):  # each uses up a session
+            env.reset(seed=seed)
+            for _ in range(3):
+                env.step(NOTHING)
+            with pytest.raises(RemoteError, match="a session has 3 steps here"):
+                env.step(NOTHING)
+        for seed in range(3):
+            vector.reset(seed=seed)
+            for turn in (1, 2, 3):
+                assert [info["turn"] for info in vector.step([NOTHING] * 3)[4].rows] == [turn] * 3
+            _, rewards, _, truncated, infos = vector.step([NOTHING] * 3)
+            assert truncated.all()
+            assert not rewards.any()
+            assert {info["verdict"].status for info in infos.rows} == {"env_error"}
+        vector.close()
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "SameStep"])
+def test_a_session_that_is_gone_in_an_episode_costs_that_one_alone(two: list[EnvServer], mode: str):
+    one = two[0]
+    vector = connect_vector(one.url, 4, autoreset_mode=mode)
+    vector.reset(seed=0)
+    vector.step([NOTHING] * 4)
+    for index in (0, 2):
+        one.sessions._end(vector._sessions[index])
+    _, rewards, _, truncated, infos = vector.step([NOTHING] * 4)
+    assert (list(truncated), rewards.any()) == ([True, False, True, False], False)
+    final = [info.get("final_info", info)["verdict"].valid for info in infos.rows]
+    assert final == [False, True, False, True]
+    for _ in range(2):
+        infos = vector.step([NOTHING] * 4)[4]
+    assert [info["turn"] for info in infos.rows] == ([1, 4, 1, 4] if mode == "NextStep" else [2, 4, 2, 4])
+    assert len(one.sessions) == 4
+    vector.close()
