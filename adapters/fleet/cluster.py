@@ -223,7 +223,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
             members = self._members.open_to(now)
             if not members:
                 if now > until:
-                    reasons = "; ".join(f"{member.url}: {member.reason}" for member in self._members.all)
+                    reasons = "; ".join(f"{member.shown}: {member.reason}" for member in self._members.all)
                     raise ConnectionError(f"no server has taken a session for {PATIENCE:g} s: {reasons}"[:1000])
                 self._members.wait(0.1)
                 continue

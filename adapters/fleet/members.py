@@ -50,6 +50,11 @@ class Member:
     pause: float = RETRY_SECONDS
     reason: str = "it was not tried yet"
 
+    @property
+    def shown(self) -> str:
+        """Its address without a token."""
+        return self.url.partition("?")[0]
+
     def load(self, more: int = 0) -> float:
         """Sessions of ours for each that it had free when it was reached."""
         room = self.connection.greeting.free if self.connection is not None else 0
@@ -89,7 +94,8 @@ class Members:
         if wrong or not self.up():  # a server that is away may come back; one that serves something else will not do
             self.close()
             found = wrong or [error for error in errors.values() if error is not None]
-            raise next(iter(found), ConnectionError(f"there is no server at {', '.join(self.addresses)}"))
+            shown = ", ".join(address.partition("?")[0] for address in self.addresses)
+            raise next(iter(found), ConnectionError(f"there is no server at {shown}"))
         self.returned = False
         threading.Thread(target=_mend, args=(weakref.ref(self),), name="rlvr-fleet-mend", daemon=True).start()
 
@@ -118,7 +124,7 @@ class Members:
         """A server is gone, for now."""
         connection, member.connection = member.connection, None
         member.reason, member.retry, member.sessions = reason, time.monotonic() + member.pause, 0
-        log.warning("the server at %s is away: %s", member.url, reason)
+        log.warning("the server at %s is away: %s", member.shown, reason)
         if connection is not None:
             connection.close()
 
@@ -156,8 +162,8 @@ class Members:
                 member.retry = time.monotonic() + RETRY_MOST
                 member.reason = "closed" if self._closed else f"it serves something else: {wrong}"
                 if not self._closed:
-                    log.error("the server at %s is not used: %s", member.url, member.reason)
-                raise ValueError(f"{member.url}: {member.reason}")
+                    log.error("the server at %s is not used: %s", member.shown, member.reason)
+                raise ValueError(f"{member.shown}: {member.reason}")
             member.connection, member.pause, member.shut = connection, RETRY_SECONDS, 0.0
             self.returned = True
             self._changed.notify_all()
@@ -173,7 +179,7 @@ class Members:
                 try:
                     self._reach(member)
                 except Exception as error:
-                    log.debug("the server at %s is still away: %s", member.url, error)
+                    log.debug("the server at %s is still away: %s", member.shown, error)
         return not self._closed
 
 
@@ -198,7 +204,7 @@ def _resolved(address: str) -> list[tuple[str, str | None]]:
     url = address.removeprefix(DNS)
     parts = urlsplit(url)
     if not parts.hostname:
-        raise ValueError(f"an address of servers is dns+http://name:port, got {address!r:.200}")
+        raise ValueError(f"an address of servers is dns+http://name:port, got {address.partition('?')[0]!r:.200}")
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     except OSError as error:

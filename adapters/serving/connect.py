@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -79,11 +79,20 @@ def connect_vector(
     """
     more: dict[str, Any] = {"token": token, "timeout": timeout, "autoreset_mode": autoreset_mode}
     more |= {"reward_range": reward_range, "env": env}
+    addresses = _addresses(url)
     if isinstance(url, str) and not url.startswith(DNS):
         if restore:
             raise ValueError("restore=True takes several servers: a list of addresses, or dns+http://name:port")
         return RemoteVectorEnv(url, num_envs, **more)
-    return ClusterVectorEnv([url] if isinstance(url, str) else url, num_envs, restore=restore, **more)
+    return ClusterVectorEnv(addresses, num_envs, restore=restore, **more)
+
+
+def _addresses(url: Any) -> list[str]:
+    """One address or several, as a list."""
+    found = [url] if isinstance(url, str) else [*url] if isinstance(url, Iterable) else [url]
+    if isinstance(url, bytes) or not all(isinstance(address, str) for address in found):
+        raise TypeError(f"url must be the address of a server, or a list of such; got {url!r:.100}")
+    return found
 
 
 class RemoteEnv(gym.Env[Any, str]):
@@ -122,7 +131,7 @@ class RemoteEnv(gym.Env[Any, str]):
         level: int | None = None,
     ) -> None:
         self._session: str | None = None
-        self._servers = [url] if isinstance(url, str) else [*url]
+        self._servers = _addresses(url)
         if not self._servers:
             raise ValueError("url is an empty list: give the address of a server")
         given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}

@@ -325,3 +325,37 @@ def test_a_session_that_is_gone_in_an_episode_costs_that_one_alone(two: list[Env
     assert [info["turn"] for info in infos.rows] == ([1, 4, 1, 4] if mode == "NextStep" else [2, 4, 2, 4])
     assert len(one.sessions) == 4
     vector.close()
+
+
+def test_a_token_in_an_address_is_shown_nowhere(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture):
+    monkeypatch.setattr(cluster, "PATIENCE", 0.3)
+    with server(token="", limit=1) as one, server(token="", limit=1) as other:
+        shown = []
+        env, vector = connect([one.url, other.url]), connect_vector([one.url, f"dns+{other.url}"], 2)
+        vector.reset(seed=0)
+        with pytest.raises(RemoteError) as full:
+            env.reset(seed=0)
+        shown.append(str(full.value))
+        with pytest.raises(ValueError, match="something else") as wrong, server(settings=None, token="") as third:
+            connect_vector([third.url, other.url], 2)
+        shown.append(str(wrong.value))
+        for running in (one, other):
+            kill(running)
+        for lost in (env, vector):
+            with pytest.raises(ConnectionError) as gone:
+                lost.reset(seed=0)
+            shown.append(str(gone.value))
+        with pytest.raises(ConnectionError) as nowhere:
+            connect_vector(f"dns+http://no-such-name.invalid/?token={one.token}", 2)
+        shown.append(str(nowhere.value))
+        text = "\n".join([*shown, caplog.text])
+        assert one.token not in text
+        assert other.token not in text
+        assert f"127.0.0.1:{one.port}" in text
+
+
+@pytest.mark.parametrize("url", [None, 5, [5], ["http://127.0.0.1:9", None], b"http://127.0.0.1:9", {"a": 1}.keys])
+def test_what_is_no_address_is_said_as_such(url: Any):
+    for make in (connect, lambda address: connect_vector(address, 2)):
+        with pytest.raises(TypeError, match="url must be the address of a server, or a list of such; got"):
+            make(url)
