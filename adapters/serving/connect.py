@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import operator
+import time
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any
@@ -28,6 +29,9 @@ from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
+HOME_PAUSE = 5.0  # seconds until an environment that moved looks for the server where it was to begin, doubled up to
+HOME_PAUSE_MOST = 300.0
+HOME_SECONDS = 2.0  # that it looks
 log = logging.getLogger("rlvr.serve")
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
 
@@ -138,7 +142,8 @@ class RemoteEnv(gym.Env[Any, str]):
         self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level)
         self._reach = partial(WireConnection, token=token, timeout=timeout, reward_range=reward_range, env=env)
         self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
-        self._at = next(_turns) % len(self._servers)
+        self._turn, self._home_try, self._home_pause = next(_turns), 0.0, HOME_PAUSE
+        self._at = self._turn % len(self._servers)
         self._connection = self._reached()
         self._greeting = greeting = self._connection.greeting
         if greeting.size is not None and split not in (None, greeting.split):
@@ -159,13 +164,16 @@ class RemoteEnv(gym.Env[Any, str]):
         """Begin a task of the served environment; the errors are those of the class.
 
         Nothing is lost in a reset: where the session is gone, or its server is, the episode begins in another session,
-        there or on another server. What follows from a seed that an earlier reset was given does not go along.
+        there or on another server; with a seed, it goes back when that server is back. What follows from a seed that an
+        earlier reset was given does not go along.
         """
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._asked:
             options = {**self._asked, **(options or {})}
+        if seed is not None:
+            self._go_home()
         result = self._begun(seed=seed, options=None if options is None else pack(options))
         return result["observation"], result["info"]
 
@@ -221,18 +229,18 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def _begun(self, **fields: Any) -> dict[str, Any]:
         """Reset the session; where it is gone, a new one."""
+        others = [at for at in range(len(self._servers)) if at != self._at]
+        if others:  # those of one server go to different others
+            first = self._turn // len(self._servers) % len(others)
+            others = others[first:] + others[:first]
         if self._session is None:
-            count = len(self._servers)
-            return self._begun_anew(fields, [(self._at + more) % count for more in range(count)])
+            return self._begun_anew(fields, [self._at, *others])
         try:
             return self._ask("reset", **fields)
         except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
             if self._session is not None or (len(self._servers) == 1 and isinstance(error, TimeoutError)):
                 raise  # the environment's own failure; or there is nobody else to ask
             stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
-        others = [at for at in range(len(self._servers)) if at != self._at]
-        first = next(_turns) % len(others) if others else 0  # the sessions of a lost server spread over the others
-        others = others[first:] + others[:first]
         return self._begun_anew(fields, [self._at, *others] if stays else [*others, self._at])
 
     def _begun_anew(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
@@ -246,7 +254,7 @@ class RemoteEnv(gym.Env[Any, str]):
             except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
                 if self._session is not None or len(order) == 1:
                     raise  # the environment's own failure; or there is nobody else to ask
-                log.warning("no episode begins at %s: %s", self._servers[at].partition("?")[0], error)
+                log.info("no episode begins at %s: %s", self._servers[at].partition("?")[0], error)
                 errors.append(error)
         raise self._refused(errors, order)
 
@@ -264,12 +272,38 @@ class RemoteEnv(gym.Env[Any, str]):
         """Connect to a server, if it is another."""
         if at == self._at:
             return
-        connection = self._reach(self._servers[at])
+        connection = self._reached_at(at)
+        self._connection.close()
+        self._at, self._connection = at, connection
+
+    def _reached_at(self, at: int, **limits: float) -> WireConnection:
+        """A connection to a server that serves what this environment is."""
+        connection = self._reach(self._servers[at], **limits)
         if wrong := differs(self._greeting, connection.greeting, self._asked):
             connection.close()
             raise ConnectionError(f"it serves something else: {wrong}")
-        self._connection.close()
-        self._at, self._connection = at, connection
+        return connection
+
+    def _go_home(self) -> None:
+        """Go to the server whose turn it was, if that is back: else the one that restarts last would have nobody."""
+        home, now = self._turn % len(self._servers), time.monotonic()
+        if self._at == home:
+            self._home_try, self._home_pause = now + HOME_PAUSE, HOME_PAUSE
+        elif now >= self._home_try:
+            self._home_try, self._home_pause = now + self._home_pause, min(2 * self._home_pause, HOME_PAUSE_MOST)
+            try:
+                connection = self._reached_at(home, open_seconds=HOME_SECONDS)
+                try:
+                    (session,) = connection.open(1)
+                except BaseException:
+                    connection.close()
+                    raise
+            except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+                log.info("no episode begins at %s yet: %s", self._servers[home].partition("?")[0], error)
+                return
+            left = [] if self._session is None else [self._session]
+            self._connection.leave(left)
+            self._at, self._connection, self._session = home, connection, session
 
     def _call(self, name: str, **fields: Any) -> Any:
         return self._ask("call", name=name, **fields)["value"]

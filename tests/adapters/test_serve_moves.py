@@ -359,3 +359,33 @@ def test_what_is_no_address_is_said_as_such(url: Any):
     for make in (connect, lambda address: connect_vector(address, 2)):
         with pytest.raises(TypeError, match="url must be the address of a server, or a list of such; got"):
             make(url)
+
+
+def test_an_environment_goes_home_where_its_server_is_back(two: list[EnvServer], monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("rlvr.adapters.serving.connect.HOME_PAUSE", 0.0)
+    with contextlib.ExitStack() as stack:
+        envs = [stack.enter_context(connect([one.url for one in two])) for _ in range(4)]
+        for env in envs:
+            env.reset(seed=0)
+        homes = [env._at for env in envs]
+        assert sorted(homes) == [0, 0, 1, 1]
+        kill(two[0])
+        for seed in (1, 2):  # it is tried again, and is still away
+            assert {env.reset(seed=seed)[0] for env in envs} == {direct().reset(seed=seed)[0]}
+            assert [env._at for env in envs] == [1] * 4
+        two[0] = server(two[0].port).__enter__()
+        for env in envs:
+            env.step(NOTHING)
+            env.reset()  # what follows from a seed stays where the seed was given
+        assert [env._at for env in envs] == [1] * 4
+        for env in envs:
+            assert env.step(NOTHING)[4]["verdict"].valid, "an episode stays where it began"
+            assert play(env, 3) == play(direct(), 3)
+        assert [env._at for env in envs] == homes
+        assert [len(one.sessions) for one in two] == [2, 2], "no session is left behind"
+        kill(two[0])
+        two[0] = server(two[0].port, settings={"level": 1}).__enter__()  # something else now
+        for seed in (4, 5):
+            assert {env.reset(seed=seed)[0] for env in envs} == {direct().reset(seed=seed)[0]}
+        assert [env._at for env in envs] == [1] * 4
+        assert len(two[0].sessions) == 0
