@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import secrets
 import socket
 import threading
@@ -24,6 +26,7 @@ from rlvr.adapters.serving.answers import (
     read_greeting,
 )
 from rlvr.adapters.serving.bounded_json import read_object
+from rlvr.adapters.serving.listening import allowed_files
 from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, MAX_PIXELS, SOCKET_PATH, write
 from rlvr.envs.core.deprecation import renamed_in_module
 
@@ -35,6 +38,8 @@ OPEN_SECONDS = 20.0  # for a connection to be made
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 CLOSE_SECONDS = 5.0  # for a server to take leave
 SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a step
+FILES_EACH = 8  # that a connection may take: websockets has four, its socket, two to wake its thread, and a poller
+FILES_AHEAD = 512  # for the connections that other threads make now
 MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
 
 
@@ -311,6 +316,7 @@ class WireConnection:
             from websockets.sync.client import connect as open_socket
         except ImportError as error:
             raise ImportError('a remote environment needs websockets: pip install "rlvr[serve]"') from error
+        self._check_files()
         try:
             opened = open_socket(
                 self.address,
@@ -333,6 +339,21 @@ class WireConnection:
         with suppress(WrongMessage, ValueError):
             found = error_in(_message(bytes(body)))
         raise ConnectionError(f"{self.url} answered {status}: {body[:200]!r}") if found is None else error_of(found)
+
+    def _check_files(self) -> None:
+        """Raise ConnectionError where this process may open no more files: the library would fail in a thread."""
+        try:
+            lowest = os.open(os.devnull, os.O_RDONLY)  # the number that is given is the lowest that is free
+            os.close(lowest)
+            if allowed_files(lowest + FILES_AHEAD) >= lowest + FILES_EACH:
+                return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        raise ConnectionError(
+            f"no connection to {self.url}: this process may have {allowed_files(0)} files open, and a connection takes "
+            "some: raise the limit (ulimit -n)"
+        )
 
     def _drop(self) -> None:
         link, self._link = self._link, None

@@ -24,7 +24,7 @@ from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import listening, web_server
+from rlvr.adapters.serving.listening import allowed_files, listening, web_server
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
@@ -58,6 +58,7 @@ PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest o
 MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
+OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
 WATCHED = "/health, /ready and /metrics"
 MISSING = 'serving needs {}: pip install "rlvr[serve]"'
@@ -515,6 +516,8 @@ class EnvServer:
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         most = 2 * sum(table.limit for table in self.tables.values()) + 16
+        if (files := allowed_files(most + OTHER_FILES)) < most + OTHER_FILES:
+            log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
         self._face = ServerApp(self.tables, self.token, most, hosts)
         return application(self._face)
 
