@@ -20,6 +20,7 @@ from rlvr.adapters.serving.connection import RemoteError, WireConnection
 DNS = "dns+"  # before http:// or https://: every address of the name is a server
 REACH_SECONDS = 5.0  # for a connection to be made
 HEARTBEAT = 5.0  # seconds between pings, and for the pong: a machine that vanished is noticed within twice as long
+LOOKUP_SECONDS = 2.0  # between two lookups of a name
 RETRY_SECONDS = 0.2  # between two tries to reach a server that is away, doubled up to
 RETRY_MOST = 5.0
 HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
@@ -66,8 +67,8 @@ class Members:
     """All servers of a vector environment.
 
     Args:
-        addresses: of the servers; ``dns+http://name:port`` stands for every address of the name, looked up again
-            while a server is away.
+        addresses: of the servers; ``dns+http://name:port`` stands for every address of the name, which is looked up
+            again and again: a server that is away, and that the name does not lead to any more, is forgotten.
         connect: makes a connection to an address.
 
     Raises:
@@ -82,6 +83,7 @@ class Members:
     returned: bool = False  # whether a server came back, or came, since `settled`
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _closed: bool = False
+    _looked: float = 0.0  # when the names were looked up last
     _pool: ThreadPoolExecutor | None = None
 
     def __post_init__(self) -> None:
@@ -140,12 +142,16 @@ class Members:
     # reaching them
 
     def _resolve(self) -> None:
+        self._looked = time.monotonic()
         known = {(member.url, member.ip) for member in self.all}
         for address in self.addresses:
-            for url, ip in _resolved(address):
+            found = resolved(address)
+            for url, ip in found:
                 if (url, ip) not in known:
                     known.add((url, ip))
                     self.all.append(Member(url, ip))
+            if found and address.startswith(DNS):
+                self.all = [member for member in self.all if not _left(member, found)]
 
     def _reach(self, member: Member) -> None:
         try:
@@ -172,7 +178,8 @@ class Members:
         """Try those that are away and whose time has come; whether to go on."""
         if self._closed:
             return False
-        if len(self.up()) < len(self.all) or any(address.startswith(DNS) for address in self.addresses):
+        names = any(address.startswith(DNS) for address in self.addresses)
+        if names and time.monotonic() - self._looked >= LOOKUP_SECONDS:
             self._resolve()
         for member in self.all:
             if member.connection is None and member.retry <= time.monotonic() and not self._closed:
@@ -197,7 +204,13 @@ def _result(job: Callable[[], Any]) -> Any:
         return error
 
 
-def _resolved(address: str) -> list[tuple[str, str | None]]:
+def _left(member: Member, found: Sequence[tuple[str, str | None]]) -> bool:
+    """Whether a server is away for good: its name leads elsewhere."""
+    same_name = member.ip is not None and member.url == found[0][0]
+    return same_name and member.connection is None and (member.url, member.ip) not in found
+
+
+def resolved(address: str) -> list[tuple[str, str | None]]:
     """The servers behind an address, and the IP address of each where a name has several."""
     if not address.startswith(DNS):
         return [(address, None)]

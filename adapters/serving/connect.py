@@ -241,6 +241,8 @@ class RemoteEnv(gym.Env[Any, str]):
             if self._session is not None or (len(self._servers) == 1 and isinstance(error, TimeoutError)):
                 raise  # the environment's own failure; or there is nobody else to ask
             stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
+        if not stays:
+            self._connection.close()  # the next may lead to another server, where the address is a name of several
         return self._begun_anew(fields, [self._at, *others] if stays else [*others, self._at])
 
     def _begun_anew(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
@@ -252,6 +254,8 @@ class RemoteEnv(gym.Env[Any, str]):
                 (self._session,) = self._connection.open(1)
                 return self._ask("reset", **fields)
             except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+                if self._session is None and isinstance(error, ConnectionError):
+                    self._connection.close()
                 if self._session is not None or len(order) == 1:
                     raise  # the environment's own failure; or there is nobody else to ask
                 log.info("no episode begins at %s: %s", self._servers[at].partition("?")[0], error)

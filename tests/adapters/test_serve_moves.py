@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -389,3 +390,30 @@ def test_an_environment_goes_home_where_its_server_is_back(two: list[EnvServer],
             assert {env.reset(seed=seed)[0] for env in envs} == {direct().reset(seed=seed)[0]}
         assert [env._at for env in envs] == [1] * 4
         assert len(two[0].sessions) == 0
+
+
+def test_a_name_that_leads_elsewhere_is_followed_at_a_reset(monkeypatch: pytest.MonkeyPatch):
+    """One address for all, as of a service of Kubernetes': a pod that drains is left out of the name."""
+    real, leads = socket.getaddrinfo, ["127.0.0.1"]
+
+    def lookup(host: Any, *args: Any, **others: Any) -> Any:
+        return real(leads[0] if host == "fleet.test" else host, *args, **others)
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    with (
+        server(hosts=["fleet.test"]) as one,
+        server(one.port, host="127.0.0.2", hosts=["fleet.test"]) as two,
+        connect(f"http://fleet.test:{one.port}") as env,
+    ):
+        env.reset(seed=0)
+        one._face.draining = one.sessions.draining = True
+        with pytest.raises(ConnectionError, match="begins nothing new"):
+            env.reset(seed=1)
+        leads[0] = "127.0.0.2"
+        for seed in (1, 2):
+            assert env.reset(seed=seed) == direct().reset(seed=seed)
+        assert (len(one.sessions), len(two.sessions)) == (1, 1)
+        kill(two)
+        one._face.draining = one.sessions.draining = False
+        leads[0] = "127.0.0.1"
+        assert env.reset(seed=3) == direct().reset(seed=3)
