@@ -101,6 +101,7 @@ class WireConnection:
     Attributes:
         url: without the token.
         address, headers: of the WebSocket.
+        ip, port: where it goes; ip is None where the name in ``url`` says it.
 
     Raises:
         ValueError: one of them is none.
@@ -139,7 +140,7 @@ class WireConnection:
         self.address += f"?env={quote(env, safe='/:')}" if env else ""
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
-        self._ip, self._port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
+        self.ip, self.port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
         self._open_seconds, self._heartbeat = open_seconds, heartbeat
         self._lock = threading.Lock()
         self._client, self._numbers = secrets.token_hex(16), itertools.count()
@@ -320,7 +321,7 @@ class WireConnection:
         try:
             opened = open_socket(
                 self.address,
-                sock=None if self._ip is None else socket.create_connection((self._ip, self._port), self._open_seconds),
+                sock=None if self.ip is None else socket.create_connection((self.ip, self.port), self._open_seconds),
                 ping_interval=self._heartbeat,
                 ping_timeout=self._heartbeat,
                 additional_headers=self.headers,
