@@ -187,7 +187,8 @@ class _Client:
         """Connect, open the sessions, and reset them."""
         from websockets.asyncio.client import connect as open_socket
 
-        known, there = self._known, {}
+        known = self._known
+        there: dict[str, Any] = {}
         if known.ip is not None:
             there = {"host": known.ip, "port": known.port}
         try:

@@ -22,7 +22,7 @@ from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
 from rlvr.adapters.serving.answers import Range, differs
-from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
+from rlvr.adapters.serving.connection import OPEN_SECONDS, RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
 from rlvr.envs.core.deprecation import RenamedAttribute
 from rlvr.envs.core.spaces import Text
@@ -280,9 +280,9 @@ class RemoteEnv(gym.Env[Any, str]):
         self._connection.close()
         self._at, self._connection = at, connection
 
-    def _reached_at(self, at: int, **limits: float) -> WireConnection:
+    def _reached_at(self, at: int, seconds: float = OPEN_SECONDS) -> WireConnection:
         """A connection to a server that serves what this environment is."""
-        connection = self._reach(self._servers[at], **limits)
+        connection = self._reach(self._servers[at], open_seconds=seconds)
         if wrong := differs(self._greeting, connection.greeting, self._asked):
             connection.close()
             raise ConnectionError(f"it serves something else: {wrong}")
@@ -296,7 +296,7 @@ class RemoteEnv(gym.Env[Any, str]):
         elif now >= self._home_try:
             self._home_try, self._home_pause = now + self._home_pause, min(2 * self._home_pause, HOME_PAUSE_MOST)
             try:
-                connection = self._reached_at(home, open_seconds=HOME_SECONDS)
+                connection = self._reached_at(home, HOME_SECONDS)
                 try:
                     (session,) = connection.open(1)
                 except BaseException:

@@ -90,6 +90,26 @@ def test_a_killed_server_costs_the_episodes_that_were_there(servers: list[str], 
     assert 0 < sum(valid[2]) <= len(valid[2]) == 16
 
 
+@pytest.mark.slow
+def test_a_server_that_drains_costs_nothing(servers: list[str], tmp_path: Path):
+    """One after another, as in a rolling restart: the run is the run in one process."""
+    train(tmp_path / "here")
+    with EnvServer(GUESS, expert=True, limit=64, token=None, drain=300.0) as first:
+        drained: list[int] = []
+
+        class Drains(Callback):
+            def step(self, record: dict[str, Any]) -> None:
+                super().step(record)
+                if record["phase"] == "train" and record["step"] == 2:
+                    drained.append(first.sessions.measures.episodes)
+                    first.drain()
+
+        Trainer(small(tmp_path / "there", **on([first.url, servers[0]])), Drains()).run()
+        assert first.sessions.measures.episodes == drained[0] > 0
+        assert first.sessions.measures.cut == 0
+    assert differences(tmp_path / "here", tmp_path / "there") == []
+
+
 def test_a_token_is_read_from_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("OURS", TOKEN.replace(" ", "-"))
     with EnvServer(GUESS, token=TOKEN.replace(" ", "-"), limit=32) as server:
