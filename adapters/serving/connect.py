@@ -11,9 +11,10 @@ import itertools
 import logging
 import operator
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
@@ -21,7 +22,7 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
-from rlvr.adapters.serving.answers import Range, differs
+from rlvr.adapters.serving.answers import MAX_SECONDS, Range, differs
 from rlvr.adapters.serving.connection import OPEN_SECONDS, RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
 from rlvr.envs.core.deprecation import RenamedAttribute
@@ -32,6 +33,8 @@ __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_ve
 HOME_PAUSE = 5.0  # seconds until an environment that moved looks for the server where it was to begin, doubled up to
 HOME_PAUSE_MOST = 300.0
 HOME_SECONDS = 2.0  # that it looks
+OUTAGE_PAUSE = 0.5  # between two tries, where no server is there
+T = TypeVar("T")
 log = logging.getLogger("rlvr.serve")
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
 
@@ -45,6 +48,7 @@ def connect(
     env: str | None = None,
     split: str | None = None,
     level: int | None = None,
+    patience: float = 0.0,
 ) -> RemoteEnv:
     """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
 
@@ -59,8 +63,11 @@ def connect(
         env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
         split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
             one split on a server: its size is that split's.
+        patience: seconds that ``reset`` and ``spawn`` wait for a server where there is none. All that are spawned share
+            it: it begins when the first of them finds none.
     """
-    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range, env=env, split=split, level=level)
+    given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
+    return RemoteEnv(url, **given, split=split, level=level, patience=patience)
 
 
 def connect_vector(
@@ -99,6 +106,13 @@ def _addresses(url: Any) -> list[str]:
     return found
 
 
+@dataclass(slots=True)
+class _Outage:
+    """Since when no server was found, by the clock of `time.monotonic`; None while there is one."""
+
+    since: float | None = None
+
+
 class RemoteEnv(gym.Env[Any, str]):
     """One session of a served environment. The same seeds and actions give what they give directly, infos included.
 
@@ -106,7 +120,7 @@ class RemoteEnv(gym.Env[Any, str]):
     ``direct_answer``, ``get_state`` and ``set_state`` need ``rlvr serve --expert``.
 
     Args:
-        url, token, timeout, reward_range, env, split, level: as in `connect`.
+        url, token, timeout, reward_range, env, split, level, patience: as in `connect`.
 
     Attributes:
         served_id: of the environment there; this one is none of the registry.
@@ -133,13 +147,17 @@ class RemoteEnv(gym.Env[Any, str]):
         env: str | None = None,
         split: str | None = None,
         level: int | None = None,
+        patience: float = 0.0,
     ) -> None:
+        if not 0 <= patience <= MAX_SECONDS:
+            raise ValueError(f"patience must be seconds from 0 to {MAX_SECONDS:g}, got {patience!r}")
+        self._patience, self._outage = patience, _Outage()
         self._session: str | None = None
         self._servers = _addresses(url)
         if not self._servers:
             raise ValueError("url is an empty list: give the address of a server")
         given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
-        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level)
+        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level, patience=patience)
         self._reach = partial(WireConnection, token=token, timeout=timeout, reward_range=reward_range, env=env)
         self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
         self._turn, self._home_try, self._home_pause = next(_turns), 0.0, HOME_PAUSE
@@ -174,7 +192,8 @@ class RemoteEnv(gym.Env[Any, str]):
             options = {**self._asked, **(options or {})}
         if seed is not None:
             self._go_home()
-        result = self._begun(seed=seed, options=None if options is None else pack(options))
+        fields = {"seed": seed, "options": None if options is None else pack(options)}
+        result = self._patiently(lambda: self._begun(**fields))
         return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -205,7 +224,8 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def spawn(self) -> RemoteEnv:
         """Another session, over a connection of its own; of several servers, on the next."""
-        other = self._again()
+        other = self._patiently(self._again)
+        other._outage = self._outage
         if wrong := differs(self._greeting, other._greeting, self._asked):
             other.close()
             raise ValueError(f"{other._connection.url} serves something else: {wrong}")
@@ -226,6 +246,23 @@ class RemoteEnv(gym.Env[Any, str]):
                     raise
                 self._at = (self._at + 1) % len(self._servers)
         raise AssertionError("there is a server")
+
+    def _patiently(self, begin: Callable[[], T]) -> T:
+        """What this comes to, once a server is there."""
+        while True:
+            try:
+                found = begin()
+            except (ConnectionError, RemoteError) as error:
+                if isinstance(error, RemoteError) and (self._session or error.code not in HAS_NO_PLACE):
+                    raise  # the environment's own failure
+                now = time.monotonic()
+                self._outage.since = now if self._outage.since is None else self._outage.since
+                if now - self._outage.since >= self._patience:
+                    raise
+                time.sleep(OUTAGE_PAUSE)
+            else:
+                self._outage.since = None
+                return found
 
     def _begun(self, **fields: Any) -> dict[str, Any]:
         """Reset the session; where it is gone, a new one."""

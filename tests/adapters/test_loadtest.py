@@ -60,6 +60,10 @@ def test_the_command_prints_figures_and_fails_on_faults(capsys, monkeypatch):
         figures = json.loads(capsys.readouterr().out)
         assert figures["faults"] >= 4
         assert figures["steps"] == 12
+    with EnvServer([GUESS, COUNTDOWN], token=None, limit=4) as server:
+        assert main(["loadtest", server.url, "--sessions", "4", "--seconds", "0.2", "--serves", "Countdown"]) == 0
+        assert main(["loadtest", server.url, "--seconds", "0.2", "--serves", "Sudoku"]) == 2
+        assert "'rlvr/Sudoku-v0' is not served here" in capsys.readouterr().err
     with EnvServer(GUESS, token=None, limit=4) as server:
         assert main(["loadtest", server.url, "--sessions", "4", "--seconds", "0.2"]) == 0
         assert "4 sessions" in capsys.readouterr().out

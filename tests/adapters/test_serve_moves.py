@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
@@ -417,3 +418,50 @@ def test_a_name_that_leads_elsewhere_is_followed_at_a_reset(monkeypatch: pytest.
         one._face.draining = one.sessions.draining = False
         leads[0] = "127.0.0.1"
         assert env.reset(seed=3) == direct().reset(seed=3)
+
+
+def test_a_reset_waits_for_a_server_where_it_may(two: list[EnvServer]):
+    urls = [one.url for one in two]
+    with connect(urls, patience=120.0) as env, ThreadPoolExecutor(2) as pool:
+        env.reset(seed=0)
+        for one in two:
+            kill(one)
+        waiting = pool.submit(env.reset, seed=5)
+        spawning = pool.submit(env.spawn)
+        with connect_error():
+            connect(urls, patience=120.0)  # the first finds one, or says so
+        assert not waiting.done()
+        two[1] = server(two[1].port).__enter__()
+        assert waiting.result(60) == direct().reset(seed=5)
+        with spawning.result(60) as other:
+            assert other.reset(seed=6) == direct().reset(seed=6)
+    with connect([one.url for one in two], patience=0.1) as env:
+        env.reset(seed=0)
+        for one in two:
+            kill(one)
+        for begin in (env.reset, env.spawn, env.reset):
+            with connect_error():
+                begin()
+
+
+def connect_error() -> Any:
+    return pytest.raises(ConnectionError, match=r"there is no server at http://127\.0\.0\.1")
+
+
+def test_all_spawned_wait_for_the_same_outage(two: list[EnvServer], monkeypatch: pytest.MonkeyPatch):
+    """Not one after another, each for its own time: a batch would take hours to fail."""
+    waits: list[float] = []
+    with connect(two[0].url, patience=1e6) as env, env.spawn() as other:
+        env.reset(seed=0)
+        kill(two[0])
+
+        def wait(seconds: float) -> None:
+            waits.append(seconds)
+            if len(waits) == 3:
+                env._outage.since -= 1e6
+
+        monkeypatch.setattr("rlvr.adapters.serving.connect.time.sleep", wait)
+        for begin in (env.reset, other.reset, env.spawn):
+            with connect_error():
+                begin()
+        assert len(waits) == 3
