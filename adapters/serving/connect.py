@@ -193,7 +193,7 @@ class RemoteEnv(gym.Env[Any, str]):
         if seed is not None:
             self._go_home()
         fields = {"seed": seed, "options": None if options is None else pack(options)}
-        result = self._patiently(lambda: self._begun(**fields))
+        result = self._patiently(lambda: self._reset_session(**fields))
         return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -264,14 +264,14 @@ class RemoteEnv(gym.Env[Any, str]):
                 self._outage.since = None
                 return found
 
-    def _begun(self, **fields: Any) -> dict[str, Any]:
+    def _reset_session(self, **fields: Any) -> dict[str, Any]:
         """Reset the session; where it is gone, a new one."""
         others = [at for at in range(len(self._servers)) if at != self._at]
         if others:  # those of one server go to different others
             first = self._turn // len(self._servers) % len(others)
             others = others[first:] + others[:first]
         if self._session is None:
-            return self._begun_anew(fields, [self._at, *others])
+            return self._reset_in_new_session(fields, [self._at, *others])
         try:
             return self._ask("reset", **fields)
         except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
@@ -280,9 +280,9 @@ class RemoteEnv(gym.Env[Any, str]):
             stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
         if not stays:
             self._connection.close()  # the next may lead to another server, where the address is a name of several
-        return self._begun_anew(fields, [self._at, *others] if stays else [*others, self._at])
+        return self._reset_in_new_session(fields, [self._at, *others] if stays else [*others, self._at])
 
-    def _begun_anew(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
+    def _reset_in_new_session(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
         """Reset a session of the first of these servers that takes one."""
         errors: list[Exception] = []
         for at in order:
@@ -300,9 +300,9 @@ class RemoteEnv(gym.Env[Any, str]):
         raise self._refused(errors, order)
 
     def _refused(self, errors: Sequence[Exception], order: Sequence[int]) -> Exception:
-        """What all servers said, as one error."""
-        said = "; ".join(f"{self._servers[at].partition('?')[0]}: {e}" for at, e in zip(order, errors, strict=True))
-        sentence = f"none of the {len(order)} servers takes an episode now: {said}"[:1000]
+        """What all servers answer, as one error."""
+        answers = "; ".join(f"{self._servers[at].partition('?')[0]}: {e}" for at, e in zip(order, errors, strict=True))
+        sentence = f"none of the {len(order)} servers takes an episode now: {answers}"[:1000]
         if all(isinstance(error, PermissionError) for error in errors):
             return PermissionError(sentence)
         if all(isinstance(error, RemoteError) and error.code in HAS_NO_PLACE for error in errors):
