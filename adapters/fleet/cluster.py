@@ -124,8 +124,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
                     self._observations[index], infos[index] = result["observation"], result["info"]
                     self._over[index] = False
                     self._note(index, "", result, fields[index])
-                elif error["code"] not in GONE or time.monotonic() > until:
-                    raise error_of(error)
+                elif (error["code"] not in GONE and self._remotes[index] is not None) or time.monotonic() > until:
+                    raise error_of(error)  # the environment's own failure; a lost session begins anew elsewhere
         return infos
 
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
@@ -157,6 +157,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 at.setdefault(remote.member, []).append(index)
         jobs = [(member, partial(self._sent, member, op, indices, fields)) for member, indices in at.items()]
         for (member, _), answers in zip(jobs, self._members.each(jobs).values(), strict=True):
+            if isinstance(answers, ImportError):  # Pillow is missing here: no other server helps
+                raise answers
             if isinstance(answers, Exception):
                 code = "timeout" if isinstance(answers, TimeoutError) else "closing"
                 self._lose(member, str(answers))
@@ -193,6 +195,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
         remote.member.sessions = max(0, remote.member.sessions - 1)
         if code == "draining":
             remote.member.shut = time.monotonic() + SHUT_SECONDS
+            remote.member.reason = "it is about to end, and begins nothing new"
 
     def _settle(self, indices: Sequence[int]) -> None:
         """Where a server came back, those above their share let go of sessions whose episodes are over."""
@@ -220,7 +223,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
             members = self._members.open_to(now)
             if not members:
                 if now > until:
-                    reasons = "; ".join(f"{member.url}: {member.reason}" for member in self._members.all)
+                    reasons = "; ".join(f"{member.shown}: {member.reason}" for member in self._members.all)
                     raise ConnectionError(f"no server has taken a session for {PATIENCE:g} s: {reasons}"[:1000])
                 self._members.wait(0.1)
                 continue
@@ -229,14 +232,14 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 plan[min(plan, key=lambda member: member.load(plan[member]))] += 1
             jobs = [(member, partial(_opened_at, member, count)) for member, count in plan.items() if count]
             for (member, _), names in zip(jobs, self._members.each(jobs).values(), strict=True):
+                reason = "it takes no more sessions"
                 if isinstance(names, Exception):
-                    if "begins nothing new" in str(names):  # it drains, and its other sessions go on
-                        names = []
-                    else:
-                        self._lose(member, str(names))
+                    if "begins nothing new" not in (reason := str(names)):
+                        self._lose(member, reason)
                         continue
+                    names = []  # it drains, and its other sessions go on
                 if len(names) < plan[member]:
-                    member.shut, member.reason = time.monotonic() + SHUT_SECONDS, "it takes no more sessions"
+                    member.shut, member.reason = time.monotonic() + SHUT_SECONDS, reason
                 for session in names:
                     self._remotes[unassigned.pop()] = _RemoteSession(member, session)
                     member.sessions += 1

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
+from rlvr.adapters.fleet.members import resolved
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.connection import WireConnection
 from rlvr.adapters.serving.wire import MAX_ITEMS
@@ -137,7 +138,12 @@ def single(
     _check(sessions, seconds)
     if not 0 <= pause <= MAX_SECONDS:
         raise ValueError(f"pause must be seconds from 0, got {pause}")
-    known = [WireConnection(url, token, None, None, env) for url in urls]
+    known = []
+    for address in urls:
+        found = resolved(address)
+        known += [WireConnection(url, token, None, None, env, ip=ip) for url, ip in found]
+        if not found:
+            raise ConnectionError(f"there is no server at {address.partition('?')[0]}")
     for connection in known:
         connection.close()
     report = LoadReport("a message each", sessions)
@@ -181,15 +187,23 @@ class _Client:
         """Connect, open the sessions, and reset them."""
         from websockets.asyncio.client import connect as open_socket
 
-        self._link = await open_socket(
-            self._known.address,
-            additional_headers=self._known.headers,
-            compression=None,
-            max_size=None,
-            open_timeout=60,
-            proxy=None,
-        )
-        await self._link.recv()  # the greeting
+        known = self._known
+        there: dict[str, Any] = {}
+        if known.ip is not None:
+            there = {"host": known.ip, "port": known.port}
+        try:
+            self._link = await open_socket(
+                known.address,
+                additional_headers=known.headers,
+                compression=None,
+                max_size=None,
+                open_timeout=60,
+                proxy=None,
+                **there,
+            )
+            await self._link.recv()  # the greeting
+        except Exception as error:  # the library's own exceptions, and those of a socket
+            raise ConnectionError(f"{known.url} takes no more connections: {error}") from error
         self._reading = asyncio.create_task(self._read())
         answer = await self._ask("open", count=self._count)
         if "error" in answer:

@@ -14,12 +14,13 @@ from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlvr.adapters.serving.answers import Greeting
+from rlvr.adapters.serving.answers import Greeting, differs
 from rlvr.adapters.serving.connection import RemoteError, WireConnection
 
 DNS = "dns+"  # before http:// or https://: every address of the name is a server
 REACH_SECONDS = 5.0  # for a connection to be made
 HEARTBEAT = 5.0  # seconds between pings, and for the pong: a machine that vanished is noticed within twice as long
+LOOKUP_SECONDS = 2.0  # between two lookups of a name
 RETRY_SECONDS = 0.2  # between two tries to reach a server that is away, doubled up to
 RETRY_MOST = 5.0
 HAS_NO_PLACE = ("full", "overloaded")  # codes of a server that opens no session now
@@ -50,6 +51,11 @@ class Member:
     pause: float = RETRY_SECONDS
     reason: str = "it was not tried yet"
 
+    @property
+    def shown(self) -> str:
+        """Its address without a token."""
+        return self.url.partition("?")[0]
+
     def load(self, more: int = 0) -> float:
         """Sessions of ours for each that it had free when it was reached."""
         room = self.connection.greeting.free if self.connection is not None else 0
@@ -61,8 +67,8 @@ class Members:
     """All servers of a vector environment.
 
     Args:
-        addresses: of the servers; ``dns+http://name:port`` stands for every address of the name, looked up again
-            while a server is away.
+        addresses: of the servers; ``dns+http://name:port`` stands for every address of the name, which is looked up
+            again and again: a server that is away, and that the name does not lead to any more, is forgotten.
         connect: makes a connection to an address.
 
     Raises:
@@ -77,6 +83,7 @@ class Members:
     returned: bool = False  # whether a server came back, or came, since `settled`
     _changed: threading.Condition = field(default_factory=threading.Condition)
     _closed: bool = False
+    _looked: float = 0.0  # when the names were looked up last
     _pool: ThreadPoolExecutor | None = None
 
     def __post_init__(self) -> None:
@@ -89,7 +96,8 @@ class Members:
         if wrong or not self.up():  # a server that is away may come back; one that serves something else will not do
             self.close()
             found = wrong or [error for error in errors.values() if error is not None]
-            raise next(iter(found), ConnectionError(f"there is no server at {', '.join(self.addresses)}"))
+            shown = ", ".join(address.partition("?")[0] for address in self.addresses)
+            raise next(iter(found), ConnectionError(f"there is no server at {shown}"))
         self.returned = False
         threading.Thread(target=_mend, args=(weakref.ref(self),), name="rlvr-fleet-mend", daemon=True).start()
 
@@ -118,7 +126,7 @@ class Members:
         """A server is gone, for now."""
         connection, member.connection = member.connection, None
         member.reason, member.retry, member.sessions = reason, time.monotonic() + member.pause, 0
-        log.warning("the server at %s is away: %s", member.url, reason)
+        log.warning("the server at %s is away: %s", member.shown, reason)
         if connection is not None:
             connection.close()
 
@@ -134,12 +142,16 @@ class Members:
     # reaching them
 
     def _resolve(self) -> None:
+        self._looked = time.monotonic()
         known = {(member.url, member.ip) for member in self.all}
         for address in self.addresses:
-            for url, ip in _resolved(address):
+            found = resolved(address)
+            for url, ip in found:
                 if (url, ip) not in known:
                     known.add((url, ip))
                     self.all.append(Member(url, ip))
+            if found and address.startswith(DNS):
+                self.all = [member for member in self.all if not _left(member, found)]
 
     def _reach(self, member: Member) -> None:
         try:
@@ -151,13 +163,13 @@ class Members:
         with self._changed:
             if self.greeting is None:
                 self.greeting = connection.greeting
-            if self._closed or (wrong := _differs(self.greeting, connection.greeting)):
+            if self._closed or (wrong := differs(self.greeting, connection.greeting)):
                 connection.close()
                 member.retry = time.monotonic() + RETRY_MOST
                 member.reason = "closed" if self._closed else f"it serves something else: {wrong}"
                 if not self._closed:
-                    log.error("the server at %s is not used: %s", member.url, member.reason)
-                raise ValueError(f"{member.url}: {member.reason}")
+                    log.error("the server at %s is not used: %s", member.shown, member.reason)
+                raise ValueError(f"{member.shown}: {member.reason}")
             member.connection, member.pause, member.shut = connection, RETRY_SECONDS, 0.0
             self.returned = True
             self._changed.notify_all()
@@ -166,14 +178,15 @@ class Members:
         """Try those that are away and whose time has come; whether to go on."""
         if self._closed:
             return False
-        if len(self.up()) < len(self.all) or any(address.startswith(DNS) for address in self.addresses):
+        names = any(address.startswith(DNS) for address in self.addresses)
+        if names and time.monotonic() - self._looked >= LOOKUP_SECONDS:
             self._resolve()
         for member in self.all:
             if member.connection is None and member.retry <= time.monotonic() and not self._closed:
                 try:
                     self._reach(member)
                 except Exception as error:
-                    log.debug("the server at %s is still away: %s", member.url, error)
+                    log.debug("the server at %s is still away: %s", member.shown, error)
         return not self._closed
 
 
@@ -191,28 +204,26 @@ def _result(job: Callable[[], Any]) -> Any:
         return error
 
 
-def _resolved(address: str) -> list[tuple[str, str | None]]:
+def _left(member: Member, found: Sequence[tuple[str, str | None]]) -> bool:
+    """Whether a server is away for good: its name leads elsewhere."""
+    same_name = member.ip is not None and member.url == found[0][0]
+    return same_name and member.connection is None and (member.url, member.ip) not in found
+
+
+def resolved(address: str) -> list[tuple[str, str | None]]:
     """The servers behind an address, and the IP address of each where a name has several."""
     if not address.startswith(DNS):
         return [(address, None)]
     url = address.removeprefix(DNS)
     parts = urlsplit(url)
     if not parts.hostname:
-        raise ValueError(f"an address of servers is dns+http://name:port, got {address!r:.200}")
+        raise ValueError(f"an address of servers is dns+http://name:port, got {address.partition('?')[0]!r:.200}")
     try:
         found = socket.getaddrinfo(parts.hostname, parts.port or 80, type=socket.SOCK_STREAM)
     except OSError as error:
         log.warning("%s has no address now: %s", parts.hostname, error)
         return []
     return [(url, ip) for ip in dict.fromkeys(str(entry[4][0]) for entry in found)]
-
-
-def _differs(first: Greeting, other: Greeting) -> str:
-    """What two servers do not have in common; "" if they serve the same."""
-    for name in ("env_id", "size", "split", "level", "max_turns", "render_mode", "image"):
-        if getattr(first, name) != getattr(other, name):
-            return f"{name} is {getattr(other, name)!r:.60} there, and {getattr(first, name)!r:.60} elsewhere"
-    return ""
 
 
 def opened(connection: WireConnection, count: int) -> list[str]:

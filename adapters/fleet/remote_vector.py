@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import gymnasium as gym
@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
 from rlvr.adapters.serving.answers import Greeting, Range
 from rlvr.adapters.serving.connection import WireConnection, error_of
-from rlvr.adapters.serving.wire import pack
+from rlvr.adapters.serving.wire import pack, write
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
 from rlvr.envs.core.spaces import Text
@@ -24,7 +24,10 @@ from rlvr.envs.vector.env_slot import OF_THE_STEP
 Array = np.ndarray[Any, Any]
 # Codes after which a session is of no use; only a new one helps.
 GONE = ("unknown_session", "closing", "draining", "quota")
+SERVER_GONE = ("closing", "draining")  # and those of them after which no other session helps either
 MAX_BATCH_BYTES = 1 << 30  # of the images of a batch
+MESSAGE_BYTES = 512  # of a message around one action
+CHARACTER_BYTES = 12  # of a character at most, as JSON in ASCII
 
 
 def step_of(result: Mapping[str, Any]) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -88,7 +91,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if most < self.num_envs:
             raise ValueError(f"num_envs must be at most {most}, got {self.num_envs}")
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": ["ansi"]}
-        self.render_mode = greeting.render_mode
+        self.render_mode, self._frame = greeting.render_mode, greeting.frame
         self.single_observation_space = space_of(greeting)
         self.single_action_space = Text(greeting.action_length)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
@@ -133,6 +136,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             raise TypeError("actions are the assistant's texts, a str for each environment")
         if len(actions) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} actions, got {len(actions)}")
+        self._check_lengths(actions)
         over, restarted = np.flatnonzero(self._over).tolist(), {}
         if over and self.autoreset_mode is AutoresetMode.DISABLED:
             raise gym.error.ResetNeeded(f"the episodes of {over} are over: reset them with reset_mask")
@@ -155,10 +159,17 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
                 rows[index] = {"final_obs": observation, "final_info": ended, **info, **kept}
         return self._batched(), rewards, terminations, truncations, Infos(rows)
 
+    def _check_lengths(self, actions: Sequence[str]) -> None:
+        """Raise ValueError for an action that no message can hold, before anything is played."""
+        most = self._frame - MESSAGE_BYTES
+        for index, action in enumerate(actions):
+            if len(action) * CHARACTER_BYTES > most and len(write({"action": action})) > most:
+                raise ValueError(f"actions[{index}] is over the server's {self._frame} bytes of a message")
+
     def close_extras(self, **kwargs: Any) -> None:
         """End the sessions, and close the connection."""
         sessions, self._sessions = self._sessions, []
-        self._connection.leave(sessions)
+        self._connection.leave([session for session in sessions if session])
 
     def _open(self) -> None:
         if not self._sessions:
@@ -170,7 +181,12 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
         """What becomes of an action in each of these sessions."""
         pairs = zip(indices, actions, strict=True)
-        return self._ask("step", [{"session": self._sessions[i], "action": action} for i, action in pairs])
+        items = [{"session": self._sessions[i], "action": action} for i, action in pairs]
+        results = self._ask("step", items, raised=SERVER_GONE)
+        for index, result in zip(indices, results, strict=True):
+            if "error" in result and result["error"]["code"] in GONE:
+                self._sessions[index] = ""  # its episode is a fault, and the next one begins in another
+        return results
 
     def _batched(self) -> Any:
         """The last observations of all, as one."""
@@ -192,28 +208,64 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     ) -> dict[int, dict[str, Any]]:
         """Reset these sessions: their infos."""
         packed = None if options is None else pack(options)
-        items = [
-            {"session": self._sessions[index], "seed": None if seeds is None else seeds[index], "options": packed}
-            for index in indices
-        ]
+        fields = [{"seed": None if seeds is None else seeds[index], "options": packed} for index in indices]
         infos = {}
-        for index, result in zip(indices, self._ask("reset", items), strict=True):
+        for index, result in zip(indices, self._reset_sessions(indices, fields), strict=True):
             if "error" in result:
                 raise error_of(result["error"])
             self._observations[index], infos[index] = (result[name] for name in ("observation", "info"))
             self._over[index] = False
         return infos
 
-    def _ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    def _reset_sessions(self, indices: list[int], fields: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        """What a reset of these sessions came to. Those that are gone are opened again: they had nothing to lose."""
+
+        def items(at: Sequence[int]) -> list[dict[str, Any]]:
+            return [{"session": self._sessions[indices[i]], **fields[i]} for i in at]
+
+        every = range(len(indices))
+        self._reopen([i for i in indices if not self._sessions[i]])
+        try:
+            results = self._ask("reset", items(every), raised=())
+        except ConnectionResetError:  # the server was restarted
+            if len(indices) < self.num_envs:
+                raise  # in the middle of the others' episodes
+            self._open()
+            return self._ask("reset", items(every))
+        if gone := [i for i in every if results[i].get("error", {}).get("code") in GONE]:
+            self._reopen([indices[i] for i in gone])
+            for i, result in zip(gone, self._ask("reset", items(gone)), strict=True):
+                results[i] = result
+        return results
+
+    def _reopen(self, indices: list[int]) -> None:
+        """Give these sessions in place of those that are gone."""
+        if not indices:
+            return
+        try:
+            opened = self._connection.open(len(indices))
+        except Exception:
+            self._forget()
+            raise
+        for index, session in zip(indices, opened, strict=True):
+            self._sessions[index] = session
+
+    def _forget(self) -> None:
+        """Give up all sessions, and with them the connection that keeps them on the server."""
+        self._sessions = []
+        self._connection.close()
+
+    def _ask(self, op: str, items: list[dict[str, Any]], raised: Collection[str] = GONE) -> list[dict[str, Any]]:
+        """What becomes of the items; an error with one of these codes is raised, for all sessions."""
         if not items:
             return []
         try:
             results = self._connection.ask(op, items)
         except (TimeoutError, ConnectionError):
-            self._sessions = []  # what became of them is not known: the next reset begins others
+            self._forget()  # what became of them is not known: the next reset begins others
             raise
         for result in results:
-            if "error" in result and result["error"]["code"] in GONE:
-                self._sessions = []
+            if "error" in result and result["error"]["code"] in raised:
+                self._forget()
                 raise error_of(result["error"])
         return results

@@ -7,7 +7,7 @@ A server is a stranger too. What does not fit is no answer: `read_greeting` and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -69,6 +69,23 @@ class Greeting:
     action_length: int
     image: tuple[int, int, int] | None
     rewards: Range
+
+
+# What two servers of the same environment have in common.
+_SERVED = ("env_id", "size", "split", "level", "max_turns", "render_mode", "image")
+
+
+def differs(first: Greeting, other: Greeting, besides: Collection[str] = ()) -> str:
+    """What two servers do not have in common; "" if they serve the same.
+
+    Args:
+        first, other: the greetings.
+        besides: fields that may differ.
+    """
+    for name in _SERVED:
+        if name not in besides and getattr(first, name) != getattr(other, name):
+            return f"{name} is {getattr(other, name)!r:.60} there, and {getattr(first, name)!r:.60} elsewhere"
+    return ""
 
 
 def _ANY(value: Any) -> bool:  # what is looked at after it is unpacked

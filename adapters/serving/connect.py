@@ -8,10 +8,13 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import operator
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium as gym
 from gymnasium.vector import AutoresetMode
@@ -19,13 +22,20 @@ from gymnasium.vector import AutoresetMode
 from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
-from rlvr.adapters.serving.answers import Range
-from rlvr.adapters.serving.connection import RemoteError, WireConnection, error_of
+from rlvr.adapters.serving.answers import MAX_SECONDS, Range, differs
+from rlvr.adapters.serving.connection import OPEN_SECONDS, RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
+from rlvr.envs.core.deprecation import RenamedAttribute
 from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
+HOME_PAUSE = 5.0  # seconds until an environment that moved looks for the server where it was to begin, doubled up to
+HOME_PAUSE_MOST = 300.0
+HOME_SECONDS = 2.0  # that it looks
+OUTAGE_PAUSE = 0.5  # between two tries, where no server is there
+T = TypeVar("T")
+log = logging.getLogger("rlvr.serve")
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
 
 
@@ -38,21 +48,26 @@ def connect(
     env: str | None = None,
     split: str | None = None,
     level: int | None = None,
+    patience: float = 0.0,
 ) -> RemoteEnv:
     """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
 
     Args:
         url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss. Or several addresses of servers
             that serve the same: one environment after another begins at the next of them, and one that is away, full
-            or about to end is passed over. An episode stays where it began.
+            or about to end is passed over. An episode stays where it began; ``reset`` goes to another where that has
+            ended, or is about to.
         token: what the server asks for, where the address does not say it.
         timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
         reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
         env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
         split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
             one split on a server: its size is that split's.
+        patience: seconds that ``reset`` and ``spawn`` wait for a server where there is none. All that are spawned share
+            it: it begins when the first of them finds none.
     """
-    return RemoteEnv(url, token=token, timeout=timeout, reward_range=reward_range, env=env, split=split, level=level)
+    given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
+    return RemoteEnv(url, **given, split=split, level=level, patience=patience)
 
 
 def connect_vector(
@@ -75,11 +90,27 @@ def connect_vector(
     """
     more: dict[str, Any] = {"token": token, "timeout": timeout, "autoreset_mode": autoreset_mode}
     more |= {"reward_range": reward_range, "env": env}
+    addresses = _addresses(url)
     if isinstance(url, str) and not url.startswith(DNS):
         if restore:
             raise ValueError("restore=True takes several servers: a list of addresses, or dns+http://name:port")
         return RemoteVectorEnv(url, num_envs, **more)
-    return ClusterVectorEnv([url] if isinstance(url, str) else url, num_envs, restore=restore, **more)
+    return ClusterVectorEnv(addresses, num_envs, restore=restore, **more)
+
+
+def _addresses(url: Any) -> list[str]:
+    """One address or several, as a list."""
+    found = [url] if isinstance(url, str) else [*url] if isinstance(url, Iterable) else [url]
+    if isinstance(url, bytes) or not all(isinstance(address, str) for address in found):
+        raise TypeError(f"url must be the address of a server, or a list of such; got {url!r:.100}")
+    return found
+
+
+@dataclass(slots=True)
+class _Outage:
+    """Since when no server was found, by the clock of `time.monotonic`; None while there is one."""
+
+    since: float | None = None
 
 
 class RemoteEnv(gym.Env[Any, str]):
@@ -89,11 +120,14 @@ class RemoteEnv(gym.Env[Any, str]):
     ``direct_answer``, ``get_state`` and ``set_state`` need ``rlvr serve --expert``.
 
     Args:
-        url, token, timeout, reward_range, env, split, level: as in `connect`.
+        url, token, timeout, reward_range, env, split, level, patience: as in `connect`.
+
+    Attributes:
+        served_id: of the environment there; this one is none of the registry.
 
     Raises:
-        ConnectionError: there is no server, it was restarted, or it sent what the wire does not allow, such as a reward
-            out of range; the next ``reset`` begins a new session.
+        ConnectionError: there is no server, it was restarted in the middle of an episode, or it sent what the wire does
+            not allow, such as a reward out of range; the next ``reset`` begins a new session.
         PermissionError: the token is not right, or the server does not give what was asked for.
         TimeoutError: the environment, or the server, took too long.
         ValueError, TypeError, gymnasium.error.ResetNeeded: as the environment itself.
@@ -101,6 +135,7 @@ class RemoteEnv(gym.Env[Any, str]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (gymnasium's own declaration)
+    name = RenamedAttribute("name", "served_id")
 
     def __init__(
         self,
@@ -112,24 +147,29 @@ class RemoteEnv(gym.Env[Any, str]):
         env: str | None = None,
         split: str | None = None,
         level: int | None = None,
+        patience: float = 0.0,
     ) -> None:
+        if not 0 <= patience <= MAX_SECONDS:
+            raise ValueError(f"patience must be seconds from 0 to {MAX_SECONDS:g}, got {patience!r}")
+        self._patience, self._outage = patience, _Outage()
         self._session: str | None = None
-        self._servers = [url] if isinstance(url, str) else [*url]
+        self._servers = _addresses(url)
         if not self._servers:
             raise ValueError("url is an empty list: give the address of a server")
         given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
-        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level)
+        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level, patience=patience)
         self._reach = partial(WireConnection, token=token, timeout=timeout, reward_range=reward_range, env=env)
         self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
-        self._at = next(_turns) % len(self._servers)
+        self._turn, self._home_try, self._home_pause = next(_turns), 0.0, HOME_PAUSE
+        self._at = self._turn % len(self._servers)
         self._connection = self._reached()
-        greeting = self._connection.greeting
+        self._greeting = greeting = self._connection.greeting
         if greeting.size is not None and split not in (None, greeting.split):
             self._connection.close()
             raise ValueError(
                 f"{self._connection.url} serves the split {greeting.split!r} of a table, not {split!r}: serve that, too"
             )
-        self.name = self.served_id = greeting.env_id
+        self.served_id = greeting.env_id
         self.size: int | None = greeting.size
         self.split: str | None = split or greeting.split
         self.level: int | None = greeting.level if level is None else level
@@ -139,15 +179,21 @@ class RemoteEnv(gym.Env[Any, str]):
         self.action_space = Text(greeting.action_length)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
-        """Begin a task of the served environment; the errors are those of the class."""
+        """Begin a task of the served environment; the errors are those of the class.
+
+        Nothing is lost in a reset: where the session is gone, or its server is, the episode begins in another session,
+        there or on another server; with a seed, it goes back when that server is back. What follows from a seed that an
+        earlier reset was given does not go along.
+        """
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._asked:
             options = {**self._asked, **(options or {})}
-        if self._session is None:
-            self._session = self._opened()
-        result = self._ask("reset", seed=seed, options=None if options is None else pack(options))
+        if seed is not None:
+            self._go_home()
+        fields = {"seed": seed, "options": None if options is None else pack(options)}
+        result = self._patiently(lambda: self._reset_session(**fields))
         return result["observation"], result["info"]
 
     def step(self, action: str) -> tuple[Any, float, bool, bool, dict[str, Any]]:
@@ -178,7 +224,12 @@ class RemoteEnv(gym.Env[Any, str]):
 
     def spawn(self) -> RemoteEnv:
         """Another session, over a connection of its own; of several servers, on the next."""
-        return self._again()
+        other = self._patiently(self._again)
+        other._outage = self._outage
+        if wrong := differs(self._greeting, other._greeting, self._asked):
+            other.close()
+            raise ValueError(f"{other._connection.url} serves something else: {wrong}")
+        return other
 
     def close(self) -> None:
         """End the session, and close the connection."""
@@ -196,20 +247,104 @@ class RemoteEnv(gym.Env[Any, str]):
                 self._at = (self._at + 1) % len(self._servers)
         raise AssertionError("there is a server")
 
-    def _opened(self) -> str:
-        """The name of a new session, on this server or on the next that has place."""
-        for left in reversed(range(len(self._servers))):
+    def _patiently(self, begin: Callable[[], T]) -> T:
+        """What this comes to, once a server is there."""
+        while True:
             try:
-                return self._connection.open(1)[0]
-            except (ConnectionError, TimeoutError, RemoteError) as error:
-                if not left or (isinstance(error, RemoteError) and error.code not in HAS_NO_PLACE):
+                found = begin()
+            except (ConnectionError, RemoteError) as error:
+                if isinstance(error, RemoteError) and (self._session or error.code not in HAS_NO_PLACE):
+                    raise  # the environment's own failure
+                now = time.monotonic()
+                self._outage.since = now if self._outage.since is None else self._outage.since
+                if now - self._outage.since >= self._patience:
                     raise
-            self._connection.close()
-            self._at = (self._at + 1) % len(self._servers)
-            self._connection = self._reached()
-            if self._connection.greeting.env_id != self.name:
-                raise ValueError(f"{self._connection.url} serves {self._connection.greeting.env_id}, not {self.name}")
-        raise AssertionError("there is a server")
+                time.sleep(OUTAGE_PAUSE)
+            else:
+                self._outage.since = None
+                return found
+
+    def _reset_session(self, **fields: Any) -> dict[str, Any]:
+        """Reset the session; where it is gone, a new one."""
+        others = [at for at in range(len(self._servers)) if at != self._at]
+        if others:  # those of one server go to different others
+            first = self._turn // len(self._servers) % len(others)
+            others = others[first:] + others[:first]
+        if self._session is None:
+            return self._reset_in_new_session(fields, [self._at, *others])
+        try:
+            return self._ask("reset", **fields)
+        except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+            if self._session is not None or (len(self._servers) == 1 and isinstance(error, TimeoutError)):
+                raise  # the environment's own failure; or there is nobody else to ask
+            stays = isinstance(error, ConnectionResetError | RemoteError)  # the server is there, the session is not
+        if not stays:
+            self._connection.close()  # the next may lead to another server, where the address is a name of several
+        return self._reset_in_new_session(fields, [self._at, *others] if stays else [*others, self._at])
+
+    def _reset_in_new_session(self, fields: dict[str, Any], order: Sequence[int]) -> dict[str, Any]:
+        """Reset a session of the first of these servers that takes one."""
+        errors: list[Exception] = []
+        for at in order:
+            try:
+                self._go_to(at)
+                (self._session,) = self._connection.open(1)
+                return self._ask("reset", **fields)
+            except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+                if self._session is None and isinstance(error, ConnectionError):
+                    self._connection.close()
+                if self._session is not None or len(order) == 1:
+                    raise  # the environment's own failure; or there is nobody else to ask
+                log.info("no episode begins at %s: %s", self._servers[at].partition("?")[0], error)
+                errors.append(error)
+        raise self._refused(errors, order)
+
+    def _refused(self, errors: Sequence[Exception], order: Sequence[int]) -> Exception:
+        """What all servers answer, as one error."""
+        answers = "; ".join(f"{self._servers[at].partition('?')[0]}: {e}" for at, e in zip(order, errors, strict=True))
+        sentence = f"none of the {len(order)} servers takes an episode now: {answers}"[:1000]
+        if all(isinstance(error, PermissionError) for error in errors):
+            return PermissionError(sentence)
+        if all(isinstance(error, RemoteError) and error.code in HAS_NO_PLACE for error in errors):
+            return RemoteError(sentence, HAS_NO_PLACE[0])
+        return ConnectionError(sentence)
+
+    def _go_to(self, at: int) -> None:
+        """Connect to a server, if it is another."""
+        if at == self._at:
+            return
+        connection = self._reached_at(at)
+        self._connection.close()
+        self._at, self._connection = at, connection
+
+    def _reached_at(self, at: int, seconds: float = OPEN_SECONDS) -> WireConnection:
+        """A connection to a server that serves what this environment is."""
+        connection = self._reach(self._servers[at], open_seconds=seconds)
+        if wrong := differs(self._greeting, connection.greeting, self._asked):
+            connection.close()
+            raise ConnectionError(f"it serves something else: {wrong}")
+        return connection
+
+    def _go_home(self) -> None:
+        """Go to the server whose turn it was, if that is back: else the one that restarts last would have nobody."""
+        home, now = self._turn % len(self._servers), time.monotonic()
+        if self._at == home:
+            self._home_try, self._home_pause = now + HOME_PAUSE, HOME_PAUSE
+        elif now >= self._home_try:
+            self._home_try, self._home_pause = now + self._home_pause, min(2 * self._home_pause, HOME_PAUSE_MOST)
+            try:
+                connection = self._reached_at(home, HOME_SECONDS)
+                try:
+                    (session,) = connection.open(1)
+                except BaseException:
+                    connection.close()
+                    raise
+            except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
+                log.info("no episode begins at %s yet: %s", self._servers[home].partition("?")[0], error)
+                return
+            left = [] if self._session is None else [self._session]
+            self._connection.leave(left)
+            self._at, self._connection, self._session = home, connection, session
 
     def _call(self, name: str, **fields: Any) -> Any:
         return self._ask("call", name=name, **fields)["value"]
@@ -219,8 +354,9 @@ class RemoteEnv(gym.Env[Any, str]):
             raise gym.error.ResetNeeded("no episode is under way: call reset() before anything else")
         try:
             (result,) = self._connection.ask(op, [{"session": self._session, **fields}])
-        except (TimeoutError, ConnectionError):
-            self._session = None  # what became of it is not known: the next reset begins another
+        except (TimeoutError, ConnectionError, PermissionError, RemoteError) as error:
+            if not isinstance(error, RemoteError) or error.code in ("full", "not_found"):  # on the way in again
+                self._session = None  # what became of it is not known: the next reset begins another
             raise
         if "error" not in result:
             return result

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import os
 import secrets
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, quote, urlsplit
@@ -18,12 +20,14 @@ from rlvr.adapters.serving.answers import (
     Greeting,
     checked_range,
     checked_timeout,
+    differs,
     error_in,
     read_answer,
     read_greeting,
 )
 from rlvr.adapters.serving.bounded_json import read_object
-from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, SOCKET_PATH, write
+from rlvr.adapters.serving.listening import allowed_files
+from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, MAX_PIXELS, SOCKET_PATH, write
 from rlvr.envs.core.deprecation import renamed_in_module
 
 if TYPE_CHECKING:
@@ -34,6 +38,8 @@ OPEN_SECONDS = 20.0  # for a connection to be made
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 CLOSE_SECONDS = 5.0  # for a server to take leave
 SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a step
+FILES_EACH = 8  # that a connection may take: websockets has four, its socket, two to wake its thread, and a poller
+FILES_AHEAD = 512  # for the connections that other threads make now
 MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
 
 
@@ -95,6 +101,7 @@ class WireConnection:
     Attributes:
         url: without the token.
         address, headers: of the WebSocket.
+        ip, port: where it goes; ip is None where the name in ``url`` says it.
 
     Raises:
         ValueError: one of them is none.
@@ -133,7 +140,7 @@ class WireConnection:
         self.address += f"?env={quote(env, safe='/:')}" if env else ""
         self.headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._timeout, self._range = checked_timeout(timeout), checked_range(reward_range)
-        self._ip, self._port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
+        self.ip, self.port = ip, parts.port or (443 if SCHEMES[parts.scheme] == "wss" else 80)
         self._open_seconds, self._heartbeat = open_seconds, heartbeat
         self._lock = threading.Lock()
         self._client, self._numbers = secrets.token_hex(16), itertools.count()
@@ -154,7 +161,7 @@ class WireConnection:
         return self._timeout or (None if limit is None else limit + SLACK_SECONDS)
 
     def open(self, count: int) -> list[str]:
-        """The names of so many new sessions; raises as `ask`."""
+        """The names of so many new sessions; raises as `ask`, but a server that was restarted is as good as before."""
         return self._ask("open", [], count, self.timeout)
 
     def ask(self, op: str, items: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -187,15 +194,30 @@ class WireConnection:
 
     def _ask(self, op: str, items: list[dict[str, Any]], count: int, limit: float | None) -> list[Any]:
         with self._lock:
-            number = next(self._numbers)
-            message: dict[str, Any] = {"id": f"{self._client}-{number}", "op": op}
-            message |= {"count": count} if op == "open" else {"items": items}
-            if self.greeting.numbered:
-                message |= {"client": self._client} if op == "open" else {"number": number}
-            text = write(message)
-            if len(text) > self.greeting.frame:
-                raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
-            answer = self._exchange(number, text, limit)
+            name = f"{self._client}-{next(self._numbers)}"
+            return self._ask_part(name, itertools.count(), op, items, count, limit)
+
+    def _ask_part(
+        self, name: str, parts: Iterator[int], op: str, items: list[dict[str, Any]], count: int, limit: float | None
+    ) -> list[Any]:
+        """Ask a request, or a part of one whose message or answer is too large.
+
+        Args:
+            name: of the request. A part has it, ``#`` and a number: a session that has carried out the request
+                answers a part of it as it answered the whole, and an answer that comes twice is no other part's.
+            parts: numbers that no part has had yet.
+            op, items, count, limit: of the part.
+        """
+        part = next(parts)
+        message: dict[str, Any] = {"id": f"{name}#{part}" if part else name, "op": op}
+        message |= {"count": count} if op == "open" else {"items": items}
+        if self.greeting.numbered:
+            message |= {"client": self._client} if op == "open" else {"number": _number_of(name)}
+        half, text = len(items) // 2, write(message)
+        if not half and len(text) > self.greeting.frame:
+            raise ValueError(f"a message of {len(text)} bytes is over the server's {self.greeting.frame}")
+        if len(text) <= self.greeting.frame and self._holds_images(op, len(items)):
+            answer = self._exchange(message["id"], text, limit, begins=op == "open")
             try:
                 error = error_in(answer)
                 if error is None:
@@ -203,14 +225,25 @@ class WireConnection:
             except ValueError as wrong:
                 self._drop()
                 raise ConnectionError(f"{self.url} sent what the wire does not allow: {wrong}") from None
-        raise error_of(error)
+            if error["code"] != "too_large" or not half:
+                raise error_of(error)
+        return [
+            result
+            for some in (items[:half], items[half:])
+            for result in self._ask_part(name, parts, op, some, len(some), limit)
+        ]
 
-    def _exchange(self, number: int, text: str, limit: float | None) -> dict[str, Any]:
+    def _holds_images(self, op: str, count: int) -> bool:
+        """Whether the images of so many observations may stand in one answer."""
+        image = self.greeting.image
+        return image is None or op not in ("reset", "step") or count * image[0] * image[1] <= MAX_PIXELS or count == 1
+
+    def _exchange(self, name: str, text: str, limit: float | None, begins: bool) -> dict[str, Any]:
         for last in (False, True):
-            link = self._connected()
+            link = self._connected(begins)
             try:
                 link.send(text)
-                return self._received(link, number, limit)
+                return self._received(link, name, limit)
             except TimeoutError:
                 self._drop()  # else the server would keep what nobody waits for
                 raise TimeoutError(f"{self.url} did not answer within {limit:g} s") from None
@@ -223,7 +256,7 @@ class WireConnection:
                     raise ConnectionError(f"the connection to {self.url} was lost twice: {error}") from error
         raise AssertionError("unreachable")
 
-    def _received(self, link: ClientConnection, number: int, limit: float | None) -> dict[str, Any]:
+    def _received(self, link: ClientConnection, asked: str, limit: float | None) -> dict[str, Any]:
         until = None if limit is None else time.monotonic() + limit
         for _ in range(MAX_PASSED_OVER):
             left = None if until is None else until - time.monotonic()
@@ -231,19 +264,19 @@ class WireConnection:
                 raise TimeoutError
             message = _message(link.recv(left))
             name = message.get("id")
-            if name == f"{self._client}-{number}" or (name is None and "error" in message):
+            if name == asked or (name is None and "error" in message):
                 return message
-            if not self._was_asked(name, number):
+            if not self._was_asked(name, _number_of(asked)):
                 raise WrongMessage(f"an answer to {name!r:.60}, which was not asked")
         raise WrongMessage(f"{MAX_PASSED_OVER} answers to earlier requests")
 
     def _was_asked(self, name: Any, number: int) -> bool:
         if not isinstance(name, str):
             return False
-        client, _, earlier = name.partition("-")
-        return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) < number
+        client, _, earlier = name.partition("#")[0].partition("-")
+        return client == self._client and earlier.isdecimal() and len(earlier) < 20 and int(earlier) <= number
 
-    def _connected(self) -> ClientConnection:
+    def _connected(self, begins: bool = True) -> ClientConnection:
         if self._link is not None:
             return self._link
         link = self._open()
@@ -252,7 +285,7 @@ class WireConnection:
             message = _message(link.recv(self._open_seconds))
             error = error_in(message)
             if error is None:
-                self._greeting = read_greeting(message, self._range)
+                greeting = read_greeting(message, self._range)
         except TimeoutError:
             _close(link)
             raise ConnectionError(f"{self.url} did not say who it is within {self._open_seconds:g} s") from None
@@ -268,8 +301,11 @@ class WireConnection:
         if error is not None:
             _close(link)
             raise error_of(error)
-        self._link = link
-        if before is not None and before.instance != self.greeting.instance:
+        if before is not None and (change := differs(before, greeting)):
+            _close(link)
+            raise ConnectionError(f"{self.url} serves something else since it was restarted: {change}")
+        self._link, self._greeting = link, greeting
+        if before is not None and before.instance != greeting.instance and not begins:
             raise ConnectionResetError(
                 f"the server at {self.url} was restarted, and the episodes there are lost: call reset()"
             )
@@ -281,10 +317,11 @@ class WireConnection:
             from websockets.sync.client import connect as open_socket
         except ImportError as error:
             raise ImportError('a remote environment needs websockets: pip install "rlvr[serve]"') from error
+        self._check_files()
         try:
             opened = open_socket(
                 self.address,
-                sock=None if self._ip is None else socket.create_connection((self._ip, self._port), self._open_seconds),
+                sock=None if self.ip is None else socket.create_connection((self.ip, self.port), self._open_seconds),
                 ping_interval=self._heartbeat,
                 ping_timeout=self._heartbeat,
                 additional_headers=self.headers,
@@ -304,10 +341,30 @@ class WireConnection:
             found = error_in(_message(bytes(body)))
         raise ConnectionError(f"{self.url} answered {status}: {body[:200]!r}") if found is None else error_of(found)
 
+    def _check_files(self) -> None:
+        """Raise ConnectionError where this process may open no more files: the library would fail in a thread."""
+        try:
+            lowest = os.open(os.devnull, os.O_RDONLY)  # the number that is given is the lowest that is free
+            os.close(lowest)
+            if allowed_files(lowest + FILES_AHEAD) >= lowest + FILES_EACH:
+                return
+        except OSError as error:
+            if error.errno not in (errno.EMFILE, errno.ENFILE):
+                raise
+        raise ConnectionError(
+            f"no connection to {self.url}: this process may have {allowed_files(0)} files open, and a connection takes "
+            "some: raise the limit (ulimit -n)"
+        )
+
     def _drop(self) -> None:
         link, self._link = self._link, None
         if link is not None:
             _close(link)
+
+
+def _number_of(name: str) -> int:
+    """The number in the name of a request, or of a part of one."""
+    return int(name.partition("#")[0].partition("-")[2])
 
 
 class WrongMessage(Exception):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import socket
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.wire import MAX_FRAME
@@ -92,6 +93,23 @@ def _patient_protocol() -> type[asyncio.Protocol]:
 def _is_news(record: logging.LogRecord) -> bool:
     """Uvicorn takes a WebSocket that was refused for an application that failed."""
     return "without completing handshake" not in record.getMessage()
+
+
+def allowed_files(needed: int) -> int:
+    """How many files this process may have open; its soft limit is raised, up to the hard one, if more are needed."""
+    try:
+        import resource
+    except ImportError:  # Windows has no such limit
+        return needed
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY:
+        return needed
+    if needed > soft:
+        more = 2 * needed if hard == resource.RLIM_INFINITY else min(hard, 2 * needed)
+        with suppress(ValueError, OSError):  # a system may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (more, hard))
+            return more
+    return soft
 
 
 def listening(host: str, port: int) -> socket.socket:

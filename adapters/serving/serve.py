@@ -24,7 +24,7 @@ from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import listening, web_server
+from rlvr.adapters.serving.listening import allowed_files, listening, web_server
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
@@ -58,6 +58,7 @@ PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest o
 MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
+OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
 WATCHED = "/health, /ready and /metrics"
 MISSING = 'serving needs {}: pip install "rlvr[serve]"'
@@ -202,12 +203,24 @@ class ServerApp:
 
     def refused(self, connection: HTTPConnection) -> ProtocolError | None:
         """Why a request may not come in; None if it may."""
-        headers, arrived = connection.headers, connection.scope.get("server") or ("", None)
-        if wrong := wrong_origin(headers) or wrong_host(headers, arrived[0], self._hosts):
-            return ProtocolError("forbidden", wrong)
-        if self._token and not bears_key(headers, self._token):
+        if wrong := self._strange(connection, self._hosts):
+            return wrong
+        return self._without_token(connection)
+
+    def _without_token(self, connection: HTTPConnection) -> ProtocolError | None:
+        if self._token and not bears_key(connection.headers, self._token):
             return ProtocolError("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
         return None
+
+    def _strange(self, connection: HTTPConnection, hosts: Collection[str]) -> ProtocolError | None:
+        headers, arrived = connection.headers, connection.scope.get("server") or ("", None)
+        wrong = wrong_origin(headers) or wrong_host(headers, arrived[0], hosts)
+        return ProtocolError("forbidden", wrong) if wrong else None
+
+    def _watcher_refused(self, connection: HTTPConnection) -> ProtocolError | None:
+        """Why a probe may not come in: it goes to an address of this machine, and calls the server by that."""
+        arrived = connection.scope.get("server") or ("", None)
+        return self._strange(connection, self._hosts if is_loopback(arrived[0]) else ())
 
     # WebSocket
 
@@ -314,9 +327,8 @@ class ServerApp:
 
     async def health(self, request: HTTPRequest) -> Response:
         """For whoever watches over processes: no token, and nothing to learn. ``/ready`` is 503 while it drains."""
-        arrived = request.scope.get("server") or ("", None)
-        if wrong := wrong_origin(request.headers) or wrong_host(request.headers, arrived[0], self._hosts):
-            return _response(_refusal(ProtocolError("forbidden", wrong)))
+        if refusal := self._watcher_refused(request):
+            return _response(_refusal(refusal))
         status = "draining" if self.draining else "ok"
         answer = _response({"status": status, "ready": not self.draining, "draining": self.draining})
         answer.status_code = 503 if self.draining and request.url.path == "/ready" else 200
@@ -326,7 +338,7 @@ class ServerApp:
         """The counts of the sessions, for Prometheus."""
         from starlette.responses import Response
 
-        if refusal := self.refused(request):
+        if refusal := self._watcher_refused(request) or self._without_token(request):
             return _response(_refusal(refusal))
         try:
             return Response(exposition(self.tables), media_type=CONTENT_TYPE)
@@ -515,6 +527,8 @@ class EnvServer:
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         most = 2 * sum(table.limit for table in self.tables.values()) + 16
+        if (files := allowed_files(most + OTHER_FILES)) < most + OTHER_FILES:
+            log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
         self._face = ServerApp(self.tables, self.token, most, hosts)
         return application(self._face)
 

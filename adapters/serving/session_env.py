@@ -63,7 +63,10 @@ class SessionEnv(gym.Env[Any, Any]):
             self._space = self._env.observation_space
             self._longest = _longest(self._space)
         try:
-            observation, info = self._env.reset(seed=seed, options=None if options is None else unpack(options))
+            unpacked = None if options is None else unpack(options)
+            if not isinstance(unpacked, dict | None):
+                raise TypeError(f"options must be an object; got a {type(unpacked).__name__}")
+            observation, info = self._env.reset(seed=seed, options=unpacked)
         except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
             raise ProtocolError("invalid", str(error)) from error
         self._started = True

@@ -115,13 +115,18 @@ class _Session:
         Raises:
             ProtocolError: it is an earlier one.
         """
-        if self.answer is not None and self.request == request.id:
+        if self.answer is not None and (self.request == request.id or self._is_part(request)):
             return True
         late = hash(request.id) in self.earlier if request.number is None else request.number <= self.number
         if late:
             reason = f"request {request.id} was answered, and the session went on: it is not carried out again"
             raise ProtocolError("stale", reason)
         return False
+
+    def _is_part(self, request: WireRequest) -> bool:
+        """Whether it is asked for again because the answer to the whole, or to a larger part, was too large."""
+        same = request.number is not None and request.number == self.number
+        return same and self.request.partition("#")[0] == request.id.partition("#")[0]
 
     def begin(self, request: WireRequest, answer: Answer) -> None:
         """Go on to the next request."""
@@ -367,10 +372,9 @@ class SessionTable:
             raise ProtocolError("forbidden", f"{item['name']} is not served here: it takes `rlvr serve --expert`")
         if request.op == "reset":
             self._go_on()
-        if self._outlived(session, session.used):
-            raise ProtocolError("quota", f"a session lives for {self.session_seconds:g} s here: open another")
-        if request.op == "step" and self.session_steps is not None and session.steps >= self.session_steps:
-            raise ProtocolError("quota", f"a session has {self.session_steps} steps here: open another")
+        if used_up := self._used_up(session, request.op):
+            self._end(key)  # it is of no use, and another needs its place
+            raise ProtocolError("quota", f"{used_up} here, and this one is closed: open another")
         answer = self._future(session.index)
         session.begin(request, answer)
         jobs.append((session.index, item))
@@ -387,6 +391,13 @@ class SessionTable:
     def _go_on(self) -> None:
         if self.draining:
             raise ProtocolError("draining", "the server is about to end, and begins nothing new: go to another")
+
+    def _used_up(self, session: _Session, op: str) -> str:
+        if self._outlived(session, session.used):
+            return f"a session lives for {self.session_seconds:g} s"
+        if op == "step" and self.session_steps is not None and session.steps >= self.session_steps:
+            return f"a session has {self.session_steps} steps"
+        return ""
 
     def _outlived(self, session: _Session, now: float) -> bool:
         return self.session_seconds is not None and now - session.born > self.session_seconds

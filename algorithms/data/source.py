@@ -9,6 +9,7 @@ from typing import Any, Final
 from rlvr.algorithms.config import ConfigError, EnvSection
 
 # By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
+OUTAGE_SECONDS = 45.0  # that episodes wait where no server is there; making an environment may take 60
 SERVED: Final = "rlvr.adapters.serving.connect:rlvr-served/Environment-v0"
 
 
@@ -24,4 +25,5 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
     if env.token_env and not os.environ.get(env.token_env):
         raise ConfigError(f"env.token_env names {env.token_env}, which is not set")
     token = os.environ[env.token_env] if env.token_env else None
-    return SERVED, {"url": env.servers, "token": token, "env": env.id, **task}
+    patience = OUTAGE_SECONDS if env.timeout is None else min(OUTAGE_SECONDS, env.timeout / 2)
+    return SERVED, {"url": env.servers, "token": token, "env": env.id, "patience": patience, **task}

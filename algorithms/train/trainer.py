@@ -23,7 +23,7 @@ from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.source import env_source
-from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
+from rlvr.algorithms.data.step_metrics import FruitlessSteps, collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen
@@ -127,6 +127,7 @@ class Trainer:
         self.step = 0
         self.evaluations: dict[str, dict[str, Any]] = {}
         self._worst_mismatch = 0.0  # that was warned of
+        self._fruitless = FruitlessSteps()
         self.fresh = False  # whether no checkpoint has been written
         self.stop = StopSignal()
 
@@ -427,6 +428,7 @@ class Trainer:
             self.folder.write_episodes(f"train-{self.step:06d}", episodes)
         if self.sampler.versioned:
             self._warn_of_mismatch(record)
+        self._fruitless.add(episodes)
 
     def _warn_of_mismatch(self, record: dict[str, Any]) -> None:
         """Say it once, and again when it has become twice as bad."""

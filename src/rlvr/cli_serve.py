@@ -79,7 +79,11 @@ def loadtest(options: argparse.Namespace, rest: list[str]) -> int:
     token = os.environ.get(options.token_env, "").strip() if options.token_env else None
     if options.token_env and not token:
         raise ValueError(f"there is no token in {options.token_env}")
-    common: dict[str, Any] = {"token": token, "env": options.serves, "action": options.action}
+    common: dict[str, Any] = {
+        "token": token,
+        "env": options.serves and full_id(options.serves),
+        "action": options.action,
+    }
     if options.single:
         report = single(options.url, options.sessions, options.seconds, pause=options.pause, **common)
     else:

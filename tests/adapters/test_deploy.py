@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,18 @@ def test_the_image_starts_a_server_that_gets_its_signals():
     assert re.search(r"^USER (?!root)\w+$", text, re.M)
     assert "EXPOSE 8765" in text
     assert "/health" in text
+
+
+def test_the_image_is_built_from_the_sources_and_nothing_else():
+    root = FOLDER.parents[1]
+    lines = (FOLDER / "Dockerfile.dockerignore").read_text(encoding="utf-8").splitlines()
+    patterns = [line for line in lines if line and not line.startswith("#")]
+    kept = {pattern[1:] for pattern in patterns if pattern.startswith("!")}
+    linked = {path.resolve().relative_to(root).parts[0] for path in (root / "src" / "rlvr").iterdir()}
+    project = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert patterns[0] == "*"
+    assert kept == linked | {"pyproject.toml", "setup.py", "constraints.txt", "LICENSE", project["readme"]}
+    assert all((root / name).exists() for name in kept)
 
 
 def test_compose_starts_servers_that_may_drain():

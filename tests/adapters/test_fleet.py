@@ -22,7 +22,7 @@ pytest.importorskip("websockets")
 
 
 from rlvr.adapters import connect_vector
-from rlvr.adapters.fleet import cluster
+from rlvr.adapters.fleet import cluster, members
 from rlvr.adapters.serving import sessions as serving_sessions
 from rlvr.adapters.serving.serve import EnvServer
 from rlvr.envs.core.spaces import Text
@@ -329,3 +329,48 @@ def test_processes_are_killed_under_load_and_no_episode_is_lost_or_doubled(child
                     assert time.monotonic() < until
                     assert tally.step(vector.step([NOTHING] * 12)) == []
             assert 0 < tally.faults <= 4 * 12
+
+
+def test_a_server_that_left_its_name_is_forgotten_and_a_new_one_is_found(monkeypatch):
+    """A name of a cluster's: where a pod dies, another has a new address, and the old one is nobody's."""
+    real, lookups = socket.getaddrinfo, [0]
+    addresses = ["127.0.0.1", "127.0.0.2"]
+
+    def lookup(host: Any, port: Any, *args: Any, **others: Any) -> Any:
+        if host != "fleet.test":
+            return real(host, port, *args, **others)
+        lookups[0] += 1
+        if not addresses:
+            raise OSError("no name server answers")
+        return [entry for address in addresses for entry in real(address, port, type=socket.SOCK_STREAM)]
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    monkeypatch.setattr(members, "LOOKUP_SECONDS", 1e6)
+    with contextlib.ExitStack() as stack:
+        one = stack.enter_context(server(host="127.0.0.1", hosts=["fleet.test"]))
+        two = server(one.port, host="127.0.0.2", hosts=["fleet.test"]).__enter__()
+        vector = stack.enter_context(vector_of(f"dns+http://fleet.test:{one.port}", 8))
+        tally = Tally(8)
+        tally.reset(vector.reset(seed=0)[1])
+        assert sessions(vector) == [4, 4]
+        kill(two)
+        tally.step(vector.step([NOTHING] * 8))
+        two, until = server(one.port, host="127.0.0.2", hosts=["fleet.test"]).__enter__(), time.monotonic() + 60
+        while sessions(vector) != [4, 4]:
+            assert time.monotonic() < until
+            tally.step(vector.step([NOTHING] * 8))
+        assert lookups == [1], "a name is not looked up at each try"
+        found = addresses.copy()
+        addresses.clear()  # a name that is not answered forgets nobody
+        monkeypatch.setattr(members, "LOOKUP_SECONDS", 0.1)
+        kill(two)
+        while lookups[0] < 4:
+            assert time.monotonic() < until
+            tally.step(vector.step([NOTHING] * 8))
+        assert [member.ip for member in vector._members.all] == found
+        stack.enter_context(server(one.port, host="127.0.0.3", hosts=["fleet.test"]))
+        addresses += ["127.0.0.1", "127.0.0.3"]
+        while [member.ip for member in vector._members.all] != addresses or sessions(vector) != [4, 4]:
+            assert time.monotonic() < until
+            tally.step(vector.step([NOTHING] * 8))
+        assert tally.faults == 8

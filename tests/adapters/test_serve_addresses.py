@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import gymnasium as gym
 import pytest
 
@@ -81,3 +84,51 @@ def test_the_answer_without_its_work_is_served_to_those_who_may_ask():
         env.reset(seed=3)
         with pytest.raises(PermissionError, match="--expert"):
             env.direct_answer()
+
+
+FILES = """
+import resource, sys
+from rlvr.adapters import connect
+url, hard = sys.argv[1], int(sys.argv[2])
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+envs = []
+try:
+    for seed in range(40):
+        envs.append(connect(url))
+        envs[-1].reset(seed=seed)
+except ConnectionError as error:
+    print(error)
+for env in envs[:10]:
+    env.step("no number")
+print(len(envs))
+"""
+
+
+@pytest.mark.parametrize("hard", [64, 4096])
+def test_a_connection_for_each_of_many_episodes_has_its_files(hard: int):
+    """Four for a connection: a soft limit of 1,024, which is common, is less than the 256 episodes of a run take."""
+    with EnvServer(GUESS, limit=64, token=None) as server:
+        told = subprocess.run(
+            [sys.executable, "-c", FILES, server.url, str(hard)], capture_output=True, text=True, timeout=120
+        )
+    *said, count = told.stdout.splitlines()
+    if hard == 4096:
+        assert (said, count, told.stderr) == ([], "40", "")
+    else:
+        assert said == [
+            f"no connection to {server.url}: this process may have 64 files open, and a connection takes some: "
+            "raise the limit (ulimit -n)"
+        ]
+        assert 10 <= int(count) < 20
+
+
+def test_a_server_may_have_a_file_for_each_of_its_connections(child):
+    command = [sys.executable, "-m", "rlvr", "serve", GUESS, "--port", "0", "--no-token", "--sessions", "80"]
+    with child(
+        ["sh", "-c", 'ulimit -Sn 64 && exec "$@"', "sh", *command], stdout=subprocess.PIPE, text=True
+    ) as process:
+        url = process.stdout.readline().split()[2]
+        envs = [connect(url) for _ in range(80)]
+        assert len({env.reset(seed=1)[0] for env in envs}) == 1
+        for env in envs:
+            env.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 import subprocess
@@ -250,6 +251,27 @@ def test_a_name_that_was_allowed_is_let_in():
     assert wrong_host({"host": "any"}, "10.0.0.1") == ""
     assert wrong_host({"host": "any"}, "10.0.0.1", ["envs.example"])
     assert wrong_host({}, "127.0.0.1")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/health", 200), ("/ready", 200), ("/metrics", 401), ("/v1", 403)])
+def test_who_watches_a_server_calls_it_by_its_address(path: str, status: int):
+    """A kubelet's probe and Prometheus name the pod's address, whatever names clients must use."""
+    told: list[Any] = []
+    settings = {"limit": 1, "token": "sixteen-or-more-letters", "hosts": ["envs.example"]}
+    with EnvServer(GUESS, **settings) as running:
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: Any) -> None:
+            told.append(message)
+
+        scope = {"type": "http", "method": "GET", "path": path, "raw_path": path.encode(), "query_string": b""}
+        for arrived, host in (("10.1.2.3", b"10.1.2.3:8765"), ("127.0.0.1", b"10.1.2.3:8765")):
+            asked = {**scope, "headers": [(b"host", host)], "server": (arrived, 80)}
+            asyncio.run(running._uvicorn.config.app(asked, receive, send))
+        found = [message["status"] for message in told if message["type"] == "http.response.start"]
+        assert found == [status, 403]
 
 
 @pytest.mark.parametrize(

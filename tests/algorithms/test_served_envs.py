@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ pytest.importorskip("websockets")
 from rlvr.adapters.serving.serve import EnvServer
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
+from rlvr.algorithms.data import source
+from rlvr.algorithms.data.step_metrics import NoValidEpisodeError
 from rlvr.algorithms.train.trainer import Trainer
 
 from ..children import start
@@ -88,6 +91,72 @@ def test_a_killed_server_costs_the_episodes_that_were_there(servers: list[str], 
     valid = [[e.valid for e in read_episodes(folder / f"train-00000{step}.jsonl")] for step in range(1, 5)]
     assert all(valid[0] + valid[1] + valid[3]), "none but those that met the dead server"
     assert 0 < sum(valid[2]) <= len(valid[2]) == 16
+
+
+@pytest.mark.slow
+def test_a_server_that_drains_costs_nothing(servers: list[str], tmp_path: Path):
+    """One after another, as in a rolling restart: the run is the run in one process."""
+    train(tmp_path / "here")
+    with EnvServer(GUESS, expert=True, limit=64, token=None, drain=300.0) as first:
+        drained: list[int] = []
+
+        class Drains(Callback):
+            def step(self, record: dict[str, Any]) -> None:
+                super().step(record)
+                if record["phase"] == "train" and record["step"] == 2:
+                    drained.append(first.sessions.measures.episodes)
+                    first.drain()
+
+        Trainer(small(tmp_path / "there", **on([first.url, servers[0]])), Drains()).run()
+        assert first.sessions.measures.episodes == drained[0] > 0
+        assert first.sessions.measures.cut == 0
+    assert differences(tmp_path / "here", tmp_path / "there") == []
+
+
+@pytest.mark.slow
+def test_a_run_waits_for_its_servers(tmp_path: Path):
+    """All are restarted at once, and the run is the run in one process."""
+    train(tmp_path / "here")
+    running = [EnvServer(GUESS, expert=True, limit=64, token=None).__enter__()]
+    port, url = running[0].port, running[0].url
+
+    class Restarts(Callback):
+        def step(self, record: dict[str, Any]) -> None:
+            super().step(record)
+            if record["phase"] == "train" and record["step"] == 2:
+                running.pop().__exit__()
+                threading.Timer(1.0, begin).start()
+
+    def begin() -> None:
+        running.append(EnvServer(GUESS, expert=True, limit=64, token=None, port=port).__enter__())
+
+    Trainer(small(tmp_path / "there", **on([url])), Restarts()).run()
+    running.pop().__exit__()
+    assert differences(tmp_path / "here", tmp_path / "there") == []
+
+
+@pytest.mark.slow
+def test_a_run_whose_servers_are_gone_ends_and_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """It would spend its steps on nothing, within seconds."""
+    monkeypatch.setattr(source, "OUTAGE_SECONDS", 0.2)
+    server = EnvServer(GUESS, expert=True, limit=64, token=None).__enter__()
+
+    class Kills(Callback):
+        def step(self, record: dict[str, Any]) -> None:
+            super().step(record)
+            if record["phase"] == "train" and record["step"] == 2:
+                server.__exit__()
+
+    there = small(tmp_path / "there", steps=8, checkpoint_every=2, **on([server.url]))
+    callback = Kills()
+    with pytest.raises(NoValidEpisodeError, match=r"no episode of 3 steps in a row was valid.*there is no server at"):
+        Trainer(there, callback).run()
+    steps = [(record["step"], record["invalid"]) for record in callback.of("train")]
+    assert steps == [(1, 0), (2, 0), (3, 16), (4, 16), (5, 16)]
+    with EnvServer(GUESS, expert=True, limit=64, token=None, port=server.port):
+        Trainer(there, callback := Callback(), resume=True).run()
+    assert callback.of("train")[-1]["step"] == 8
+    assert not any(record["invalid"] for record in callback.of("train"))
 
 
 def test_a_token_is_read_from_its_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
