@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from rlvr.algorithms.config import ConfigError, EnvSection
 
-# By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
 OUTAGE_SECONDS = 45.0  # that episodes wait where no server is there; making an environment may take 60
+# By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
 SERVED: Final = "rlvr.adapters.serving.connect:rlvr-served/Environment-v0"
 
 
