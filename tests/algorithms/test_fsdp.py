@@ -116,7 +116,7 @@ def test_three_processes_give_the_bits_of_one(changes, write_config, server, tmp
 
 @pytest.mark.slow
 def test_float32_sums_of_two_processes_are_those_of_one_up_to_rounding(config: Path, server, tmp_path: Path):
-    arguments = ["--config", config, "--learner.grad_accum_dtype", "float32", "--out"]
+    arguments = ["--config", config, "--learner.grad-accum-dtype", "float32", "--out"]
     status, output = launch(2, *arguments, tmp_path / "two")
     assert status == 0, output
     assert server.run(["train", *arguments, tmp_path / "one"]).status == 0
