@@ -223,14 +223,19 @@ def without_faulty_evaluations(
     return False
 
 
+def _forget(sample: Any) -> None:
+    """Take all that playing has put into a sample out of it."""
+    for name, make in FRESH.items():
+        setattr(sample, name, make())
+    for name in UNSET:
+        if hasattr(sample, name):
+            setattr(sample, name, None)
+
+
 def _fresh(sample: Any, episode: TokenSession) -> Any:
     """A copy of a sample with the first prompt, and nothing of an earlier try."""
     own = copy(sample)
-    for name, make in FRESH.items():
-        setattr(own, name, make())
-    for name in UNSET:
-        if hasattr(own, name):
-            setattr(own, name, None)
+    _forget(own)
     own.tokens = episode.tokens.ids[:]
     return own
 
@@ -304,11 +309,7 @@ def _end(own: Any, episode: TokenSession, rewards: list[float], finish: str) -> 
 
 def _aborted(sample: Any, evaluation: bool) -> Any:
     """The sample as if nobody had played it, to be played again or left out."""
-    for name, make in FRESH.items():
-        setattr(sample, name, make())
-    for name in UNSET:
-        if hasattr(sample, name):
-            setattr(sample, name, None)
+    _forget(sample)
     sample.status = type(sample.status)("aborted")
     if evaluation:
         sample.reward = math.nan  # an evaluation adds rewards up, and would count None as 0

@@ -5,7 +5,7 @@ A server takes it with ``--worker-extension-cls rlvr.agents.models.vllm_worker.W
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -37,34 +37,36 @@ class WeightLoader:
 
     def rlvr_load_weights(self, path: str, count: str) -> dict[str, Any]:
         """Load the tensors of a file of safetensors, which must hold so many; says why it did not, if it did not."""
-        if not Path(path).is_file():
-            return {"error": f"the server's processes see no file {path}: it must be on a disk that both can read"}
-        try:
-            from safetensors.torch import load_file
-
-            tensors = load_file(path)
-            if len(tensors) != int(count):
-                return {"error": f"{path} holds {len(tensors)} tensors, not {count}"}
-            self._load(iter(tensors.items()))
-        except Exception as error:  # whatever it is, the run that asked must hear of it and not the engine die of it
-            return {"error": f"loading {path} failed: {type(error).__name__}: {error}"}
-        return {"loaded": len(tensors)}
+        return self._load(lambda: iter(load_tensors(path, int(count)).items()), path)
 
     def rlvr_load_adapters(self, base: str, path: str, count: str) -> dict[str, Any]:
         """Load the tensors of the file ``base`` with the adapters of ``path`` added, which holds so many tensors."""
-        for file in (base, path):
+        return self._load(lambda: adapted_weights(base, load_adapters(path, int(count))), path, base)
+
+    def _load(self, read: Callable[[], Iterator[tuple[str, Any]]], *files: str) -> dict[str, Any]:
+        for file in files:
             if not Path(file).is_file():
                 return {"error": f"the server's processes see no file {file}: it must be on a disk that both can read"}
         try:
-            adapters = load_adapters(path, int(count))
-            self._load(adapted_weights(base, adapters))
-        except Exception as error:
-            return {"error": f"loading {path} onto {base} failed: {type(error).__name__}: {error}"}
-        return {"loaded": len(adapters)}
+            self.reload_weights(weights_iterator=read())
+            pack_again(self.model_runner.get_model())
+        except Exception as error:  # whatever it is, the run that asked must hear of it and not the engine die of it
+            return {"error": f"loading {' onto '.join(files)} failed: {type(error).__name__}: {error}"}
+        return {}
 
-    def _load(self, tensors: Iterator[tuple[str, Any]]) -> None:
-        self.reload_weights(weights_iterator=tensors)
-        pack_again(self.model_runner.get_model())
+
+def load_tensors(path: str, count: int) -> dict[str, Any]:
+    """The tensors of a file of safetensors.
+
+    Raises:
+        ValueError: it holds another number of them.
+    """
+    from safetensors.torch import load_file
+
+    tensors: dict[str, Any] = load_file(path)
+    if len(tensors) != count:
+        raise ValueError(f"it holds {len(tensors)} tensors, not {count}")
+    return tensors
 
 
 def load_adapters(path: str, count: int) -> dict[str, Any]:
@@ -73,11 +75,7 @@ def load_adapters(path: str, count: int) -> dict[str, Any]:
     Raises:
         ValueError: it holds another number of them, or a part of an adapter without the others.
     """
-    from safetensors.torch import load_file
-
-    adapters: dict[str, Any] = load_file(path)
-    if len(adapters) != count:
-        raise ValueError(f"it holds {len(adapters)} tensors, not {count}")
+    adapters = load_tensors(path, count)
     names = {name.rpartition(".")[0] for name in adapters}
     if adapters.keys() != {f"{name}.{part}" for name in names for part in PARTS}:
         raise ValueError(f"not every adapter has its {', '.join(PARTS)}")

@@ -4,16 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import gymnasium as gym
-
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import summarise
-
-FRUITLESS_STEPS = 3  # without a valid episode, after which a run ends
-
-
-class NoValidEpisodeError(gym.error.Error):
-    """The environment fails in every episode."""
 
 
 def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
@@ -34,32 +26,6 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
         "invalid": result.episodes - result.valid,
         "statuses": dict(sorted(result.statuses.items())),
     }
-
-
-class FruitlessSteps:
-    """Ends a run whose steps have no valid episode: nothing is learned from them, and they would be over in no time.
-
-    Attributes:
-        count: of such steps, one after another.
-    """
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def add(self, episodes: list[Episode]) -> None:
-        """Count a step.
-
-        Raises:
-            NoValidEpisodeError: it is the last of so many.
-        """
-        self.count = 0 if any(episode.valid for episode in episodes) else self.count + 1
-        if self.count >= FRUITLESS_STEPS:
-            verdict = episodes[-1].verdict if episodes else None
-            reason = verdict.reason if verdict is not None else "there was no episode"
-            raise NoValidEpisodeError(
-                f"no episode of {self.count} steps in a row was valid, so nothing was learned; the last failed: "
-                f"{reason}. Mend that, and go on with --resume"
-            )
 
 
 def tool_calls(episodes: list[Episode]) -> float:

@@ -22,8 +22,9 @@ from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collected
+from rlvr.algorithms.data.fruitless import FruitlessSteps
 from rlvr.algorithms.data.source import env_source
-from rlvr.algorithms.data.step_metrics import FruitlessSteps, collection_metrics, tool_calls
+from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen

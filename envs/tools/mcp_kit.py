@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.tools.kits import Kit
-from rlvr.envs.tools.mcp_schema import MAX_DESCRIPTION, ServedTool, _served, schema_fault
+from rlvr.envs.tools.mcp_schema import MAX_DESCRIPTION, ServedTool, schema_fault, served_tool
 from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, shown
 
 MAX_TOOLS: Final = 200
@@ -410,7 +410,7 @@ class MCP(Kit):
 
 def _from_server(each: Any) -> ServedTool:
     description = shown(each.description or each.title or each.name, MAX_DESCRIPTION)
-    return _served(each.name, " ".join(description.split()), each.input_schema)
+    return served_tool(each.name, " ".join(description.split()), each.input_schema)
 
 
 def _chosen(everything: Sequence[ServedTool], only: Sequence[str] | None) -> list[Tool]:

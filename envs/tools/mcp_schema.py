@@ -41,7 +41,7 @@ class ServedTool(Tool):
     original: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _served, (self.original, self.description, self.parameters)
+        return served_tool, (self.original, self.description, self.parameters)
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -108,7 +108,8 @@ class ServedTool(Tool):
         return given
 
 
-def _served(original: str, description: str, parameters: Mapping[str, Any]) -> ServedTool:
+def served_tool(original: str, description: str, parameters: Mapping[str, Any]) -> ServedTool:
+    """A tool of a server, under a name that every style of calls can write."""
     name = _NO_NAME.sub("_", original)[:64]
     if not name or not (name[0].isalpha() or name[0] == "_"):
         name = f"_{name}"[:64]

@@ -19,7 +19,7 @@ from rlvr.adapters.serving.serve import EnvServer
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.data import source
-from rlvr.algorithms.data.step_metrics import NoValidEpisodeError
+from rlvr.algorithms.data.fruitless import NoValidEpisodeError
 from rlvr.algorithms.train.trainer import Trainer
 
 from ..children import start

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from rlvr.envs.audit import HOPELESS_ATTACKS, _Auditor
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, instructions, write_call
-from rlvr.envs.tools.mcp_schema import _served
+from rlvr.envs.tools.mcp_schema import served_tool
 
 from ..children import start
 
@@ -129,11 +129,11 @@ def url():
 )
 def test_arguments_are_checked_against_the_schema(arguments: dict[str, Any], says: str):
     with pytest.raises(ToolError, match=says):
-        _served("go", "Go.", SCHEMA).check(arguments)
+        served_tool("go", "Go.", SCHEMA).check(arguments)
 
 
 def test_values_written_as_text_get_their_types_and_patterns_are_left_to_the_server():
-    served = _served("go", "Go.", SCHEMA)
+    served = served_tool("go", "Go.", SCHEMA)
     assert served.check({"count": "3", "tags": '["a"]', "where": "null"}) == {"count": 3, "tags": ["a"], "where": None}
     assert served.check({"count": 1, "tags": ["a" * 50 + "!"]})["tags"]
 
@@ -141,7 +141,7 @@ def test_values_written_as_text_get_their_types_and_patterns_are_left_to_the_ser
 @given(st.dictionaries(st.sampled_from(["count", "tags", "mode", "where", "else"]), JSON, max_size=4))
 def test_any_arguments_are_taken_or_explained(arguments: dict[str, Any]):
     with contextlib.suppress(ToolError):
-        assert _served("go", "Go.", SCHEMA).check(arguments).keys() == arguments.keys()
+        assert served_tool("go", "Go.", SCHEMA).check(arguments).keys() == arguments.keys()
 
 
 @pytest.mark.parametrize(
@@ -155,11 +155,11 @@ def test_any_arguments_are_taken_or_explained(arguments: dict[str, Any]):
 )
 def test_a_schema_that_cannot_be_worked_with_is_the_tools_fault(schema: dict[str, Any]):
     with pytest.raises(ToolFault, match="the schema of go"):
-        _served("go", "Go.", schema).check({"a": 1})
+        served_tool("go", "Go.", schema).check({"a": 1})
 
 
 def test_arguments_may_stand_in_the_schemas_that_one_is_composed_of():
-    served = _served("find", "Find.", COMPOSED)
+    served = served_tool("find", "Find.", COMPOSED)
     assert set(served.names) == {"name", "number", "loud", "deep", "why"}
     assert served.check({"name": "x", "loud": "true"}) == {"name": "x", "loud": True}
     assert served.check({"number": "3"}) == {"number": 3}
@@ -171,13 +171,13 @@ def test_arguments_may_stand_in_the_schemas_that_one_is_composed_of():
     ):
         with pytest.raises(ToolError, match=says):
             served.check(arguments)
-    assert _served("any", "", {"allOf": [{"additionalProperties": True}]}).check({"x": 1}) == {"x": 1}
+    assert served_tool("any", "", {"allOf": [{"additionalProperties": True}]}).check({"x": 1}) == {"x": 1}
 
 
 def test_names_that_no_style_can_write_are_changed():
-    assert _served("files/read all", "", {}).name == "files_read_all"
-    assert _served("1st", "", {}).name == "_1st"
-    served = pickle.loads(pickle.dumps(_served("files/read", "Read.", SCHEMA)))
+    assert served_tool("files/read all", "", {}).name == "files_read_all"
+    assert served_tool("1st", "", {}).name == "_1st"
+    served = pickle.loads(pickle.dumps(served_tool("files/read", "Read.", SCHEMA)))
     assert (served.name, served.original, served.names) == ("files_read", "files/read", tuple(SCHEMA["properties"]))
     assert "count: integer" in served.signature()
     assert served.schema()["function"]["parameters"] == SCHEMA
