@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import binascii
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -80,6 +83,32 @@ def test_a_command_that_naps_and_works_by_turns_is_waited_for(desk: Sandbox, com
         for _ in range(2):
             result = shell.type([(f"{command}\r".encode(), 0.0)], 100.0)  # a busy machine may take its time
             assert b"naps\r\n" in result.printed.replace(b"naps.py", b""), result
+
+
+LATE = """
+import binascii, os, time
+from rlvr.envs.sandbox.inside.terminal import _Terminal
+
+class Late(_Terminal):
+    def _is_still(self, *given):
+        time.sleep(0.02)
+        return super()._is_still(*given)
+
+terminal = Late({"home": os.getcwd(), "rows": 20, "columns": 70, "variables": {}, "setup": "", "daemons": []})
+for _ in range(3):
+    answer = terminal.type([[binascii.b2a_base64(b"sleep 2.5; echo wo''rd\\r"), 0.0]], 20.0)
+    print(answer["rests"], answer["printed"], flush=True)
+"""
+
+
+def test_what_is_printed_between_two_looks_is_printed_before_the_rest(tmp_path: Path) -> None:
+    """Where processes cannot be seen: the shell printed, and then waited for keys, after the look at what is printed
+    and before the one at what waits."""
+    ran = subprocess.run([sys.executable, "-c", LATE], cwd=tmp_path, capture_output=True, text=True, check=True)
+    answers = [line.split() for line in ran.stdout.splitlines()]
+    assert [rests for rests, _ in answers] == ["True"] * 3
+    for _, printed in answers:
+        assert b"word\r\n" in binascii.a2b_base64(printed)
 
 
 LEAVES = """

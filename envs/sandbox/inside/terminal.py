@@ -224,7 +224,9 @@ class _Terminal:
                 still = _Stillness()
             elif now is None:
                 if self._is_still(still, awaited, printed):
-                    return True
+                    if not self._read():  # what it waits in may have been entered after the last words, and both since
+                        return True
+                    still, printed = _Stillness(), True
             elif now == before and not any(state in "RDW" for _, state, _ in now):
                 patience = self._patience(now)
                 if patience >= _BRIEF:
