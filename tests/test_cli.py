@@ -399,6 +399,9 @@ def test_a_name_stands_for_its_id_whatever_the_case(capsys):
         assert GUESS in run(capsys, "eval", "--env", name, "--agent", "empty", "--episodes", 2)[1]
     assert run(capsys, "card", "countdown")[1] == run(capsys, "card", "rlvr/Countdown-v0")[1] != ""
     assert "did you mean rlvr/Countdown-v0?" in wrong(capsys, "card", "Countdwn")
+    assert "missing 3 required keyword-only arguments: 'server', 'tasks', and 'checker'" in wrong(
+        capsys, "audit", "mcp"
+    )  # not in the list
     assert "`rlvr envs` lists all" in wrong(capsys, "play", "qqqqqqqq")
 
 

@@ -12,6 +12,7 @@ import gymnasium as gym
 from rlvr.envs import list_envs
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import TooDeep, load_json
+from rlvr.envs.core.registry import TEMPLATES
 
 MAX_PORT = 65_535
 
@@ -41,8 +42,8 @@ def full_id(name: str) -> str:
     """
     if name in gym.registry or "/" in name or ":" in name:
         return name  # gym.make says what is wrong with it
-    by_name = {env_id.rpartition("/")[2].partition("-v")[0].lower(): env_id for env_id in list_envs()}
-    by_name |= {env_id.rpartition("/")[2].lower(): env_id for env_id in list_envs()}
+    names = [(env_id.rpartition("/")[2].lower(), env_id) for env_id in (*list_envs(), *sorted(TEMPLATES))]
+    by_name = {name.partition("-v")[0]: env_id for name, env_id in names} | dict(names)
     if name.lower() in by_name:
         return by_name[name.lower()]
     near = nearest(name.lower(), by_name)
