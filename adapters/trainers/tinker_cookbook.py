@@ -11,16 +11,14 @@ invalid verdict has its tokens masked and the mean of its group's others for a r
 
 from __future__ import annotations
 
-import asyncio
 import copy
 import threading
-import time
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from typing import Any
 
+from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.token_session import TokenSession
@@ -41,18 +39,6 @@ from tinker_cookbook.rl.rollout_limits import RolloutLimits  # noqa: E402
 __all__ = ["GroupBuilder", "TaskDataset", "TaskDatasetBuilder", "TextMessageEnv", "TokenEnv", "shared_tokenizer"]
 
 ENDLESS = 1 << 40  # tokens; the runner's limit, when there is one, is the cookbook's to keep
-BLOCKING, OFTEN = 0.05, 3  # seconds that so many calls in a row may each hold up the trainer's loop
-
-_slow: Counter[str] = Counter()  # of each kind of call, how often in a row; threads, which cost 0.1 ms, then take over
-
-
-async def _called(kind: str, function: Callable[[], Any]) -> Any:
-    if _slow[kind] >= OFTEN:
-        return await asyncio.to_thread(function)
-    start = time.perf_counter()
-    result = function()
-    _slow[kind] = _slow[kind] + 1 if time.perf_counter() - start > BLOCKING else 0
-    return result
 
 
 class _Locked:
@@ -66,12 +52,12 @@ class _Locked:
         if not callable(value):
             return value
 
-        def call(*arguments: Any, **options: Any) -> Any:
+        def locked(*arguments: Any, **options: Any) -> Any:
             with self._lock:
                 return value(*arguments, **options)
 
-        setattr(self, name, call)
-        return call
+        setattr(self, name, locked)
+        return locked
 
 
 @lru_cache(maxsize=8)
@@ -108,7 +94,7 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
     async def initial_observation(self) -> list[Any]:
         """The messages that the episode begins with."""
         begin = partial(EpisodeSession, self.spec, use_system=self.use_system)
-        session = self.session = await _called(f"reset {self.spec.env_id}", begin)
+        session = self.session = await call(f"reset {self.spec.env_id}", begin)
         self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
 
@@ -119,7 +105,7 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
             raise ValueError("an episode begins with initial_observation")
         before, answer = session.reward, None
         if not session.done:  # it is when the environment failed in reset
-            answer = await _called(self.spec.env_id, partial(session.step, text_of(message)))
+            answer = await call(self.spec.env_id, partial(session.step, text_of(message)))
         self._messages += [message, *([dict(answer)] if answer else [])]
         return MessageStepResult(session.reward - before, session.done, list(self._messages), _facts(session))
 
@@ -167,7 +153,7 @@ class TokenEnv(types.Env):  # type: ignore[misc]
     async def initial_observation(self) -> Any:
         """The first prompt's tokens, and what ends a reply."""
         begin = partial(TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system)
-        self._episode = await _called(f"reset {self.spec.env_id}", begin)
+        self._episode = await call(f"reset {self.spec.env_id}", begin)
         return _shown(self._episode.tokens.ids), self._stop
 
     async def step(self, action: Sequence[int], *, extra: Any = None) -> Any:
@@ -177,7 +163,7 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         episode, session = self._episode, self._episode.session
         before = session.reward
         if not session.done:
-            await _called(self.spec.env_id, partial(episode.step_tokens, action))
+            await call(self.spec.env_id, partial(episode.step_tokens, action))
         seen = _shown([] if episode.done else episode.tokens.ids)
         return types.StepResult(session.reward - before, episode.done, seen, self._stop, _facts(session))
 

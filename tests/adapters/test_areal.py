@@ -22,8 +22,6 @@ import pytest
 from rlvr.adapters import TaskSpec, rows
 from rlvr.adapters import testing as kit
 from rlvr.agents import TokenSequence
-from rlvr.envs import Verdict
-from rlvr.envs.core.task import Transition
 
 MISSING = importlib.util.find_spec("areal") is None
 EXAMPLE = Path(__file__).parents[2] / "examples" / "areal_train.py"
@@ -54,13 +52,6 @@ def areal():
         "stats": "areal.utils.stats_tracker",
     }
     return SimpleNamespace(**{name: importlib.import_module(path) for name, path in names.items()})
-
-
-@pytest.fixture(scope="module")
-def policy(areal):
-    from rlvr.agents.models.tiny import tiny_policy
-
-    return tiny_policy(hidden=32, layers=1)
 
 
 class FakeEngine:
@@ -255,18 +246,6 @@ def advantages_of(areal, trajectories, group_size):
         experiment_name="x", trial_name="x", backend="fsdp:d1", kl_ctl=0.0, reward_norm=norm
     )
     return areal.actor.PPOActor(config, None).compute_advantages([dict(each) for each in trajectories])
-
-
-@pytest.fixture
-def fails_on_nothing(monkeypatch):
-    """The kit's environment, in which the word "nothing" brings the grader down."""
-    apply = kit.SayTask.apply
-
-    def broken(task, state, action):
-        after = apply(task, state, action)
-        return Transition(after.state, Verdict(0.0, "verifier_error"), True) if action == "nothing" else after
-
-    monkeypatch.setattr(kit.SayTask, "apply", broken)
 
 
 def some_wrong(fault_at):

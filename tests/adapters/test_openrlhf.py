@@ -27,8 +27,6 @@ import pytest
 from rlvr.adapters import read_spec, rows, write_rows
 from rlvr.adapters import testing as kit
 from rlvr.agents import TokenSequence
-from rlvr.envs import Verdict
-from rlvr.envs.core.task import Transition
 
 MISSING = importlib.util.find_spec("openrlhf") is None
 EXAMPLE = Path(__file__).parents[2] / "examples" / "openrlhf_agent.py"
@@ -81,13 +79,6 @@ def openrlhf():
             data=importlib.import_module("openrlhf.datasets"),
             load=importlib.import_module("openrlhf.datasets.utils").blending_datasets,
         )
-
-
-@pytest.fixture(scope="module")
-def policy(openrlhf):
-    from rlvr.agents.models.tiny import tiny_policy
-
-    return tiny_policy(hidden=32, layers=1)
 
 
 class FakeEngine:
@@ -164,18 +155,6 @@ def episode_of(batch, place, spec) -> kit.PlayedEpisode:
     tokens = TokenSequence(batch.sequences[place, :length].tolist(), mask, logprobs)
     # The next test but one shows that what is left of a group that failed weighs nothing.
     return kit.PlayedEpisode(spec, batch.rewards[place].item(), tokens, weight=batch.info["valid"][place].item())
-
-
-@pytest.fixture
-def fails_on_nothing(monkeypatch):
-    """The kit's environment, in which the word "nothing" brings the grader down."""
-    apply = kit.SayTask.apply
-
-    def broken(task, state, action):
-        after = apply(task, state, action)
-        return Transition(after.state, Verdict(0.0, "verifier_error"), True) if action == "nothing" else after
-
-    monkeypatch.setattr(kit.SayTask, "apply", broken)
 
 
 @foreign

@@ -128,15 +128,6 @@ def adapter(monkeypatch: Any) -> Any:
     sys.modules.pop(ADAPTER, None)
 
 
-@pytest.fixture(scope="module")
-def policy() -> Any:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from rlvr.agents.models.tiny import tiny_policy
-
-    return tiny_policy(hidden=32, layers=1)
-
-
 class Engine:
     """rLLM's engine over the kit's; new weights come with each reply."""
 

@@ -36,13 +36,6 @@ def ours():
 
 
 @pytest.fixture(scope="module")
-def policy(ours):
-    from rlvr.agents.models.tiny import tiny_policy
-
-    return tiny_policy(hidden=32, layers=1)
-
-
-@pytest.fixture(scope="module")
 def example(ours):
     path = Path(__file__).parents[2] / "examples" / "skyrl_train.py"
     found = importlib.util.spec_from_file_location("skyrl_train", path)

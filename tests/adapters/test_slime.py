@@ -157,15 +157,6 @@ def nonzero_std(args: Any, samples: list[Any], **named: Any) -> FilterOutput:
     return FilterOutput(len({sample.reward for sample in samples}) > 1, "zero_std")
 
 
-@pytest.fixture(scope="module")
-def policy() -> Any:
-    pytest.importorskip("torch")
-    pytest.importorskip("transformers")
-    from rlvr.agents.models.tiny import tiny_policy
-
-    return tiny_policy(hidden=32, layers=1)
-
-
 class Rig:
     """A trainer's modules in `sys.modules`, its arguments, and a group played as its rollout plays one."""
 
