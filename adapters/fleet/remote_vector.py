@@ -20,6 +20,7 @@ from rlvr.envs.core.spaces import Text
 from rlvr.envs.vector import Infos
 from rlvr.envs.vector.arguments import checked_mask
 from rlvr.envs.vector.env_slot import OF_THE_STEP
+from rlvr.envs.vector.inline import rare_collections
 
 Array = np.ndarray[Any, Any]
 # Codes after which a session is of no use; only a new one helps.
@@ -124,12 +125,17 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if len(seeds) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
         rows: list[dict[str, Any] | None] = [None] * self.num_envs
-        for index, info in self._begin(np.flatnonzero(mask).tolist(), seeds, options or None).items():
-            rows[index] = info
-        return self._batched(), Infos(rows)
+        with rare_collections(self.num_envs):
+            for index, info in self._begin(np.flatnonzero(mask).tolist(), seeds, options or None).items():
+                rows[index] = info
+            return self._batched(), Infos(rows)
 
     def step(self, actions: Sequence[str]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         """Play one action for each session, as ``gymnasium.vector``."""
+        with rare_collections(self.num_envs):
+            return self._step(actions)
+
+    def _step(self, actions: Sequence[str]) -> tuple[Any, Array, Array, Array, dict[str, Any]]:
         if not self._opened():
             raise gym.error.ResetNeeded("call reset() before step()")
         if isinstance(actions, str) or not all(isinstance(action, str) for action in actions):

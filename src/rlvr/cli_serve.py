@@ -51,6 +51,7 @@ def _add_loadtest(commands: Any) -> None:
 def serve(options: argparse.Namespace, rest: list[str]) -> int:
     """Serve until Ctrl-C, or until a drain that SIGTERM began is over."""
     from rlvr.adapters.serving.serve import EnvServer
+    from rlvr.envs.vector.inline import rare_collections
 
     settings = settings_of(options)
     for env_id in options.env:
@@ -68,7 +69,8 @@ def serve(options: argparse.Namespace, rest: list[str]) -> int:
     )
     each = " each" if len(options.env) > 1 else ""
     print(f"{', '.join(options.env)} at {server.url} ({options.sessions} sessions{each}; Ctrl-C ends it)", flush=True)
-    server.run()
+    with rare_collections(options.sessions):
+        server.run()
     return 0
 
 
