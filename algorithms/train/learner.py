@@ -92,6 +92,7 @@ class Learner:
         wide = grad_accum_dtype == "float64" or (grad_accum_dtype == "auto" and self.device.type == "cpu")
         self.sums = torch.float64 if wide else torch.float32
         self.accumulation: Accumulation | None = None
+        self.masters: Sequence[torch.nn.Parameter] = ()  # of the phase of training before
         if self.world.sharded:
             self._shard(next(model.parameters()).dtype, offload == "weights")
         self.preset = preset
@@ -148,8 +149,11 @@ class Learner:
 
     def new_optimiser(self, lr: Callable[[int], float], **options: Any) -> Optimiser:
         """One for what is trained, for a phase of training; see `Optimiser`."""
-        accumulation = self.accumulation or Accumulation(self._trained(), self.sums)
-        return Optimiser(self.model.parameters(), lr, kind=self.optimiser, accumulation=accumulation, **options)
+        options |= {"kind": self.optimiser, "masters": self.masters}
+        options["accumulation"] = self.accumulation or Accumulation(self._trained(), self.sums)
+        made = Optimiser(self.model.parameters(), lr, **options)
+        self.masters = made.masters
+        return made
 
     def freeze_reference(self) -> None:
         """Take the policy as it is now for the reference, if there is to be one."""

@@ -4,7 +4,7 @@ changes nothing."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
@@ -35,6 +35,7 @@ class Optimiser:
         max_grad_norm: gradients are scaled down to this 2-norm.
         kind: a name of `learner.optimiser`: whether AdamW's state is float32, or eight bits a number.
         accumulation: adds up the gradients of `backward`; in float32 when not given.
+        masters: those of the phase before, taken where the parameters are still their values, rounded.
 
     Raises:
         ConfigError: the package of an eight-bit kind is missing.
@@ -51,13 +52,18 @@ class Optimiser:
         max_grad_norm: float = 1.0,
         kind: str = ADAMW,
         accumulation: Accumulation | None = None,
+        masters: Sequence[torch.nn.Parameter] = (),
     ) -> None:
         every = list(parameters)
         self.scale = FIRST_SCALE if any(p.dtype == torch.float16 for p in every) else 1.0
         self.since_overflow = 0
         self.parameters = [p for p in every if p.requires_grad]
         # float32, one for each parameter
-        self.masters = [p if p.dtype == torch.float32 else _master(p) for p in self.parameters]
+        earlier: Sequence[torch.nn.Parameter | None] = masters or [None] * len(self.parameters)
+        self.masters = [
+            p if p.dtype == torch.float32 else _master(p, known)
+            for p, known in zip(self.parameters, earlier, strict=True)
+        ]
         self.accumulation = accumulation or Accumulation(self.parameters, torch.float32)
         self.lr = lr
         self.max_grad_norm = max_grad_norm
@@ -200,7 +206,10 @@ def build_optimiser(make: Callable[..., Optimiser], settings: LearnerSection, to
     )
 
 
-def _master(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
+def _master(parameter: torch.nn.Parameter, known: torch.nn.Parameter | None) -> torch.nn.Parameter:
+    """A float32 copy, or the one that there is: what it holds beyond the parameter is not lost between two phases."""
+    if known is not None and torch.equal(parameter, known.to(parameter.dtype)):
+        return known
     return torch.nn.Parameter(parameter.detach().float().clone())
 
 

@@ -115,6 +115,18 @@ def test_three_processes_give_the_bits_of_one(changes, write_config, server, tmp
 
 
 @pytest.mark.slow
+def test_in_half_precision_two_processes_give_the_bits_of_one_too(write_config, server, tmp_path: Path):
+    """The float32 weights are those that the warm start left, here and there, and not what bfloat16 makes of them."""
+    config = write_config(**{**CHANGES, "model": {**CHANGES.get("model", {}), "dtype": "bfloat16"}})
+    status, output = launch(2, "--config", config, "--out", tmp_path / "two")
+    assert status == 0, output
+    assert server.run(["train", "--config", config, "--out", tmp_path / "one"]).status == 0
+    two, one = weights(tmp_path / "two"), weights(tmp_path / "one")
+    assert {tensor.dtype for tensor in one.values()} == {torch.bfloat16}
+    assert far(two, one) == 0.0
+
+
+@pytest.mark.slow
 def test_float32_sums_of_two_processes_are_those_of_one_up_to_rounding(config: Path, server, tmp_path: Path):
     arguments = ["--config", config, "--learner.grad-accum-dtype", "float32", "--out"]
     status, output = launch(2, *arguments, tmp_path / "two")

@@ -180,6 +180,22 @@ def test_other_types_are_not_scaled(dtype: torch.dtype):
     assert "scale" not in optimiser.state_dict()
 
 
+def test_a_phase_begins_with_the_masters_of_the_one_before():
+    """Unless the parameters were given other values in between."""
+    p = torch.nn.Parameter(torch.linspace(-1, 1, 50).to(torch.bfloat16))
+    first = Optimiser([p], lambda step: 1e-5, betas=(0.9, 0.95))
+    p.grad = torch.full_like(p, 0.1)
+    first.step()
+    kept = first.masters[0].detach().clone()
+    assert not torch.equal(kept, p.float())
+    second = Optimiser([p], lambda step: 1e-5, betas=(0.9, 0.95), masters=first.masters)
+    assert torch.equal(second.masters[0], kept)
+    with torch.no_grad():
+        p.add_(1.0)
+    third = Optimiser([p], lambda step: 1e-5, betas=(0.9, 0.95), masters=second.masters)
+    assert torch.equal(third.masters[0], p.float())
+
+
 def test_masters_come_back_bit_for_bit():
     def fresh() -> tuple[torch.nn.Parameter, Optimiser]:
         p = torch.nn.Parameter(torch.linspace(-1, 1, 50).to(torch.bfloat16))
