@@ -164,8 +164,8 @@ def texts_looked_for(template: str) -> frozenset[str] | None:
     for compared in tree.find_all(nodes.Compare):
         if not _is_of_roles(compared):
             found.update(_texts(compared))
-    calls: tuple[type[nodes.Call | nodes.Filter | nodes.Test], ...] = (nodes.Call, nodes.Filter, nodes.Test)
-    for called in chain.from_iterable(map(tree.find_all, calls)):
+    called: Any
+    for called in chain(tree.find_all(nodes.Call), tree.find_all(nodes.Filter), tree.find_all(nodes.Test)):
         name = _name(called.node) if isinstance(called, nodes.Call) else called.name
         given = {text for each in [*called.args, *called.kwargs] for text in _texts(each)}
         if name in STRIPS:

@@ -28,7 +28,7 @@ from rlvr.adapters.rows import AGENT, read_spec
 from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
 from rlvr.agents import Message, TokenSequence
-from rlvr.agents.rendering import NoChatTemplate, Renderer, clean, require_tools_shown
+from rlvr.agents.rendering import NoChatTemplate, Renderer, clean, decoder, require_tools_shown
 
 TESTED = ("verl", "0.9.1", "0.10")
 require(*TESTED)
@@ -49,6 +49,7 @@ class Dialect(NamedTuple):
     special: re.Pattern[str]
     special_ids: frozenset[int]
     end_id: int
+    decode: Callable[[Sequence[int]], str]  # without special tokens
 
 
 @lru_cache(maxsize=4)
@@ -63,7 +64,7 @@ def _dialect(tokenizer: Any) -> Dialect:
     if end is None:
         raise ValueError(f"the tokenizer of {tokenizer.name_or_path!r} has no token that ends a reply: set eos_token")
     pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
-    return Dialect(pattern, frozenset(special), end)
+    return Dialect(pattern, frozenset(special), end, decoder(tokenizer))
 
 
 class Change(NamedTuple):
@@ -94,7 +95,7 @@ class QuickBuilder:
         self.builder, self.special = builder, special
         self.template: str = builder.tokenizer.get_chat_template(builder.chat_template_kwargs.get("chat_template"))
         self._kinds: dict[tuple[str, str], Ids | None] = {}
-        self._prompts: dict[str, list[int]] = {}
+        self._prompts: dict[tuple[Any, ...], list[int]] = {}
 
     def prompt(self, messages: list[Message], tools: list[Any] | None, schemas: str) -> list[int]:
         """A first prompt's tokens.
@@ -104,7 +105,7 @@ class QuickBuilder:
             tools: for the template.
             schemas: the same as one text.
         """
-        key = json.dumps([messages, schemas])
+        key = (schemas, *((message["role"], message["content"]) for message in messages))
         ids = self._prompts.get(key)
         if ids is None:
             ids = self.builder.build_initial_tokens(messages, tools=tools)
@@ -286,9 +287,9 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         scored = bool(sampling_params.get("logprobs"))
         tokens = TokenSequence()
         tokens.append_context(await self._begin(messages, tools, schemas))
-        start = len(tokens)
+        start, earned = len(tokens), 0.0
         while not session.done and (left := start + room - len(tokens)) > 0:
-            began, before = time.perf_counter(), session.reward
+            began = time.perf_counter()
             output = await self.server_manager.generate(
                 request_id=request,
                 prompt_ids=tokens.ids[:],
@@ -298,9 +299,10 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             sampled_at = time.perf_counter()
             sampled = list(output.token_ids)
             self._add_reply(tokens, sampled, list(output.log_probs or ()) if scored else [0.0] * len(sampled))
-            text = self.tokenizer.decode(sampled, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            text = self.dialect.decode(sampled)
             answer = await call(session.spec.env_id, partial(session.step, text))
-            _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, session.reward - before)
+            before, earned = earned, session.reward
+            _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, earned - before)
             if answer is None:
                 break
             messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
