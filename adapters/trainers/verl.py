@@ -16,6 +16,7 @@ import logging
 import re
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from copy import copy
 from functools import lru_cache, partial
 from inspect import getattr_static
@@ -94,7 +95,7 @@ class QuickBuilder:
     def __init__(self, builder: Any, special: re.Pattern[str]) -> None:
         self.builder, self.special = builder, special
         self.template: str = builder.tokenizer.get_chat_template(builder.chat_template_kwargs.get("chat_template"))
-        self._kinds: dict[tuple[str, str], Ids | None] = {}
+        self._kinds: dict[tuple[str, str], tuple[str, Ids] | None] = {}
         self._prompts: dict[tuple[Any, ...], list[int]] = {}
 
     def prompt(self, messages: list[Message], tools: list[Any] | None, schemas: str) -> list[int]:
@@ -119,32 +120,33 @@ class QuickBuilder:
 
     def learn(self, role: str, tools: list[Any] | None, schemas: str) -> None:
         """Find out how messages of a role are put together; it takes a hundredth of a second."""
-        found = self._learn(role, tools)
-        remembered: Ids | None = lru_cache(maxsize=REMEMBERED)(found) if found else None
-        _remember(self._kinds, (role, schemas), remembered, KINDS)
+        key = (role, schemas)
+        role, found = self._learn(role, tools)
+        kind = (role, lru_cache(maxsize=REMEMBERED)(found)) if found else None
+        _remember(self._kinds, key, kind, KINDS)
 
     def message(self, messages: list[Message], ids: list[int], schemas: str) -> Change | None:
         """What the last of the messages does after these tokens; None where the builder must be asked."""
         last = messages[-1]
         kind = self._kinds.get((last["role"], schemas))
-        added = kind(last["content"]) if kind else None
-        if added is None:
+        if kind is None or (added := kind[1](last["content"])) is None:
             return None
-        junction = ids[-JUNCTION:]
+        junction, said = ids[-JUNCTION:], {"role": kind[0], "content": last["content"]}
         merged = self.builder._merge_context_token_ids(
-            junction, added, previous_messages=messages[:-1], appended_messages=messages[-1:]
+            junction, added, previous_messages=messages[:-1], appended_messages=[said]
         )
         return _change(merged, len(junction))
 
-    def _learn(self, role: str, tools: list[Any] | None) -> Ids | None:
+    def _learn(self, role: str, tools: list[Any] | None) -> tuple[str, Ids | None]:
+        """The role in which such messages are said, and what gives their tokens."""
         reference = self._reference(role, tools)
         try:
             pieces = learn(reference, self.template, self.special, self._encode)
-        except Exception:  # of the template or the builder, which refuse the role; who asks says so
+        except Exception:  # of the template or the builder, which refuse the role; who asks them says so
             if role == "tool" and all(_refuses(reference, probe) for probe in (MARK, *PROBES)):
                 return self._learn("user", tools)
-            return None
-        return pieces.ids if pieces else None
+            return role, None
+        return role, pieces.ids if pieces else None
 
     def _reference(self, role: str, tools: list[Any] | None) -> Reference:
         """The builder's own tokens for a message, and the texts that it encodes for them."""
@@ -153,9 +155,11 @@ class QuickBuilder:
 
         def render(messages: Any, *, add_generation_prompt: bool, tools: Any = None) -> list[int]:
             given = {"add_generation_prompt": add_generation_prompt, "tools": tools}
-            options = self.builder.chat_template_kwargs
-            texts.append(tokenizer.apply_chat_template(messages, tokenize=False, **given, **options))
-            return list(self.builder._render_tokens(messages, **given))
+            ids: list[int] = self.builder._render_tokens(messages, **given)
+            with suppress(Exception):  # of a template that takes them in another way alone: a text is missing then
+                options = self.builder.chat_template_kwargs
+                texts.append(tokenizer.apply_chat_template(messages, tokenize=False, **given, **options))
+            return ids
 
         def reference(content: str) -> tuple[list[int], list[str]]:
             texts.clear()
@@ -183,10 +187,15 @@ def is_local(builder: Any, dialect: Dialect) -> bool:
         return False
     messages = {"previous_messages": [], "appended_messages": [{"role": "user", "content": "x"}]}
     for last in [dialect.end_id, *sorted(dialect.special_ids)[:KINDS]]:
-        found = []
-        for before in ([*range(8)] * 8 + [last], ([*range(8)] * 8 + [last])[-JUNCTION:]):
-            found.append(_change(builder._merge_context_token_ids(before, [1, 2], **messages), len(before)))
-        if found[0] != found[1]:
+        whole = [*[*range(8)] * 8, last]
+        try:
+            long, short = (
+                _change(builder._merge_context_token_ids(before, [1, 2], **messages), len(before))
+                for before in (whole, whole[-JUNCTION:])
+            )
+        except Exception:  # of a hook that is not what it was
+            return False
+        if long != short:
             return False
     return True
 
