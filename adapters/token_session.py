@@ -75,7 +75,7 @@ class TokenSession:
         for name, given in (("log-probabilities", logprobs), ("versions of the weights", versions)):
             if given is not None and len(given) != len(ids):
                 raise ValueError(f"{len(ids)} tokens were sampled, but {len(given)} {name} given")
-        new = [int(token) for token in ids][: self.tokens_left]
+        new = list(map(int, ids))[: self.tokens_left]
         completion = TokenSequence()
         scored = list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new)
         completion.append_sampled(new, scored, list(versions or ())[: len(new)])

@@ -289,7 +289,18 @@ def verl() -> dict[str, Episode]:
     async def play() -> int:
         return (await agent_loop.run(settings, **row)).num_turns // 2
 
-    return {"verl agent loop": play, "verl's helpers alone": helpers}
+    other, _ = verl_loop(module, token_output)
+
+    async def forgetful() -> int:
+        for name, kind in other.quick._kinds.items():  # as if no message had been there before
+            other.quick._kinds[name] = kind and (kind[0], getattr(kind[1], "__wrapped__", kind[1]))
+        return (await other.run(settings, **row)).num_turns // 2
+
+    return {
+        "verl agent loop": play,
+        "verl agent loop, all messages new": forgetful,
+        "verl's helpers alone": helpers,
+    }
 
 
 def harness() -> Episode:

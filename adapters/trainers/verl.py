@@ -317,7 +317,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
             # Cut off in the middle, and verl would leave the turn open.
             closing = [] if tokens.ids[-1] in self.dialect.special_ids else [self.dialect.end_id]
-            change = await self._add_message(messages, [*tokens.ids, *closing], tools, schemas)
+            change = await self._add_message(messages, tokens.ids, closing, tools, schemas)
             if len(tokens) + len(closing) - change.removed + len(change.ids) >= start + room:
                 break  # not a word more would fit
             tokens.append_context(closing)
@@ -360,14 +360,17 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             tokens.append_context(merged.inserted_token_ids)
         tokens.append_sampled(sampled, logprobs)
 
-    async def _add_message(self, messages: list[Message], ids: list[int], tools: Any, schemas: str) -> Change:
-        """What the last of the messages does to the tokens before it."""
+    async def _add_message(
+        self, messages: list[Message], ids: list[int], closing: list[int], tools: Any, schemas: str
+    ) -> Change:
+        """What the last of the messages does to the tokens and those that close a reply."""
         if self.quick:
             role = messages[-1]["role"]
             if not self.quick.knows(role, schemas):
                 await call("verl's templates", partial(self.quick.learn, role, tools, schemas))
-            if change := self.quick.message(messages, ids, schemas):
+            if change := self.quick.message(messages, ids[-JUNCTION:] + closing, schemas):
                 return change
+        ids, closing = ids + closing, []
         try:
             merge = self.continuous_token_builder.merge_context_tokens
             merged = await call("verl's next message", partial(merge, messages[:-1], messages, ids, tools=tools))
@@ -376,7 +379,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
                 raise
             # A template, or verl's builder for it, that knows tools' answers only after calls of its own form.
             messages[-1] = {**messages[-1], "role": "user"}
-            return await self._add_message(messages, ids, tools, schemas)
+            return await self._add_message(messages, ids, closing, tools, schemas)
         return _change(merged, len(ids))
 
     def _plain(self, message: Message) -> Message:
