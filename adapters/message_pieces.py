@@ -82,7 +82,7 @@ class MessagePieces:
         if not content or content.isspace() or self.looked_for.search(content):
             return None
         found = self.encode(self.lead + self.shape(content) + self.trail)
-        # A special token's place could be taken by one that begins in the content.
+        # A special token's position could be taken by one that begins in the content.
         if found[0] != self.before[-1] or found[-1] != self.after[0]:
             return None
         return self.before + found[1:-1] + self.after
@@ -133,14 +133,14 @@ def _cut(
     if len(texts) != 2 or not texts[1].startswith(texts[0]) or texts[1].count(MARK) != 1:
         return None
     added = texts[1][len(texts[0]) :]
-    place = added.find(MARK)
+    at = added.find(MARK)
     marks = list(special.finditer(added))
-    left = [each for each in marks if each.end() <= place][-1:]
-    right = [each for each in marks if each.start() > place][:1]
+    left = [each for each in marks if each.end() <= at][-1:]
+    right = [each for each in marks if each.start() > at][:1]
     if not left or not right:
         return None
     before, after = encode(added[: left[0].end()]), encode(added[right[0].start() :])
-    lead, trail = added[left[0].start() : place], added[place + 1 : right[0].end()]
+    lead, trail = added[left[0].start() : at], added[at + 1 : right[0].end()]
     stretch = encode(lead + MARK + trail)
     if not before or not after or before + stretch[1:-1] + after != ids:
         return None

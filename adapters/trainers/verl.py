@@ -131,9 +131,9 @@ class QuickBuilder:
         kind = self._kinds.get((last["role"], schemas))
         if kind is None or (added := kind[1](last["content"])) is None:
             return None
-        junction, said = ids[-JUNCTION:], {"role": kind[0], "content": last["content"]}
+        junction, message = ids[-JUNCTION:], {"role": kind[0], "content": last["content"]}
         merged = self.builder._merge_context_token_ids(
-            junction, added, previous_messages=messages[:-1], appended_messages=[said]
+            junction, added, previous_messages=messages[:-1], appended_messages=[message]
         )
         return _change(merged, len(junction))
 
@@ -316,11 +316,11 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
                 break
             messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
             # Cut off in the middle, and verl would leave the turn open.
-            closing = [] if tokens.ids[-1] in self.dialect.special_ids else [self.dialect.end_id]
-            change = await self._add_message(messages, tokens.ids, closing, tools, schemas)
-            if len(tokens) + len(closing) - change.removed + len(change.ids) >= start + room:
+            end = [] if tokens.ids[-1] in self.dialect.special_ids else [self.dialect.end_id]
+            change = await self._add_message(messages, tokens.ids, end, tools, schemas)
+            if len(tokens) + len(end) - change.removed + len(change.ids) >= start + room:
                 break  # not a word more would fit
-            tokens.append_context(closing)
+            tokens.append_context(end)
             if change.removed:
                 tokens = tokens.piece(0, len(tokens) - change.removed)
             tokens.append_context(change.ids)
@@ -361,16 +361,16 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         tokens.append_sampled(sampled, logprobs)
 
     async def _add_message(
-        self, messages: list[Message], ids: list[int], closing: list[int], tools: Any, schemas: str
+        self, messages: list[Message], ids: list[int], end: list[int], tools: Any, schemas: str
     ) -> Change:
         """What the last of the messages does to the tokens and those that close a reply."""
         if self.quick:
             role = messages[-1]["role"]
             if not self.quick.knows(role, schemas):
                 await call("verl's templates", partial(self.quick.learn, role, tools, schemas))
-            if change := self.quick.message(messages, ids[-JUNCTION:] + closing, schemas):
+            if change := self.quick.message(messages, ids[-JUNCTION:] + end, schemas):
                 return change
-        ids, closing = ids + closing, []
+        ids, end = ids + end, []
         try:
             merge = self.continuous_token_builder.merge_context_tokens
             merged = await call("verl's next message", partial(merge, messages[:-1], messages, ids, tools=tools))
@@ -379,7 +379,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
                 raise
             # A template, or verl's builder for it, that knows tools' answers only after calls of its own form.
             messages[-1] = {**messages[-1], "role": "user"}
-            return await self._add_message(messages, ids, closing, tools, schemas)
+            return await self._add_message(messages, ids, end, tools, schemas)
         return _change(merged, len(ids))
 
     def _plain(self, message: Message) -> Message:
