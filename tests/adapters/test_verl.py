@@ -533,6 +533,21 @@ def test_builders_that_look_at_more_than_a_message_are_asked():
     assert adapter.quick_builder(Far(tokenizer), dialect) is None
 
 
+@foreign
+@pytest.mark.skipif(MISSING, reason="needs verl")
+def test_half_a_character_has_tokens():
+    from rlvr.adapters.trainers import verl as adapter
+
+    quick, builder, dialect = quick_of(TEMPLATES["chatml"], "qwen3")
+    message = adapter.AgentLoop._plain(SimpleNamespace(dialect=dialect), {"role": "user", "content": "half \ud83d"})
+    assert message["content"] == "half \ufffd"
+    quick.learn("user", None, "")
+    assert (
+        quick.message([message], [dialect.end_id], "").ids
+        == builder.merge_context_tokens([], [message], [dialect.end_id]).token_ids[1:]
+    )
+
+
 LOUD = CHATML.replace("m['content']", "(m['content'] | upper if m['role'] == 'user' else m['content'])")
 REFUSES = "{%- if messages[-1]['role'] == 'tool' -%}{{- raise_exception('no tools') -}}{%- endif -%}" + CHATML
 
