@@ -47,7 +47,8 @@ async def call(kind: str, function: Callable[[], T]) -> T:
         kind: what takes alike: the environment's id, and what is done with it.
         function: may start an event loop of its own, as ``asyncio.run`` does.
     """
-    known = _kinds.setdefault(kind, _Kind())
+    if (known := _kinds.get(kind)) is None:
+        known = _kinds.setdefault(kind, _Kind())
     if known.quick < known.needed:
         result, seconds = await asyncio.to_thread(_timed, function)
         known.took(seconds, in_loop=False)

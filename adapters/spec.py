@@ -27,6 +27,7 @@ from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
+SHORT = 2_000  # characters of a spec that is worth remembering
 
 
 class InvalidEpisode(RuntimeError):
@@ -92,13 +93,7 @@ class TaskSpec:
         """
         if isinstance(value, TaskSpec):
             return value
-        try:
-            record = load_json(value) if isinstance(value, str) else dict(value)
-        except ValueError as error:
-            raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
-        if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys() or record.keys() - set(FIELDS):
-            raise ValueError(f"a task's spec has env_id, seed and perhaps module, kwargs, options; got {value!r:.200}")
-        return cls(**record, trusted=False)
+        return _remembered(value) if isinstance(value, str) and len(value) <= SHORT else _read(value)
 
     def make(self, images: bool = False) -> gym.Env[str, str]:
         """The environment, not reset yet; each call makes another one, and they share what is costly to read.
@@ -121,6 +116,19 @@ class TaskSpec:
         env = env or self.make()
         observation, info = env.reset(seed=self.seed, options=dict(self.options) or None)
         return env, observation, info
+
+
+def _read(value: str | Mapping[str, Any]) -> TaskSpec:
+    try:
+        record = load_json(value) if isinstance(value, str) else dict(value)
+    except ValueError as error:
+        raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
+    if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys() or record.keys() - set(FIELDS):
+        raise ValueError(f"a task's spec has env_id, seed and perhaps module, kwargs, options; got {value!r:.200}")
+    return TaskSpec(**record, trusted=False)
+
+
+_remembered = lru_cache(maxsize=256)(_read)  # the members of a group have one
 
 
 @lru_cache(maxsize=PROTOTYPES)
@@ -228,7 +236,9 @@ class EpisodeSession:
     def verdict(self) -> Verdict | None:
         """The last verdict; None before the first step."""
         episode = self._active.episode
-        return episode.verdict or next((turn.verdict for turn in reversed(episode.turns) if turn.verdict), None)
+        if episode.verdict:
+            return episode.verdict
+        return next((turn.verdict for turn in reversed(episode.turns) if turn.verdict), None)
 
     @property
     def reward(self) -> float:

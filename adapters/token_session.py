@@ -75,10 +75,9 @@ class TokenSession:
         for name, given in (("log-probabilities", logprobs), ("versions of the weights", versions)):
             if given is not None and len(given) != len(ids):
                 raise ValueError(f"{len(ids)} tokens were sampled, but {len(given)} {name} given")
-        new = [int(token) for token in ids][: self.tokens_left]
-        completion = TokenSequence()
+        new = list(map(int, ids))[: self.tokens_left]
         scored = list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new)
-        completion.append_sampled(new, scored, list(versions or ())[: len(new)])
+        completion = TokenSequence(new, [1] * len(new), scored, list(versions or ())[: len(new)])
         text = self.renderer.decode(new[:-1] if new and new[-1] in self.renderer.end_ids else new)
         message = self.session.step_reply(Reply(text, tokens=len(new), completion=completion))
         if message is None:

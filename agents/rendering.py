@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import TYPE_CHECKING, Any
@@ -78,6 +78,7 @@ class Renderer:
         require_chat_template(tokenizer, tokenizer.name_or_path)
         self.tokenizer: Any = tokenizer
         self._lock = threading.RLock()
+        self._decode = decoder(tokenizer)
         self.template_options = dict(template_options or {})
         spelled = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
         spelled |= {str(token) for token in tokenizer.all_special_tokens}
@@ -162,8 +163,7 @@ class Renderer:
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids`` without special tokens."""
         with self._lock:
-            text: str = self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
-        return text
+            return self._decode(ids)
 
     def _new_ids(self, new: tuple[Turn, ...], first: bool, ended: int | None, tools: str = "") -> tuple[int, ...]:
         """Ids for ``new`` messages: the beginning, or what follows a reply that ended with token ``ended``.
@@ -300,6 +300,21 @@ class Renderer:
                 return False
             before = after
         return True
+
+
+def decoder(tokenizer: Any) -> Callable[[Sequence[int]], str]:
+    """What gives the text of ids without special tokens: the tokenizer's own, past a wrapper that costs several times
+    as much where it does nothing else."""
+    try:
+        from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+    except ImportError:  # a stand-in for a tokenizer
+        kinds: tuple[Any, ...] = ()
+    else:
+        kinds = (PreTrainedTokenizerBase, PreTrainedTokenizerFast)
+    kind = type(tokenizer)
+    if kinds and isinstance(tokenizer, kinds[1]) and (kind.decode, kind._decode) == (kinds[0].decode, kinds[1]._decode):
+        return lambda ids: str(tokenizer.backend_tokenizer.decode(ids, skip_special_tokens=True))
+    return lambda ids: str(tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
 
 def require_tools_shown(tools: Iterable[Mapping[str, Any]], text: str) -> None:

@@ -18,7 +18,8 @@ import json
 import statistics
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -41,7 +42,9 @@ CHATML = (
     "{%- if add_generation_prompt -%}{{- '<|im_start|>assistant\\n' -}}{%- endif -%}"
 )
 WORDS = "no number"  # never right, so that each episode has all its turns
-Episode = Callable[[], int]  # plays one, and says how many steps it had
+# Plays one, and says how many steps it had. What awaits does so in a loop that runs all the while, as a trainer's does:
+# to start one for each episode would cost as much as a turn.
+Episode = Callable[[], "int | Awaitable[int]"]
 
 
 def direct() -> Episode:
@@ -146,7 +149,7 @@ def said_by(tokenizer) -> list[int]:
 def openrlhf() -> dict[str, Episode]:
     """OpenRLHF's executor over an engine that samples nothing."""
     module = importlib.import_module("rlvr.adapters.trainers.openrlhf")
-    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    tokenizer = tiny_tokenizer()
     sampled = said_by(tokenizer)
     scores = [{token: SimpleNamespace(logprob=-1.0)} for token in sampled]
     sample = SimpleNamespace(token_ids=sampled, finish_reason="stop", logprobs=scores)
@@ -158,8 +161,8 @@ def openrlhf() -> dict[str, Episode]:
     settings = SimpleNamespace(max_tokens=64, min_tokens=1, temperature=1.0, top_p=1.0, logprobs=1)
     executor, engine, label = module.AgentExecutor(), Engine(), SPEC.to_json()
 
-    def play() -> int:
-        played = loop.run_until_complete(executor.execute("?", label, settings, 4096, tokenizer, engine))
+    async def play() -> int:
+        played = await executor.execute("?", label, settings, 4096, tokenizer, engine)
         return int(played["extra_logs"]["turns"])
 
     return {"OpenRLHF executor": play}
@@ -169,7 +172,7 @@ def areal() -> dict[str, Episode]:
     """AReaL's workflow over an engine that samples nothing; its copies of the settings and the tensors count."""
     module = importlib.import_module("rlvr.adapters.trainers.areal")
     api, arguments = importlib.import_module("areal.api"), importlib.import_module("areal.api.cli_args")
-    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    tokenizer = tiny_tokenizer()
     sampled = said_by(tokenizer)
     scores, versions = [-1.0] * len(sampled), [0] * len(sampled)
 
@@ -180,8 +183,8 @@ def areal() -> dict[str, Episode]:
     settings = arguments.GenerationHyperparameters(max_tokens=4096, max_new_tokens=64)
     workflow, engine, row = module.EpisodeWorkflow(settings, tokenizer), Engine(), {"spec": SPEC.to_json()}
 
-    def play() -> int:
-        loop.run_until_complete(workflow.arun_episode(engine, row))
+    async def play() -> int:
+        await workflow.arun_episode(engine, row)
         return TURNS
 
     return {"AReaL workflow": play}
@@ -205,7 +208,7 @@ def skyrl() -> dict[str, Episode]:
 def tinker_cookbook() -> dict[str, Episode]:
     """Both environments of tinker-cookbook, without its completers."""
     module = importlib.import_module("rlvr.adapters.trainers.tinker_cookbook")
-    tokenizer, loop = tiny_tokenizer(), asyncio.new_event_loop()
+    tokenizer = tiny_tokenizer()
     renderer, sampled, spec = Renderer(tokenizer), said_by(tokenizer), SPEC.to_json()
     reply = {"role": "assistant", "content": WORDS}
 
@@ -223,10 +226,7 @@ def tinker_cookbook() -> dict[str, Episode]:
             over = (await env.step(reply)).episode_done
         return env.session.turns
 
-    return {
-        "tinker-cookbook by tokens": lambda: loop.run_until_complete(by_tokens()),
-        "tinker-cookbook by messages": lambda: loop.run_until_complete(by_messages()),
-    }
+    return {"tinker-cookbook by tokens": by_tokens, "tinker-cookbook by messages": by_messages}
 
 
 def verl_loop(module, token_output):
@@ -263,8 +263,7 @@ def verl() -> dict[str, Episode]:
     """verl's agent loop over a client that samples nothing; and verl's own helpers alone, on the same messages."""
     module = importlib.import_module("rlvr.adapters.trainers.verl")
     token_output = importlib.import_module("verl.workers.rollout.replica").TokenOutput
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)  # verl's base class asks for it
+    asyncio.set_event_loop(event_loop())  # verl's base class asks for it
     agent_loop, sampled = verl_loop(module, token_output)
     row, settings = {"extra_info": {"spec": SPEC.to_json()}, "raw_prompt": []}, {"logprobs": True}
     episode = EpisodeSession(SPEC)
@@ -287,10 +286,21 @@ def verl() -> dict[str, Episode]:
                 ids = merged.token_ids
         return TURNS
 
-    def play() -> int:
-        return loop.run_until_complete(agent_loop.run(settings, **row)).num_turns // 2
+    async def play() -> int:
+        return (await agent_loop.run(settings, **row)).num_turns // 2
 
-    return {"verl agent loop": play, "verl's helpers alone": lambda: loop.run_until_complete(helpers())}
+    other, _ = verl_loop(module, token_output)
+
+    async def forgetful() -> int:
+        for name, kind in other.quick._kinds.items():  # as if no message had been there before
+            other.quick._kinds[name] = kind and (kind[0], getattr(kind[1], "__wrapped__", kind[1]))
+        return (await other.run(settings, **row)).num_turns // 2
+
+    return {
+        "verl agent loop": play,
+        "verl agent loop, all messages new": forgetful,
+        "verl's helpers alone": helpers,
+    }
 
 
 def harness() -> Episode:
@@ -318,13 +328,25 @@ def harness() -> Episode:
     return play
 
 
+@lru_cache
+def event_loop() -> asyncio.AbstractEventLoop:
+    """The one in which all is measured."""
+    return asyncio.new_event_loop()
+
+
 def measure(play: Episode, episodes: int) -> list[float]:
     """Microseconds of CPU a step, of all threads, for each episode, its reset's share included: what else runs here
     does not count."""
+    return event_loop().run_until_complete(_measure(play, episodes))
+
+
+async def _measure(play: Episode, episodes: int) -> list[float]:
     found = []
     for _ in range(episodes):
         start = time.process_time()
         steps = play()
+        if not isinstance(steps, int):
+            steps = await steps
         found.append((time.process_time() - start) / steps * 1e6)
     return found
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from copy import copy, deepcopy
+from copy import deepcopy
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -136,7 +136,7 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
         request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
         try:
             while not episode.done and episode.tokens_left > 0:
-                asked = copy(self.gconfig)  # its own `new` copies deeply, which costs as much as a turn
+                asked = _copy(self.gconfig)
                 asked.max_new_tokens = min(asked.max_new_tokens, episode.tokens_left)
                 response = await engine.agenerate(ModelRequest(rid=request, input_ids=episode.prompt(), gconfig=asked))
                 sampled = (response.output_tokens, response.output_logprobs, response.output_versions)
@@ -161,6 +161,13 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
 
 
 check_override(getattr(RolloutWorkflow, "arun_episode", None), EpisodeWorkflow.arun_episode, TESTED)
+
+
+def _copy(settings: Any) -> Any:
+    """A shallow copy. Its own `new` copies deeply, which costs as much as a turn, and `copy.copy` a tenth of it."""
+    new = object.__new__(type(settings))
+    new.__dict__.update(settings.__dict__)
+    return new
 
 
 def tensors(tokens: TokenSequence, reward: float) -> dict[str, torch.Tensor]:

@@ -11,20 +11,25 @@ stays in its group's baseline.
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from copy import copy
 from functools import lru_cache, partial
+from inspect import getattr_static
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from rlvr.adapters.message_pieces import MARK, PROBES, Reference, learn
 from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import AGENT, read_spec
 from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
-from rlvr.agents import Message
-from rlvr.agents.rendering import NoChatTemplate, Renderer, require_tools_shown
+from rlvr.agents import Message, TokenSequence
+from rlvr.agents.rendering import NoChatTemplate, Renderer, clean, decoder, require_tools_shown
 
 TESTED = ("verl", "0.9.1", "0.10")
 require(*TESTED)
@@ -45,6 +50,7 @@ class Dialect(NamedTuple):
     special: re.Pattern[str]
     special_ids: frozenset[int]
     end_id: int
+    decode: Callable[[Sequence[int]], str]  # without special tokens
 
 
 @lru_cache(maxsize=4)
@@ -59,15 +65,172 @@ def _dialect(tokenizer: Any) -> Dialect:
     if end is None:
         raise ValueError(f"the tokenizer of {tokenizer.name_or_path!r} has no token that ends a reply: set eos_token")
     pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
-    return Dialect(pattern, frozenset(special), end)
+    return Dialect(pattern, frozenset(special), end, decoder(tokenizer))
 
 
-class _Tokens(NamedTuple):
-    """A conversation so far: everything, and of what follows the first prompt the mask and the log-probabilities."""
+class Change(NamedTuple):
+    """What a message does to the tokens: so many of the last go, and these come."""
 
+    removed: int
     ids: list[int]
-    mask: list[int]
-    logprobs: list[float] | None
+
+
+# A builder with any other hook of its own may look at more than a message and the last tokens before it.
+LOCAL_HOOKS = frozenset({"_merge_context_token_ids", "_synthetic_assistant_for_tools"})
+JUNCTION = 16  # tokens before a message, of which builders repair the last
+REMEMBERED = 256  # first prompts, and messages of each kind: in a group many are the same
+KINDS = 64  # of messages, by role and tools
+
+Ids = Callable[[str], "list[int] | None"]
+
+
+class QuickBuilder:
+    """What verl's builder adds, without asking it for each message: one for all builders that are alike.
+
+    Args:
+        builder: verl's, one that `is_local`.
+        special: what spells a special token.
+    """
+
+    def __init__(self, builder: Any, special: re.Pattern[str]) -> None:
+        self.builder, self.special = builder, special
+        self.template: str = builder.tokenizer.get_chat_template(builder.chat_template_kwargs.get("chat_template"))
+        self._kinds: dict[tuple[str, str], tuple[str, Ids] | None] = {}
+        self._prompts: dict[tuple[Any, ...], list[int]] = {}
+
+    def prompt(self, messages: list[Message], tools: list[Any] | None, schemas: str) -> list[int]:
+        """A first prompt's tokens.
+
+        Args:
+            messages: of the conversation.
+            tools: for the template.
+            schemas: the same as one text.
+        """
+        key = (schemas, *((message["role"], message["content"]) for message in messages))
+        ids = self._prompts.get(key)
+        if ids is None:
+            ids = self.builder.build_initial_tokens(messages, tools=tools)
+            if "strftime_now" not in self.template:
+                _remember(self._prompts, key, ids, REMEMBERED)
+        return ids
+
+    def knows(self, role: str, schemas: str) -> bool:
+        """Whether `learn` was called for messages of this role beside these tools."""
+        return (role, schemas) in self._kinds
+
+    def learn(self, role: str, tools: list[Any] | None, schemas: str) -> None:
+        """Find out how messages of a role are put together; it takes a hundredth of a second."""
+        key = (role, schemas)
+        role, found = self._learn(role, tools)
+        kind = (role, lru_cache(maxsize=REMEMBERED)(found)) if found else None
+        _remember(self._kinds, key, kind, KINDS)
+
+    def message(self, messages: list[Message], ids: list[int], schemas: str) -> Change | None:
+        """What the last of the messages does after these tokens; None where the builder must be asked."""
+        last = messages[-1]
+        kind = self._kinds.get((last["role"], schemas))
+        if kind is None or (added := kind[1](last["content"])) is None:
+            return None
+        junction, message = ids[-JUNCTION:], {"role": kind[0], "content": last["content"]}
+        merged = self.builder._merge_context_token_ids(
+            junction, added, previous_messages=messages[:-1], appended_messages=[message]
+        )
+        return _change(merged, len(junction))
+
+    def _learn(self, role: str, tools: list[Any] | None) -> tuple[str, Ids | None]:
+        """The role in which such messages are said, and what gives their tokens."""
+        reference = self._reference(role, tools)
+        try:
+            pieces = learn(reference, self.template, self.special, self._encode)
+        except Exception:  # of the template or the builder, which refuse the role; who asks them says so
+            if role == "tool" and all(_refuses(reference, probe) for probe in (MARK, *PROBES)):
+                return self._learn("user", tools)
+            return role, None
+        return role, pieces.ids if pieces else None
+
+    def _reference(self, role: str, tools: list[Any] | None) -> Reference:
+        """The builder's own tokens for a message, and the texts that it encodes for them."""
+        watched, tokenizer = copy(self.builder), self.builder.tokenizer
+        texts: list[str] = []
+
+        def render(messages: Any, *, add_generation_prompt: bool, tools: Any = None) -> list[int]:
+            given = {"add_generation_prompt": add_generation_prompt, "tools": tools}
+            ids: list[int] = self.builder._render_tokens(messages, **given)
+            with suppress(Exception):  # of a template that takes them in another way alone: a text is missing then
+                options = self.builder.chat_template_kwargs
+                texts.append(tokenizer.apply_chat_template(messages, tokenize=False, **given, **options))
+            return ids
+
+        def reference(content: str) -> tuple[list[int], list[str]]:
+            texts.clear()
+            message = {"role": role, "content": content}
+            return watched.tokenize_context_incremental_messages([], [message], tools=tools), texts[:]
+
+        watched._render_tokens = render
+        return reference
+
+    def _encode(self, text: str) -> list[int]:
+        tokenizer = self.builder.tokenizer
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        # The wrapper around it first takes back what others set in it, which costs as much again.
+        if backend is None or backend.truncation or backend.padding or backend.encode_special_tokens:
+            return list(tokenizer.encode(text, add_special_tokens=False))
+        return list(backend.encode(text, add_special_tokens=False).ids)
+
+
+def is_local(builder: Any, dialect: Dialect) -> bool:
+    """Whether what a builder adds depends on the message, the tools and the last tokens before it, and nothing else."""
+    kind, base = type(builder), type(builder).__mro__[-2]
+    hooks = {name for name in vars(base) if not name.startswith("__")}
+    own = {name for name in hooks if getattr_static(kind, name) is not getattr_static(base, name)}
+    if not own <= LOCAL_HOOKS <= hooks:
+        return False
+    messages = {"previous_messages": [], "appended_messages": [{"role": "user", "content": "x"}]}
+    for last in [dialect.end_id, *sorted(dialect.special_ids)[:KINDS]]:
+        whole = [*[*range(8)] * 8, last]
+        try:
+            long, short = (
+                _change(builder._merge_context_token_ids(before, [1, 2], **messages), len(before))
+                for before in (whole, whole[-JUNCTION:])
+            )
+        except Exception:  # of a hook that is not what it was
+            return False
+        if long != short:
+            return False
+    return True
+
+
+def _change(merged: Any, before: int) -> Change:
+    removed = merged.removed_prefix_token_count
+    return Change(removed, list(merged.token_ids[before - removed :]))
+
+
+def _refuses(reference: Reference, probe: str) -> bool:
+    try:
+        reference(probe)
+    except Exception:
+        return True
+    return False
+
+
+def _remember(known: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep it, and let go of the oldest where there are too many."""
+    while len(known) >= most:
+        known.pop(next(iter(known)), None)
+    known[key] = value
+
+
+_quick_builders: dict[Any, QuickBuilder | None] = {}
+
+
+def quick_builder(builder: Any, dialect: Dialect) -> QuickBuilder | None:
+    """The one for builders like this, since verl makes a builder for each episode; None where it must be asked."""
+    tokenizer, options = builder.tokenizer, builder.chat_template_kwargs
+    key = (tokenizer, type(builder), str(tokenizer.chat_template), str(options) if options else "")
+    if key not in _quick_builders:
+        found = QuickBuilder(builder, dialect.special) if is_local(builder, dialect) else None
+        _remember(_quick_builders, key, found, 4)
+    return _quick_builders[key]
 
 
 @register(AGENT)
@@ -93,6 +256,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         super().__init__(*args, **given)
         self.max_turn_tokens, self.use_system = max_turn_tokens, use_system
         self.dialect = _dialect(self.tokenizer)
+        self.quick = quick_builder(self.continuous_token_builder, self.dialect)
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> AgentLoopOutput:
         """Play the row's task.
@@ -127,47 +291,60 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         notes: dict[str, Any] = {"routed_experts": None, "extra_fields": {"turn_scores": [], "tool_rewards": []}}
         notes["metrics"] = {"generate_sequences": 0.0, "tool_calls": 0.0, "num_preempted": -1}
         messages = [self._plain(message) for message in session.messages or prompt]
+        schemas = json.dumps(tools) if tools else ""
         room: int = self.rollout_config.response_length
-        tokens = _Tokens(await self._begin(messages, tools), [], [] if sampling_params.get("logprobs") else None)
-        while not session.done and len(tokens.mask) < room:
-            longest = min(self.max_turn_tokens or room, room - len(tokens.mask))
-            began, before = time.perf_counter(), session.reward
+        scored = bool(sampling_params.get("logprobs"))
+        tokens = TokenSequence()
+        tokens.append_context(await self._begin(messages, tools, schemas))
+        start, earned = len(tokens), 0.0
+        while not session.done and (left := start + room - len(tokens)) > 0:
+            began = time.perf_counter()
             output = await self.server_manager.generate(
                 request_id=request,
-                prompt_ids=tokens.ids,
-                sampling_params={**sampling_params, "max_tokens": longest},
+                prompt_ids=tokens.ids[:],
+                sampling_params={**sampling_params, "max_tokens": min(self.max_turn_tokens or room, left)},
                 priority=priority,
             )
             sampled_at = time.perf_counter()
-            tokens = self._add_reply(tokens, output)
-            text = self.tokenizer.decode(output.token_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+            sampled = list(output.token_ids)
+            self._add_reply(tokens, sampled, list(output.log_probs or ()) if scored else [0.0] * len(sampled))
+            text = self.dialect.decode(sampled)
             answer = await call(session.spec.env_id, partial(session.step, text))
-            _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, session.reward - before)
+            before, earned = earned, session.reward
+            _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, earned - before)
             if answer is None:
                 break
             messages += [self._plain({"role": "assistant", "content": text}), self._plain(answer)]
-            longer = await self._add_message(messages, tokens, tools)
-            if len(longer.mask) >= room:  # not a word more would fit
-                break
-            tokens = longer
-        start = len(tokens.ids) - len(tokens.mask)
-        if not tokens.mask:  # it failed before the first turn, and the older trainer wants a token
-            tokens = _Tokens([*tokens.ids, self.dialect.end_id], [0], None if tokens.logprobs is None else [0.0])
+            # Cut off in the middle, and verl would leave the turn open.
+            end = [] if tokens.ids[-1] in self.dialect.special_ids else [self.dialect.end_id]
+            change = await self._add_message(messages, tokens.ids, end, tools, schemas)
+            if len(tokens) + len(end) - change.removed + len(change.ids) >= start + room:
+                break  # not a word more would fit
+            tokens.append_context(end)
+            if change.removed:
+                tokens = tokens.piece(0, len(tokens) - change.removed)
+            tokens.append_context(change.ids)
+        if len(tokens) == start:  # it failed before the first turn, and the older trainer wants a token
+            tokens.append_context([self.dialect.end_id])
         return AgentLoopOutput(
             prompt_ids=tokens.ids[:start],
             response_ids=tokens.ids[start:],
-            response_mask=tokens.mask,
-            response_logprobs=tokens.logprobs,
+            response_mask=tokens.mask[start:],
+            response_logprobs=tokens.logprobs[start:] if scored else None,
             reward_score=session.reward,
             num_turns=2 * session.turns,
             **notes,
         )
 
-    async def _begin(self, messages: list[Message], tools: Any) -> list[int]:
+    async def _begin(self, messages: list[Message], tools: Any, schemas: str) -> list[int]:
         """The first prompt. verl's wrapper would cut off its beginning, and the policy would guess at the rest."""
-        build = self.continuous_token_builder.build_initial_tokens
-        ids: list[int] = await call("verl's first prompt", partial(build, messages, tools=tools))
-        require_tools_shown(tools or (), self.tokenizer.decode(ids))
+        if self.quick:
+            build = partial(self.quick.prompt, messages, tools, schemas)
+        else:
+            build = partial(self.continuous_token_builder.build_initial_tokens, messages, tools=tools)
+        ids: list[int] = await call("verl's first prompt", build)
+        if tools:
+            require_tools_shown(tools, self.tokenizer.decode(ids))
         if len(ids) > (limit := self.rollout_config.prompt_length):
             raise ValueError(
                 f"a first prompt has {len(ids)} tokens, more than data.max_prompt_length={limit}: "
@@ -177,37 +354,37 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
 
     # What verl's `ct_merge_assistant_token` and `ct_merge_context_msg` do; they change threads in each turn.
 
-    def _add_reply(self, tokens: _Tokens, output: Any) -> _Tokens:
-        logprobs = None if tokens.logprobs is None else list(output.log_probs or [])
-        builder = self.continuous_token_builder
-        merged = builder.merge_assistant_tokens(tokens.ids, list(output.token_ids))
-        return _Tokens(
-            merged.token_ids,
-            *builder.align_response_metadata(merged, tokens.mask, tokens.logprobs, assistant_logprobs=logprobs),
-        )
+    def _add_reply(self, tokens: TokenSequence, sampled: list[int], logprobs: list[float]) -> None:
+        if not self.quick:
+            merged = self.continuous_token_builder.merge_assistant_tokens(tokens.ids, sampled)
+            tokens.append_context(merged.inserted_token_ids)
+        tokens.append_sampled(sampled, logprobs)
 
-    async def _add_message(self, messages: list[Message], tokens: _Tokens, tools: Any) -> _Tokens:
-        """The tokens with the last of the messages after them."""
-        ids, mask, logprobs = tokens
-        if ids[-1] not in self.dialect.special_ids:  # cut off in the middle, and verl would leave the turn open
-            ids, mask = [*ids, self.dialect.end_id], [*mask, 0]
-            logprobs = None if logprobs is None else [*logprobs, 0.0]
+    async def _add_message(
+        self, messages: list[Message], ids: list[int], end: list[int], tools: Any, schemas: str
+    ) -> Change:
+        """What the last of the messages does to the tokens and those that close a reply."""
+        if self.quick:
+            role = messages[-1]["role"]
+            if not self.quick.knows(role, schemas):
+                await call("verl's templates", partial(self.quick.learn, role, tools, schemas))
+            if change := self.quick.message(messages, ids[-JUNCTION:] + end, schemas):
+                return change
+        ids, end = ids + end, []
         try:
-            builder = self.continuous_token_builder
-            merge = partial(builder.merge_context_tokens, messages[:-1], messages, ids, tools=tools)
-            merged = await call("verl's next message", merge)
-            mask, logprobs = builder.align_response_metadata(merged, mask, logprobs)
+            merge = self.continuous_token_builder.merge_context_tokens
+            merged = await call("verl's next message", partial(merge, messages[:-1], messages, ids, tools=tools))
         except Exception:
             if messages[-1]["role"] != "tool":
                 raise
             # A template, or verl's builder for it, that knows tools' answers only after calls of its own form.
             messages[-1] = {**messages[-1], "role": "user"}
-            return await self._add_message(messages, tokens, tools)
-        return _Tokens(merged.token_ids, mask, logprobs)
+            return await self._add_message(messages, ids, end, tools, schemas)
+        return _change(merged, len(ids))
 
     def _plain(self, message: Message) -> Message:
         """The message, in which no special token is spelled: verl's templates would take it for one."""
-        content = self.dialect.special.sub(lambda found: found[0][0] + BREAK + found[0][1:], message["content"])
+        content = self.dialect.special.sub(lambda found: found[0][0] + BREAK + found[0][1:], clean(message["content"]))
         return {"role": message["role"], "content": content}
 
 
