@@ -100,7 +100,7 @@ def score_hidden(
         if not torch.is_grad_enabled():  # the same bits without the gradient, as a reference needs to be compared with
             hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
         chunks: Any = _ScoreChunks
-        rows = max(64, (logits_at_once or LOGITS_AT_ONCE) // weight.shape[0])
+        rows = _chunk_rows(weight, logits_at_once)
         of = slopes if callable(slopes) else partial(_chosen, slopes)
         return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, of), None)
     width = max(1, most // max(hidden.shape))  # nor a block of the weight larger than that
@@ -320,6 +320,14 @@ class _ScoreChunks(torch.autograd.Function):
             raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
         made, ctx.made = ctx.made, None
         return (*made, None, None, None, None)
+
+
+def _chunk_rows(weight: torch.Tensor, logits_at_once: int | None) -> int:
+    """Tokens of a chunk: few enough for the caches, enough for each to be worth a pass over the weight's gradient."""
+    most = (logits_at_once or LOGITS_AT_ONCE) // len(weight)
+    if logits_at_once is None and not weight.is_cuda:
+        most = min(most, max(128, 2 * IN_CACHE // len(weight)))
+    return max(64, most)
 
 
 def _chosen(slopes: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:
