@@ -10,9 +10,9 @@ step that does not count (`--warm-up`). Time is CPU time of the process, memory 
 model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
-sequences at once, and 16 at a time. Ours takes micro-batches of 1,280 tokens, in which a prompt counts once for its 8
-replies (`learner.share_prompts`). The loss is DAPO's without a KL
-term, whose slope our output layer knows in the forward pass, and GRPO's with a KL term, where it does not.
+sequences at once, and 16 at a time. Ours takes micro-batches of 1,536 tokens, the 8 replies to a prompt, which is
+computed once for them (`learner.share_prompts`). The loss is DAPO's without a KL term, whose slope our output layer
+knows in the forward pass, and GRPO's with a KL term, where it does not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from results import Table, peak_memory, write_results
 RESULTS = Path(__file__).parent / "results"
 PROMPTS, GROUP, PROMPT_TOKENS, NEW_TOKENS = 8, 8, 64, 128
 TOKENS = PROMPTS * GROUP * NEW_TOKENS
-MICRO_BATCH, LR = 1280, 1e-4
+MICRO_BATCH, LR = GROUP * (PROMPT_TOKENS + NEW_TOKENS), 1e-4
 MARK = "step: "
 SIDES: dict[str, dict[str, Any]] = {
     "ours": {"beta": 0.0},

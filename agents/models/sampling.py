@@ -16,7 +16,7 @@ from rlvr.envs.core.deprecation import moved_names
 
 # Logits held at once, in numbers: above this they are made, used and made again, a piece at a time.
 LOGITS_AT_ONCE = 2**24
-IN_CACHE = 2**20  # the same on a CPU, where they are to stay in its cache while a token is chosen
+IN_CACHE = 2**18  # the same on a CPU, where they are to stay in its cache while a token is chosen
 LARGE = 4096  # tokens of a vocabulary from which a token is sought in blocks of it
 
 

@@ -16,6 +16,7 @@ from torch.nn import functional as F
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE
 
 IN_CACHE = 2**22  # on a CPU: numbers that stay in its cache, more or less, while they are worked on
+IN_CORE = 2**18  # the same of one core: what several operations in a row go through
 
 # d loss / d log pi of some tokens [n] from their log-probabilities [n], and which of all N they are: where a token's
 # slope depends on no log-probability but its own.
@@ -99,7 +100,7 @@ def score_hidden(
         if not torch.is_grad_enabled():  # the same bits without the gradient, as a reference needs to be compared with
             hidden, weight, bias = hidden.detach(), weight.detach(), None if bias is None else bias.detach()
         chunks: Any = _ScoreChunks
-        rows = max(64, (logits_at_once or LOGITS_AT_ONCE) // weight.shape[0])
+        rows = _chunk_rows(weight, logits_at_once)
         of = slopes if callable(slopes) else partial(_chosen, slopes)
         return SequenceScores(chunks.apply(hidden, weight, bias, targets, temperature, rows, of), None)
     width = max(1, most // max(hidden.shape))  # nor a block of the weight larger than that
@@ -270,7 +271,7 @@ class _ScoreChunks(torch.autograd.Function):
     ) -> torch.Tensor:
         need_hidden, need_weight, need_bias = ctx.needs_input_grad[:3]
         d_hidden = torch.empty_like(hidden) if need_hidden else None  # [N, H]
-        d_weight = torch.zeros_like(weight) if need_weight else None  # [V, H]
+        d_weight = torch.empty_like(weight) if need_weight else None  # [V, H]
         d_bias = torch.zeros_like(bias) if need_bias and bias is not None else None  # [V]
         logprobs = torch.empty(len(hidden), device=hidden.device, dtype=hidden.dtype)  # [N]
         slopes = torch.empty_like(logprobs)  # [N]
@@ -279,14 +280,17 @@ class _ScoreChunks(torch.autograd.Function):
             own, ids = hidden[chunk], targets[chunk, None]  # [n, H], [n, 1]
             logits = made[: len(own)]
             torch.mm(own, weight.T, out=logits)
-            if bias is not None:
-                logits.add_(bias)
-            if temperature != 1.0:
-                logits.div_(temperature)
-            top = logits.amax(-1, keepdim=True)  # [n, 1]
-            chosen = logits.gather(1, ids) - top
-            total = logits.sub_(top).exp_().sum(-1, keepdim=True)  # [n, 1]
-            logprobs[chunk] = (chosen - total.log())[:, 0]
+            total = torch.empty_like(own[:, :1])  # [n, 1]
+            few = len(own) if own.is_cuda else max(1, IN_CORE // len(weight))
+            for part in _blocks(len(own), few):
+                if bias is not None:
+                    logits[part].add_(bias)
+                if temperature != 1.0:
+                    logits[part].div_(temperature)
+                top = logits[part].amax(-1, keepdim=True)  # [m, 1]
+                chosen = logits[part].gather(1, ids[part]) - top
+                torch.sum(logits[part].sub_(top).exp_(), -1, keepdim=True, out=total[part])
+                logprobs[chunk][part] = (chosen - total[part].log())[:, 0]
             if not any(ctx.needs_input_grad):
                 continue
             slopes[chunk] = slopes_of(logprobs[chunk], chunk)
@@ -296,7 +300,9 @@ class _ScoreChunks(torch.autograd.Function):
             slope = logits.mul_(-to / total).scatter_add_(1, ids, to)
             if d_hidden is not None:
                 torch.mm(slope, weight, out=d_hidden[chunk])
-            if d_weight is not None:
+            if d_weight is not None and chunk.start == 0:
+                torch.mm(slope.T, own, out=d_weight)
+            elif d_weight is not None:
                 d_weight.addmm_(slope.T, own)
             if d_bias is not None:
                 d_bias += slope.sum(0)
@@ -314,6 +320,14 @@ class _ScoreChunks(torch.autograd.Function):
             raise RuntimeError("the loss asks for another gradient than the one that was made in the forward pass")
         made, ctx.made = ctx.made, None
         return (*made, None, None, None, None)
+
+
+def _chunk_rows(weight: torch.Tensor, logits_at_once: int | None) -> int:
+    """Tokens of a chunk: few enough for the caches, enough for each to be worth a pass over the weight's gradient."""
+    most = (logits_at_once or LOGITS_AT_ONCE) // len(weight)
+    if logits_at_once is None and not weight.is_cuda:
+        most = min(most, max(128, 2 * IN_CACHE // len(weight)))
+    return max(64, most)
 
 
 def _chosen(slopes: torch.Tensor, _: torch.Tensor, which: slice) -> torch.Tensor:

@@ -383,6 +383,7 @@ class Learner:
         self, micro: TrainingBatch, denominators: Denominators, optimiser: Optimiser
     ) -> dict[str, Tensor] | None:
         """Add a micro-batch's gradient; its stats, or None where one NaN of it would be in every weight."""
+        optimiser.take_gradients()
         logprobs, inputs = self._loss_inputs(micro, self._slopes(micro, denominators, optimiser.scale))
         try:
             finite = bool(logprobs.isfinite().all())

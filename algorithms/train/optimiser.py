@@ -72,10 +72,14 @@ class Optimiser:
         self.steps = 0
         self.refused = 0
 
+    def take_gradients(self) -> None:
+        """Add the last pass's gradients to the sums: they need not be held beside what the next forward pass keeps."""
+        self.accumulation.before_backward()
+
     def backward(self, loss: Tensor) -> None:
         """Add the gradient of a loss, scaled if need be."""
         scaled = loss if self.scale == 1.0 else loss * self.scale
-        self.accumulation.before_backward()
+        self.take_gradients()
         scaled.backward()
 
     def step(self) -> dict[str, float]:

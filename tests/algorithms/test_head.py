@@ -54,7 +54,9 @@ def test_a_gradient_made_in_the_forward_pass_is_the_gradient(bias: bool, tempera
 def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
     """As a KL term's do: each token's from its own log-probability, known once its chunk has been scored."""
     leaves, targets = inputs()
-    ref = torch.randn(N, generator=torch.Generator().manual_seed(1)) - 4.0
+    whole = score_logits(F.linear(*leaves), targets, 0.7)
+    # near the policy: one slope of e^26 would leave the rounding of the others alone to compare
+    ref = whole.logprobs.detach() + torch.randn(N, generator=torch.Generator().manual_seed(1))
     asked = []
 
     def of(logprobs: torch.Tensor, which: slice) -> torch.Tensor:
@@ -62,7 +64,6 @@ def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
         return 1.0 - torch.exp(ref[which] - logprobs)  # of k3, against a reference
 
     known = score_hidden(*leaves, targets, 0.7, slopes=of, logits_at_once=64)
-    whole = score_logits(F.linear(*leaves), targets, 0.7)
     found = []
     for scores in (known, whole):
         loss = (torch.expm1(ref - scores.logprobs) + scores.logprobs - ref).sum()
@@ -70,6 +71,20 @@ def test_slopes_that_follow_from_the_log_probabilities_are_the_gradient():
     assert len(asked) == 3
     for one, other in zip(*found, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+def test_how_many_rows_a_core_holds_changes_no_bit(bias: bool, temperature: float, monkeypatch: pytest.MonkeyPatch):
+    slopes = torch.randn(N, generator=torch.Generator().manual_seed(1))
+    found = []
+    for numbers in (1, 10 * V, N * V):  # one row, ten, all
+        monkeypatch.setattr(head, "IN_CORE", numbers)
+        leaves, targets = inputs(bias=bias)
+        scores = score_hidden(*leaves, targets, temperature, slopes=slopes, logits_at_once=64)
+        found.append([scores.logprobs.detach(), *gradients(scores, leaves, slopes)])
+    for other in found[1:]:
+        assert all(map(torch.equal, found[0], other))
 
 
 def test_a_loss_that_asks_for_another_gradient_is_an_error():
