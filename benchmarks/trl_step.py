@@ -11,8 +11,7 @@ model was loaded.
 
 TRL runs as it is configured by default (layers recomputed in the backward pass), and without that; with all
 sequences at once, and 16 at a time. Ours takes micro-batches of 1,536 tokens, the 8 replies to a prompt, which is
-computed once for them (`learner.share_prompts`). The loss is DAPO's without a KL term, whose slope our output layer
-knows in the forward pass, and GRPO's with a KL term, where it does not.
+computed once for them (`learner.share_prompts`). The loss is DAPO's without a KL term, and GRPO's with one.
 """
 
 from __future__ import annotations
