@@ -26,7 +26,7 @@ from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
 from rlvr.envs.core.registry import size_of
 
-TESTED = ("tinker-cookbook", "0.5.0", "0.5.1")
+TESTED = ("tinker-cookbook", "0.5.0", "0.7")
 require(*TESTED)
 
 import chz  # noqa: E402

@@ -278,6 +278,7 @@ def test_a_tokenizer_without_a_chat_template_is_refused(ours, policy):
 
 
 @foreign
+@pytest.mark.skipif(importlib.util.find_spec("skyrl") is None, reason="SkyRL has the server")
 def test_the_example_trains_against_skyrls_server(ours, tmp_path):
     from rlvr.agents.models.tiny import build_tiny
 
