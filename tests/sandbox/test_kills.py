@@ -66,14 +66,24 @@ SUPERVISOR = {"guardian": lambda box: supervisor_of(box), "worker": lambda box: 
 
 
 def kill_while(box: Sandbox, victim: Callable[[Sandbox], int], work: Callable[[], object]) -> tuple[object, set[int]]:
-    """Kill a process once a program runs. What came of the work (or its error), and all processes there were."""
-    at_rest = processes_under(supervisor_of(box))
+    """Kill a process once a program runs. What came of the work (or its error), and all processes there were.
+
+    On a busy machine what was seen may not have been the program yet. Where the supervisor dies before it has the
+    program, the sandbox starts another; so that one is killed as well.
+    """
+    at_rest, old = processes_under(supervisor_of(box)), set[int]()
     with ThreadPoolExecutor(1) as pool:
         coming = pool.submit(work)
         program_of(box, at_rest)
-        old = processes_under(supervisor_of(box)) | {supervisor_of(box)}
-        os.kill(victim(box), signal.SIGKILL)
-        error = coming.exception(DEADLINE)
+        while not coming.done():
+            supervisor = supervisor_of(box)
+            old |= processes_under(supervisor) | {supervisor}
+            with contextlib.suppress(OSError):
+                os.kill(victim(box), signal.SIGKILL)
+            wait_until(lambda before=supervisor: coming.done() or supervisor_of(box) != before)
+            if not coming.done():
+                time.sleep(1.0)  # the new one starts
+        error = coming.exception()
         return (coming.result() if error is None else error), old
 
 
