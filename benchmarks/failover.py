@@ -60,7 +60,8 @@ class Client:
         self.gaps: list[float] = []
         self.vector.reset(seed=0)
 
-    def step(self, kills: _Kills, known: dict[str, int]) -> None:
+    def step(self, kills: _Kills, known: dict[str, int], earlier: dict[str, int]) -> None:
+        """Step all; ``known`` and ``earlier`` say how often each was killed before the last step and the one before."""
         urls = [remote and remote.member.url for remote in self.vector._remotes]
         began = time.perf_counter()
         _, rewards, terminations, truncations, infos = self.vector.step([NOTHING] * self.count)
@@ -77,7 +78,9 @@ class Client:
                 self.wrong += info["turn"] != self.turns[index]
             else:
                 self.faults += 1
-                self.foreign += kills.get(urls[index] or "", 0) == known.get(urls[index] or "", 0)
+                url = urls[index]  # None where the session was lost in the last step
+                since = known if url else earlier
+                self.foreign += all(kills.get(one, 0) == since[one] for one in ([url] if url else since))
                 self.wrong += bool(rewards[index])
             self.over[index] = bool(terminations[index] or truncations[index])
             self.ended += self.over[index]
@@ -108,12 +111,13 @@ def main() -> None:
 
     killer = threading.Thread(target=kill_in_turn)
     killer.start()
-    known, loads = {server.url: 0 for server in servers}, []
+    known = earlier = {server.url: 0 for server in servers}
+    loads = []
     until = time.monotonic() + options.seconds
     while time.monotonic() < until:
         before = {server.url: server.killed for server in servers}
-        client.step(_Kills(servers), known)
-        known = before
+        client.step(_Kills(servers), known, earlier)
+        earlier, known = known, before
         loads.append(os.getloadavg()[0])
         time.sleep(PAUSE)
     ended.set()

@@ -115,7 +115,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
         self._settle(indices)
         infos: dict[int, dict[str, Any]] = {}
         until = time.monotonic() + PATIENCE
-        while left := [index for index in indices if index not in infos]:
+        # What was begun on a server that was lost meanwhile is begun anew: nobody has seen it yet.
+        while left := [index for index in indices if index not in infos or self._remotes[index] is None]:
             self._assign(left, until)
             results = self._asked("reset", {index: fields[index] for index in left})
             for index, result in results.items():

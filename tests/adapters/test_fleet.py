@@ -374,3 +374,22 @@ def test_a_server_that_left_its_name_is_forgotten_and_a_new_one_is_found(monkeyp
             assert time.monotonic() < until
             tally.step(vector.step([NOTHING] * 8))
         assert tally.faults == 8
+
+
+def test_an_episode_that_begins_on_a_server_that_dies_before_all_have_begun_begins_elsewhere(monkeypatch):
+    with servers(2) as running, vector_of(urls(running), 8) as vector:
+        expected = vector.reset(seed=5)[0]
+        asked, dead = vector._asked, []
+
+        def then_it_dies(op, fields):
+            results = asked(op, fields)
+            if op == "reset" and not dead:
+                dead.append(vector._members.all[0])
+                vector._lose(dead[0], "it died")
+            return results
+
+        monkeypatch.setattr(vector, "_asked", then_it_dies)
+        assert vector.reset(seed=5)[0] == expected
+        infos = vector.step([NOTHING] * 8)[4]
+        assert dead
+        assert all(info["verdict"].valid for info in infos.rows)
