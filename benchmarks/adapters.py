@@ -292,7 +292,7 @@ def verl() -> dict[str, Episode]:
     other, _ = verl_loop(module, token_output)
 
     async def forgetful() -> int:
-        for name, kind in other.quick._kinds.items():  # as if no message had been there before
+        for name, kind in other.quick._kinds.items():  # as if no message but the first prompt had been there
             other.quick._kinds[name] = kind and (kind[0], getattr(kind[1], "__wrapped__", kind[1]))
         return (await other.run(settings, **row)).num_turns // 2
 
