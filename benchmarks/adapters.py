@@ -16,6 +16,7 @@ import asyncio
 import importlib
 import json
 import statistics
+import sys
 import time
 import urllib.request
 from collections.abc import Awaitable, Callable
@@ -24,7 +25,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import gymnasium as gym
-from results import Table, this_command, write_results
 
 from rlvr.adapters import EpisodeSession, TaskSpec
 from rlvr.adapters.serving.policy_endpoint import HarnessEnv
@@ -33,6 +33,10 @@ from rlvr.adapters.token_session import TokenSession
 from rlvr.adapters.trainers import trl as adapter
 from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, this_command, write_results
 
 ENV, TURNS = "rlvr/GuessNumber-v0", 8
 SPEC = TaskSpec(ENV, 0, kwargs={"max_turns": TURNS, "level": 3})

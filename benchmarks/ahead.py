@@ -15,6 +15,7 @@ import argparse
 import math
 import os
 import random
+import sys
 import time
 from pathlib import Path
 from statistics import fmean
@@ -23,12 +24,15 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium as gym
-from results import Table, write_results
-from whole_runs import Silent, changed
 
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.train.trainer import Trainer
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
+from whole_runs import Silent, changed
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / "benchmarks" / "results"

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -19,11 +20,14 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
-from results import Table, write_results
 
 from rlvr.algorithms.runs.checkpoints import Checkpoint, save_checkpoint
 from rlvr.algorithms.train.saver import Saver
 from rlvr.algorithms.train.world import ProcessWorld
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 RESULTS = Path(__file__).parent / "results"
 SHAPES = [(32_000, 1_024), *[(1_024, 1_024)] * 65]  # 100.9M

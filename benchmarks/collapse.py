@@ -19,19 +19,23 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
 import torch
-from results import this_command
-from whole_runs import changed, has_ended, records_of
 
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.checkpoints import load_checkpoint
 from rlvr.algorithms.runs.health import health
 from rlvr.algorithms.train.trainer import load_model
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import this_command
+from whole_runs import changed, has_ended, records_of
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "collapse.json"

@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 from pathlib import Path
 
 import torch
 import transformers
-from results import Table, write_results
 
 from rlvr.algorithms.engine.layers import CompiledLayers, require_compiler
 from rlvr.algorithms.train.scoring import Scorer, has_plain_head
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 RESULTS = Path(__file__).resolve().parent / "results"
 SHAPES = ((16, 64), (12, 96), (8, 160), (4, 320))  # sequences, tokens of each

@@ -27,11 +27,14 @@ from typing import Any
 
 import torch
 import transformers
-from whole_runs import Silent
 
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.train.trainer import Trainer
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from whole_runs import Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLES = ROOT / "examples" / "algorithms"

@@ -23,12 +23,14 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from results import Table, write_results
-
 from rlvr.agents import Episode, Reply, Rollout, task_requests
 from rlvr.agents.conversation import Conversation
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.envs.endpoint import Endpoint
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ENV = "rlvr/GuessNumber-v0"
 MEDIAN, SIGMA = 0.15, 1.0

@@ -18,12 +18,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.puzzles.countdown import Countdown
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 FIRST_STEP = {
     "rlvr/Countdown-v0": (

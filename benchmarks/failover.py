@@ -19,9 +19,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from results import Table, write_results
-
 from rlvr.adapters import connect_vector
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ENV, NOTHING, TURNS = "rlvr/GuessNumber-v0", "no number", 12
 PAUSE = 0.01  # seconds between two steps, so that the servers' starts find a processor

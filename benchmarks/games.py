@@ -15,15 +15,19 @@ import argparse
 import json
 import random
 import subprocess
+import sys
 import time
 from pathlib import Path
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 from rlvr.envs.games.lexicon import words
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 # Our id and level, GEM's name, and GEM's settings that make it as large.
 GAMES = {

@@ -16,16 +16,20 @@ import importlib
 import json
 import statistics
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from matched_sizes import KNOBS, NO_KNOB, matched
-from results import Table, write_results
 
 import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from matched_sizes import KNOBS, NO_KNOB, matched
+from results import Table, write_results
 
 MORE = {  # what ours does besides, where it makes fewer items
     "rlvr/RushHour-v0": "ours need 5 and more moves from level 3 on, which searches prove; theirs are lines of a table",

@@ -22,12 +22,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from math_verify import parse, verify
-from results import Table, write_results
 
 from rlvr.envs.rewards import grade
 from rlvr.envs.rewards.graders.mathematical import read_gold
 from rlvr.envs.rewards.graders.number import read_reference
 from rlvr.envs.rewards.workers import shared_pool
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ROOT = Path(__file__).parents[1]
 LIMIT_SECONDS = 0.2

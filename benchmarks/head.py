@@ -31,12 +31,15 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 import transformers
-from results import Table, write_results
-from sampler import peak_memory
 from torch.nn import functional as F
 
 from rlvr.algorithms.train.head import score_hidden
 from rlvr.algorithms.train.scoring import score_sequences
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
+from sampler import peak_memory
 
 WIDTH, VOCABULARY = 896, 151_936
 RESULTS = Path(__file__).parent / "results"

@@ -31,11 +31,14 @@ from types import ModuleType
 from typing import Any
 
 import gymnasium as gym
-from results import Table, write_results
 
 from rlvr.envs.sandbox import Limits, Sandbox, probe
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.vector import VectorEnv
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 try:
     from rlvr.envs.rewards.graders.code import grade_code

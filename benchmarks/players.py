@@ -11,16 +11,20 @@ from __future__ import annotations
 
 import argparse
 import random
+import sys
 import time
 from pathlib import Path
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr  # noqa: F401
 from rlvr.agents.players.arena import Arena, bot_entrant
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.game import Referee
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 GAMES = ("TicTacToeDuel", "ConnectFourDuel", "KuhnPoker", "LeducPoker", "NimDuel", "Othello", "Hex", "LiarsDiceTable")
 BOTS = ("random", "first", "expert", "mixed:0.25", "mixed:0.5", "mixed:0.75", "minimax:1", "minimax:2")

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 import argparse
 import statistics
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from rlvr.algorithms.runs.checkpoints import latest_checkpoint
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
 from results import Table, write_results
 from whole_runs import has_ended, records_of
-
-from rlvr.algorithms.runs.checkpoints import latest_checkpoint
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "calculator.yaml"

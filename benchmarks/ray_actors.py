@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
-from results import Table, write_results
-
 from rlvr.envs.vector import VectorEnv
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 GUESS, ACTION = "rlvr/GuessNumber-v0", "\\boxed{7}"
 STEPS = 40  # of each environment in a round

@@ -21,7 +21,6 @@ import time
 from pathlib import Path
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr
 from rlvr.envs import TextEnv
@@ -29,6 +28,10 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import wrong
 from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.vector import VectorEnv
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ACTION = "\\boxed{7}"
 SLOWEST = 50  # milliseconds that 99 resets in 100 may take

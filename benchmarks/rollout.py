@@ -20,6 +20,9 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
 from results import Table, write_results
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -21,7 +22,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import numpy as np
 import torch
 import transformers
-from results import Table, peak_memory, write_results
 
 from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
@@ -29,6 +29,10 @@ from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.data.batch import token_budget_batches
 from rlvr.algorithms.train.head import score_hidden
 from rlvr.algorithms.train.scoring import sequence_logprobs
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, peak_memory, write_results
 
 ROWS, NEW_TOKENS = 64, 64
 RESULTS = Path(__file__).parent / "results"

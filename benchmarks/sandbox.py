@@ -30,11 +30,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from results import Table, write_results
-
 from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.sandbox import Limits, Sandbox, probe
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 PROGRAM = "print(sum(i * i for i in range(1000)))"
 NEVER_ENDING = {

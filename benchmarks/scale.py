@@ -21,9 +21,12 @@ from pathlib import Path
 
 import numpy as np
 import psutil
-from results import Table, write_results
 
 from rlvr.adapters.fleet.loadtest import single
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 COMMAND = [sys.executable, "-m", "rlvr", "serve", "rlvr/GuessNumber-v0", "--port", "0", "--no-token"]
 COMMAND += ["--set", "max_turns=1000000", "--sessions", "4200"]

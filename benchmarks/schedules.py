@@ -14,6 +14,7 @@ import json
 import math
 import os
 import random
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -23,14 +24,17 @@ from typing import Any
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import gymnasium as gym
-from results import Table, write_results
-from whole_runs import Silent
 
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.planning.simulation import SimulatedRun, simulate
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs.core.spaces import Text
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
+from whole_runs import Silent
 
 RESULTS = Path(__file__).parent / "results"
 MEAN, TAIL, TURNS = 0.6, 0.6, 3

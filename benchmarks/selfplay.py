@@ -13,14 +13,18 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from whole_runs import evaluations
 
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability, uniform
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from whole_runs import evaluations
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "benchmarks" / "results" / "selfplay.json"

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,7 +21,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from whole_runs import Silent
 
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.players.text_policy import conversations
@@ -32,6 +32,10 @@ from rlvr.algorithms.train.trainer import Trainer
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability
 from rlvr.envs.players.game import CHANCE, Referee
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from whole_runs import Silent
 
 ROOT = Path(__file__).resolve().parent.parent
 OVER, DRAW, MOVE = 0, 1, 2  # kinds of nodes

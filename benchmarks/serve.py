@@ -22,9 +22,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from results import Table, write_results
-
 from rlvr.adapters import connect, connect_vector
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 SESSIONS = 64
 ACTION = "\\boxed{7}"

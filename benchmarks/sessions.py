@@ -15,9 +15,12 @@ import threading
 from pathlib import Path
 
 import psutil
-from results import Table, write_results
 
 from rlvr.adapters.fleet.loadtest import LoadReport, batched, single
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 COMMAND = [sys.executable, "-m", "rlvr", "serve", "rlvr/GuessNumber-v0", "--port", "0", "--no-token"]
 SETTINGS = ["--set", "max_turns=1000000", "--level", "5", "--sessions", "4200"]

@@ -14,13 +14,17 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import sys
 from pathlib import Path
 from typing import Any
 
 import torch
-from whole_runs import has_ended, records_of
 
 from rlvr.algorithms.config import read_yaml
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from whole_runs import has_ended, records_of
 
 ROOT = Path(__file__).resolve().parent.parent
 EXAMPLE = ROOT / "examples" / "tictactoe_selfplay.yaml"

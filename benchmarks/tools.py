@@ -21,6 +21,7 @@ import os
 import random
 import statistics
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,13 +30,16 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr  # noqa: F401  (registers the environments)
 from rlvr.envs.agentic.terminal import LEVELS, Terminal, TerminalState
 from rlvr.envs.sandbox import probe
 from rlvr.envs.tools import Call, write_call
 from rlvr.envs.tools.search import Document, Index
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 AT_ONCE = 64
 CALLS = 40  # of one episode

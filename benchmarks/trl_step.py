@@ -30,6 +30,9 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
 from results import Table, peak_memory, write_results
 
 RESULTS = Path(__file__).parent / "results"

@@ -21,19 +21,23 @@ import asyncio
 import math
 import random
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-from results import Table, write_results
 
 import rlvr  # noqa: F401
 from rlvr.envs import TextEnv
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.vector import VectorEnv
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ENVS, TOOLS = 256, 64
 ACTION = "\\boxed{7}"

@@ -27,10 +27,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from results import Table, write_results
-
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.core.verdict import Verdict
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 FILES = 100
 PART = "200 rows anywhere in the list"

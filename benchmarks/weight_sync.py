@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import threading
 import time
@@ -28,13 +29,16 @@ os.environ.setdefault("VLLM_NO_USAGE_STATS", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "WARNING")
 
 import torch
-from results import Table, write_results
 from safetensors.torch import save_file
 
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.agents.models.vllm_process import ServerProcess
 from rlvr.agents.models.vllm_training import TrainingServer
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 RESULTS = Path(__file__).parent / "results"
 REQUESTS, NEW_TOKENS, LENGTH = 64, 400, 1_024
