@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
@@ -16,8 +17,11 @@ from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
+from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.registry import size_of
+from rlvr.envs.core.task import Task
+from rlvr.envs.curriculum.mixture import MixtureEnv
 
 
 class EvaluationStopped(RuntimeError):
@@ -135,16 +139,41 @@ def evaluate_env(
 
 
 def with_test_split(env_id: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings with the test split, where the environment has one and nothing else says what is played."""
-    if not {"split", "data_files"}.isdisjoint(settings):
-        return dict(settings)
+    """The settings with the test split, where there is one and they name no split.
+
+    A generated environment has one, a table where its data set or the folder ``data_files`` has one, a mixture where
+    all its parts have. Anything else is played as it is made.
+
+    Raises:
+        CodeRefused: the id names a module, where settings may not name code.
+    """
+    given = dict(settings)
+    return {**given, "split": "test"} if "split" not in given and _has_test_split(env_id, given) else given
+
+
+def _has_test_split(env_id: str, settings: Mapping[str, Any]) -> bool:
+    require_registered(env_id, settings)
+    module, _, name = env_id.rpartition(":")
     try:
-        task = gym.spec(env_id).kwargs.get("task")
-        kind = gym.envs.registration.load_env_creator(task) if isinstance(task, str) else task
-    except (gym.error.Error, ImportError):
-        return dict(settings)  # making it says what is wrong
-    splits = getattr(kind, "splits", ())
-    return {**settings, "split": "test"} if isinstance(splits, tuple) and "test" in splits else dict(settings)
+        if module:
+            importlib.import_module(module)  # which registers the id
+        spec = gym.spec(name)
+        task = spec.kwargs.get("task")
+        if isinstance(task, Task):
+            return "test" in task.splits
+        address = task or spec.entry_point
+        kind = gym.envs.registration.load_env_creator(address) if isinstance(address, str) else address
+    except (gym.error.Error, ImportError, AttributeError, ValueError):
+        return False  # making it says what is wrong
+    settings = {**spec.kwargs, **settings}
+    if kind is MixtureEnv:
+        parts = settings.get("envs")
+        each = [{"id": part} if isinstance(part, str) else part for part in parts] if isinstance(parts, list) else []
+        return bool(each) and all(
+            isinstance(part, Mapping) and isinstance(part.get("id"), str) and _has_test_split(part["id"], part)
+            for part in each
+        )
+    return isinstance(kind, type) and issubclass(kind, Task) and kind.has_split("test", settings)
 
 
 def _check_same_task(episode: Episode, request: RolloutRequest, rollout: Rollout, record: Path) -> None:

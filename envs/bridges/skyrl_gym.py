@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from rlvr.envs.bridges.names import SKYRL_GYM
 from rlvr.envs.bridges.pools import call, verdict_on_fault
-from rlvr.envs.core.tables import DataError, Source, load_rows
+from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import visible_text
@@ -122,6 +122,14 @@ class SkyRLGym(Task[SkyRLState]):
 
     reads_split = True
     licence = "Apache-2.0; the rows' own"
+
+    @classmethod
+    def has_split(cls, split: str, settings: Mapping[str, Any]) -> bool:
+        """Whether it is one of the suite's, and ``data_files`` holds it."""
+        suite = SUITES.get(settings.get("name", ""))
+        if suite is None:
+            return False  # making it says that there is none
+        return split in suite.splits and has_rows(suite.source, split, settings.get("data_files"))
 
     def __init__(
         self,

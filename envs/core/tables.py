@@ -205,6 +205,15 @@ def locate(source: Source, split: str, data_files: str | os.PathLike[str] | None
     return _in_folder(Path(root).expanduser() / source.folder, source, split) if root else None
 
 
+def has_rows(source: Source, split: str, data_files: str | os.PathLike[str] | None) -> bool:
+    """Whether ``data_files`` holds a split: a folder a file of it, a single file by its name. True for no files: where
+    RLVR_DATA and the hub are asked, reading says what is missing."""
+    if data_files is None:
+        return True
+    path = Path(data_files).expanduser()
+    return path.name.partition(".")[0] == split if path.is_file() else _in_folder(path, source, split) is not None
+
+
 def _in_folder(folder: Path, source: Source, split: str) -> Path | None:
     names = [stem.replace("{split}", split).replace("{config}", source.config or "") for stem in source.files]
     paths = (folder / f"{name}{end}" for name in names for end in SUFFIXES)

@@ -67,6 +67,11 @@ class Task(Generic[S]):
                 warn_renamed(f"{cls.__name__}.{old}", new)
                 setattr(cls, new, vars(cls)[old])
 
+    @classmethod
+    def has_split(cls, split: str, settings: Mapping[str, Any]) -> bool:
+        """Whether there are tasks of a split where the constructor is given these settings: nothing is made or read."""
+        return isinstance(cls.splits, tuple) and split in cls.splits
+
     @property
     def name(self) -> str:
         """What seeds and splits are keyed by; tasks of the same name and seed are the same."""

@@ -18,7 +18,7 @@ import gymnasium as gym
 
 from rlvr.envs.core.decontamination import Overlap, find_overlaps
 from rlvr.envs.core.seeding import stream
-from rlvr.envs.core.tables import DataError, Source, load_rows, locate
+from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.grading import grade
@@ -135,6 +135,15 @@ class TableTask(Task[Problem]):
             self._decontaminate([decontaminate] if isinstance(decontaminate, str) else decontaminate)
         self.size = len(self.problems)
         self._choose_examples(few_shot, few_shot_split)
+
+    @classmethod
+    def has_split(cls, split: str, settings: Mapping[str, Any]) -> bool:
+        """Whether it is one of ``splits``, and a folder named by ``data_files`` holds a file of it; a single file is of
+        the split that it is named after.
+        """
+        config = cls.configs.get(settings.get("config") or next(iter(cls.configs), ""))
+        source = replace(cls.source, config=config) if config else cls.source
+        return super().has_split(split, settings) and has_rows(source, split, settings.get("data_files"))
 
     # what a data set says of itself
 
