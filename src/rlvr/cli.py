@@ -22,6 +22,7 @@ from rlvr import (
     cli_ors,
     cli_plan,
     cli_report,
+    cli_results,
     cli_serve,
     cli_view,
 )
@@ -248,7 +249,8 @@ def _parser() -> argparse.ArgumentParser:
     playing.add_argument("--index", type=int, help="which task of the seed")
     playing.set_defaults(command=play)
 
-    cli_eval.add_parsers(commands)
+    cli_eval.add_parser(commands)
+    cli_results.add_parsers(commands)
     cli_arena.add_parsers(commands)
     cli_view.add_parser(commands)
     cli_report.add_parser(commands)

@@ -1,0 +1,105 @@
+"""``rlvr compare``, ``table`` and ``regrade``: set results of `rlvr eval` side by side, grade them anew."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlvr.cli_options import add_settings, settings_of
+from rlvr.envs.core.code_rule import require_registered
+
+if TYPE_CHECKING:
+    from rlvr.agents import Episode
+
+
+def compare(options: argparse.Namespace, rest: list[str]) -> int:
+    """Set two results of `rlvr eval --out` side by side."""
+    from rlvr.agents.evaluation.compare import compare as paired
+
+    result = paired(recorded(options.a), recorded(options.b))
+    if options.json:
+        print(json.dumps(result.to_dict()))
+        return 0
+    print(f"A {options.a}\nB {options.b}\n{result}")
+    for name, tasks in (("gained", result.gained), ("lost", result.lost)):
+        for task in tasks[: options.tasks]:
+            print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
+    return 0
+
+
+def table(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print or write a table of results, agents by environments."""
+    from rlvr.cli_suites import table as show
+
+    return show(options)
+
+
+def regrade(options: argparse.Namespace, rest: list[str]) -> int:
+    """Play the actions of recorded episodes again and say which verdicts are others now."""
+    from rlvr.agents import ConstantAgent, Rollout, summarise
+    from rlvr.agents.evaluation.records import write_episodes
+    from rlvr.agents.evaluation.regrade import Regraded
+    from rlvr.agents.evaluation.regrade import regrade as played_again
+
+    settings = settings_of(options)
+    by_env: dict[str, list[Episode]] = {}
+    for episode in recorded(options.file):
+        by_env.setdefault(episode.env_id, []).append(episode)
+    found: list[Regraded] = []
+    for env_id, episodes in by_env.items():
+        require_registered(env_id, settings)
+        found += played_again(Rollout(env_id, ConstantAgent(), env_settings=settings), episodes)
+    for each in found:
+        if each.changed:
+            other = "" if each.same_task else " (the task has changed)"
+            print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
+    if options.out is not None:
+        write_episodes(options.out, [each.after for each in found])
+    changed, others = sum(e.changed for e in found), sum(not e.same_task for e in found)
+    print(f"{len(found)} episodes, {changed} verdicts changed, {others} saw another observation than now")
+    print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
+    return 0
+
+
+def _outcome(episode: Episode) -> str:
+    return f"{episode.verdict.status if episode.verdict else 'unfinished'} {episode.reward:g}"
+
+
+def recorded(path: Path) -> list[Episode]:
+    from rlvr.agents.evaluation.records import read_episodes
+
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    episodes = read_episodes(path)
+    if not episodes:
+        raise ValueError(f"{path} holds no episode")
+    return episodes
+
+
+def add_parsers(commands: Any) -> None:
+    """Add the commands of this file to the sub-commands of `rlvr`."""
+    comparing = commands.add_parser("compare", help="set two results of `rlvr eval --out` side by side, task by task")
+    comparing.add_argument("a", type=Path, help="JSONL file of episodes")
+    comparing.add_argument("b", type=Path, help="JSONL file of episodes")
+    comparing.add_argument("--tasks", type=int, default=10, help="how many tasks gained and lost to name")
+    comparing.add_argument("--json", action="store_true", help="print one JSON object")
+    comparing.set_defaults(command=compare)
+
+    showing = commands.add_parser("table", help="a table of results of `rlvr eval --out`: agents by environments")
+    showing.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="JSONL file of episodes, or a folder of such; NAME=FILE names its agent",
+    )
+    showing.add_argument("--out", type=Path, metavar="X.md", help="X.md or X.html to write; printed if left out")
+    showing.set_defaults(command=table)
+
+    regrading = commands.add_parser("regrade", help="grade recorded episodes with the environments as they are now")
+    regrading.add_argument("file", type=Path, help="JSONL file of episodes")
+    regrading.add_argument("--out", type=Path, help="JSONL file of the episodes with their new verdicts")
+    add_settings(regrading)
+    regrading.set_defaults(command=regrade)
