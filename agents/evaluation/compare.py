@@ -24,6 +24,8 @@ class Comparison:
         reward, reward_interval: the same of the returns; without ends where all differences are equal, as nothing is
             known of the returns that were not seen.
         gained, lost: the tasks that B solves more often than A, and less often.
+        success_all_a, success_all_b: the success over all episodes of each, an invalid one as a failure.
+        invalid_a, invalid_b: the share of all episodes of each that are invalid.
     """
 
     tasks: int
@@ -37,6 +39,10 @@ class Comparison:
     reward_interval: tuple[float, float]
     gained: tuple[TaskKey, ...]
     lost: tuple[TaskKey, ...]
+    success_all_a: float
+    success_all_b: float
+    invalid_a: float
+    invalid_b: float
 
     @property
     def success(self) -> float:
@@ -64,6 +70,8 @@ class Comparison:
             f"({_interval(self.success_interval)})\n"
             f"reward  A {self.reward_a:.3f}   B {self.reward_b:.3f}   B - A {self.reward:+.3f} "
             f"({_interval(self.reward_interval)})\n"
+            f"over all episodes, the invalid ones as failures: success A {self.success_all_a:.3f} "
+            f"({self.invalid_a:.1%} invalid)   B {self.success_all_b:.3f} ({self.invalid_b:.1%} invalid)\n"
             f"B solves {len(self.gained)} tasks more often, {len(self.lost)} less often"
         )
 
@@ -71,11 +79,13 @@ class Comparison:
 def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
     """Set B against A, paired by task: what the tasks have in common does not widen the interval.
 
-    Episodes with invalid verdicts are left out.
+    Episodes with invalid verdicts enter ``success_all_a`` and ``success_all_b`` alone.
 
     Raises:
         ValueError: no task has a valid episode in both.
     """
+    over_all = [sum(e.success for e in episodes) / max(1, len(episodes)) for episodes in (a, b)]
+    invalid = [sum(not e.valid for e in episodes) / max(1, len(episodes)) for episodes in (a, b)]
     groups_a, groups_b = (samples_by_task(e for e in episodes if e.valid) for episodes in (a, b))
     shared = [task for task in groups_a if task in groups_b]
     if not shared:
@@ -95,6 +105,10 @@ def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
         reward_interval=_reward_interval([after - before for before, after in zip(reward_a, reward_b, strict=True)]),
         gained=tuple(task for task, change in zip(shared, difference, strict=True) if change > 0),
         lost=tuple(task for task, change in zip(shared, difference, strict=True) if change < 0),
+        success_all_a=over_all[0],
+        success_all_b=over_all[1],
+        invalid_a=invalid[0],
+        invalid_b=invalid[1],
     )
 
 

@@ -17,6 +17,7 @@ from itertools import groupby, pairwise
 from typing import Any
 
 from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.faults import without_numbers
 from rlvr.envs.rewards.extraction import spoken_text
 
 FAULTS = ("timeout", "verifier_error", "env_error")
@@ -32,9 +33,7 @@ PHRASE_WORDS = 4
 MIN_Z = 4.0  # of a phrase's share among rewarded replies against its share among the others
 MIN_REPETITION = 0.3
 LENGTH_BINS = 8
-MAX_CAUSE = 160  # characters
 _WORD = re.compile(r"\w+|[^\w\s]")
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -465,7 +464,6 @@ def _ranks(values: Sequence[float]) -> list[float]:
 def _faults(invalid: Iterable[GradedReply]) -> list[FaultCause]:
     causes: dict[tuple[str, str], list[int]] = defaultdict(list)
     for reply in invalid:
-        cause = _NUMBER.sub("#", " ".join(reply.cause.split()))[:MAX_CAUSE]
-        causes[reply.status, cause].append(reply.id)
+        causes[reply.status, without_numbers(reply.cause)].append(reply.id)
     ranked = sorted(causes.items(), key=lambda item: (-len(item[1]), item[0]))
     return [FaultCause(status, cause, len(ids), tuple(ids[:5])) for (status, cause), ids in ranked[:MAX_LISTED]]

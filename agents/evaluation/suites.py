@@ -135,6 +135,8 @@ class SuiteScore:
         success, reward: means over the environments with a valid episode.
         low, high: 95 % interval of ``success``, from those of the environments, which are independent.
         environments: how many have a valid episode; ``without`` of the suite's have none.
+        success_all: mean over all environments of the success over all episodes, the invalid ones as failures.
+        invalid_share: share of all episodes that are invalid.
     """
 
     success: float
@@ -143,9 +145,14 @@ class SuiteScore:
     reward: float
     environments: int
     without: int
+    success_all: float
+    invalid_share: float
 
     def __str__(self) -> str:
-        text = f"success {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})   mean reward {self.reward:.3f}"
+        text = (
+            f"success {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f}) over valid episodes, "
+            f"{self.success_all:.3f} over all, {self.invalid_share:.1%} invalid   mean reward {self.reward:.3f}"
+        )
         left_out = f"; {self.without} have no valid episode and are left out" if self.without else ""
         return f"{text}   mean over {self.environments} environments{left_out}"
 
@@ -164,7 +171,10 @@ def score_suite(results: Sequence[Evaluation]) -> SuiteScore:
     half = math.sqrt(math.fsum((result.high - result.low) ** 2 for result in valid)) / 2 / count
     reward = math.fsum(result.reward for result in valid) / count
     low, high = max(0.0, success - half), min(1.0, success + half)
-    return SuiteScore(success, low, high, reward, count, len(results) - count)
+    success_all = math.fsum(result.success_all for result in results) / len(results)
+    episodes = sum(result.episodes for result in results)
+    invalid = episodes - sum(result.valid for result in results)
+    return SuiteScore(success, low, high, reward, count, len(results) - count, success_all, invalid / episodes)
 
 
 def _levels(tasks: int, **levels: int) -> tuple[SuiteEntry, ...]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.faults import InvalidCause, gathered_in, invalid_causes, invalid_warning, read_causes
 from rlvr.agents.evaluation.statistics import majority, pass_all_k, pass_at_k, share_interval, wilson
+
+MAX_CAUSES = 5  # that a summary lists
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +33,15 @@ def task_of(episode: Episode) -> TaskKey:
 
 @dataclass(slots=True)
 class Evaluation:
-    """Means and counts over episodes. Episodes with invalid verdicts are counted apart and enter no mean.
+    """Means and counts over episodes. Episodes with invalid verdicts are counted apart and enter ``success_all`` alone.
 
     Attributes:
         episodes: how many were played; ``valid`` of them count.
         success: share of valid episodes that succeeded; ``low`` and ``high`` bound it (95 %; the samples of one task
             are one cluster, see `rlvr.agents.evaluation.statistics.share_interval`).
+        success_all: share of all episodes that succeeded; an invalid one has not.
+        invalid_share: share of all episodes that are invalid; ``invalid_causes`` counts them by status and reason, and
+            ``gathered`` says where they gather, see `rlvr.agents.evaluation.faults.gathered_in`.
         reward: mean return of the valid episodes.
         turns: mean number of actions.
         statuses: how often each verdict status was given, invalid ones too.
@@ -62,11 +68,29 @@ class Evaluation:
     majority: float | None = None
     identical: int = 0
     interval: tuple[float, float] | None = None
+    invalid_causes: tuple[InvalidCause, ...] = ()
+    gathered: tuple[str, ...] = ()
 
     @property
     def success(self) -> float:
         """Share of the valid episodes that succeeded; 0.0 without one."""
         return self.successes / self.valid if self.valid else 0.0
+
+    @property
+    def success_all(self) -> float:
+        """Share of all episodes that succeeded, the invalid ones as failures; 0.0 without one."""
+        return self.successes / self.episodes if self.episodes else 0.0
+
+    @property
+    def invalid_share(self) -> float:
+        """Share of all episodes that are invalid; 0.0 without one."""
+        return 1 - self.valid / self.episodes if self.episodes else 0.0
+
+    @property
+    def warnings(self) -> list[str]:
+        """What keeps ``success`` from being taken at its word: more than 1 % invalid episodes, or where they gather."""
+        alarm = invalid_warning(self.episodes - self.valid, self.episodes, self.success, self.invalid_causes)
+        return [text for text in (alarm, *self.gathered) if text]
 
     @property
     def low(self) -> float:
@@ -79,11 +103,13 @@ class Evaluation:
         return (self.interval or wilson(self.successes, self.valid))[1]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON types, ``success``, ``low`` and ``high`` among them."""
+        """Plain JSON types, the properties that are numbers among them."""
         record = {name: getattr(self, name) for name in self.__slots__ if name != "interval"}
         for name in ("pass_at", "pass_all"):
             record[name] = {str(k): value for k, value in record[name].items()}
-        return record | {"success": self.success, "low": self.low, "high": self.high}
+        record["invalid_causes"] = [asdict(cause) for cause in self.invalid_causes]
+        record["gathered"] = list(self.gathered)
+        return record | {name: getattr(self, name) for name in _PROPERTIES}
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Evaluation:
@@ -92,7 +118,9 @@ class Evaluation:
         Raises:
             TypeError, ValueError: the record is none of an evaluation.
         """
-        fields = {name: value for name, value in record.items() if name not in ("success", "low", "high")}
+        fields = {name: value for name, value in record.items() if name not in _PROPERTIES}
+        fields["invalid_causes"] = read_causes(record.get("invalid_causes", ()))
+        fields["gathered"] = tuple(map(str, record.get("gathered", ())))
         for name in ("pass_at", "pass_all"):
             fields[name] = {int(k): value for k, value in fields.get(name, {}).items()}
         if "low" in record and "high" in record:
@@ -101,10 +129,16 @@ class Evaluation:
 
     def __str__(self) -> str:
         statuses = ", ".join(f"{name} {count}" for name, count in sorted(self.statuses.items()))
+        causes = [f"invalid: {cause}" for cause in self.invalid_causes[:MAX_CAUSES]]
+        if rest := sum(cause.episodes for cause in self.invalid_causes[MAX_CAUSES:]):
+            causes.append(f"invalid: {rest} of other causes")
+        over_all = f"{self.successes}/{self.episodes} = {self.success_all:.3f} over all"
         if not self.valid:
-            return f"no episode counts, so nothing is known of the success\nverdicts: {statuses}"
+            unknown = f"no episode counts, so nothing is known of the success; {over_all}"
+            return "\n".join([unknown, f"verdicts: {statuses}", *causes])
         lines = [
-            f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})",
+            f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})"
+            f" over valid episodes, {over_all}",
             f"mean reward {self.reward:.3f}   turns {self.turns:.2f}"
             + (f"   sampled tokens {self.tokens:.1f}" if self.tokens else ""),  # who deals in text alone has none
         ]
@@ -113,7 +147,10 @@ class Evaluation:
             shares += [f"pass^{k} {share:.3f}" for k, share in self.pass_all.items() if k > 1]
             shares += [] if self.majority is None else [f"maj@{max(self.pass_at)} {self.majority:.3f}"]
             lines.append("   ".join(shares) + f"   over {self.tasks} tasks")
-        return "\n".join([*lines, f"verdicts: {statuses}"])
+        return "\n".join([*lines, f"verdicts: {statuses}", *causes])
+
+
+_PROPERTIES = ("success", "success_all", "invalid_share", "low", "high")
 
 
 def summarise(episodes: Sequence[Episode]) -> Evaluation:
@@ -139,6 +176,8 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         majority=_majority(list(by_task.values())) if most > 1 else None,
         identical=sum(_alike(samples) for samples in by_task.values()),
         interval=share_interval(successes, trials),
+        invalid_causes=invalid_causes(episodes),
+        gathered=gathered_in(episodes, list(map(task_of, episodes))),
     )
 
 

@@ -28,7 +28,7 @@ class ResultTable:
         agents: the rows' names.
         envs: the columns' ids.
         cells: by agent and environment; none where there is no result.
-        notes: what keeps two cells of a column from being compared, a sentence each.
+        notes: what keeps two cells of a column from being compared, or one from being trusted, a sentence each.
     """
 
     agents: tuple[str, ...]
@@ -68,14 +68,16 @@ class ResultTable:
         if result is None:
             return "–"
         if not result.valid:
-            return f"unknown, {_faults(result.episodes)}"
-        faults = f", {_faults(result.episodes - result.valid)}" if result.episodes > result.valid else ""
-        return f"{result.success:.3f} ({result.low:.3f} to {result.high:.3f}){faults}"
+            return f"unknown, 0.000 of all, {_faults(result.episodes)}"
+        text = f"{result.success:.3f} ({result.low:.3f} to {result.high:.3f})"
+        if result.episodes == result.valid:
+            return text
+        return f"{text}, {result.success_all:.3f} of all, {_faults(result.episodes - result.valid)}"
 
 
 EXPLAINED = (
     "success, and its 95 % interval, the samples of a task as one cluster; faults are episodes that failed through no "
-    "fault of the agent and are not counted"
+    "fault of the agent and are not counted, except as failures in the success of all, which is the same without faults"
 )
 
 
@@ -125,7 +127,8 @@ def result_table(results: Sequence[tuple[str, Sequence[Episode]]], notes: Sequen
     agents = tuple(dict.fromkeys(agent for agent, _ in results))
     envs = tuple(dict.fromkeys(env for _, env in episodes))
     cells = {name: summarise(list(cell.values())) for name, cell in episodes.items()}
-    return ResultTable(agents, envs, cells, (*_notes(episodes, agents, envs), *notes))
+    doubts = (f"{agent} on {env}: {text}" for (agent, env), cell in cells.items() for text in cell.warnings)
+    return ResultTable(agents, envs, cells, (*_notes(episodes, agents, envs), *doubts, *notes))
 
 
 def _notes(

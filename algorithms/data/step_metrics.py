@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation import summarise
+from rlvr.agents.evaluation import Evaluation, summarise
 
 
 def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
@@ -18,13 +19,35 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
     return {
         "reward": result.reward,
         "success": result.success,
+        "success_all": result.success_all,
         "groups_with_signal": sum(len(rewards) > 1 for rewards in groups.values()) / max(1, len(groups)),
         "turns": result.turns,
         "tool_calls": tool_calls(episodes),
         "sampled_tokens": result.tokens,
         "hit_token_limit": sum(episode.hit_token_limit for episode in episodes) / max(1, len(episodes)),
-        "invalid": result.episodes - result.valid,
+        **_invalid(result),
         "statuses": dict(sorted(result.statuses.items())),
+    }
+
+
+def evaluation_metrics(way: str, episodes: list[Episode], result: Evaluation) -> dict[str, Any]:
+    """What held-out episodes amount to, under names that begin with the way that tokens were chosen."""
+    figures = {
+        "success": result.success,
+        "success_all": result.success_all,
+        "reward": result.reward,
+        "tool_calls": tool_calls(episodes),
+        **_invalid(result),
+    }
+    return {f"{way}_{name}": value for name, value in figures.items()}
+
+
+def _invalid(result: Evaluation) -> dict[str, Any]:
+    """How many episodes are invalid, by cause, and where they gather."""
+    return {
+        "invalid": result.episodes - result.valid,
+        "invalid_causes": [asdict(cause) for cause in result.invalid_causes],
+        "gathered": list(result.gathered),
     }
 
 

@@ -12,6 +12,7 @@ from rlvr.agents.evaluation import read_episodes
 COLUMNS = (
     "episodes",
     "success",
+    "success, all",
     "tokens, right",
     "tokens, wrong",
     "truncated",
@@ -36,11 +37,12 @@ def analyse(run: Path) -> list[tuple[str, tuple[float | None, ...]]]:
     """For each file of episodes its name and `COLUMNS`; None where there is nothing to count.
 
     Shares are of the valid episodes: succeeded, with a reply that ran into a limit, with a last reply that was not
-    understood. Tokens are means of the sampled ones, of characters where an agent deals in text alone. *Distinct in a
-    group* is the mean share of different first actions among the samples of a group of two at least. An episode
-    reflects if an action has one of the words of `REFLECTION`; *difference in a group* is the success of those that do
-    less that of those that do not, mean over the groups that have both: hard tasks make a policy reflect, so that the
-    difference between all of them says nothing of what reflection brings.
+    understood. *Success, all* is of all episodes, an invalid one as a failure. Tokens are means of the sampled
+    ones, of characters where an agent deals in text alone. *Distinct in a group* is the mean share of different
+    first actions among the samples of a group of two at least. An episode reflects if an action has one of the
+    words of `REFLECTION`; *difference in a group* is the success of those that do less that of those that do not,
+    mean over the groups that have both: hard tasks make a policy reflect, so that the difference between all of
+    them says nothing of what reflection brings.
 
     Raises:
         ValueError: a line before the last is no episode.
@@ -56,6 +58,7 @@ def _figures(episodes: Sequence[Episode]) -> tuple[float | None, ...]:
     return (
         float(len(episodes)),
         _mean(episode.success for episode in valid),
+        _mean(episode.success for episode in episodes),
         _mean(right),
         _mean(wrong),
         _mean(episode.hit_token_limit for episode in valid),

@@ -16,7 +16,8 @@ POINTS: Final = 32  # of a small curve
 # What is shown: its name, the record's, how it is written.
 FIGURES: Final = (
     ("reward", "reward", "{:.3f}"),
-    ("success", "success", "{:.3f}"),
+    ("success, valid", "success", "{:.3f}"),
+    ("success, all", "success_all", "{:.3f}"),
     ("signal", "groups_with_signal", "{:.2f}"),
     ("turns", "turns", "{:.1f}"),
     ("tokens", "sampled_tokens", "{:.0f}"),

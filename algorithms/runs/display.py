@@ -147,14 +147,19 @@ def _kind(text: str) -> str:
 def figures(record: dict[str, Any]) -> str:
     """The few numbers of a step that a person follows."""
     if record["phase"] == "evaluation":
-        shares = (f"{way} success {record[f'{way}_success']:.3f}" for way in ("greedy", "sampled"))
+        shares = (f"{way} {_both(record, f'{way}_')}" for way in ("greedy", "sampled"))
         return f"{', '.join(shares)} on {record['tasks']} held-out tasks{game_figures(record)}"
     if record["phase"] != "train":
         return f"loss {record['loss']:.3f}"
     return (
-        f"reward {record['reward']:.3f}  success {record['success']:.3f}  turns {record['turns']:.1f}  "
+        f"reward {record['reward']:.3f}  {_both(record)}  turns {record['turns']:.1f}  "
         f"tokens {record['sampled_tokens']:.0f}  signal {record['groups_with_signal']:.2f}"
     )
+
+
+def _both(record: dict[str, Any], way: str = "") -> str:
+    """The success over valid episodes, and over all."""
+    return f"success {record[f'{way}success']:.3f} ({record[f'{way}success_all']:.3f} of all)"
 
 
 def game_figures(record: dict[str, Any]) -> str:

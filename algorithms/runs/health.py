@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from statistics import NormalDist, fmean
 from typing import Any, Final
+
+from rlvr.agents.evaluation.faults import InvalidCause, invalid_warning, read_causes
 
 Record = Mapping[str, Any]
 STEPS: Final = 5  # steps in a row that a complaint needs
@@ -60,14 +63,21 @@ def not_sampled(steps: Sequence[Record]) -> str:
 
 
 def faults(steps: Sequence[Record]) -> str:
-    """Episodes failed through no fault of the policy."""
-    last = _last(steps, 1)
-    played = sum(last[0].get("statuses", {}).values()) if last else 0
-    invalid = _number(last[0], "invalid") if last else None
-    # one in ten: a fault now and then is no complaint, they are counted and left out
-    if invalid and played and invalid >= 0.1 * played:
-        return f"{invalid:g} of {played} episodes of the last step failed through no fault of the policy"
-    return ""
+    """More than 1 % of the episodes of the last steps are invalid; where they gather in the last of these is said."""
+    last = [record for record in steps[-WINDOW:] if record.get("statuses")]
+    played = sum(sum(record["statuses"].values()) for record in last)
+    invalid = sum(_number(record, "invalid") or 0.0 for record in last)
+    if not invalid or not last:
+        return ""
+    right = fmean([_number(record, "success_all") or 0.0 for record in last])
+    valid_success = right * played / (played - invalid) if played > invalid else 0.0
+    causes: Counter[tuple[str, str]] = Counter()
+    for cause in read_causes(cause for record in last for cause in record.get("invalid_causes", ())):
+        causes[cause.status, cause.cause] += cause.episodes
+    ranked = [InvalidCause(*names, count) for names, count in causes.most_common(1)]
+    text = invalid_warning(round(invalid), played, valid_success, ranked)
+    gathered = [str(sentence) for record in last[-1:] for sentence in record.get("gathered", ())]
+    return "; ".join([text, *gathered]) if text else ""
 
 
 def nothing_learned(steps: Sequence[Record]) -> str:

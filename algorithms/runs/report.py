@@ -11,6 +11,7 @@ import base64
 import io
 import math
 import sys
+from collections import Counter
 from contextlib import suppress
 from html import escape
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
+from rlvr.agents.evaluation.faults import read_causes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.hacking import signs_section
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
@@ -26,6 +28,8 @@ from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.terminal import printable
 
 TRANSCRIPTS = 8  # episodes shown from before and after
+MAX_CAUSES = 50  # of invalid episodes
+WAYS = ("greedy", "sampled")
 POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'"
 FRAME = "html, body { height: 100%; margin: 0 } iframe { width: 100%; height: 100%; border: 0; display: block }"
 STYLE = """
@@ -56,6 +60,7 @@ def write_report(folder: Path) -> Path:
     content = (
         f"<h1>{_shown(folder.name)}</h1><img alt='reward and success by step' src='data:image/png;base64,{picture}'>"
         f"{_table(evaluations)}<h2>Held-out episodes, greedy</h2><div class='columns'>{''.join(columns)}</div>"
+        f"<h2>Invalid episodes by cause</h2>{_invalid(metrics)}"
         f"<h2>Episodes by file</h2>{_analysis(folder)}{signs_section(folder)}"
         f"<h2>Config</h2><pre>{_shown(config)}</pre>{_provenance(folder / 'provenance.jsonl')}"
     )
@@ -111,7 +116,7 @@ def _lines(
     name, label = trained
     axes.plot(_values(train, "step"), _values(train, name), color="#3465a4", label=label)
     name, label = measured
-    for way, colour, marker in (("greedy", "#2a8a4a", "o"), ("sampled", "#b8502f", "s")):
+    for way, colour, marker in zip(WAYS, ("#2a8a4a", "#b8502f"), "os", strict=True):
         axes.plot(
             _values(evaluations, "step"),
             _values(evaluations, f"{way}_{name}"),
@@ -146,12 +151,34 @@ def _figure(record: dict[str, Any], name: str, digits: int = 0) -> str:
 
 
 def _table(evaluations: list[dict[str, Any]]) -> str:
-    head = "<tr><th>evaluation</th><th>step</th><th>tasks</th><th>greedy success</th><th>sampled success</th></tr>"
+    shown = {
+        f"{way} success{', all' * (over == '_all')}": f"{way}_success{over}" for way in WAYS for over in ("", "_all")
+    }
+    head = "".join(f"<th>{title}</th>" for title in ("evaluation", "step", "tasks", *shown))
+    head = f"<tr>{head}</tr>"
     rows = (
         f"<tr><td>{_shown(str(record.get('name')))}</td><td>{_figure(record, 'step')}</td>"
-        f"<td>{_figure(record, 'tasks')}</td><td>{_figure(record, 'greedy_success', 3)}</td>"
-        f"<td>{_figure(record, 'sampled_success', 3)}</td></tr>"
+        f"<td>{_figure(record, 'tasks')}</td>"
+        f"{''.join(f'<td>{_figure(record, name, 3)}</td>' for name in shown.values())}</tr>"
         for record in evaluations
+    )
+    return f"<table>{head}{''.join(rows)}</table>"
+
+
+def _invalid(metrics: list[dict[str, Any]]) -> str:
+    """The invalid episodes of the run by cause, in training and in evaluations."""
+    counts: Counter[tuple[str, str, str]] = Counter()
+    for record in metrics:
+        for way in ("", *(f"{way}_" for way in WAYS)):
+            causes = record.get(f"{way}invalid_causes")
+            for cause in read_causes(causes if isinstance(causes, list) else ()):
+                counts[str(record.get("phase")), cause.status, cause.cause] += cause.episodes
+    if not counts:
+        return "<p>No episode is invalid.</p>"
+    head = "<tr><th>phase</th><th>status</th><th>cause</th><th>episodes</th></tr>"
+    rows = (
+        f"<tr><td>{_shown(phase)}</td><td>{_shown(status)}</td><td>{_shown(cause)}</td><td>{count}</td></tr>"
+        for (phase, status, cause), count in counts.most_common(MAX_CAUSES)
     )
     return f"<table>{head}{''.join(rows)}</table>"
 

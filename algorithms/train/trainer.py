@@ -24,7 +24,7 @@ from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.fruitless import FruitlessSteps
 from rlvr.algorithms.data.source import env_source
-from rlvr.algorithms.data.step_metrics import collection_metrics, tool_calls
+from rlvr.algorithms.data.step_metrics import collection_metrics, evaluation_metrics
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen
@@ -479,9 +479,10 @@ class Trainer:
             episodes = rollout([order.request(index, group=index, salt="evaluation") for index in range(tasks)])
             result = summarise(episodes)
             self.evaluations[f"{name} {way}"] = result.to_dict()
-            record |= {f"{way}_success": result.success, f"{way}_reward": result.reward, "tasks": tasks}
-            record[f"{way}_tool_calls"] = tool_calls(episodes)
+            record |= {"tasks": tasks, **evaluation_metrics(way, episodes, result)}
             self.folder.write_episodes(f"evaluation-{name}-{way}".replace(" ", "-"), episodes)
+            for text in result.warnings:
+                self.callback.say(f"warning: evaluation {name}, {way}: {text}")
         self._log(record | self.games.figures(self.model, self.renderer, agents), clock)
 
     def _parts(self) -> dict[str, Stateful | None]:

@@ -17,6 +17,7 @@ from rlvr.envs.tools.calls import Call, write_call
 
 MAX_ARGUMENTS: Final = 100_000
 MAX_OUTPUT: Final = 4_000
+FAULTY_TOOL: Final = re.compile(r"the tool (\S{1,100}):")  # how the reason of a tool's fault begins
 _ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _TOKEN = re.compile(r"<\|\w{1,40}\|>|</?(?:tool_response|tool_call|tool_output|think(?:ing)?|answer)>")
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
@@ -36,6 +37,10 @@ class ToolFault(Exception):
     def __init__(self, message: str, status: str = "env_error") -> None:
         super().__init__(message)
         self.status = status
+
+    def of(self, name: str) -> ToolFault:
+        """The same fault with the tool's name in front of its message."""
+        return self if FAULTY_TOOL.match(str(self)) else ToolFault(f"the tool {name}: {self}", self.status)
 
     @property
     def verdict(self) -> Verdict:

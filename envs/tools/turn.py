@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import Call, Reading
-from rlvr.envs.tools.tool import ToolError, shown
+from rlvr.envs.tools.tool import ToolError, ToolFault, shown
 
 CALLED = Verdict(0.0, "partial", reason="called a tool")
 MISCALLED = Verdict(0.0, "unparsable", reason="a call that cannot be carried out")
@@ -30,6 +30,9 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
     Args:
         calls: how many were made before.
         use: carries one call out; raises ``ToolError`` for one that makes no sense. That counts as a call.
+
+    Raises:
+        ToolFault: a tool cannot be had; the message names it.
     """
     if reading.problem:
         return TurnResult(f"error: {reading.problem}", calls, MISCALLED)
@@ -45,6 +48,8 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
         except ToolError as error:
             outputs.append(shown(f"error: {error}", max_output))
             verdict = MISCALLED
+        except ToolFault as fault:
+            raise fault.of(call.name) from fault
     if calls >= budget:
         outputs.append(ANSWER_NOW)
     return TurnResult("\n".join(outputs), calls, verdict)

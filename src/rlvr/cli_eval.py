@@ -202,6 +202,8 @@ def _show(
     if invalid and (verdict := invalid[0].verdict) is not None:
         failed = f"{result.episodes - result.valid} episodes failed through no fault of the policy and are not counted"
         print(f"rlvr: {failed}; the first: {_with_cure(verdict.reason)}", file=sys.stderr)
+    for text in result.warnings:
+        print(f"rlvr: warning: {rollout.env_id}: {text}", file=sys.stderr)
     if result.identical and options.samples > 1 and 2 * result.identical >= result.tasks:
         alike = f"the samples of {result.identical} of {result.tasks} tasks are copies of one episode"
         print(f"rlvr: {alike}: the sampling may not be random", file=sys.stderr)
@@ -312,8 +314,9 @@ class _Progress:
             return
         self._shown = now
         done, valid = len(self.episodes), [e for e in self.episodes if e.valid]
-        share = f"{sum(e.success for e in valid) / len(valid):.3f}" if valid else "unknown"
-        faults = f"  faults {done - len(valid)}" if done > len(valid) else ""
+        right = sum(e.success for e in valid)
+        share = f"{right / len(valid):.3f}" if valid else "unknown"
+        faults = f" ({right / done:.3f} of all)  faults {done - len(valid)}" if done > len(valid) else ""
         left = (now - self._began) / done * (self._total - done)
         self._write(f"{self._env_id}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
 

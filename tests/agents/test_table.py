@@ -82,11 +82,11 @@ def test_other_tasks_a_missing_cell_and_faults_are_said(
     played[0].verdict = Verdict(0.0, "timeout", "the grader took too long")
     write_episodes(tmp_path / "few.jsonl", played[:3])
     _, out, _ = shown(capsys, results["expert"], tmp_path / "few.jsonl")
-    assert "| few | 0.000 (0.000 to 0.658), 1 fault | – |" in out  # two of three count
+    assert "| few | 0.000 (0.000 to 0.658), 0.000 of all, 1 fault | – |" in out  # two of three count
     assert "(expert: 4 tasks; few: 3 tasks): its column does not rank them" in out
     write_episodes(tmp_path / "faults.jsonl", played[:1])
     _, out, _ = shown(capsys, results["expert"], tmp_path / "faults.jsonl")
-    assert "| faults | unknown, 1 fault | – |" in out
+    assert "| faults | unknown, 0.000 of all, 1 fault | – |" in out
 
 
 def test_an_episode_that_was_played_again_counts_once_and_two_results_of_one_name_are_refused(

@@ -39,6 +39,7 @@ def test_lengths_shares_and_diversity_are_counted_over_valid_episodes(tmp_path):
     assert dict(zip(COLUMNS, figures, strict=True)) == {
         "episodes": 5,
         "success": 0.5,
+        "success, all": 0.4,
         "tokens, right": 15,
         "tokens, wrong": 50,
         "truncated": 0.25,
@@ -50,7 +51,7 @@ def test_lengths_shares_and_diversity_are_counted_over_valid_episodes(tmp_path):
         "difference in a group": None,
         "faults": 1,
     }
-    assert nothing == (0, *[None] * 10, 0)
+    assert nothing == (0, *[None] * 11, 0)
 
 
 def test_reflection_is_compared_within_the_tasks_that_have_both_kinds():

@@ -18,7 +18,8 @@ from rlvr.algorithms.runs.health import health
 
 # A step as a run of the tiny policy wrote it to metrics.jsonl: it guesses numbers, and never rightly.
 REAL = json.loads(
-    '{"phase": "train", "step": 6, "reward": 0.0, "success": 0.0, "groups_with_signal": 0.0, "turns": 4.0, '
+    '{"phase": "train", "step": 6, "reward": 0.0, "success": 0.0, "success_all": 0.0, "groups_with_signal": 0.0, '
+    '"turns": 4.0, '
     '"tool_calls": 0.0, "sampled_tokens": 56.0625, "hit_token_limit": 1.0, "invalid": 0, "statuses": {"wrong": 16}, '
     '"groups_kept": 4, "policy_loss": 0.0, "regulariser_loss": -0.0566, "loss": -0.0566, "ratio_mean": 1.0, '
     '"approx_kl": 0.0, "clip_frac_low": 0.0, "clip_frac_high": 0.0, "behaviour_kl_k3": 3.1e-14, "ref_kl_k3": 0.042, '
@@ -67,7 +68,15 @@ def test_what_lasts_for_five_steps_is_said_and_four_are_not_enough(changes: dict
 def test_faults_are_said_at_once():
     bad = {"invalid": 4, "statuses": {"wrong": 12, "env_error": 4}}
     assert "4 of 16 episodes" in health(steps(1, **bad))[0]
-    assert health(steps(1, invalid=1, statuses={"wrong": 15, "env_error": 1})) == []
+    assert health(steps(1, invalid=1, statuses={"wrong": 99, "env_error": 1})) == []
+    # over the last ten steps together, with both figures, the commonest cause and where they gather
+    causes = [{"status": "timeout", "cause": "the tool f: #", "episodes": 1}]
+    text = health(steps(12, invalid=1, statuses={"wrong": 18, "correct": 1, "timeout": 1}, success_all=0.05,
+                        invalid_causes=causes, gathered=["9 of 9 gather"]))[0]  # fmt: skip
+    assert text == (
+        "10 of 200 episodes (5.0%) failed through no fault of the policy: success is 0.053 over the valid ones, "
+        "0.050 over all; most often timeout: the tool f: #; 9 of 9 gather"
+    )
 
 
 def test_a_collapse_of_the_entropy_is_none_where_the_task_is_solved():
@@ -129,7 +138,9 @@ def test_a_run_that_goes_on_is_held_beside_its_beginning():
 
     def evaluation(step: int, share: float) -> dict[str, Any]:
         panel = {"sampled": {"random": {"not_lost": share, "matches": 1000}}}
-        shares = {"greedy_success": 0.5, "sampled_success": 0.5, "tasks": 8}
+        shares = {"greedy_success": 0.5, "sampled_success": 0.5, "tasks": 8} | {
+            f"{way}_success_all": 0.5 for way in ("greedy", "sampled")
+        }
         return {"phase": "evaluation", "step": step, "name": "now", "panel": panel, **shares}
 
     begun = [evaluation(0, 0.9), *steps(20)]
@@ -199,6 +210,7 @@ def test_the_alarm_of_self_play_rings_at_the_evaluation_whose_panel_has_fallen(t
                     display.step(step)
                 display.step(
                     {"phase": "evaluation", "name": "now", "greedy_success": 0.5, "sampled_success": 0.5, "tasks": 8}
+                    | {f"{way}_success_all": 0.5 for way in ("greedy", "sampled")}
                     | {"panel": {"sampled": {"random": {"not_lost": share}}}, "exploitability": 0.25}
                 )
         return out.getvalue()
