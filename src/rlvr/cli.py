@@ -19,9 +19,7 @@ from rlvr import (
     cli_export,
     cli_launch,
     cli_models,
-    cli_ors,
     cli_plan,
-    cli_report,
     cli_results,
     cli_serve,
     cli_view,
@@ -253,13 +251,12 @@ def _parser() -> argparse.ArgumentParser:
     cli_results.add_parsers(commands)
     cli_arena.add_parsers(commands)
     cli_view.add_parser(commands)
-    cli_report.add_parser(commands)
+    cli_results.add_report(commands)
     cli_export.add_parser(commands)
     cli_models.add_parsers(commands)
     cli_completion.add_parser(commands, _parser)
     cli_launch.add_parser(commands)
     cli_plan.add_parser(commands)
-    cli_ors.add_parser(commands)
     cli_serve.add_parsers(commands)
 
     auditing = commands.add_parser("audit", help="attack the verifiers of environments")

@@ -1,4 +1,4 @@
-"""``rlvr serve``: environments behind WebSocket and HTTP; and ``rlvr loadtest``: what such a deployment bears."""
+"""``rlvr serve`` and ``serve-ors``: environments behind WebSocket and HTTP; ``rlvr loadtest``: what a server bears."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from rlvr.envs.core.code_rule import require_registered
 
 
 def add_parsers(commands: Any) -> None:
-    """Add ``serve`` and ``loadtest``."""
+    """Add ``serve-ors``, ``serve`` and ``loadtest``."""
+    _add_ors(commands)
     serving = commands.add_parser("serve", help="serve environments over WebSocket and HTTP")
     serving.add_argument("env", nargs="+", help="ids of environments; clients of several name theirs")
     add_settings(serving)
@@ -31,6 +32,21 @@ def add_parsers(commands: Any) -> None:
     )
     serving.set_defaults(command=serve)
     _add_loadtest(commands)
+
+
+def _add_ors(commands: Any) -> None:
+    serving = commands.add_parser("serve-ors", help="serve environments by the Open Reward Standard")
+    serving.add_argument("ids", nargs="+", metavar="env", help="ids of environments")
+    serving.add_argument("--tasks", type=int, default=1_000, help="listed of a split that is endless")
+    serving.add_argument(
+        "--drain",
+        type=float,
+        default=30.0,
+        help="seconds that running episodes have after SIGTERM; 0 ends them at once",
+    )
+    add_settings(serving)
+    add_server(serving, default_port=8080)
+    serving.set_defaults(command=serve_ors)
 
 
 def _add_loadtest(commands: Any) -> None:
@@ -92,3 +108,24 @@ def loadtest(options: argparse.Namespace, rest: list[str]) -> int:
         report = batched(options.url, options.sessions, options.seconds, restore=options.restore, **common)
     print(report.to_json() if options.json else report, flush=True)
     return 1 if report.faults else 0
+
+
+def serve_ors(options: argparse.Namespace, rest: list[str]) -> int:
+    """Serve until Ctrl-C, or until the episodes under way have ended after SIGTERM."""
+    from rlvr.adapters.suites.openreward import OpenRewardServer
+
+    settings = settings_of(options)
+    ids = [full_id(name) for name in options.ids]
+    for env_id in ids:
+        require_registered(env_id, settings)
+    server = OpenRewardServer(
+        ids,
+        settings,
+        tasks=options.tasks,
+        drain=options.drain,
+        **server_of(options),
+    )
+    key = f", X-API-Key: {server.token}" if server.token and not (options.token_file or options.token_env) else ""
+    print(f"{', '.join(ids)} at {server.origin}{key} ({options.sessions} sessions each; Ctrl-C ends it)", flush=True)
+    server.run()
+    return 0
