@@ -45,6 +45,7 @@ class Evaluation:
         reward: mean return of the valid episodes.
         turns: mean number of actions.
         statuses: how often each verdict status was given, invalid ones too.
+        unread: how many actions, of all episodes and turns, were not understood.
         tokens: mean number of sampled tokens an episode, 0 for agents without tokens.
         tasks: how many different tasks have a valid episode.
         pass_at: by k, the mean chance that one of k samples of a task succeeds; over tasks with k valid samples.
@@ -70,6 +71,7 @@ class Evaluation:
     interval: tuple[float, float] | None = None
     invalid_causes: tuple[InvalidCause, ...] = ()
     gathered: tuple[str, ...] = ()
+    unread: int = 0
 
     @property
     def success(self) -> float:
@@ -147,7 +149,8 @@ class Evaluation:
             shares += [f"pass^{k} {share:.3f}" for k, share in self.pass_all.items() if k > 1]
             shares += [] if self.majority is None else [f"maj@{max(self.pass_at)} {self.majority:.3f}"]
             lines.append("   ".join(shares) + f"   over {self.tasks} tasks")
-        return "\n".join([*lines, f"verdicts: {statuses}", *causes])
+        unread = f"   actions not understood: {self.unread}" if self.unread else ""
+        return "\n".join([*lines, f"verdicts: {statuses}{unread}", *causes])
 
 
 _PROPERTIES = ("success", "success_all", "invalid_share", "low", "high")
@@ -178,7 +181,13 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         interval=share_interval(successes, trials),
         invalid_causes=invalid_causes(episodes),
         gathered=gathered_in(episodes, list(map(task_of, episodes))),
+        unread=sum(map(unread_actions, episodes)),
     )
+
+
+def unread_actions(episode: Episode) -> int:
+    """How many actions of an episode were not understood."""
+    return sum(turn.verdict is not None and turn.verdict.status == "unparsable" for turn in episode.turns)
 
 
 def samples_by_task(episodes: Iterable[Episode]) -> dict[TaskKey, list[Episode]]:

@@ -26,6 +26,7 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
         "sampled_tokens": result.tokens,
         "hit_token_limit": sum(episode.hit_token_limit for episode in episodes) / max(1, len(episodes)),
         **_invalid(result),
+        "unread": result.unread,
         "statuses": dict(sorted(result.statuses.items())),
     }
 

@@ -16,7 +16,7 @@ from pydantic import Field as Bounds
 from rlvr.envs.agentic import names, sites
 from rlvr.envs.agentic.sites import FormField, Link, Page, RefusedError, Site, SiteServer
 from rlvr.envs.core.seeding import nameless
-from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool, write_call
 
 MAX_TYPED: Final = 200  # characters of a field
@@ -256,6 +256,8 @@ class Browser(ToolTask[Visit]):
         wanted = _trail(world)[-1]
         if sorted(world.server.records) == sorted(wanted.records) and world.server.basket == wanted.basket:
             return correct(reason="the site holds what was asked for")
+        if world.url == "/" and not world.back and not world.typed and world.server == world.start:
+            return unparsable("no call was read, and nothing was done on the site")
         return wrong(reason="the site does not hold exactly what was asked for")
 
     def plan(self, session: Session[Visit]) -> Call | str:

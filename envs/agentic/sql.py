@@ -25,6 +25,7 @@ from rlvr.envs.tools.tool import MAX_OUTPUT
 HIDDEN = 5
 HOLDOUTS = ("families", "tasks")  # what is not in two splits: a question whatever its numbers, or with them
 YEARS = (2015, 2024)
+_NO_SQL = re.compile(r"syntax error|unrecognized token|incomplete input")  # what SQLite says of text that is no SQL
 
 
 class QueryPart(NamedTuple):
@@ -188,7 +189,8 @@ class SQL(ToolTask[SqlState]):
             try:
                 found = query(database, sql)
             except ToolError as error:
-                return wrong(sql[:200], str(error)[:300])
+                reason = str(error)[:300]
+                return unparsable(reason, sql[:200]) if _NO_SQL.search(reason) else wrong(sql[:200], reason)
             if not _same(found, query(database, world.gold, trusted=True), world.ordered):
                 return wrong(sql[:200], f"other rows than asked for on hidden database {index} of {HIDDEN}")
         return correct(sql[:200])

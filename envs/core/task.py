@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.deprecation import RenamedAttribute, warn_renamed
-from rlvr.envs.core.seeding import SPLITS
+from rlvr.envs.core.seeding import SPLITS, stream
 from rlvr.envs.core.verdict import Verdict, wrong
 
 S = TypeVar("S")
@@ -151,6 +151,13 @@ class Task(Generic[S]):
     def sample_action(self, state: S, rng: random.Random) -> str | None:
         """A random but well-formed action, for the random agent; None if the task has no such notion."""
         return None
+
+    def form_example(self, state: S) -> str | None:
+        """An action of the right form, shown to a policy whose last two were not understood; None where there is none.
+
+        It is a random action, always the same one in a state, and so no hint at a good one.
+        """
+        return self.sample_action(state, stream(self.name, "example"))
 
     def out_of_turns(self, state: S, turns: int) -> Verdict:
         """The verdict on an episode that used up its turns."""

@@ -25,7 +25,7 @@ from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuff
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
-from rlvr.envs.core.verdict import INVALID
+from rlvr.envs.core.verdict import INVALID, last_word
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 # How the keys of a stream begin, and whether a content is in its split.
@@ -47,6 +47,7 @@ class Snapshot:
     transcript: tuple[str, ...]
     generator: Mapping[str, Any] | None
     generator_seed: int | None
+    unread: int = 0
 
 
 class TextEnv(gym.Env[Any, str]):
@@ -59,6 +60,10 @@ class TextEnv(gym.Env[Any, str]):
     machine. A generated task is drawn from a stream of its own, keyed by (task, split, level, seed, index); a
     task from a table is row ``index``, or without an index the next row of a shuffle keyed by the seed; ``info``
     names the row. A reset without seed goes on to the next task. Options hold for the one reset.
+
+    An action that is not understood (``unparsable``) is answered by the task, and from the second one in a row on also
+    with an example of the form, ``Task.form_example``. Where the last action was not understood, the end is
+    ``unparsable``, never ``wrong``.
 
     ``info`` holds the task's identity (``env_id, split, level, seed, index``), ``turn``, ``role`` (whose words the
     observation is), ``system`` and ``tools`` (first only, if any), ``verdict`` after each step, and ``success`` at the
@@ -115,6 +120,7 @@ class TextEnv(gym.Env[Any, str]):
         self._state: Any = None
         self._info: dict[str, Any] = {}
         self._transcript: list[str] = []
+        self._unread = 0  # the last actions in a row that were not understood
         self._stream_seed: int | None = None
         self._streams: dict[tuple[str | None, int], Stream] = {}  # of this seed, by split and level
         self._divided: dict[int, dict[str, str] | None] = {}
@@ -148,7 +154,7 @@ class TextEnv(gym.Env[Any, str]):
                 index = self._shuffled(self._seed, index, size)
         self._state = state = self._draw(split, level, self._seed, index)
         self._limit = self.max_turns or task.turns(level)
-        self._turn, self._over = 0, False
+        self._turn, self._over, self._unread = 0, False, 0
         info: dict[str, Any] = {
             "env_id": self.spec.id if self.spec else self.name,
             "split": split,
@@ -187,13 +193,16 @@ class TextEnv(gym.Env[Any, str]):
             self._over = truncated = True
         elif turn >= self._limit:
             self._over = truncated = True
-            verdict = task.out_of_turns(state, turn)
+            verdict = last_word(verdict, task.out_of_turns(state, turn))
         info["verdict"] = verdict
+        self._unread = self._unread + 1 if verdict.status == "unparsable" else 0
         if self._over:
             info["success"] = verdict.status == "correct"
             observation = verdict.reason
         else:
             observation = task.observe(state)
+            if self._unread > 1:
+                observation = with_example(observation, self._unread, task.form_example(state))
         if self.render_mode:
             self._transcript += [action, observation]
         if self._shows:
@@ -300,6 +309,7 @@ class TextEnv(gym.Env[Any, str]):
             transcript=tuple(self._transcript),
             generator=generator,
             generator_seed=self._np_random_seed,
+            unread=self._unread,
         )
 
     def set_state(self, state: Snapshot) -> None:
@@ -310,7 +320,7 @@ class TextEnv(gym.Env[Any, str]):
         self._info = {**state.identity, "turn": 0, "role": "user"}
         self._state = self.task.detached(state.state)
         self._turn, self._limit = state.turn, state.limit
-        self._over, self._next_index = state.over, state.next_index
+        self._over, self._next_index, self._unread = state.over, state.next_index, state.unread
         self._transcript = list(state.transcript)
         self._seed = state.identity["seed"]
         self._generator, self._np_random_seed = None, None
@@ -437,6 +447,14 @@ def replay(
         if terminated or truncated:
             break
     return steps
+
+
+def with_example(observation: str, unread: int, example: str | None) -> str:
+    """An observation after ``unread`` actions in a row that were not understood, with the form of one that would be."""
+    if example is None:
+        return observation
+    hint = f"None of your last {unread} replies was accepted. One of the right form, drawn at random:"
+    return f"{observation}\n{hint}\n{example}"
 
 
 def _whole(value: Any) -> int | None:

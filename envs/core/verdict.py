@@ -109,6 +109,13 @@ def unparsable(reason: str, answer: str | None = None) -> Verdict:
     return Verdict(0.0, "unparsable", answer, reason)
 
 
+def last_word(action: Verdict, outcome: Verdict) -> Verdict:
+    """The outcome of an episode that was cut short, ``unparsable`` where its last action was not understood."""
+    return (
+        outcome.replace(status="unparsable") if (action.status, outcome.status) == ("unparsable", "wrong") else outcome
+    )
+
+
 def env_error(fault: BaseException | str, where: str = "", timeout: bool = False) -> Verdict:
     """The invalid verdict of an episode in which the environment, a tool or the agent failed: it is no training data.
 

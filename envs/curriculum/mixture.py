@@ -98,6 +98,9 @@ class Mixture(Task[Mixed]):
     def sample_action(self, state: Mixed, rng: random.Random) -> str | None:
         return self._task(state).sample_action(state.inner, rng)
 
+    def form_example(self, state: Mixed) -> str | None:
+        return self._task(state).form_example(state.inner)
+
     def out_of_turns(self, state: Mixed, turns: int) -> Verdict:
         return self._task(state).out_of_turns(state.inner, turns)
 

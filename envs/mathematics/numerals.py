@@ -10,6 +10,7 @@ import random
 import re
 from functools import cache
 
+from rlvr.envs.core.verdict import Verdict, unparsable
 from rlvr.envs.mathematics.common import lines
 from rlvr.envs.tasks.questions import CheckedAnswerTask, ExactAnswerTask, Question
 
@@ -76,6 +77,13 @@ class RomanNumerals(ExactAnswerTask):
 
     kind = "exact"
     options = {"normalize": False}  # noqa: RUF012
+
+    def judge(self, question: Question, reply: str) -> Verdict:
+        """By spelling; what has another letter than those of Roman numerals is none."""
+        verdict = super().judge(question, reply)
+        if verdict.status == "wrong" and not set(verdict.answer or "") & set("IVXLCDM"):
+            return unparsable("not a Roman numeral of capital letters", verdict.answer)
+        return verdict
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws signs until the total is from 1 to 3999; the content is the sum in Roman numerals."""

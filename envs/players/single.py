@@ -223,7 +223,7 @@ class AsSingleAgent(Task[SeatEpisode]):
             after = state._replace(match=match, turn=state.turn + 1, since=len(match.log), message=ILLEGAL)
             if match.loser < 0:
                 return Transition(after, UNREAD)
-            return Transition(after, wrong(reason=f"the game is forfeited after {referee.tries} illegal moves"), True)
+            return Transition(after, self._forfeited(), True)
         since = len(match.log)
         try:
             after = state._replace(match=referee.play(match, seat, move), turn=state.turn + 1, since=since, message="")
@@ -234,13 +234,16 @@ class AsSingleAgent(Task[SeatEpisode]):
             return Transition(after, PLAYED)
         return Transition(after, self._verdict(after), True)
 
+    def _forfeited(self) -> Verdict:
+        return UNREAD.replace(reason=f"the game is forfeited after {self.referee.tries} illegal moves")
+
     def _verdict(self, state: SeatEpisode) -> Verdict:
         returns, game, loser = self.referee.returns(state.match), self.game, state.match.loser
         share, won = game.outcome(returns, state.seat), returns[state.seat]
         reward = share if self.reward == "outcome" else game.payoff(returns, state.seat)
         mine = state.seat
         if loser == mine:
-            return wrong(reason=f"the game is forfeited after {self.referee.tries} illegal moves")
+            return self._forfeited()
         if loser >= 0 and (teams := game.teams_in(state.match.state))[loser] == teams[mine]:
             share = reward = 0.0  # in a game of one team the lowest return is the best that any other team has
         text = ", ".join(f"seat {at}{' (you)' * (at == mine)} {value + 0.0:g}" for at, value in enumerate(returns))

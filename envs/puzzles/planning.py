@@ -224,6 +224,8 @@ class TravellingSalesman(CheckedAnswerTask):
         table, best = question.answer
         names = "pqrstuvw"[: len(table)]
         trip = items(answer)
+        if strange := set(trip) - set(names):
+            raise ValueError(f"{min(strange)!r} is no place")
         if len(trip) == len(table) + 1 and trip[0] == trip[-1]:
             trip.pop()  # back at the start
         if sorted(trip) != list(names):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
 from rlvr.envs.core.deprecation import renamed_in_module
@@ -19,6 +19,8 @@ from rlvr.envs.tasks.wording import counted
 _ITEM = re.compile(r"[A-Za-z0-9_+-]+")
 _WRAPPER = re.compile(r"\\(?:text|texttt|mathrm|mathtt)\{([^{}]*)\}")
 _ROW_END = re.compile(r"\n|;|\\\\")
+_WORD = re.compile(r"[a-z0-9_]+")
+_NUMBER = re.compile(r"[+-]?[0-9]+")
 _BITS = re.compile(r"[01]+")
 _BASE_2 = re.compile(r"^0b|(?<=[01)])_(?:2|\{2\})$")
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
@@ -112,6 +114,23 @@ def _hour_and_minute(time: re.Match[str]) -> str:
     return f"{hour % 12 + (12 if time[3] in 'pP' else 0)} {time[2]}"
 
 
+def refuse_other_kinds(parts: Sequence[str], gold: Sequence[str], question: str) -> None:
+    """Refuse words for numbers, numbers for words, and words that a question does not have which has all of its answer.
+
+    Raises:
+        ValueError: a part is of another kind; it is not read, whereas another part of the same kind is wrong.
+    """
+    words = {part for part in gold if not _NUMBER.fullmatch(part)}
+    strangers = [part for part in parts if part not in gold]
+    if len(words) < len({*gold}):
+        strangers = [part for part in strangers if not _NUMBER.fullmatch(part)]
+    if words and strangers:
+        vocabulary = {short(word) for word in _WORD.findall(question.lower())}
+        strangers = [part for part in strangers if part not in vocabulary] if vocabulary >= words else []
+    if strangers:
+        raise ValueError(f"{strangers[0][:40]!r} is no {'word of the question' if words else 'number'}")
+
+
 class ListAnswerTask(CheckedAnswerTask):
     """Questions whose answer is a tuple of words or numbers; letter case does not count.
 
@@ -141,6 +160,7 @@ class ListAnswerTask(CheckedAnswerTask):
             found = [part.lstrip("0") or "0" if len(part) == 2 and part.isdecimal() else part for part in found]
         if len(gold) == 1 and _BITS.fullmatch(gold[0]) and all(_BITS.fullmatch(part) for part in found):
             found = ["".join(found)]  # written in groups
+        refuse_other_kinds(found, gold, question.text)
         if self.ordered:
             return None if found == gold else "wrong list"
         return None if sorted(found) == sorted(gold) else "wrong list"

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, wrong
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
-from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolFault, instructions, named
+from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolFault, example_call, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
 W = TypeVar("W")
@@ -162,6 +162,10 @@ class ToolTask(Task[Session[W]]):
             return f"\\boxed{{{rng.randint(0, 99)}}}"
         arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in found.names}
         return write_call(Call(found.name, arguments), self.tool_style)
+
+    def form_example(self, state: Session[W]) -> str:
+        """A call: a reply without one is judged, or answered, as it stands."""
+        return example_call(self.toolset[0], self.tool_style)
 
     def out_of_turns(self, state: Session[W], turns: int) -> Verdict:
         """Wrong: the policy called and called, and never replied."""

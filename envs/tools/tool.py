@@ -172,10 +172,16 @@ def instructions(tools: Sequence[Tool], style: str) -> str:
     for each in tools:
         lines.append(f"- {_kept(each.signature())}: {_kept(each.description)}")
         lines += [f"    {_kept(name)}: {_kept(text)}" for name, text in each.described.items()]
-    first = tools[0]
-    example = write_call(Call(first.name, {_kept(name): first.example(name) for name in first.names}), style)
+    example = example_call(tools[0], style)
     lines.append(f"To call one, write for example\n{example}\nand nothing after it; its output comes back to you.")
     return "\n".join(lines)
+
+
+def example_call(shown_tool: Tool, style: str) -> str:
+    """A call of a tool with values of the right types, written in this style."""
+    return write_call(
+        Call(shown_tool.name, {_kept(name): shown_tool.example(name) for name in shown_tool.names}), style
+    )
 
 
 def shown(output: str, limit: int = MAX_OUTPUT) -> str:

@@ -22,7 +22,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import STYLES, Call, read_calls
 from rlvr.envs.tools.kits import KITS, Kit
 from rlvr.envs.tools.sessions import Handle, Sessions, when_safe
-from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolError, ToolFault, instructions, named
+from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolError, ToolFault, example_call, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
 LiveSessions = dict[int, Any]  # by the number of their kit
@@ -178,6 +178,12 @@ class WithTools(Task[ToolsState]):
 
     def sample_action(self, state: ToolsState, rng: random.Random) -> str | None:
         return self.task.sample_action(state.inner, rng)
+
+    def form_example(self, state: ToolsState) -> str | None:
+        """A call after one that could not be carried out, else the inner task's own."""
+        if state.tool_output:
+            return example_call(next(iter(self._tools.values())), self.style)
+        return self.task.form_example(state.inner)
 
     def out_of_turns(self, state: ToolsState, turns: int) -> Verdict:
         """Closes the episode's sessions, then the inner task's verdict."""

@@ -9,7 +9,7 @@ import gymnasium as gym
 
 from rlvr.envs.core.images import with_text
 from rlvr.envs.core.task import Task
-from rlvr.envs.core.verdict import Verdict, wrong
+from rlvr.envs.core.verdict import Verdict, last_word, wrong
 from rlvr.envs.wrappers.base import Step, TextWrapper, identity, judged, whole
 
 OVER = "the episode is over, or never began: call reset() before step()"
@@ -46,7 +46,8 @@ class TurnLimit(TextWrapper):
             truncated = True
             verdict = info.get("verdict")
             if verdict is None or verdict.valid:  # a fault of ours is not counted against the policy
-                verdict = self._out_of_turns()
+                outcome = self._out_of_turns()
+                verdict = outcome if verdict is None else last_word(verdict, outcome)
             observation, reward, info = with_text(observation, verdict.reason), verdict.reward, judged(info, verdict)
         self.memory = left
         return observation, float(reward), terminated, truncated, info

@@ -804,7 +804,7 @@ def test_recorded_episodes_are_read_and_replayed(tmp_path: Path):
                 break
     records = list(read_records(path))
     assert [record["index"] for record in records] == [1, 1]
-    assert [record["verdict"]["status"] for record in records] == ["wrong", "correct"]
+    assert [record["verdict"]["status"] for record in records] == ["unparsable", "correct"]
     for record in records:
         steps = replay_record(History(gym.make(GUESS)), record)
         assert [step[1] for step in steps[1:]] == [turn["reward"] for turn in record["turns"]]

@@ -34,6 +34,7 @@ from rlvr.envs.sandbox.sandbox import Channel
 
 MAX_CODE_CHARS: Final = 100_000
 # Possessive, and bounded: a hostile line is read once.
+_STATEMENT = re.compile(r"[=(]|^[ \t]{0,40}+(?:return|yield|pass|raise|import|from|def|class)\b", re.MULTILINE)
 _FENCE = re.compile(r"^ {0,3}+(`{3,40}+|~{3,40}+)[ \t]{0,8}+([\w+-]{0,40}+)[^\n`]{0,200}+$", re.MULTILINE)
 _PYTHON = ("", "python", "py", "python3")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,4})?")
@@ -180,11 +181,11 @@ def sandbox_fault(error: Exception, status: Status = "verifier_error", answer: s
 
 def extract_code(completion: str, entry_point: str | None = None) -> str | None:
     """The program of a reply, or None: its last Python block that defines the entry point, else its last Python
-    block, else (where there is no block at all) everything that is visible."""
+    block, else (where there is no block at all) everything that is visible, if a statement of Python may be there."""
     text = visible_text(completion)
     blocks = _blocks(text)
     if not blocks:
-        return text.rstrip() if text.strip() and not _FENCE.search(text) else None
+        return text.rstrip() if _STATEMENT.search(text) and not _FENCE.search(text) else None
     if entry_point:
         defining = [block for block in blocks if defines(block, entry_point)]
         blocks = defining or blocks

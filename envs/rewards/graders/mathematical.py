@@ -35,6 +35,8 @@ _INTEGER = re.compile(r"-?(?:0|[1-9][0-9]{0,17})")
 _SPACE = re.compile(r"\s+|\\[,;:! ]|\\left(?![A-Za-z])|\\right(?![A-Za-z])|\$")
 _LOOSE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 _SCIENTIFIC = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,40})?[eE][-+]?[0-9]{1,2}")
+# Words that answer a question for a value: there is none, or not one.
+_NO_VALUE = re.compile(r"\b(?:no|none|not|never|nothing|undefined|impossible|empty|infinit\w*|all|any|every)\b", re.I)
 _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
 
@@ -191,7 +193,12 @@ def _compare(answer: str, gold: Gold) -> Verdict | Pending:
     try:
         if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree):
             return correct(answer)
-        return correct(answer) if same(parse(answer), gold.tree) else wrong(answer)
+        tree = parse(answer)
+        if same(tree, gold.tree):
+            return correct(answer)
+        if tree.op == "text" != gold.tree.op and not _NO_VALUE.search(tree.name):
+            return unparsable("words, where a value is asked for", answer)
+        return wrong(answer)
     except RecursionError:
         return unparsable("over a cap: the answer nests too deep", answer)
     except MathLimitError as error:
