@@ -8,11 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import select
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,6 +42,7 @@ from rlvr.envs.sandbox.running import Ended, Running
 
 _READY_SECONDS = 60.0  # of a sandbox that starts beside many others on a busy machine
 _RECLAIM_SECONDS = 5.0
+_CLEAN_SECONDS = 0.25  # for which a run waits for the folder of one before it: to start a sandbox takes about as long
 _RENEWED_AFTER = 500  # runs: nothing that a fault of ours might leave in a zygote stays for longer
 _SUPERVISORS = 5  # how many are started for one sandbox when each is killed before it has started it
 _CHANNELS = ("requests", "replies")
@@ -155,7 +158,7 @@ class Zygote:
     """
 
     def __init__(self, supervisor: Supervisor, plan: SandboxPlan, pool: str) -> None:
-        self.supervisor, self.tier, self.pool, self.runs = supervisor, plan.tier, pool, 0
+        self.supervisor, self.tier, self.pool, self.disk_mb, self.runs = supervisor, plan.tier, pool, plan.disk_mb, 0
         self.pid, self.clean = -1, True
         mine, theirs = socket.socketpair()
         read, write = os.pipe()
@@ -205,6 +208,10 @@ class Zygote:
         if got is not None:
             self.clean = got[0]["clean"]
         return got is not None
+
+    def has_news(self) -> bool:
+        """Whether the folder of the last run is gone, as far as can be told without waiting, or the sandbox is."""
+        return self.clean or readable(self.channel.fileno(), 0)
 
     def wait_until_clean(self) -> bool:
         """Wait until the folder of the last run is gone; False if the sandbox does not get it done."""
@@ -349,10 +356,11 @@ class NativeBackend:
             SandboxError: a zygote could not be started.
         """
         pool = "tests" if request["mode"] == "referee" else "programs"
-        zygote = self._take(pool)
+        disk_mb = limits.disk_mb if self._plan.tmpfs else None
+        zygote = self._take(pool, disk_mb)
         while not zygote.wait_until_clean() or not _is_open(zygote.channel):
             self.give_back(zygote, healthy=False)
-            zygote = self._take(pool)
+            zygote = self._take(pool, disk_mb)
         zygote.runs += 1
         channel = request["mode"] in ASKED
         theirs, mine = {}, {}
@@ -375,18 +383,28 @@ class NativeBackend:
         use = _Use(zygote, self, request["seconds"], at_terminal=request["mode"] == "terminal")
         return Running(use, mine, limits, cancel, request.get("reply_bytes", 1 << 20))
 
-    def _take(self, pool: str) -> Zygote:
-        with self._lock:
-            if self._closed:
-                raise SandboxError("this sandbox is closed")
-            if self._owner != os.getpid():  # after a fork the sockets belong to the other process
-                self._idle, self._supervisor, self._owner = {name: [] for name in self._idle}, None, os.getpid()
-            self._bury()
-            if self._idle[pool]:
-                return self._idle[pool].pop()
-        return self._new(pool)
+    def _take(self, pool: str, disk_mb: float | None) -> Zygote:
+        """A warm zygote that has emptied the folder of its last run, or soon will have; else a new one."""
+        until = time.monotonic() + _CLEAN_SECONDS
+        while True:
+            with self._lock:
+                if self._closed:
+                    raise SandboxError("this sandbox is closed")
+                if self._owner != os.getpid():  # after a fork the sockets belong to the other process
+                    self._idle, self._supervisor, self._owner = {name: [] for name in self._idle}, None, os.getpid()
+                self._bury()
+                fitting = [zygote for zygote in self._idle[pool] if zygote.disk_mb == disk_mb]
+                ready = next((zygote for zygote in reversed(fitting) if zygote.has_news()), None)
+                if ready is not None:
+                    self._idle[pool].remove(ready)
+                    return ready
+                poll = select.poll()
+                for zygote in fitting:
+                    poll.register(zygote.channel, select.POLLIN)
+            if not fitting or not poll.poll(max(0.0, until - time.monotonic()) * 1000):
+                return self._new(pool, disk_mb)
 
-    def _new(self, pool: str) -> Zygote:
+    def _new(self, pool: str, disk_mb: float | None) -> Zygote:
         for _ in range(_SUPERVISORS):
             with self._lock:
                 if self._closed:
@@ -396,7 +414,7 @@ class NativeBackend:
                     self._supervisor = Supervisor()
                 supervisor = self._supervisor
             try:
-                return Zygote(supervisor, self._plan.with_uid(), pool)
+                return Zygote(supervisor, self._plan.one_more(disk_mb), pool)
             except SandboxError:
                 if supervisor.alive:
                     raise
@@ -421,19 +439,26 @@ class NativeBackend:
         renewed = False
         with self._lock:
             healthy = healthy and zygote.supervisor is self._supervisor
-            if healthy and not self._closed and len(self._idle[zygote.pool]) < self._idle_limit:
+            idle = self._idle[zygote.pool]
+            if healthy and not self._closed and (len(idle) < self._idle_limit or idle[0].disk_mb != zygote.disk_mb):
                 if zygote.runs < _RENEWED_AFTER:
-                    self._idle[zygote.pool].append(zygote)
-                    return
-                renewed = True
-        if renewed:
-            threading.Thread(target=self._renew, args=(zygote,), name="rlvr-sandbox-renew", daemon=True).start()
+                    idle.append(zygote)
+                    if len(idle) <= self._idle_limit:
+                        return
+                    zygote = idle.pop(0)  # what is asked for now is of another size
+                else:
+                    renewed = True
+        if renewed or (healthy and not zygote.clean):
+            arguments = (zygote, renewed)
+            threading.Thread(target=self._replace, args=arguments, name="rlvr-sandbox-renew", daemon=True).start()
         else:
             zygote.end()
 
-    def _renew(self, old: Zygote) -> None:
-        with contextlib.suppress(SandboxError):  # then the next run starts one
-            self.give_back(self._new(old.pool), healthy=True)
+    def _replace(self, old: Zygote, renewed: bool) -> None:
+        if renewed:
+            with contextlib.suppress(SandboxError):  # then the next run starts one
+                self.give_back(self._new(old.pool, old.disk_mb), healthy=True)
+        old.wait_until_clean()  # the supervisor serves others
         old.end()
 
     def reclaim(self, zygote: Zygote) -> None:

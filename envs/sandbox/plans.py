@@ -14,6 +14,7 @@ import sys
 import tempfile
 from dataclasses import dataclass, replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from rlvr.envs.sandbox import bundle, cgroups
@@ -39,7 +40,13 @@ class Missing(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SandboxPlan:
-    """Everything the supervisor needs to start one sandbox."""
+    """Everything the supervisor needs to start one sandbox.
+
+    Attributes:
+        workdirs_in: where it gets a folder for its programs (T2 without ``tmpfs``).
+        tmpfs: the folder that a mount of its own covers, which its programs may fill (T2); None where none can be made.
+        disk_mb: how much that mount holds, in MiB.
+    """
 
     tier: Tier
     argv: tuple[str, ...]
@@ -49,17 +56,19 @@ class SandboxPlan:
     cgroup: tuple[str, ...]
     total_memory_mb: int
     workdirs_in: str | None = None
+    tmpfs: str | None = None
+    disk_mb: float | None = None
     uid: int | None = None
 
-    def with_uid(self) -> SandboxPlan:
+    def one_more(self, disk_mb: float | None) -> SandboxPlan:
         """The plan of one more sandbox, with a uid of its own where there are any."""
-        return replace(self, uid=unused_uid()) if self.drop_uid else self
+        return replace(self, uid=unused_uid() if self.drop_uid else None, disk_mb=disk_mb)
 
     def message(self) -> dict[str, Any]:
         """What is sent to the supervisor."""
         return {
             "tier": self.tier, "argv": self.argv, "uid": self.uid, "uncover": self.uncover, "config": self.config,
-            "workdirs_in": self.workdirs_in,
+            "workdirs_in": self.workdirs_in, "tmpfs": self.tmpfs, "disk_mb": self.disk_mb,
             "cgroup": self.cgroup, "total_memory_mb": self.total_memory_mb, "total_processes": 512,
         }  # fmt: skip
 
@@ -96,7 +105,14 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
     _require_landlock(drop)
     devices = [*_DEVICES, *([kernel.TERMINAL] if terminals else [])]
     config.update(readable=[*_SYSTEM, *readable, *packages], devices=devices)
-    return SandboxPlan(tier="T2", argv=command, workdirs_in=_scratch_parent(drop), **shared)
+    tmpfs = _coverable_folder(config["readable"]) if can_mount() else None
+    workdirs_in = None if tmpfs else _scratch_parent(drop)
+    return SandboxPlan(tier="T2", argv=command, workdirs_in=workdirs_in, tmpfs=tmpfs, **shared)
+
+
+def _coverable_folder(readable: list[str]) -> str | None:
+    """A folder for temporary files in which nothing is that programs read: ``/tmp``, where some insist on writing."""
+    return next((f for f in ("/tmp", "/var/tmp") if not any(p.startswith(f"{f}/") for p in readable)), None)
 
 
 def _scratch_parent(drop: bool) -> str:
@@ -181,7 +197,7 @@ def _interpreter(drop: bool, packages: tuple[str, ...]) -> tuple[str, str, list[
         if os.stat(path).st_mode & 0o005 != 0o005:
             raise Missing(f"programs get a uid of their own, and {path} is closed to others", f"chmod -R o+rX {path}")
     closed = [path for path in (prefix, *packages) if first_closed_folder(path) is not None]
-    if not closed or can_uncover():
+    if not closed or can_mount():
         return executable, prefix, closed
     if closed == [prefix] or prefix not in closed:
         for candidate in ("/usr/local/bin/python3", "/usr/bin/python3"):
@@ -195,12 +211,10 @@ def _interpreter(drop: bool, packages: tuple[str, ...]) -> tuple[str, str, list[
 
 
 @cache
-def can_uncover() -> bool:
-    """Whether root may make a mount namespace here; tried in a process of its own, for containers often forbid it."""
-    code = (
-        "import ctypes, sys\nlibc = ctypes.CDLL(None)\n"
-        "sys.exit(libc.unshare(0x20000) or libc.mount(b'none', b'/', b'none', 0x44000, b''))"
-    )
+def can_mount() -> bool:
+    """Whether a mount namespace can be made here, and something mounted in it; tried in a process of its own, for
+    containers often forbid it."""
+    code = Path(kernel.__file__).read_text(encoding="utf-8") + '\nenter_mount_namespace()\nmount_tmpfs("/tmp", 1)'
     tried = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=False)
     return tried.returncode == 0
 

@@ -188,7 +188,7 @@ class _Supervisor:
         control, errors, code = fds
         info_read, info_write = os.pipe()
         workdir = self._new_workdir(plan["workdirs_in"], plan["uid"]) if plan["workdirs_in"] else None
-        config = json.dumps({**plan["config"], "scratch": workdir})
+        config = json.dumps({**plan["config"], "scratch": plan["tmpfs"] or workdir, "tmpfs": bool(plan["tmpfs"])})
         plan["argv"] = [config if part == CONFIG else part for part in plan["argv"]]
         group = cgroups.create(plan["cgroup"], plan["total_memory_mb"], plan["total_processes"])
         for folder in group.folders if group is not None else ():
@@ -229,8 +229,11 @@ def _become_sandbox(plan: dict[str, Any], fds: list[int], group: cgroups.Group |
         if group is not None:
             group.enter()
         kept = [os.dup2(fd, 200 + n) for n, fd in enumerate(fds)]
-        if plan["uncover"]:
+        if plan["uncover"] or plan["tmpfs"]:
+            kernel.enter_mount_namespace()
             _uncover(plan["uncover"])
+        if plan["tmpfs"]:
+            kernel.mount_tmpfs(plan["tmpfs"], plan["disk_mb"])
         if plan["uid"] is not None:
             os.setgroups([])
             os.setresgid(plan["uid"], plan["uid"], plan["uid"])
@@ -254,8 +257,6 @@ def _uncover(paths: list[str]) -> None:
     A home folder with mode 700 hides the interpreter in it from the unused uid. So the first closed folder above
     each path is covered with an empty one (which hides all the rest), and the path is put back under it.
     """
-    kernel.unshare(kernel.CLONE_NEWNS)
-    kernel.mount("none", "/", "none", kernel.MS_PRIVATE_REC)
     opened = [(path, os.open(path, os.O_PATH | os.O_DIRECTORY)) for path in paths]
     covered: set[str] = set()
     for path, handle in opened:

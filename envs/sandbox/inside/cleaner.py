@@ -1,4 +1,5 @@
-"""The process beside a T2 zygote that measures the folder of a run, and empties it: it alone sees what is in there.
+"""The process beside a T2 zygote that empties the folder of a run, and measures it where no mount bounds it: it alone
+sees what is in there.
 
 Programs are forked from the zygote and could read in its memory what it has seen of the runs before them, names of
 files too. No program is ever forked from this process. Loaded inside the sandbox: standard library only.
@@ -14,7 +15,7 @@ from typing import NoReturn
 
 from rlvr.envs.sandbox.inside import kernel, scratch
 
-_ORDER = struct.Struct("=BQQQ")  # what, the number of the run, the bytes that its folder may hold, who hides files
+_ORDER = struct.Struct("=BQQ")  # what, the bytes that the folder of the run may hold, who hides files
 _WATCH, _CLEAN, _HALT, _GO_ON = 1, 2, 3, 4
 _FULL, _CLEANED = b"f", b"c"
 _HIDDEN_LOOKS = 100  # at a process that has been started by a hidden one of ours
@@ -49,18 +50,18 @@ class Cleaner:
         except OSError:  # it has left something unread
             return False
 
-    def watch(self, run: int, limit: int, hides: int = 0) -> None:
+    def watch(self, limit: int, hides: int = 0) -> None:
         """Measure the folder of a run from now on, and the files without a name that its processes hold open. Called by
         the fork that runs it: the zygote knows no limits. ``hides`` is a process of ours whose files nobody sees."""
-        self._socket.sendall(_ORDER.pack(_WATCH, run, limit, hides))
+        self._socket.sendall(_ORDER.pack(_WATCH, limit, hides))
 
     def halt(self, halted: bool) -> None:
         """Whether the run stands still, so that its folder need not be looked at."""
-        self._socket.sendall(_ORDER.pack(_HALT if halted else _GO_ON, 0, 0, 0))
+        self._socket.sendall(_ORDER.pack(_HALT if halted else _GO_ON, 0, 0))
 
-    def clean(self, run: int) -> None:
-        """Remove the folder of a run; returns when it is gone."""
-        self._socket.sendall(_ORDER.pack(_CLEAN, run, 0, 0))
+    def clean(self) -> None:
+        """Remove what the run has left; returns when it is gone."""
+        self._socket.sendall(_ORDER.pack(_CLEAN, 0, 0))
         while (answer := self._socket.recv(1)) != _CLEANED:
             if not answer:
                 os._exit(1)
@@ -89,30 +90,30 @@ class _DiskUsage:
 
 
 def _serve(channel: socket.socket, folder: str, zygote: int) -> NoReturn:
-    watched, limit, usage = None, 0, _DiskUsage(zygote)
+    watched, limit, usage = False, 0, _DiskUsage(zygote)
     poll, pause = select.poll(), None
     poll.register(channel, select.POLLIN)
     while True:
         if not poll.poll(pause):
             pause = _LOOK
-            if watched is not None and usage.is_full(watched, limit):
-                watched, pause = None, None
+            if watched and usage.is_full(folder, limit):
+                watched, pause = False, None
                 channel.sendall(_FULL)
             continue
         data = channel.recv(_ORDER.size, socket.MSG_WAITALL)
         if len(data) < _ORDER.size:
             break
-        what, run, most, who = _ORDER.unpack(data)
-        home = f"{folder}/run{run}"
+        what, most, who = _ORDER.unpack(data)
         if what == _WATCH:
-            watched, limit, usage.hides, pause = home, most, who, _FIRST_LOOK
+            watched, limit, usage.hides, pause = True, most, who, _FIRST_LOOK
         elif what == _CLEAN:
-            watched, pause = None, None
-            scratch.remove_tree(home)
+            watched, pause = False, None
+            if not scratch.empty(folder):
+                break
             channel.sendall(_CLEANED)
         else:
-            pause = None if what == _HALT or watched is None else _FIRST_LOOK
+            pause = None if what == _HALT or not watched else _FIRST_LOOK
+    channel.close()
     os.waitpid(zygote, 0)
-    for name in os.listdir(folder):
-        scratch.remove_tree(f"{folder}/{name}")
+    scratch.empty(folder)
     os._exit(0)

@@ -25,8 +25,8 @@ def run(request: dict[str, Any]) -> NoReturn:
         os.dup2(2, 1)
     megabyte = 1 << 20
     pairs = [
-        ("CORE", 0), ("NOFILE", request["open_files"]), ("FSIZE", request["disk_mb"] * megabyte),
-        ("CPU", int(request["seconds"]) + 2), ("AS", request["memory_mb"] * megabyte),
+        ("CORE", 0), ("NOFILE", request["open_files"]), ("FSIZE", int(request["disk_mb"] * megabyte)),
+        ("CPU", int(request["seconds"]) + 2), ("AS", int(request["memory_mb"] * megabyte)),
     ]  # fmt: skip
     for pair in pairs:
         with contextlib.suppress(OSError, ValueError, AttributeError):  # macOS has no working RLIMIT_AS

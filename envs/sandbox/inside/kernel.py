@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 
 _TIOCGPTPEER = 0x5441
 TERMINAL = "/dev/tty"  # the terminal of whoever opens it; the one device that needs ioctl
-CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWPID = 0x00020000, 0x08000000, 0x20000000
+CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000, 0x10000000, 0x20000000
 CLONE_NEW_ANY = 0x7E020000  # every CLONE_NEW* bit of clone(2); NEWTIME exists only for clone3 and unshare
 MS_NOSUID, MS_NOSUID_NODEV, MS_BIND_REC, MS_PRIVATE_REC = 0x2, 0x6, 0x5000, 0x44000
 
@@ -250,6 +250,28 @@ def mount(source: str, target: str, kind: str, flags: int, data: str = "") -> No
         _libc.mount(source.encode(), target.encode(), kind.encode(), ctypes.c_ulong(flags), data.encode()),
         f"mount({target})",
     )
+
+
+def mount_tmpfs(folder: str, disk_mb: float) -> None:
+    """Cover a folder with an empty one in memory, which holds so many MiB and 16,384 names."""
+    size = f"size={max(4, int(disk_mb * 1024))}k,nr_inodes=16384,mode=1777"
+    mount("tmpfs", folder, "tmpfs", MS_NOSUID_NODEV, size)
+
+
+def enter_mount_namespace() -> None:
+    """A mount namespace of our own, in which nothing that is mounted later is seen outside. Who is not root gets a user
+    namespace with it, in which only the own uid and gid exist.
+
+    Raises:
+        OSError: the machine does not allow it.
+    """
+    uid, gid = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWNS | (CLONE_NEWUSER if uid else 0))
+    if uid:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{uid} {uid} 1"), ("gid_map", f"{gid} {gid} 1")):
+            with open(f"/proc/self/{name}", "w") as file:
+                file.write(text)
+    mount("none", "/", "none", MS_PRIVATE_REC)
 
 
 def drop_capabilities() -> None:

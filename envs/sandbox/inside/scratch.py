@@ -107,17 +107,28 @@ def remove_tree(folder: str) -> bool:
     """
     try:
         os.chmod(folder, 0o700)
-        top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        if empty(folder):
+            os.rmdir(folder)
+            return True
     except FileNotFoundError:
         return True
     except OSError:
-        return False
+        pass
+    return False
+
+
+def empty(folder: str) -> bool:
+    """Remove all that is in a folder, as ``remove_tree`` does, and leave the folder; False if something is left.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     lifted = 0
     try:
         while names := os.listdir(top):
             for name in names:
                 lifted = _remove(top, name, lifted)
-        os.rmdir(folder)
     except OSError:
         return False
     finally:

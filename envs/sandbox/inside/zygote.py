@@ -5,7 +5,7 @@ A program can look at every byte of the memory it was forked from. So no run may
 to the user's process, and the names of its files are seen by a process that forks no programs (the cleaner, T2).
 
 T3 (inside bubblewrap): each run gets process, mount and IPC namespaces of its own and fresh tmpfs folders; when its
-first process ends, the kernel ends all others and drops the files. T2 (Landlock, no namespaces): the
+first process ends, the kernel ends all others and drops the files. T2 (Landlock, no namespace for each run): the
 run is one process group that it cannot leave; it is killed, reaped, and its folder removed.
 Loaded inside the sandbox: standard library only.
 """
@@ -51,7 +51,6 @@ class _Zygote:
         self._channel, self._config = channel, config
         self._namespaces = config["tier"] == "T3"
         self._filter = kernel.seccomp_filter(without_namespaces=not self._namespaces, own_uid=config["own_uid"])
-        self._runs = 0
         self._cleaner: Cleaner | None = None
         self._to_import = list(reversed(_PRELOADED))
 
@@ -95,7 +94,6 @@ class _Zygote:
         self._home = os.pidfd_open(os.getpid())
 
     def _run(self, fds: dict[str, int], leads: bool) -> None:
-        self._runs += 1
         status_read, fds["status"] = os.pipe()
         try:
             ended = self._start_in_namespaces(fds) if self._namespaces else self._start_in_group(fds, leads)
@@ -108,7 +106,7 @@ class _Zygote:
         send(self._channel, {"ended": ended, "clean": self._cleaner is None})
         if self._cleaner is not None:
             # To empty a folder that was filled on purpose takes a while: the result need not wait, the next run does.
-            self._cleaner.clean(self._runs)
+            self._cleaner.clean()
             send(self._channel, {"clean": True})
 
     def _wait(self, child: int, kill: Callable[[], None]) -> tuple[bool, bool]:
@@ -182,9 +180,8 @@ class _Zygote:
     def _make_folders(self, home: str, disk_mb: int) -> None:
         """Mount and IPC namespaces of the run's own, with fresh folders; then no capability any more."""
         kernel.unshare(kernel.CLONE_NEWNS | kernel.CLONE_NEWIPC)
-        size = f"size={disk_mb}m,nr_inodes=16384,mode=1777"
         for folder in ("/tmp", "/dev/shm"):
-            kernel.mount("tmpfs", folder, "tmpfs", kernel.MS_NOSUID_NODEV, size)
+            kernel.mount_tmpfs(folder, disk_mb)
         os.mkdir(home, 0o700)
         if self._config["terminals"]:
             self._make_devices()
@@ -202,7 +199,7 @@ class _Zygote:
     # --- T2 ---
 
     def _start_in_group(self, fds: dict[str, int], leads: bool) -> dict[str, Any]:
-        home = f"{self._config['scratch']}/run{self._runs}"
+        home = f"{self._config['scratch']}/work"
         os.mkdir(home, 0o700)
         child = os.fork()
         if child == 0:
@@ -234,10 +231,10 @@ class _Zygote:
         printed, status = fds["stderr"], fds["status"]
         try:
             request = read_request(fds.pop("request"))
-            if self._cleaner is not None:
+            if self._cleaner is not None and not self._config["tmpfs"]:
                 # What holds a terminal hides its files, from the programs of the terminal.
                 hides = os.getpid() if request["mode"] == "terminal" else 0
-                self._cleaner.watch(self._runs, int(request["disk_mb"]) << 20, hides)
+                self._cleaner.watch(int(request["disk_mb"] * (1 << 20)), hides)
             _move_descriptors({_SLOTS[name]: fd for name, fd in fds.items()})
             printed, status = 2, _STATUS
             limits = self._limits(request)
@@ -246,7 +243,8 @@ class _Zygote:
             if request["mode"] == "terminal":
                 request["pty"] = kernel.open_terminal()  # the sandbox's own on T3; elsewhere before it is out of reach
             if not self._namespaces:
-                kernel.landlock(self._config["readable"], [home], self._config["devices"])
+                writable = self._config["scratch"] if self._config["tmpfs"] else home
+                kernel.landlock(self._config["readable"], [writable], self._config["devices"])
             kernel.drop_capabilities()
             os.umask(0o077)
             kernel.set_limits(limits)
@@ -262,12 +260,13 @@ class _Zygote:
     def _limits(self, request: dict[str, Any]) -> list[tuple[str, int]]:
         # T3 counts in its own user namespace: bubblewrap, the zygote and the zygote's parent.
         # T2: the zygote and its cleaner.
-        others = 3 if self._namespaces else 2 if self._config["own_uid"] else tasks_of(os.getuid())
+        own = self._config["own_uid"] or self._config["tmpfs"]  # or counts in a user namespace of its own
+        others = 3 if self._namespaces else 2 if own else tasks_of(os.getuid())
         megabyte = 1 << 20
         return [
             ("CORE", 0), ("NPROC", request["processes"] + others), ("NOFILE", request["open_files"]),
-            ("FSIZE", request["disk_mb"] * megabyte), ("CPU", int(request["seconds"]) + 2), ("MEMLOCK", 65536),
-            ("MSGQUEUE", 0), ("RTPRIO", 0), ("NICE", 0), ("AS", request["memory_mb"] * megabyte),
+            ("FSIZE", int(request["disk_mb"] * megabyte)), ("CPU", int(request["seconds"]) + 2), ("MEMLOCK", 65536),
+            ("MSGQUEUE", 0), ("RTPRIO", 0), ("NICE", 0), ("AS", int(request["memory_mb"] * megabyte)),
         ]  # fmt: skip
 
 
