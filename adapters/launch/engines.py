@@ -12,6 +12,7 @@ from typing import Any
 from rlvr.adapters.launch import openrlhf, prime_rl, skyrl, verl
 from rlvr.adapters.launch.task_mix import TaskMix, task_mix
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
+from rlvr.envs.core.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,7 @@ class Launch:
         }
         for name, text in texts.items():
             paths.append(folder / name)
-            paths[-1].write_text(text, encoding="utf-8")
+            write_whole(paths[-1], text)
         return paths
 
 

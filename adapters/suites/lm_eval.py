@@ -21,6 +21,7 @@ from typing import Any
 from rlvr.adapters.rows import rows, write_rows
 from rlvr.adapters.spec import grade
 from rlvr.adapters.versions import require
+from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.verdict import env_error
 
 LOG = logging.getLogger(__name__)
@@ -105,7 +106,7 @@ def export(
         env_id=env_id, name=name, documents=json.dumps(str(path)), description=description, max_gen_toks=max_gen_toks
     )
     task = folder / f"{name}.yaml"
-    task.write_text(text, encoding="utf-8")
+    write_whole(task, text)
     return task
 
 

@@ -31,7 +31,7 @@ class Journal:
 
     Raises:
         ValueError: a line before the last is no reply.
-        OSError: the file is a symbolic link or no plain file, or cannot be written.
+        OSError: the file is a link or no plain file, or cannot be written.
     """
 
     def __init__(self, path: Path, done: Collection[str] = ()) -> None:

@@ -66,7 +66,7 @@ def evaluate(
         EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can. Where
             each request has an episode by then, of this run or of the record, they are summed up all the same.
         ValueError: a line of the record before the last is not an episode, or is one of another split or level.
-        OSError: the record is a symbolic link or no plain file, or cannot be written.
+        OSError: the record is a link or no plain file, or cannot be written.
     """
     if record is not None:
         cut_torn_line(record)

@@ -36,7 +36,7 @@ def cut_torn_line(path: Path) -> None:
     """Cut off a torn last line, for whoever is about to append to the file.
 
     Raises:
-        OSError: the file is a symbolic link or no plain file, or cannot be written.
+        OSError: the file is a link or no plain file, or cannot be written.
     """
     if not path.exists():
         return
@@ -50,7 +50,7 @@ def write_episodes(path: Path, episodes: Iterable[Episode]) -> None:
     """Write a JSONL file with one episode a line.
 
     Raises:
-        OSError: the path is a symbolic link or no plain file, or cannot be written.
+        OSError: the path is a link or no plain file, or cannot be written.
     """
     with open_plain(path) as file:
         file.writelines(json.dumps(episode.to_dict()) + "\n" for episode in episodes)

@@ -18,6 +18,7 @@ from typing import Any
 
 from rlvr.agents.models.vllm import MISSING, whole_prefills
 from rlvr.agents.models.vllm_worker import EXTENSION
+from rlvr.envs.core.files import open_plain
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
 
 NAME = "policy"
@@ -62,7 +63,7 @@ class ServerProcess:
         command += ["--worker-extension-cls", EXTENSION, *flags(chosen)]
         variables = os.environ | {"VLLM_SERVER_DEV_MODE": "1", "VLLM_API_KEY": key, "PYTHONSAFEPATH": "1"}
         variables.pop("VLLM_ENABLE_V1_MULTIPROCESSING", None)
-        with log.open("ab") as sink:
+        with open_plain(log, "ab") as sink:
             self.process = subprocess.Popen(
                 command, env=variables, stdout=sink, stderr=sink, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent
             )

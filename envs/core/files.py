@@ -1,4 +1,4 @@
-"""Files that are written for a user: no symbolic link is followed, and a file is there whole or as it was."""
+"""Files that are written for a user: through no symbolic or hard link, and whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FLAGS = {
 
 
 class LinkRefused(OSError):
-    """A file or folder to write in is a symbolic link, or no plain file."""
+    """A file or folder to write in is a symbolic link, has a hard link, or is no plain file."""
 
 
 def open_plain(path: Path, mode: str = "w") -> IO[Any]:
@@ -27,7 +27,7 @@ def open_plain(path: Path, mode: str = "w") -> IO[Any]:
     Only the last part of the path is looked at: the folders above it are whoever calls this one's choice.
 
     Raises:
-        LinkRefused: there is a symbolic link, a pipe, a device or a socket.
+        LinkRefused: there is a symbolic link, a file of several names, a pipe, a device or a socket.
         OSError: it cannot be opened.
     """
     flags = _FLAGS[mode.removesuffix("b")] & ~os.O_TRUNC  # nothing is emptied before it is known to be a plain file
@@ -38,7 +38,7 @@ def open_plain(path: Path, mode: str = "w") -> IO[Any]:
             raise _refused(path) from None
         raise
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        if not _is_plain(os.fstat(descriptor)):
             raise _refused(path)
         if mode.startswith("w"):
             os.ftruncate(descriptor, 0)
@@ -76,15 +76,23 @@ def require_plain(folder: Path) -> None:
     """Check that all in a folder, however deep, is plain files and folders.
 
     Raises:
-        LinkRefused: there is a symbolic link, a pipe, a device or a socket, with its path.
+        LinkRefused: there is a symbolic link, a file of several names, a pipe, a device or a socket, with its path.
     """
     for parent, folders, files in os.walk(folder):
         for name in (*folders, *files):
             path = Path(parent, name)
-            mode = path.lstat().st_mode
-            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+            status = path.lstat()
+            if not (_is_plain(status) or stat.S_ISDIR(status.st_mode)):
                 raise _refused(path)
 
 
+def _is_plain(status: os.stat_result) -> bool:
+    """Whether it is a regular file with one name: what is written into a file of two names changes both."""
+    return stat.S_ISREG(status.st_mode) and status.st_nlink <= 1
+
+
 def _refused(path: Path) -> LinkRefused:
-    return LinkRefused(f"{path} is a symbolic link or no plain file, and nothing is written through it: remove it")
+    return LinkRefused(
+        f"{path} is a symbolic link, a file of several names (hard links) or no plain file, and nothing is written "
+        "through it: remove it, or put a copy in its place"
+    )

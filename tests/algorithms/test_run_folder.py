@@ -149,8 +149,9 @@ def test_episodes_can_be_read_back(tmp_path: Path):
 PLACES = ["lock", "metrics.jsonl", "timing.jsonl", "config.yaml", "episodes", ".config.yaml.draft", "policy/model"]
 
 
+@pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
 @pytest.mark.parametrize("name", PLACES)
-def test_nothing_is_written_through_a_link(tmp_path: Path, name: str):
+def test_nothing_is_written_through_a_link(tmp_path: Path, name: str, kind: str):
     """A folder to go on with comes from anybody; the control is the same folder without the link."""
     begun(tmp_path / "run").close()
     RunFolder(tmp_path / "run", resume=True).close()
@@ -159,28 +160,30 @@ def test_nothing_is_written_through_a_link(tmp_path: Path, name: str):
     link = tmp_path / "run" / name
     link.parent.mkdir(exist_ok=True)
     link.unlink(missing_ok=True)
-    link.symlink_to(victim)
-    with pytest.raises(RunFolderError, match="symbolic link"):
+    getattr(link, kind)(victim)
+    with pytest.raises(RunFolderError, match="link"):
         RunFolder(tmp_path / "run", resume=True)
     assert victim.read_text() == "precious"
 
 
-def test_a_lock_in_an_empty_folder_is_no_way_out(tmp_path: Path):
+@pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
+def test_a_lock_in_an_empty_folder_is_no_way_out(tmp_path: Path, kind: str):
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "run").mkdir()
-    (tmp_path / "run" / "lock").symlink_to(victim)
+    getattr(tmp_path / "run" / "lock", kind)(victim)
     with pytest.raises(RunFolderError, match="symbolic link"):
         RunFolder(tmp_path / "run")
     assert victim.read_text() == "precious"
 
 
-def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path):
+@pytest.mark.parametrize("kind", ["symlink_to", "hardlink_to"])
+def test_a_link_that_comes_later_is_not_followed_either(tmp_path: Path, kind: str):
     run = begun(tmp_path / "run")
     victim = tmp_path / "victim"
     victim.write_text("precious")
     (tmp_path / "elsewhere").mkdir()
-    run.metrics.symlink_to(victim)
+    getattr(run.metrics, kind)(victim)
     run.episodes.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(OSError, match="symbolic link"):
         run.log({"step": 1}, {"step": 1})
