@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
 from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
@@ -20,6 +23,16 @@ KEPT = 500  # steps that the table and the complaints look back to
 MEAN = 20  # steps whose mean says how long the rest takes
 
 
+class RunConsole(Console):
+    """A console whose reader may leave, as `head` does: the run then stops as after SIGTERM, saved and resumable."""
+
+    def on_broken_pipe(self) -> None:
+        """Rich's own ends the process at once, with nothing saved."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        signal.raise_signal(signal.SIGTERM)
+
+
 class Display:
     """A ``Callback`` that shows phases as bars, and the last step's figures under them.
 
@@ -28,7 +41,7 @@ class Display:
     """
 
     def __init__(self, console: Console | None = None, label: str = "") -> None:
-        self.console, self.label = console or Console(), label
+        self.console, self.label = console or RunConsole(), label
         # One of several policies has lines alone, above the bars of the run.
         self._lines = bool(label) or not self.console.is_terminal
         self._progress = Progress(

@@ -130,19 +130,18 @@ def train(arguments: Sequence[str]) -> int:
     config, resume = parse(arguments)
     _require_installed()
     require_registered(config.env.id, config.env.settings)
-    from rich.console import Console
     from transformers.utils import logging
 
     from rlvr.algorithms.population.interrupts import RunInterrupted
     from rlvr.algorithms.population.population import open_run
-    from rlvr.algorithms.runs.display import Display
+    from rlvr.algorithms.runs.display import Display, RunConsole
     from rlvr.algorithms.runs.report import write_report
     from rlvr.algorithms.runs.run_folder import read_jsonl
     from rlvr.algorithms.sampling.protocol import SamplerError
 
     logging.disable_progress_bar()
     follows = os.environ.get("RANK", "0") != "0" and "TORCHELASTIC_RUN_ID" in os.environ  # the first process speaks
-    with Display(Console(quiet=follows)) as display:
+    with Display(RunConsole(quiet=follows)) as display:
         try:
             if "--dry-run" in arguments:
                 for line in _dry_run(config, display, resume):

@@ -9,6 +9,8 @@ import platform
 import random
 import shutil
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -226,6 +228,22 @@ def test_sigterm_saves_and_is_gone_on_with(go_on, do: str):
     assert "go on with --resume" in " ".join(broken.output.split())
     assert "Traceback" not in broken.output
     assert "going on after step 1" in resumed.output
+
+
+@pytest.mark.slow
+def test_a_reader_that_leaves_stops_the_run_as_sigterm_does(server: RunServer, write_config, tmp_path, unbroken, child):
+    """``rlvr train | head``."""
+    out = tmp_path / "run"
+    command = [sys.executable, "-m", "rlvr", "train", "--config", write_config(**KINDS["generated"]), "--out", out]
+    with child(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline()
+        process.stdout.close()
+        errors = process.stderr.read()
+        assert process.wait(timeout=120) == 128 + signal.SIGTERM, errors
+    assert "--resume" in errors
+    assert "Traceback" not in errors
+    assert server.run(["train", "--resume", "--out", out]).status == 0
+    assert differences(out / "policy", unbroken["generated"] / "policy") == []
 
 
 @pytest.mark.parametrize("error", [RuntimeError("reentrant call"), ImportError("partially initialized module 'rich'")])
