@@ -147,12 +147,12 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
     def grade(request: Request, body: Mapping[str, Any]) -> Any:
         if regrade is None:
             raise ValueError("this viewer does not grade: start it without --read-only")
-        number = int(request.path_params["number"])
+        number = _episode_number(request)
         _, row = pages.index.trace(number)
         return regrade(pages.index.raw(number), row["source"])
 
     def begin(request: Request, body: Mapping[str, Any]) -> Any:
-        number = int(request.path_params["number"])
+        number = _episode_number(request)
         _, row = pages.index.trace(number)
         return _playing(forks).start(pages.index.raw(number), row, body.get("turn"))
 
@@ -165,11 +165,11 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
         Route("/api/choices", answered(lambda request: pages.choices())),
         Route("/api/episodes", answered(lambda request: pages.episodes(dict(request.query_params)))),
         Route("/api/signs", answered(lambda request: pages.signs(dict(request.query_params)))),
-        Route("/api/episode/{number:int}", answered(lambda request: pages.episode(request.path_params["number"]))),
-        Route("/api/tokens/{number:int}", answered(lambda request: pages.tokens(request.path_params["number"]))),
-        Route("/api/group/{number:int}", answered(lambda request: pages.group(request.path_params["number"]))),
-        Route("/api/regrade/{number:int}", posted(grade), methods=["POST"]),
-        Route("/api/fork/{number:int}", posted(begin), methods=["POST"]),
+        Route("/api/episode/{number}", answered(lambda request: pages.episode(_episode_number(request)))),
+        Route("/api/tokens/{number}", answered(lambda request: pages.tokens(_episode_number(request)))),
+        Route("/api/group/{number}", answered(lambda request: pages.group(_episode_number(request)))),
+        Route("/api/regrade/{number}", posted(grade), methods=["POST"]),
+        Route("/api/fork/{number}", posted(begin), methods=["POST"]),
         Route("/api/forks/{name}", answered(lambda r: _playing(forks).shown(r.path_params["name"]))),
         Route(
             "/api/forks/{name}",
@@ -179,6 +179,18 @@ def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: F
     ]
     app: Starlette = Starlette(routes=routes)
     return ViewerGuard(app, key)
+
+
+def _episode_number(request: Request) -> int:
+    """The number of an episode in an address; at most 18 digits, as the index holds integers of 64 bits.
+
+    Raises:
+        KeyError: no episode has such a number.
+    """
+    number = str(request.path_params["number"])
+    if not (number.isascii() and number.isdecimal() and len(number) <= 18):
+        raise KeyError(f"there is no episode {number:.40}")
+    return int(number)
 
 
 def _answer(content: Callable[[], Any]) -> Response:

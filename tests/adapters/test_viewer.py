@@ -441,6 +441,15 @@ def test_what_was_recorded_is_told_to_who_has_the_key_alone(server):
     assert "--read-only" in text
 
 
+@pytest.mark.parametrize("number", ["9" * 18, "9" * 30, "9" * 5_000, "-1", "1.5", "one", "%C2%B2", "%00"])
+def test_an_episode_of_an_absurd_number_is_not_found(server, number):
+    right = f"Bearer {server.key}"
+    for kind in ("episode", "tokens", "group"):
+        assert ask(server, f"/api/{kind}/{number}", Authorization=right)[0] == 404
+    for kind in ("regrade", "fork"):  # 400: this viewer does neither
+        assert ask(server, f"/api/{kind}/{number}", "POST", Authorization=right)[0] in (400, 404)
+
+
 def test_numbers_beyond_all_bounds_are_left_out_of_what_a_browser_reads(tmp_path, indexed):
     def no_json(constant):
         raise AssertionError(f"{constant} is no JSON")
