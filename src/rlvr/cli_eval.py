@@ -24,35 +24,34 @@ if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
     from rlvr.agents.evaluation.suites import EvaluationSuite
     from rlvr.agents.models.openai import Usage
+    from rlvr.algorithms.config import TrainConfig
 
 # Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
 _NOT_MEASURED = (
     "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env", "price",
     "traceback", "allow_code",
 )  # fmt: skip
+_LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1, "max_new_tokens": 1}
 
 
 def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     """Play tasks with each agent and print what they amount to."""
-    from rlvr.agents.evaluation.play import with_test_split
+    from rlvr.cli_runs import config_of, say_taken, take_sampling
     from rlvr.cli_suites import check_samples, each_agent, pinned_suite
 
-    for name, least in {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1}.items():
+    for name, least in _LEAST.items():
         if (value := getattr(options, name)) is not None and value < least:
             raise ValueError(f"--{name.replace('_', '-')} must be at least {least}, got {value}")
     given = settings_of(options)
     suite = pinned_suite(options, given) if options.suite is not None else None
     agents = each_agent(options, suite)
     check_samples(agents, options.samples)
-    if suite is not None:
-        entries = {full_id(entry.env): (dict(entry.settings), entry.tasks) for entry in suite.entries}
-    elif len(set(options.env)) < len(options.env):
-        raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
-    else:
-        entries = dict.fromkeys(options.env, (given, options.episodes))
-    entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
-    for env_id, (settings, _) in entries.items():
-        require_registered(env_id, settings)
+    configs = [config_of(one) for one in agents]
+    taken = [take_sampling(one, config) for one, config in zip(agents, configs, strict=True)]
+    entries, trained = _entries(options, suite, given, configs)
+    given = {**trained, **given}
+    for one, config, texts in zip(agents, configs, taken, strict=True):
+        say_taken(one.model or one.vllm, texts, {} if config is None else trained)
     results: list[dict[str, Any]] = []
     played: list[tuple[str, list[Episode]]] = []
     status = 0
@@ -67,6 +66,33 @@ def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     if not options.dry_run:
         _show_together(options, results, played if len(agents) > 1 else [])
     return status
+
+
+def _entries(
+    options: argparse.Namespace,
+    suite: EvaluationSuite | None,
+    given: dict[str, Any],
+    configs: list[TrainConfig | None],
+) -> tuple[dict[str, tuple[dict[str, Any], int | None]], dict[str, Any]]:
+    """The environments by id, each with its settings and number of tasks; and what of the settings is from a run."""
+    from rlvr.agents.evaluation.play import with_test_split
+    from rlvr.cli_runs import env_settings
+
+    trained: dict[str, Any] = {}
+    if suite is not None:
+        entries = {full_id(entry.env): (dict(entry.settings), entry.tasks) for entry in suite.entries}
+    elif len(set(options.env)) < len(options.env):
+        raise ValueError(f"an environment is named twice: {' '.join(options.env)}")
+    else:
+        entries = {}
+        for env_id in options.env:
+            settings = env_settings(configs, env_id, given)
+            entries[env_id] = ({**settings, **given}, options.episodes)
+            trained |= settings
+    entries = {env_id: (with_test_split(env_id, settings), count) for env_id, (settings, count) in entries.items()}
+    for env_id, (settings, _) in entries.items():
+        require_registered(env_id, settings)
+    return entries, trained
 
 
 def _measure(
@@ -371,6 +397,10 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
 
         options.agent = options.model
         model, tokenizer = load_policy(policy_folder(options.model), device=options.device, dtype=options.dtype)
+        if options.float32_head:
+            from rlvr.algorithms.train.head import use_float32
+
+            use_float32(model)
         return TransformersAgent(
             model,
             tokenizer,
@@ -378,6 +408,9 @@ def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
             temperature=options.temperature or 1.0,
             greedy=options.temperature == 0,
             seed=options.seed,
+            max_length=options.max_length,
+            template_options=options.template_options,
+            thinking_budget=options.thinking_budget,
         )
     scripted: dict[str, Callable[[], Agent]] = {
         "expert": ExpertAgent,
@@ -430,6 +463,9 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
             temperature=options.temperature or 1.0,
             greedy=options.temperature == 0,
             seed=options.seed,
+            max_length=options.max_length,
+            template_options=options.template_options,
+            thinking_budget=options.thinking_budget,
         )
     except EndpointError as error:
         raise ValueError(str(error)) from error
@@ -494,11 +530,19 @@ def add_parser(commands: Any) -> None:
         help="JSONL file of the episodes, for several agents a folder; goes on with one that is there",
     )
     evaluating.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
-    evaluating.add_argument("--no-system", action="store_true", help="leave the environment's system prompt out")
+    system = evaluating.add_mutually_exclusive_group()
+    system.add_argument(
+        "--no-system", action="store_true", default=None, help="leave the environment's system prompt out"
+    )
+    system.add_argument(
+        "--system", action="store_false", dest="no_system", default=None, help="show it, to a run's policy too"
+    )
     evaluating.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
-    evaluating.add_argument("--max-new-tokens", type=int, default=512, help="tokens a turn may take")
+    evaluating.add_argument(
+        "--max-new-tokens", type=int, help="tokens a turn may take; those of a run or a suite, else 512, if left out"
+    )
     evaluating.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
-    evaluating.add_argument("--dtype", default="float32", help="float32, bfloat16 or float16")
+    evaluating.add_argument("--dtype", help="float32, bfloat16 or float16; that of a run, else float32, if left out")
     evaluating.add_argument("--json", action="store_true", help="print one JSON list, an object for each environment")
     evaluating.add_argument("--dry-run", action="store_true", help="say what would be played, and play nothing")
     add_settings(evaluating)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,11 +20,12 @@ if TYPE_CHECKING:
     from rlvr.agents import Episode
 
 # What a suite pins, and what `rlvr eval` takes where nobody says anything.
-_PINNED = {"seed": 0, "samples": 1, "temperature": 0.0, "max_new_tokens": 512, "episodes": None}
+_PINNED = {"seed": 0, "samples": 1, "temperature": 0.0, "episodes": None}
 
 
 def pinned_suite(options: argparse.Namespace, settings: dict[str, Any]) -> EvaluationSuite:
-    """The suite that ``options.suite`` names; its seed, samples and sampling become those of the options.
+    """The suite that ``options.suite`` names; its seed, samples and sampling become those of the options, and an option
+    ``max_new_tokens`` becomes the suite's, whose digest is then another.
 
     Raises:
         ValueError: there is no such suite or file, it is no suite, or an option asks for what it pins.
@@ -35,6 +37,8 @@ def pinned_suite(options: argparse.Namespace, settings: dict[str, Any]) -> Evalu
         raise ValueError(
             f"suite {suite.name} pins {names}: leave it out, or copy the suite to a file and change it there"
         )
+    if options.max_new_tokens is not None:  # long thoughts are cut by the limit of any suite, and change its digest
+        suite = replace(suite, max_new_tokens=options.max_new_tokens)
     for name in ("seed", "samples", "temperature", "max_new_tokens"):
         setattr(options, name, getattr(suite, name))
     return suite

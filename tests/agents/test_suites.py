@@ -100,6 +100,14 @@ def test_what_a_suite_pins_cannot_be_asked_for(option, capsys):
     assert f"suite quick pins {option[0]}" in capsys.readouterr().err
 
 
+def test_a_suite_may_be_given_more_tokens_and_is_another_suite_then(tmp_path, capsys):
+    file = tmp_path / "mine.json"
+    file.write_text(json.dumps(FILE))
+    assert main(["eval", "--suite", str(file), "--agent", "expert", "--max-new-tokens", "8192"]) == 0
+    longer = replace(EvaluationSuite.from_dict(FILE, "mine"), max_new_tokens=8192)
+    assert f"suite mine {longer.digest}" in capsys.readouterr().out
+
+
 def test_an_unknown_suite_names_the_nearest(capsys):
     assert main(["eval", "--suite", "qick", "--agent", "random"]) != 0
     assert "did you mean quick?" in capsys.readouterr().err
