@@ -235,4 +235,21 @@ class ConcurrentAgent(Agent, Protocol):
         ...
 
 
+Capability = Literal["submit", "act_each", "in_any_thread", "given_up", "answered_before", "usage", "close"]
+
+
+def capability(agent: object, name: Capability) -> Any:
+    """What an agent offers beside ``act``; None where it has no such attribute, and where that is None, False or empty.
+
+    - ``submit(conversations)``: futures of the replies, see `ConcurrentAgent`.
+    - ``act_each(conversations)``: pairs of a conversation's index and its reply, each as soon as it is there.
+    - ``in_any_thread``: whether the agent may be asked in the thread of an environment; scripted agents may.
+    - ``given_up``: why no further reply is worth asking for.
+    - ``answered_before()``: told that an earlier run had replies.
+    - ``usage``: `rlvr.agents.models.openai.Usage`, calls and tokens so far.
+    - ``close()``: lets go of what the agent holds.
+    """
+    return getattr(agent, name, None) or None
+
+
 __getattr__ = renamed_in_module(__name__, {"heard": "observation_to_message"}, globals())

@@ -91,15 +91,21 @@ class Rollout:
         done = dict(self.stream(requests))
         return [done[index] for index in range(len(requests))]
 
-    def stream(self, requests: Iterable[RolloutRequest | Episode | Future[None]]) -> Iterator[tuple[int, Episode]]:
+    def stream(
+        self, requests: Iterable[RolloutRequest | Episode | Future[None]], *, each_reply: bool = False
+    ) -> Iterator[tuple[int, Episode]]:
         """Each episode as it ends, with the index of its request. Requests are taken only when there is place.
 
         A future among the requests, which has no index, says that there is none now: they are asked again once it is
         done, and the episodes under way go on meanwhile.
+
+        Args:
+            each_reply: play each reply of a batch as soon as the agent has it, where the agent can tell (``act_each``),
+                so that an episode need not wait for the slowest reply to end. It costs a little for each.
         """
         in_turn = not self.workers and self.timeout is None
         calls = EnvCalls() if in_turn else ThreadedEnvCalls(self.workers, self.timeout)
-        loop = EpisodeLoop(self.agent, calls, self.batch_size, self._make)
+        loop = EpisodeLoop(self.agent, calls, self.batch_size, self._make, each_reply)
         for index, active in loop.run(map(self._activate, requests)):
             self._release(active)
             yield index, active.episode

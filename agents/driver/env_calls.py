@@ -98,11 +98,14 @@ class EnvCalls:
         """Have `collect` return (index, future) once the future is done."""
         future.add_done_callback(lambda done: self._events.put([(index, done)]))
 
-    def collect(self, *, every_call: bool) -> list[Event]:
-        """Wait for something to happen, or until no call is under way; then all that has happened, in order."""
+    def collect(self, *, every_call: bool = False, wait_for_one: bool = True) -> list[Event]:
+        """Wait for something to happen, or until no call is under way; then all that has happened, in order.
+
+        With ``wait_for_one=False`` wait for nothing.
+        """
         found: list[Event] = []
         while True:
-            wait = not found or (every_call and self._calls > 0)
+            wait = (wait_for_one and not found) or (every_call and self._calls > 0)
             events = self._next(wait)
             if events is None:
                 return found

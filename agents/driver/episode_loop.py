@@ -7,11 +7,12 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
 
-from rlvr.agents.conversation import Agent, Conversation, Reply
+from rlvr.agents.conversation import Agent, Conversation, Reply, capability
 from rlvr.agents.driver.active_episode import ActiveEpisode, Env
-from rlvr.agents.driver.env_calls import PLAYED, CallRaised, EnvCall, EnvCalls, Outcome
+from rlvr.agents.driver.env_calls import PLAYED, CallRaised, EnvCall, EnvCalls, Event, Outcome
 
 Submit = Callable[[Sequence[Conversation]], list["Future[Reply]"]]
+ActEach = Callable[[Sequence[Conversation]], Iterator[tuple[int, Reply]]]
 LATER = -1  # the index of a future that is no reply
 
 
@@ -22,6 +23,9 @@ class EpisodeLoop:
     An agent that has a ``submit`` (`ConcurrentAgent`) is asked for each episode as soon as it is ready, and no episode
     waits for another one's reply. Any other agent is asked for all that are ready, in one batch.
 
+    With ``each_reply`` an agent that has an ``act_each`` is asked in batches too, and each reply is played as soon
+    as it is there: an episode that it ends need not wait for the longest reply of the batch.
+
     Where one episode alone is under way, an agent that says ``in_any_thread`` is asked in the environment's thread:
     to pass a turn to another thread and back costs more than everything else the loop does for it.
 
@@ -30,12 +34,14 @@ class EpisodeLoop:
         calls: makes the calls of the environments; closed at the end.
         batch_size: how many episodes are under way at once.
         make: makes an environment for an episode that has none.
+        each_reply: play each reply of a batch by itself.
     """
 
     agent: Agent
     calls: EnvCalls
     batch_size: int
     make: Callable[[], Env] | None = None
+    each_reply: bool = False
     _replies: dict[int, Future[Reply]] = field(default_factory=dict, init=False)  # waited for
 
     def run(self, episodes: Iterable[ActiveEpisode | Future[None]]) -> Iterator[tuple[int, ActiveEpisode]]:
@@ -52,13 +58,31 @@ class EpisodeLoop:
                 reply.cancel()
 
     def _run(self, waiting: Iterator[ActiveEpisode | Future[None]]) -> Iterator[tuple[int, ActiveEpisode]]:
-        submit: Submit | None = getattr(self.agent, "submit", None)
+        submit: Submit | None = capability(self.agent, "submit")
+        act_each: ActEach | None = capability(self.agent, "act_each") if self.each_reply else None
         live: dict[int, ActiveEpisode] = {}
         ready: list[int] = []
         calls: list[EnvCall] = []
-        here = self.calls.in_other_threads and submit is None and getattr(self.agent, "in_any_thread", False)
+        here = self.calls.in_other_threads and submit is None and bool(capability(self.agent, "in_any_thread"))
+        in_turn = not self.calls.parallel and submit is None
         numbers = count()
         exhausted = asked = False  # asked: for more, which is not there yet
+
+        def take(events: Iterable[Event]) -> Iterator[tuple[int, ActiveEpisode]]:
+            """Take in what has happened: the episodes that have ended by it."""
+            nonlocal asked
+            for what, outcome in events:
+                if what == LATER:
+                    asked = False
+                elif not isinstance(what, EnvCall):
+                    calls.append(live[what].answer(self._replies.pop(what).result(), what))
+                elif isinstance(outcome, CallRaised):
+                    raise outcome.error
+                elif outcome is PLAYED or live[what.index].take(what, outcome):
+                    yield what.index, live.pop(what.index)
+                else:
+                    ready.append(what.index)
+
         while True:
             while not exhausted and not asked and len(live) < self.batch_size:
                 active = next(waiting, None)
@@ -77,34 +101,32 @@ class EpisodeLoop:
                 return
             if here and len(live) == len(calls) == 1:
                 calls[0].then = self._then(live[calls[0].index])
-            if self.calls.parallel or submit is not None:
-                self.calls.start(calls)
-                calls = []
+            if not in_turn:
+                self._start(calls)
             if ready:
-                conversations = [live[index].conversation for index in ready]
+                batch = ready[:]
+                ready.clear()
+                conversations = [live[index].conversation for index in batch]
                 if submit is not None:
-                    for index, future in zip(ready, submit(conversations), strict=True):
+                    for index, future in zip(batch, submit(conversations), strict=True):
                         self._replies[index] = future
                         self.calls.watch(index, future)
+                elif act_each is not None:
+                    self._start(calls)
+                    for number, reply in act_each(conversations):
+                        self.calls.start([live[batch[number]].answer(reply, batch[number])])
+                        yield from take(self.calls.collect(every_call=in_turn, wait_for_one=False))
                 else:
                     replies = self.agent.act(conversations)
-                    calls += [live[i].answer(reply, i) for i, reply in zip(ready, replies, strict=True)]
-                ready = []
-            self.calls.start(calls)
-            calls = []
+                    calls += [live[i].answer(reply, i) for i, reply in zip(batch, replies, strict=True)]
+            self._start(calls)
             # In turn, the agent's next batch holds all episodes; otherwise whichever are ready.
-            for event in self.calls.collect(every_call=not self.calls.parallel and submit is None):
-                what, outcome = event
-                if what == LATER:
-                    asked = False
-                elif not isinstance(what, EnvCall):
-                    calls.append(live[what].answer(self._replies.pop(what).result(), what))
-                elif isinstance(outcome, CallRaised):
-                    raise outcome.error
-                elif outcome is PLAYED or live[what.index].take(what, outcome):
-                    yield what.index, live.pop(what.index)
-                else:
-                    ready.append(what.index)
+            idle = bool(ready) or not (live or asked)
+            yield from take(self.calls.collect(every_call=in_turn, wait_for_one=not idle))
+
+    def _start(self, calls: list[EnvCall]) -> None:
+        self.calls.start(calls[:])
+        calls.clear()
 
     def _then(self, active: ActiveEpisode) -> Callable[[EnvCall, Outcome], EnvCall | None]:
         """Plays an episode on, after each call: records its outcome, asks the agent, and gives the next call."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from concurrent.futures import Future
 from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 
-from rlvr.agents.conversation import Agent, Conversation, Reply, TokenSequence
+from rlvr.agents.conversation import Agent, Conversation, Reply, TokenSequence, capability
 from rlvr.envs.core.files import open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
 
@@ -90,14 +90,25 @@ class JournalledAgent:
 
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order."""
-        known = [self.journal.reply_to(conversation) for conversation in conversations]
-        unknown = [c for c, reply in zip(conversations, known, strict=True) if reply is None]
-        replies = iter(self.agent.act(unknown) if unknown else ())
-        found = [next(replies) if reply is None else reply for reply in known]
-        for conversation, reply, before in zip(conversations, found, known, strict=True):
-            if before is None:
-                self.journal.write(conversation, reply)
-        return found
+        replies = dict(self.act_each(conversations))
+        return [replies[index] for index in range(len(conversations))]
+
+    def act_each(self, conversations: Sequence[Conversation]) -> Iterator[tuple[int, Reply]]:
+        """Each reply as soon as the agent tells it, with the index of its conversation; those of the journal first."""
+        unknown: list[int] = []
+        for index, conversation in enumerate(conversations):
+            reply = self.journal.reply_to(conversation)
+            if reply is None:
+                unknown.append(index)
+            else:
+                yield index, reply
+        if not unknown:
+            return
+        asked = [conversations[index] for index in unknown]
+        act_each = capability(self.agent, "act_each")
+        for number, reply in act_each(asked) if act_each else enumerate(self.agent.act(asked)):
+            self.journal.write(asked[number], reply)
+            yield unknown[number], reply
 
 
 class ConcurrentJournalledAgent(JournalledAgent):
@@ -113,7 +124,7 @@ class ConcurrentJournalledAgent(JournalledAgent):
         if known is not None:
             written.set_result(known)
             return written
-        (asked,) = self.agent.submit([conversation])  # type: ignore[attr-defined]
+        (asked,) = capability(self.agent, "submit")([conversation])
 
         def write(asked: Future[Reply]) -> None:
             if not written.set_running_or_notify_cancel():
@@ -133,7 +144,7 @@ class ConcurrentJournalledAgent(JournalledAgent):
 
 def journalled(agent: Agent, journal: Journal) -> JournalledAgent:
     """The agent with a journal; it has a ``submit`` if the agent has."""
-    return (ConcurrentJournalledAgent if hasattr(agent, "submit") else JournalledAgent)(agent, journal)
+    return (ConcurrentJournalledAgent if capability(agent, "submit") else JournalledAgent)(agent, journal)
 
 
 def digest_of(conversation: Conversation) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.agents.conversation import Agent
+from rlvr.agents.conversation import Agent, capability
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
@@ -83,14 +83,14 @@ def evaluate(
     answered = any(e.valid or any(turn.stop in KEPT for turn in e.turns) for e in known.values())
     with ExitStack() as cleanup:
         file = cleanup.enter_context(open_plain(record, "a")) if record is not None else None
-        if record is not None and not getattr(rollout.agent, "in_any_thread", False):
+        if record is not None and not capability(agent, "in_any_thread"):
             journal = Journal(record.with_name(f"{record.name}.turns.jsonl"), done)
             cleanup.callback(journal.close, done)
             rollout = rollout.with_agent(journalled(rollout.agent, journal))
             answered = answered or len(journal) > 0
-        if answered and (tell := getattr(agent, "answered_before", None)):
+        if answered and (tell := capability(agent, "answered_before")):
             tell()
-        for _, episode in rollout.stream(waiting):
+        for _, episode in rollout.stream(waiting, each_reply=True):
             known[episode.key] = episode
             missing.discard(episode.key)
             if episode.verdict is not None and episode.verdict.status != "env_error":
@@ -100,7 +100,7 @@ def evaluate(
                 file.flush()
             if on_episode is not None:
                 on_episode(episode)
-            if not episode.valid and (why := getattr(agent, "given_up", "")):
+            if not episode.valid and (why := capability(agent, "given_up")):
                 if not missing:
                     break
                 raise EvaluationStopped(why)

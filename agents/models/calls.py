@@ -19,28 +19,37 @@ R = TypeVar("R")
 
 OVERLOADED = (429, 503)  # the statuses of a server that wants fewer calls
 NO_COMPLETION = "no_completion"  # the code of an answer that is no chat completion
+# The limit rises by 0.1 for an answer and falls by 0.4 for a refusal: it stays at its most where fewer than one try in
+# five is refused, and sinks as long as more are.
+RISE, FALL = 0.1, 0.4
+RECENT = 16  # tries over which the share of refusals is averaged
+CLOSED_SHARE = 0.5  # of refusals: above it a Retry-After is meant for everybody
 
 
 class AdaptiveLimit:
-    """How many tries may be under way at once: half as many once a server is overloaded, one more after each round.
+    """How many tries may be under way at once: fewer while the server refuses more than one in five of them.
 
-    That is additive increase and multiplicative decrease, as TCP has it (RFC 5681): the limit settles around what the
-    server bears. Answers to tries that began before the limit was cut cut it no further. After a ``Retry-After`` no
-    try begins before it says so, whichever call it was an answer to.
+    A ``Retry-After`` is obeyed by the call that got it. Only where more than half of the recent tries were refused does
+    no try at all begin before it says so. A try that is made again goes before one that is the first of its call.
 
     Args:
         most: the limit at the beginning, and never more than that.
+        yield_slot: called in the thread of a try that was refused while most others are not: the call will wait, and
+            another may have its place meanwhile.
 
     Attributes:
         tries: that have ended.
     """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, yield_slot: Callable[[], None] | None = None) -> None:
         self.most = most
         self.tries = 0
         self._limit = float(most)
-        self._started: dict[int, float] = {}  # when the try of each thread began
-        self._cut_at = self._closed_until = -math.inf
+        self._running: set[int] = set()  # the threads of the tries under way
+        self._again = 0  # tries that wait, and are not the first of their call
+        self._refused = 0.0  # share of the recent tries
+        self._closed_until = -math.inf
+        self._yield_slot = yield_slot
         self._changed = threading.Condition()
 
     @property
@@ -50,30 +59,42 @@ class AdaptiveLimit:
 
     def enter(self, end: float) -> bool:
         """Wait until a try may begin; whether that is before ``end``, in ``time.monotonic``'s seconds."""
+        again = end < math.inf
         with self._changed:
-            while True:
-                now = time.monotonic()
-                if now >= end:
-                    return False
-                closed = self._closed_until - now
-                if closed <= 0 and len(self._started) < self.limit:
-                    self._started[threading.get_ident()] = now
-                    return True
-                wait = min(end - now, closed if closed > 0 else math.inf)
-                self._changed.wait(None if wait == math.inf else wait)
+            self._again += again
+            try:
+                while True:
+                    now = time.monotonic()
+                    if now >= end:
+                        return False
+                    closed = self._closed_until - now
+                    if closed <= 0 and len(self._running) < self.limit and (again or not self._again):
+                        self._running.add(threading.get_ident())
+                        return True
+                    wait = min(end - now, closed if closed > 0 else math.inf)
+                    self._changed.wait(None if wait == math.inf else wait)
+            finally:
+                self._again -= again
+                if again:
+                    self._changed.notify_all()
 
     def leave(self, status: int, retry_after: float | None) -> None:
         """A try of this thread has ended: with this HTTP status, and so many seconds of ``Retry-After``."""
+        refused = status in OVERLOADED
         with self._changed:
-            began = self._started.pop(threading.get_ident())
+            self._running.remove(threading.get_ident())
             self.tries += 1
-            if status in OVERLOADED:
-                if began > self._cut_at:
-                    self._limit, self._cut_at = max(1.0, self._limit / 2), time.monotonic()
-                self._closed_until = max(self._closed_until, time.monotonic() + (retry_after or 0.0))
+            self._refused += (refused - self._refused) / RECENT
+            overloaded = self._refused > CLOSED_SHARE
+            if refused:
+                self._limit = max(1.0, self._limit - FALL)
+                if overloaded:
+                    self._closed_until = max(self._closed_until, time.monotonic() + (retry_after or 0.0))
             elif status == 200:
-                self._limit = min(float(self.most), self._limit + 1 / self._limit)
+                self._limit = min(float(self.most), self._limit + RISE)
             self._changed.notify_all()
+        if refused and not overloaded and self._yield_slot is not None:
+            self._yield_slot()
 
 
 FIRST_CALLS = 3  # that fail alike, before any was answered, are enough to give up
@@ -162,7 +183,7 @@ class Calls:
     The threads end when nothing is left to call. A future that is cancelled before its call begins is never called.
 
     Args:
-        limit: the most calls under way at once.
+        limit: the most calls under way at once, those that have given their slot up left out.
 
     Raises:
         ValueError: a limit below 1.
@@ -173,13 +194,14 @@ class Calls:
             raise ValueError(f"concurrency must be at least 1, got {limit}")
         self.limit = limit
         self._slots = threading.BoundedSemaphore(limit)
+        self._replace: dict[int, Callable[[], None]] = {}  # by thread: starts one that takes over its items
 
     def start(self, function: Callable[[T], R], items: Sequence[T]) -> list[Future[R]]:
         """A future for each item, in order."""
         futures: list[Future[R]] = [Future() for _ in items]
         waiting = deque(zip(futures, items, strict=True))
         for _ in range(min(self.limit, len(items))):
-            threading.Thread(target=self._work, args=(function, waiting), daemon=True, name="rlvr-calls").start()
+            self._hire(function, waiting)
         return futures
 
     def map(self, function: Callable[[T], R], items: Sequence[T]) -> list[R]:
@@ -192,13 +214,27 @@ class Calls:
                 future.cancel()
             raise
 
+    def yield_slot(self) -> None:
+        """Let another call begin in place of this thread's, which has nothing to do but to wait for a while."""
+        replace = self._replace.pop(threading.get_ident(), None)
+        if replace is not None:
+            self._slots.release()
+            replace()
+
+    def _hire(self, function: Callable[[T], R], waiting: deque[tuple[Future[R], T]]) -> None:
+        if waiting:
+            threading.Thread(target=self._work, args=(function, waiting), daemon=True, name="rlvr-calls").start()
+
     def _work(self, function: Callable[[T], R], waiting: deque[tuple[Future[R], T]]) -> None:
+        thread = threading.get_ident()
         while True:
             try:
                 future, item = waiting.popleft()
             except IndexError:
                 return
-            with self._slots:
+            self._slots.acquire()
+            self._replace[thread] = lambda: self._hire(function, waiting)
+            try:
                 if not future.set_running_or_notify_cancel():
                     continue
                 try:
@@ -207,3 +243,9 @@ class Calls:
                     future.set_exception(error)
                 else:
                     future.set_result(result)
+            finally:
+                gave_slot_up = self._replace.pop(thread, None) is None
+                if not gave_slot_up:
+                    self._slots.release()
+            if gave_slot_up:
+                return

@@ -7,7 +7,8 @@ unused columns between a prompt and its continuation. Other models get the libra
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,58 +76,104 @@ def sample(
         ValueError: the model does not use the cache it is given.
         FloatingPointError: the model's logits are NaN or infinite.
     """
-    ends = frozenset(end_ids)
+    with _sampling_mode(model):
+        decoding = _Decoding(model, prompts, limits, noise, end_ids, sampling)
+        ended = dict(pair for pairs in iter(decoding.advance, []) for pair in pairs)
+    return [ended[index] for index in range(len(limits))]
+
+
+def sample_each(
+    model: Any,
+    prompts: Sequence[Sequence[int]],
+    limits: Sequence[int],
+    noise: Sequence[np.ndarray],
+    end_ids: Iterable[int],
+    sampling: Sampling,
+) -> Iterator[tuple[int, Sampled]]:
+    """`sample`, but each continuation as soon as it has ended, with the index of its prompt.
+
+    Between two of them the model is in its own mode, and may be used otherwise, but not changed.
+    """
+    with _sampling_mode(model):
+        decoding = _Decoding(model, prompts, limits, noise, end_ids, sampling)
+    while True:
+        with _sampling_mode(model):
+            ended = decoding.advance()
+        if not ended:
+            return
+        yield from ended
+
+
+@contextmanager
+def _sampling_mode(model: Any) -> Iterator[None]:
     training = model.training
     model.eval()
     try:
         with torch.inference_mode(), lean_attention(model.config):
-            tokens, logprobs = _decode(_Batch(model, prompts, max(limits)), limits, noise, ends, sampling)
+            yield
     finally:
         model.train(training)
-    sequences = zip(tokens.tolist(), logprobs.tolist(), limits, strict=True)
-    return [_until_end(ids[:limit], scores, ends) for ids, scores, limit in sequences]
 
 
-def _until_end(tokens: list[int], logprobs: list[float], ends: frozenset[int]) -> Sampled:
-    """Up to the first end token: a sequence that has ended is sampled further until it is dropped."""
-    length = next((index + 1 for index, token in enumerate(tokens) if token in ends), len(tokens))
-    return tokens[:length], logprobs[:length]
+class _Decoding:
+    """One token a step for all sequences until each has met an end token or its limit."""
 
+    def __init__(
+        self,
+        model: Any,
+        prompts: Sequence[Sequence[int]],
+        limits: Sequence[int],
+        noise: Sequence[np.ndarray],
+        end_ids: Iterable[int],
+        sampling: Sampling,
+    ) -> None:
+        count, longest = len(limits), max(limits)
+        self._sampling = sampling
+        self._batch = _Batch(model, prompts, longest)
+        device = self._batch.device
+        numbers = np.zeros((count, longest))
+        for index, values in enumerate(noise):
+            numbers[index, : len(values)] = values
+        self._uniform = torch.from_numpy(numbers).to(device)
+        self._stops = torch.tensor(sorted({*end_ids}), dtype=torch.long, device=device)
+        self._last = torch.tensor(limits, device=device) - 1
+        self._tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
+        self._logprobs = torch.zeros(count, longest, device=device)
+        self._origin = torch.arange(count, device=device)  # which prompt a sequence of the batch continues
+        self._finished = torch.zeros(count, dtype=torch.bool, device=device)
+        self._done = 0  # how many of the batch have finished
+        self._step = 0
 
-def _decode(
-    batch: _Batch,
-    limits: Sequence[int],
-    noise: Sequence[np.ndarray],
-    ends: frozenset[int],
-    sampling: Sampling,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """One token a step for all sequences until each has met an end token or its limit: (B, max(limits)) each."""
-    count, longest, device = len(limits), max(limits), batch.device
-    stops = torch.tensor(sorted(ends), dtype=torch.long, device=device)
-    last = torch.tensor(limits, device=device) - 1
-    numbers = np.zeros((count, longest))
-    for index, values in enumerate(noise):
-        numbers[index, : len(values)] = values
-    uniform = torch.from_numpy(numbers).to(device)
-    tokens = torch.zeros(count, longest, dtype=torch.long, device=device)
-    logprobs = torch.zeros(count, longest, device=device)
-    origin = torch.arange(count, device=device)  # which prompt a sequence of the batch continues
-    finished = torch.zeros(count, dtype=torch.bool, device=device)
-    for step in range(longest):
-        chosen, scores = sampling.choose(batch.logits, uniform[:, step])
-        tokens[origin, step] = chosen
-        logprobs[origin, step] = scores
-        finished |= torch.isin(chosen, stops) | (last <= step)
-        done = int(finished.sum())
-        if done == len(finished):
-            break
-        if done >= FINISHED_SHARE * len(finished):
-            live = (~finished).nonzero()[:, 0]
-            batch.keep(live)
-            chosen, origin, uniform, last = chosen[live], origin[live], uniform[live], last[live]
-            finished = torch.zeros_like(chosen, dtype=torch.bool)
-        batch.step(chosen)
-    return tokens, logprobs
+    def advance(self) -> list[tuple[int, Sampled]]:
+        """Sample until at least one more has ended: those that then have, by index; none where all had before."""
+        ended: list[tuple[int, Sampled]] = []
+        while not ended and self._done < len(self._finished):
+            step = self._step
+            chosen, scores = self._sampling.choose(self._batch.logits, self._uniform[:, step])
+            self._tokens[self._origin, step] = chosen
+            self._logprobs[self._origin, step] = scores
+            finished = self._finished | torch.isin(chosen, self._stops) | (self._last <= step)
+            done = int(finished.sum())
+            if done > self._done:
+                ended = self._ended(self._origin[finished & ~self._finished], step + 1)
+            self._finished, self._done, self._step = finished, done, step + 1
+            if done < len(finished):
+                self._next(chosen)
+        return ended
+
+    def _ended(self, indices: torch.Tensor, length: int) -> list[tuple[int, Sampled]]:
+        tokens, logprobs = self._tokens[indices, :length].tolist(), self._logprobs[indices, :length].tolist()
+        return list(zip(indices.tolist(), zip(tokens, logprobs, strict=True), strict=True))
+
+    def _next(self, chosen: torch.Tensor) -> None:
+        """Drop what has finished, where it is worth it, and run the model on the tokens (B,) of this step."""
+        if self._done >= FINISHED_SHARE * len(self._finished):
+            live = (~self._finished).nonzero()[:, 0]
+            self._batch.keep(live)
+            chosen, self._origin, self._uniform = chosen[live], self._origin[live], self._uniform[live]
+            self._last = self._last[live]
+            self._finished, self._done = torch.zeros_like(chosen, dtype=torch.bool), 0
+        self._batch.step(chosen)
 
 
 class _Batch:

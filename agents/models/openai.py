@@ -70,7 +70,8 @@ class OpenAIAgent:
     Args:
         endpoint: where, with ``temperature``, ``max_tokens`` (of a reply) and the total ``deadline`` of a call.
         seed: a seed for each call is made from it, the conversation's key and its length, and sent; None sends none.
-        concurrency: at most so many calls are under way at once; fewer while the endpoint says that it is overloaded.
+        concurrency: at most so many requests are under way at once; fewer while the endpoint refuses many. A call that
+            waits to be tried again (429) is not under way, and others go on meanwhile.
         tool_style: how the environment reads calls, one of ``rlvr.envs.tools.STYLES``.
         keep_reasoning: put thoughts before the reply, for environments that grade or count them.
         request: more fields of the request, or other values of them; None leaves a field out, as some endpoints ask:
@@ -103,7 +104,7 @@ class OpenAIAgent:
         self.tool_messages = tool_messages
         self.usage = Usage()
         self._calls = Calls(concurrency)
-        self._limit = AdaptiveLimit(concurrency)
+        self._limit = AdaptiveLimit(concurrency, self._calls.yield_slot)
         self._failures = FailuresInARow(concurrency, endpoint.model)
         self._counting = threading.Lock()
 

@@ -6,7 +6,7 @@ An engine adds one thing: given prompts as token ids, continuations with their l
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -82,6 +82,10 @@ class TokenAgent(ABC):
         A text in its place says why there is none; that reply's stop is "error".
         """
 
+    def _sample_each(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterable[tuple[int, Continuation | str]]:
+        """The same in any order, each with its index as soon as it is there, for engines that can tell."""
+        return enumerate(self._sample(drafts, limits))
+
     def act(self, conversations: Sequence[Conversation]) -> list[Reply]:
         """One reply to each conversation, in order, with its tokens.
 
@@ -94,34 +98,50 @@ class TokenAgent(ABC):
         drafts = [self._draft(conversation) for conversation in conversations]
         return self._finish(drafts)
 
+    def act_each(self, conversations: Sequence[Conversation]) -> Iterator[tuple[int, Reply]]:
+        """`act`, but each reply as soon as it is there, with the index of its conversation."""
+        drafts = [self._draft(conversation) for conversation in conversations]
+        self._think(drafts)
+        ready = [(index, draft, limit) for index, draft in enumerate(drafts) if (limit := self._answer_limit(draft))]
+        sampled = self._sample_each([draft for _, draft, _ in ready], [limit for *_, limit in ready]) if ready else ()
+        waiting = {index for index, *_ in ready}
+        yield from ((index, self._reply(draft)) for index, draft in enumerate(drafts) if index not in waiting)
+        for number, continuation in sampled:
+            index, draft, _ = ready[number]
+            draft.extend(continuation)
+            yield index, self._reply(draft)
+
     def _draft(self, conversation: Conversation) -> Draft:
         return Draft(conversation, self.renderer.render(conversation), conversation.partial_completion.copy())
 
     def _finish(self, drafts: Sequence[Draft]) -> list[Reply]:
-        if self.thinking_budget is not None:
-            thoughts = [(draft, self._budget(draft)) for draft in drafts]
-            self._extend(thoughts)
-            for draft, budget in thoughts:
-                if not self._done(draft) and draft.completion.sampled >= budget:
-                    self._force_budget(draft)
-        longest = self.max_new_tokens if self.segment is None else self.segment
-        self._extend(
-            [(d, min(self.max_new_tokens, d.conversation.partial_completion.sampled + longest)) for d in drafts]
-        )
+        self._think(drafts)
+        self._extend([(draft, self._answer_limit(draft)) for draft in drafts])
         return [self._reply(draft) for draft in drafts]
 
+    def _think(self, drafts: Sequence[Draft]) -> None:
+        """With a thinking budget, sample each reply up to it."""
+        if self.thinking_budget is None:
+            return
+        thoughts = [(draft, self._budget(draft)) for draft in drafts]
+        self._extend([(draft, self._limit(draft, budget)) for draft, budget in thoughts])
+        for draft, budget in thoughts:
+            if not self._done(draft) and draft.completion.sampled >= budget:
+                self._force_budget(draft)
+
+    def _answer_limit(self, draft: Draft) -> int:
+        """How many tokens of the rest of the reply may be sampled now."""
+        longest = self.max_new_tokens if self.segment is None else self.segment
+        return self._limit(draft, min(self.max_new_tokens, draft.conversation.partial_completion.sampled + longest))
+
     def _extend(self, drafts: Sequence[tuple[Draft, int]]) -> None:
-        """Sample more, each draft until it ends or its completion has as many sampled tokens as named beside it."""
-        limits = [self._limit(draft, allowed) for draft, allowed in drafts]
-        ready = [(draft, limit) for (draft, _), limit in zip(drafts, limits, strict=True) if limit]
+        """Sample more, of each draft at most as many tokens as named beside it."""
+        ready = [(draft, limit) for draft, limit in drafts if limit]
         if not ready:
             return
         sampled = self._sample([draft for draft, _ in ready], [limit for _, limit in ready])
         for (draft, _), continuation in zip(ready, sampled, strict=True):
-            if isinstance(continuation, str):
-                draft.error = continuation or "the engine failed"
-            else:
-                draft.completion.append_sampled(*continuation)
+            draft.extend(continuation)
 
     def _limit(self, draft: Draft, allowed: int) -> int:
         """How many tokens may be sampled now."""
@@ -178,6 +198,13 @@ class Draft:
     def prompt(self) -> list[int]:
         """All token ids so far."""
         return self.conversation.tokens.ids + self.context + self.completion.ids
+
+    def extend(self, continuation: Continuation | str) -> None:
+        """Append what was sampled, or note why nothing was."""
+        if isinstance(continuation, str):
+            self.error = continuation or "the engine failed"
+        else:
+            self.completion.append_sampled(*continuation)
 
 
 def check_sampling(temperature: float, top_p: float, top_k: int | None) -> None:

@@ -6,7 +6,7 @@ episode is the same whatever else is in the batch (up to the rounding of the mod
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from rlvr.agents.budget import ThinkingBudget
@@ -15,7 +15,7 @@ from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent
 from rlvr.envs.core.deprecation import warn_renamed
 
 try:
-    from rlvr.agents.models.decoding import Sampling, sample
+    from rlvr.agents.models.decoding import Sampling, sample, sample_each
     from rlvr.agents.models.sampling import uniforms
 except ImportError as error:
     raise ImportError(MISSING_EXTRA) from error
@@ -85,27 +85,29 @@ class TransformersAgent(TokenAgent):
         )
 
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> list[Continuation]:
-        # Like lengths together, so that little of a batch is padding.
-        order = sorted(range(len(drafts)), key=lambda i: -drafts[i].length)
         done: dict[int, Continuation] = {}
-        for start in range(0, len(order), self.max_sequences or len(order)):
-            chunk = order[start : start + self.max_sequences] if self.max_sequences else order
-            noise = [
-                uniforms(
-                    self.seed, drafts[i].conversation.key, drafts[i].length, 0 if self.sampling.greedy else limits[i]
-                )
-                for i in chunk
-            ]
-            sampled = sample(
-                self.model,
-                [drafts[i].prompt() for i in chunk],
-                [limits[i] for i in chunk],
-                noise,
-                self.renderer.end_ids,
-                self.sampling,
-            )
-            done.update(zip(chunk, sampled, strict=True))
+        for chunk in self._chunks(drafts):
+            done.update(zip(chunk, sample(*self._arguments(drafts, limits, chunk)), strict=True))
         return [done[i] for i in range(len(drafts))]
+
+    def _sample_each(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterator[tuple[int, Continuation]]:
+        for chunk in self._chunks(drafts):
+            for number, continuation in sample_each(*self._arguments(drafts, limits, chunk)):
+                yield chunk[number], continuation
+
+    def _chunks(self, drafts: Sequence[Draft]) -> Iterator[list[int]]:
+        """Indices of drafts that are sampled at once: like lengths together, so that little of a batch is padding."""
+        order = sorted(range(len(drafts)), key=lambda i: -drafts[i].length)
+        size = self.max_sequences or len(order)
+        return (order[start : start + size] for start in range(0, len(order), size))
+
+    def _arguments(self, drafts: Sequence[Draft], limits: Sequence[int], chunk: Sequence[int]) -> tuple[Any, ...]:
+        """What `sample` takes, for the drafts of these indices."""
+        greedy = self.sampling.greedy
+        keys = [(drafts[i].conversation.key, drafts[i].length, 0 if greedy else limits[i]) for i in chunk]
+        noise = [uniforms(self.seed, *key) for key in keys]
+        prompts = [drafts[i].prompt() for i in chunk]
+        return self.model, prompts, [limits[i] for i in chunk], noise, self.renderer.end_ids, self.sampling
 
 
 def end_tokens(model: Any) -> list[int]:

@@ -227,8 +227,7 @@ class VLLMAgent(TokenAgent):
             segment=segment,
         )
         self.engine = engine
-        concurrency = getattr(engine, "concurrency", 1)
-        self._calls = Calls(concurrency) if concurrency > 1 else None
+        self._calls = Calls(engine.concurrency) if engine.concurrency > 1 else None
         # Every option is given: a server takes those that are missing from the model's generation_config.
         self._options: dict[str, Any] = {
             "temperature": 0.0 if greedy else temperature,

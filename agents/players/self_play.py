@@ -116,8 +116,10 @@ class SelfPlayRollout(Rollout):
         self.task.self_play = True
         self.base = base
 
-    def stream(self, requests: Iterable[RolloutRequest | Episode | Future[None]]) -> Iterator[tuple[int, Episode]]:
-        """Each episode as its match ends, with the index of its request.
+    def stream(
+        self, requests: Iterable[RolloutRequest | Episode | Future[None]], *, each_reply: bool = False
+    ) -> Iterator[tuple[int, Episode]]:
+        """Each episode as its match ends, with the index of its request; ``each_reply`` changes nothing here.
 
         Raises:
             ValueError: an episode that was paused: self-play has no partial rollouts; or requests that come later.

@@ -104,6 +104,8 @@ def _measure(
     played: list[tuple[str, list[Episode]]],
 ) -> int:
     """Play with one agent; its results and its episodes are added to those of the others."""
+    from rlvr.agents.conversation import capability
+
     agent = _agent(options, given)
     try:
         plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
@@ -116,7 +118,7 @@ def _measure(
         played.append((options.agent, episodes))
         return _play(plans, options, suite, results, episodes)
     finally:
-        if close := getattr(agent, "close", None):
+        if close := capability(agent, "close"):
             close()
 
 
@@ -215,7 +217,7 @@ def _show(
 ) -> None:
     spent = progress.spent()
     taken = progress.taken()
-    again = determinism(options, getattr(rollout.agent, "in_any_thread", False))
+    again = determinism(options, progress.scripted)
     results.append({**_as_json(result, rollout, options), "determinism": again, **taken, **spent})
     if not options.json:
         print(f"{_name(rollout, options)}\n{result}\n{as_line(again)}")
@@ -306,10 +308,12 @@ class _Progress:
     """The new episodes of an evaluation, and, where standard error is a terminal, a line on how far it is."""
 
     def __init__(self, rollout: Rollout, total: int, price: tuple[float, float] | None) -> None:
+        from rlvr.agents.conversation import capability
+
         self.episodes: list[Episode] = []
         self._env_id, self._total, self._price = rollout.env_id, total, price
-        self._usage = getattr(rollout.agent, "usage", None)
-        self._scripted = getattr(rollout.agent, "in_any_thread", False)
+        self._usage: Usage | None = capability(rollout.agent, "usage")
+        self.scripted = bool(capability(rollout.agent, "in_any_thread"))
         self._before = copy.copy(self._usage)
         self._began, self._shown = time.monotonic(), 0.0
         self._live = getattr(sys.__stderr__, "isatty", bool)()
@@ -328,7 +332,7 @@ class _Progress:
 
     def taken(self) -> dict[str, Any]:
         """The seconds that the new episodes took together, and how many there are; nothing of scripted play."""
-        if not self.episodes or self._scripted:
+        if not self.episodes or self.scripted:
             return {}
         return {"seconds": time.monotonic() - self._began, "new_episodes": len(self.episodes)}
 

@@ -168,3 +168,56 @@ def test_it_goes_once_all_that_it_is_about_have_ended(tmp_path):
     assert len(again) == 1
     again.close({"a", "b"})
     assert not path.exists()
+
+
+class OneByOne:
+    """Has the replies of a batch one by one; Ctrl-C comes before the last of a turn's."""
+
+    def __init__(self, press_at: int | None = None) -> None:
+        self.press_at, self.told = press_at, 0
+        self.seen: list[int] = []  # episodes in the record before each reply
+        self.record = None
+
+    def act(self, conversations):
+        return [reply for _, reply in self.act_each(conversations)]
+
+    def act_each(self, conversations):
+        for index, conversation in enumerate(conversations):
+            self.seen.append(len(read_episodes(self.record)) if self.record else 0)
+            if self.told == self.press_at:
+                raise KeyboardInterrupt
+            self.told += 1
+            yield index, Reply(f"\\boxed{{{int(digest_of(conversation), 16) % 20 + 1}}}")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_episode_is_kept_before_the_slowest_reply_of_its_batch_is_there(tmp_path, workers):
+    requests = task_requests(None, 12)
+    whole = Rollout("rlvr/Countdown-v0", OneByOne())(requests)
+    agent = OneByOne(press_at=11)
+    agent.record = record = tmp_path / "episodes.jsonl"
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(Rollout("rlvr/Countdown-v0", agent, workers=workers), requests, record=record)
+    kept = read_episodes(record)
+    if not workers:  # else environments go on while the agent does
+        assert len(kept) >= 10
+        assert agent.seen[-1] >= 9
+    again = OneByOne()
+    evaluate(Rollout("rlvr/Countdown-v0", again), requests, record=record)
+    assert again.told == 1
+    assert sorted(outcomes(read_episodes(record))) == sorted(outcomes(whole))
+
+
+@pytest.mark.slow
+def test_a_local_model_plays_the_same_episodes_reply_by_reply(tmp_path):
+    model, tokenizer = load_policy("rlvr/tiny")
+    requests = task_requests(None, 8, seed=1)
+
+    def rollout(**options):
+        agent = TransformersAgent(model, tokenizer, max_new_tokens=12, seed=5, **options)
+        return Rollout(GUESS, agent, batch_size=8)
+
+    for options in ({}, {"max_sequences": 3}):
+        whole = rollout(**options)(requests)
+        by_reply = dict(rollout(**options).stream(requests, each_reply=True))
+        assert [by_reply[index].to_dict() for index in range(8)] == [episode.to_dict() for episode in whole]

@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents import Conversation, ExpertAgent, Rollout, RolloutRequest
-from rlvr.agents.models.calls import AdaptiveLimit
+from rlvr.agents.models.calls import RECENT, AdaptiveLimit
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.cli import main
 from rlvr.envs.endpoint import Endpoint, seconds_to_wait
@@ -163,6 +163,15 @@ class Handler(BaseHTTPRequestHandler):
         """Its first answer asks for patience; by then others have begun."""
         self.server.times.append(time.monotonic())
         self.reply({}, 429, Retry_After="0.5") if number == 1 else self.reply(completion())
+
+    def mode_flooded(self, number: int, body: Any) -> None:
+        """Refuses everybody for a second after the first call."""
+        with self.server.lock:
+            now = time.monotonic()
+            self.server.flood_ends = getattr(self.server, "flood_ends", now + 1.0)
+            refused = now < self.server.flood_ends
+            self.server.times += [now] * refused
+        self.reply({}, 429, Retry_After="1") if refused else self.reply(completion())
 
     def mode_tools(self, number: int, body: Any) -> None:
         """Plays the tool environment with real tool calls: as `tool_script` says."""
@@ -353,36 +362,64 @@ def test_a_server_that_is_asked_too_much_is_asked_less_until_every_call_has_its_
     assert asked._limit.limit < 32
 
 
-def test_a_retry_after_holds_for_every_call(server: Server) -> None:
+def test_a_retry_after_is_obeyed_by_its_own_call_and_the_others_go_on(server: Server) -> None:
     asked = agent(server, "closed", concurrency=1)
-    assert [reply.text for reply in asked.act([conversation(key=str(i)) for i in range(3)])] == ["four"] * 3
-    refused, *others = server.times
-    assert len(others) == 3
-    assert min(others) - refused >= 0.5
+    texts = [f"text {i}" for i in range(9)]
+    assert len(asked.act([conversation(text) for text in texts])) == 9
+    sent = [seen["body"]["messages"][-1]["content"] for seen in server.seen]
+    assert sent[0] == texts[0] == sent[-1]  # the one that was refused waits, and holds nobody up
+    assert sorted(sent[1:-1]) == texts[1:]
+    assert server.times[-1] - server.times[0] >= 0.5
 
 
-def test_the_limit_is_cut_once_for_what_was_under_way_and_grows_again() -> None:
-    limit = AdaptiveLimit(16)
-    ready, go = threading.Barrier(9), threading.Event()
+def test_a_server_that_refuses_nearly_all_is_left_alone_by_all(server: Server) -> None:
+    """Thirty-two calls, and the server has told the first of them to come again in a second."""
+    asked = agent(server, "flooded", concurrency=32, deadline=60.0)
+    assert {reply.text for reply in asked.act([conversation(key=str(i)) for i in range(64)])} == {"four"}
+    refused = server.times
+    assert asked.usage.requests - 64 == len(refused)
+    # RECENT is what it takes to see the overload; what had begun by then may be refused too.
+    assert len(refused) <= 64 + RECENT
 
-    def overloaded() -> None:
+
+def refuse(limit: AdaptiveLimit, times: int, wait: float | None = None) -> None:
+    for _ in range(times):
         assert limit.enter(math.inf)
-        ready.wait(30)
-        go.wait(30)
-        limit.leave(429, None)
+        limit.leave(429, wait)
 
-    threads = [threading.Thread(target=overloaded, daemon=True) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    ready.wait(30)
-    go.set()
-    for thread in threads:
-        thread.join(30)
-    assert limit.limit == 8
-    for _ in range(8 * 8 * 4):  # eight more answers for each step of the limit, and more
-        limit.enter(math.inf)
+
+def answer(limit: AdaptiveLimit, times: int) -> None:
+    for _ in range(times):
+        assert limit.enter(math.inf)
         limit.leave(200, None)
-    assert limit.limit == 16
+
+
+def test_the_limit_falls_where_more_than_one_try_in_five_is_refused_and_rises_again() -> None:
+    limit = AdaptiveLimit(32)
+    for _ in range(100):  # one in ten
+        refuse(limit, 1)
+        answer(limit, 9)
+    assert limit.limit >= 31
+    for _ in range(100):  # two in five
+        refuse(limit, 2)
+        answer(limit, 3)
+    assert limit.limit == 1
+    answer(limit, 500)
+    assert limit.limit == 32
+
+
+def test_one_refusal_closes_nothing_and_many_close_the_endpoint_for_all() -> None:
+    limit = AdaptiveLimit(32)
+    for _ in range(20):  # one in four, with an hour to wait
+        refuse(limit, 1, 3600.0)
+        answer(limit, 3)
+    assert limit.enter(time.monotonic() + 0.05)
+    limit.leave(200, None)
+    asked = 0
+    while limit.enter(time.monotonic() + 0.05):
+        limit.leave(429, 3600.0)
+        asked += 1
+    assert asked <= RECENT
 
 
 @given(st.lists(st.sampled_from([200, 400, 429, 500, 503, 0]), max_size=200), st.integers(1, 64))
@@ -397,6 +434,7 @@ def test_the_limit_stays_between_one_and_the_most(statuses: list[int], most: int
 
 def test_who_waits_for_a_closed_endpoint_waits_until_its_deadline() -> None:
     limit = AdaptiveLimit(1)
+    refuse(limit, RECENT)
     assert limit.enter(math.inf)
     limit.leave(429, 3600.0)
     assert not limit.enter(time.monotonic() + 0.05)

@@ -604,3 +604,26 @@ def test_token_budget_batches(lengths, budget):
 def test_a_budget_of_nothing_is_refused():
     with pytest.raises(ValueError, match="budget of 0"):
         token_budget_batches([1], 0)
+
+
+@pytest.mark.parametrize("options", [{}, {"max_sequences": 3}, {"greedy": True}, {"max_length": 20}])
+def test_replies_come_as_they_end_and_are_those_of_a_batch(qwen3, tokenizer, options):
+    agent = TransformersAgent(qwen3, tokenizer, **{"max_new_tokens": 16, "seed": 3, **options})
+    batch = [Conversation(f"task{i}/0", [{"role": "user", "content": "2+2? " * (i // 3 + 1)}]) for i in range(9)]
+    each = list(agent.act_each(batch))
+    assert dict(each) == dict(enumerate(agent.act(batch)))
+    lengths = [reply.tokens for _, reply in each]
+    if "max_sequences" not in options:
+        assert lengths == sorted(lengths)
+
+
+def test_between_two_replies_the_model_is_as_it_was(qwen3, tokenizer):
+    agent = TransformersAgent(qwen3, tokenizer, max_new_tokens=16, seed=3)
+    qwen3.train()
+    replies = agent.act_each([Conversation(f"{i}", [{"role": "user", "content": "2+2?"}]) for i in range(4)])
+    next(replies)
+    assert qwen3.training
+    assert not torch.is_inference_mode_enabled()
+    assert qwen3.config._attn_implementation == "sdpa"
+    replies.close()
+    qwen3.eval()
