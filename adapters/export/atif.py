@@ -16,9 +16,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from rlvr.adapters.export.chat import argument_names, split_calls, tools_of, whole_pairs
+from rlvr.adapters.export.chat import split_at_calls, tools_of, whole_pairs
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
+from rlvr.envs.tools.tool import argument_names
 
 VERSION = "ATIF-v1.7"
 OURS = "rlvr"
@@ -137,7 +138,7 @@ def _agent_step(turn: Mapping[str, Any], number: int, names: Mapping[str, list[s
     fields: dict[str, Any] = {}
     if action.startswith(THINK) and THOUGHT in action:
         fields["reasoning_content"], _, text = action.removeprefix(THINK).partition(THOUGHT)
-    text, calls = split_calls(text, names)
+    text, calls = split_at_calls(text, names)
     if calls:
         fields["tool_calls"] = [
             {"tool_call_id": f"call_{number}_{index}", "function_name": call.name, "arguments": dict(call.arguments)}

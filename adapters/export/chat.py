@@ -8,7 +8,8 @@ from typing import Any
 
 from rlvr.agents.conversation import Message
 from rlvr.agents.episode import Episode
-from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
+from rlvr.envs.tools.calls import STYLES, Call, split_calls, write_calls
+from rlvr.envs.tools.tool import argument_names
 
 Record = dict[str, Any]
 
@@ -76,7 +77,7 @@ def openai_record(episode: Episode) -> Record:
         role, content = message["role"], message["content"]
         if role == "assistant":
             answered = number + 1 < len(messages) and messages[number + 1]["role"] == "tool"
-            before, calls = split_calls(content, names) if answered else (content, [])
+            before, calls = split_at_calls(content, names) if answered else (content, [])
             waiting = [f"call_{number}_{index}" for index in range(len(calls))]
             made = [
                 {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": _json(call.arguments)}}
@@ -94,23 +95,24 @@ def openai_record(episode: Episode) -> Record:
     return {"messages": written} | ({"tools": schemas} if schemas else {})
 
 
-def argument_names(schemas: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
-    """The names of each tool's arguments by the tool's name."""
-    functions = [schema.get("function", schema) for schema in schemas]
-    return {each["name"]: list(each.get("parameters", {}).get("properties", {})) for each in functions}
-
-
-def split_calls(text: str, names: Mapping[str, Sequence[str]]) -> tuple[str, list[Call]]:
+def split_at_calls(text: str, names: Mapping[str, Sequence[str]]) -> tuple[str, Sequence[Call]]:
     """What stands before the calls at the end of an action, and the calls.
 
     None where writing the calls again would not give the same text, whatever the style, or a name is no tool's.
     """
     for style in STYLES if names else ():
-        calls = list(read_calls(text, style, names).calls)
-        ending = "\n".join(write_call(call, style) for call in calls)
-        if calls and all(call.name in names for call in calls) and text.endswith(ending):
-            return text.removesuffix(ending).rstrip("\n"), calls
+        before, reading = split_calls(text, style, names)
+        calls = reading.calls
+        if calls and all(call.name in names for call in calls) and _ends_with(text, before, calls, style, names):
+            return before.rstrip("\n"), calls
     return text, []
+
+
+def _ends_with(text: str, before: str, calls: Sequence[Call], style: str, names: Mapping[str, Sequence[str]]) -> bool:
+    try:
+        return text[len(before) :] == write_calls(calls, style, names)
+    except ValueError:
+        return False
 
 
 def _parts(text: str, message: Message) -> str | list[Record]:

@@ -37,7 +37,8 @@ from rlvr.envs import Verdict
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, env_error
-from rlvr.envs.tools.calls import read_calls
+from rlvr.envs.tools.calls import Reading, split_calls
+from rlvr.envs.tools.tool import shown_tools
 
 REPLY_SECONDS = 600.0
 TURN_SECONDS = 120.0
@@ -222,13 +223,13 @@ def _written(function: Mapping[str, Any]) -> str:
 
 def _spoken(text: str, tools: bool) -> tuple[dict[str, Any], str]:
     """The assistant's message for an action, and why it ended."""
-    calls = read_calls(text, "hermes", {}).calls if tools else ()
+    before, reading = split_calls(text, "hermes", {}) if tools else (text, Reading())
+    calls = reading.calls
     if not calls:
         return {"role": "assistant", "content": text}, "stop"
     named = [{"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls]
     listed = [{"id": f"call_{secrets.token_hex(8)}", "type": "function", "function": function} for function in named]
-    before = text.partition("<tool_call>")[0].strip()
-    return {"role": "assistant", "content": before or None, "tool_calls": listed}, "tool_calls"
+    return {"role": "assistant", "content": before.strip() or None, "tool_calls": listed}, "tool_calls"
 
 
 def _completion(model: str, message: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -384,7 +385,7 @@ class HarnessEnv(gym.Env[str, str]):
         self._request = request
         info: dict[str, Any] = {"turn": self._turn, "messages": request.messages, "verdict": None}
         if request.tools:
-            info["tools"] = request.tools
+            info["tools"] = shown_tools(request.tools)
         system = [message["content"] for message in request.messages if message["role"] == "system"]
         if not self._turn and system:
             info["system"] = "\n\n".join(system)

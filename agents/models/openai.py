@@ -19,12 +19,14 @@ from rlvr.agents.conversation import Conversation, Message, Reply
 from rlvr.agents.models.calls import NO_COMPLETION, AdaptiveLimit, Calls, FailuresInARow
 from rlvr.agents.rendering import clean
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
-from rlvr.envs.tools.calls import STYLES, Call, read_calls, write_call
+from rlvr.envs.rewards.extraction import spoken_text
+from rlvr.envs.tools.call_arguments import Unreadable, parse_object
+from rlvr.envs.tools.calls import STYLES, Call, read_calls, split_calls, write_calls
+from rlvr.envs.tools.tool import argument_names, shown
 
 PATH = "/chat/completions"
-THINK, THOUGHT = "<think>\n", "\n</think>\n\n"
-# Styles in which a call is the whole reply.
-WHOLE = ("json", "llama")
+OPENING, CLOSING = "<think>", "</think>"
+THINK, THOUGHT = f"{OPENING}\n", f"\n{CLOSING}\n\n"
 
 
 @dataclass(slots=True)
@@ -54,6 +56,9 @@ class Usage:
 
 class OpenAIAgent:
     """Asks a chat endpoint for each reply.
+
+    An endpoint's own calls come to the environment as they were made: the text that it reads is checked to give the
+    same calls, and words beside them are left out where they would not.
 
     Thoughts that come apart from the reply (``reasoning_content``, ``reasoning``) are left out, or put before it in
     ``<think>``; they are never sent back. Where the environment leaves its tools to the chat template
@@ -103,6 +108,7 @@ class OpenAIAgent:
         self.request = dict(request or {})
         self.tool_messages = tool_messages
         self.usage = Usage()
+        self._thoughts = UnparsedThoughts()
         self._calls = Calls(concurrency)
         self._limit = AdaptiveLimit(concurrency, self._calls.yield_slot)
         self._failures = FailuresInARow(concurrency, endpoint.model)
@@ -155,7 +161,7 @@ class OpenAIAgent:
             raise ValueError(f"conversation {conversation.key!r} has no new message that asks for a reply")
         try:
             answer = call(self.endpoint, PATH, self.body(conversation), self._limit, needs="choices")
-            reply = self._read(answer)
+            reply = self._read(answer, argument_names(json.loads(conversation.tools or "[]")))
         except EndpointError as error:
             if _too_long(error):
                 self._failures.answered()
@@ -167,8 +173,8 @@ class OpenAIAgent:
         self._count(answer.get("usage"))
         return reply
 
-    def _read(self, answer: Mapping[str, Any]) -> Reply:
-        """The reply in a chat completion.
+    def _read(self, answer: Mapping[str, Any], names: Mapping[str, Sequence[str]] | None = None) -> Reply:
+        """The reply in a chat completion, to a conversation whose tools have arguments of these names.
 
         Raises:
             EndpointError: there is none.
@@ -178,7 +184,7 @@ class OpenAIAgent:
             message, finish = choice["message"], choice.get("finish_reason")
             text = _text(message.get("content")) or _text(message.get("refusal"))
             thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
-            calls = [self._write(made["function"]) for made in message.get("tool_calls") or []]
+            calls = [_native_call(made["function"]) for made in message.get("tool_calls") or []]
         except (KeyError, IndexError, TypeError, AttributeError):
             what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
             raise EndpointError(what, code=NO_COMPLETION, lasting=True) from None
@@ -187,22 +193,14 @@ class OpenAIAgent:
             raise EndpointError(what, code="content_filter")
         if not (text or thought or calls) and finish not in ("stop", "length"):
             raise EndpointError(f"{self.endpoint.address(PATH)} sent a reply without text (finish_reason {finish!r})")
+        text = clean(text)
         if calls:
-            text = "\n".join(calls if not text or self.tool_style in WHOLE else [text, *calls])
+            text = _with_calls(text, calls, self.tool_style, names or {})
+        elif not thought:
+            text = self._thoughts.marked(text, finish == "length")
         if self.keep_reasoning and thought:
-            text = f"{THINK}{thought}{THOUGHT}{text}" if text or finish != "length" else THINK + thought
-        return Reply(clean(text), "length" if finish == "length" else "stop", _number(answer, "completion_tokens"))
-
-    def _write(self, function: Mapping[str, Any]) -> str:
-        """A call as the text that the environment reads; arguments that are no object are left for it to refuse."""
-        given = function.get("arguments") or {}
-        try:
-            arguments = json.loads(given, strict=False) if isinstance(given, str) else given
-        except (ValueError, RecursionError):
-            arguments = None
-        if not isinstance(arguments, dict):
-            arguments = {"arguments": given}
-        return write_call(Call(str(function["name"]), arguments), self.tool_style)
+            text = _with_thought(clean(thought), text, bool(text) or finish != "length")
+        return Reply(text, "length" if finish == "length" else "stop", _number(answer, "completion_tokens"))
 
     def _count(self, usage: Any, failed: int = 0) -> None:
         with self._counting:
@@ -213,13 +211,68 @@ class OpenAIAgent:
             self.usage.completion_tokens += _number({"usage": usage}, "completion_tokens")
 
 
+class UnparsedThoughts:
+    """Tells thoughts from replies where a server gives both as one text, without the tag that its prompt opened.
+
+    Such a server shows itself by replies that close a thought and open none. As long as half of the replies that were
+    not cut do so, one that closes none is a thought that did not end.
+    """
+
+    def __init__(self) -> None:
+        self._closed = self._without = 0
+
+    def marked(self, text: str, is_cut: bool) -> str:
+        """The reply, with the tag that opens its thought where the server left it out."""
+        end = text.find(CLOSING)
+        if end >= 0:
+            self._closed += text.find(OPENING, 0, end) < 0
+            return text
+        if OPENING in text:
+            return text
+        self._without += not is_cut
+        return THINK + text if 0 < self._closed >= self._without else text
+
+
+def _native_call(function: Mapping[str, Any]) -> Call:
+    """A call as the endpoint gives it; arguments that are no object are left for the environment to refuse."""
+    given = function.get("arguments") or {}
+    try:
+        arguments = parse_object(given, "arguments") if isinstance(given, str) else given
+    except Unreadable:
+        arguments = None
+    return Call(str(function["name"]), arguments if isinstance(arguments, dict) else {"arguments": given})
+
+
+def _with_calls(text: str, calls: Sequence[Call], style: str, names: Mapping[str, Sequence[str]]) -> str:
+    """A reply that makes these calls, argument for argument, when the environment reads it.
+
+    Words before the calls stay where they leave them as they are.
+    """
+    try:
+        written = write_calls(calls, style, names)
+    except ValueError:  # what the style cannot write, the environment refuses with words
+        written = write_calls(
+            [Call(name, {key: str(value) for key, value in a.items()}) for name, a in calls], "hermes", {}
+        )
+    whole = f"{text}\n{written}" if text else written
+    return whole if read_calls(whole, style, names).calls == tuple(calls) else written
+
+
+def _with_thought(thought: str, text: str, has_ended: bool) -> str:
+    """A thought before the text; in one that would end it, or the reply, what does so is broken by a blank."""
+    if not has_ended:
+        return THINK + thought
+    whole = f"{THINK}{thought}{THOUGHT}{text}"
+    if spoken_text(whole).strip() == spoken_text(text).strip():
+        return whole
+    return f"{THINK}{shown(thought, len(thought))}{THOUGHT}{text}"
+
+
 def _messages(
     messages: Sequence[Message], tools: Sequence[Any], style: str, tool_messages: bool
 ) -> list[dict[str, Any]]:
     """The messages as an endpoint takes them: calls and their outputs in its own form where it knows the tools."""
-    names = {
-        tool["function"]["name"]: list(tool["function"].get("parameters", {}).get("properties", {})) for tool in tools
-    }
+    names = argument_names(tools)
     sent: list[dict[str, Any]] = []
     open_calls: list[str] = []  # ids of the calls that the next message answers
     for index, message in enumerate(messages):
@@ -260,13 +313,12 @@ def _parts(text: str, images: Sequence[str]) -> str | list[dict[str, Any]]:
     return [*first, *({"type": "image_url", "image_url": {"url": url}} for url in images)]
 
 
-def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tuple[str, list[Call]]:
-    """What stands before the calls of a reply, and the calls; none where they were not written as `_write` does."""
-    calls = list(read_calls(text, style, names).calls)
-    written = "\n".join(write_call(made, style) for made in calls)
-    if not calls or not text.endswith(written):
+def _calls_in(text: str, names: Mapping[str, Sequence[str]], style: str) -> tuple[str, Sequence[Call]]:
+    """What stands before the calls of a reply, and the calls; none where anything stands behind them."""
+    before, reading = split_calls(text, style, names)
+    if not reading.calls or text[len(before) :].strip() != write_calls(reading.calls, style, names).strip():
         return text, []
-    return text.removesuffix(written).rstrip("\n"), calls
+    return before.rstrip("\n"), reading.calls
 
 
 def _without_thought(text: str) -> str:

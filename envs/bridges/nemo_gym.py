@@ -16,11 +16,12 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.remote import BridgedEnv, ServerError, ServerReply, ServerStep, exchange
+from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerReply, ServerStep, exchange
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
-from rlvr.envs.tools.calls import read_calls
+from rlvr.envs.tools.calls import Reading, split_calls
+from rlvr.envs.tools.tool import shown_tools
 
 Row = dict[str, Any]
 SCHEMA = ("name", "description", "parameters")
@@ -80,9 +81,8 @@ class NeMoGym(BridgedEnv):
         tools = [tool for tool in asked.get("tools") or () if isinstance(tool, dict) and tool.get("type") == "function"]
         self._tools = {tool["name"]: list((tool.get("parameters") or {}).get("properties", {})) for tool in tools}
         if tools:
-            facts["tools"] = [
-                {"type": "function", "function": {k: tool[k] for k in SCHEMA if k in tool}} for tool in tools
-            ]
+            schemas = ({k: tool[k] for k in SCHEMA if k in tool} for tool in tools)
+            facts["tools"] = shown_tools({"type": "function", "function": schema} for schema in schemas)
         return ServerStep(text_shown, info=facts)
 
     def _play(self, action: str) -> ServerStep:
@@ -120,8 +120,11 @@ class NeMoGym(BridgedEnv):
     def _response(self, action: str) -> Row:
         """The policy's text as an answer of the Responses API."""
         name = f"{self._seed}-{self._index}-{self._turn}"
-        calls = read_calls(action, "hermes", self._tools).calls if self._tools else ()
-        text_shown = action.partition("<tool_call>")[0].strip() if calls else action
+        before, reading = split_calls(action, "hermes", self._tools) if self._tools else (action, Reading())
+        if reading.problem:
+            raise Refused(f"The call cannot be read: {reading.problem}")
+        calls = reading.calls
+        text_shown = before.strip() if calls else action
         output: list[Row] = []
         if text_shown or not calls:
             content = [{"type": "output_text", "text": text_shown, "annotations": []}]

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, ServerStep, exchange
 from rlvr.envs.rewards.graders.json_schema import NotJSON, find_json, load
 from rlvr.envs.tools.calls import read_calls
+from rlvr.envs.tools.tool import argument_names, shown_tools
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -91,7 +92,7 @@ class OpenEnv(BridgedEnv):
         except BaseException:
             self._leave()
             raise
-        facts = {"system": self.system or self._asks, "tools": self._tools}
+        facts = {"system": self.system or self._asks, "tools": self._tools and shown_tools(self._tools)}
         return server_step._replace(info={name: fact for name, fact in facts.items() if fact})
 
     def _play(self, action: str) -> ServerStep:
@@ -243,7 +244,7 @@ class OpenEnv(BridgedEnv):
 
     def _call(self, text: str) -> Action:
         """The call of a tool that a reply makes."""
-        tools = {tool["function"]["name"]: list(tool["function"]["parameters"]) for tool in self._tools or ()}
+        tools = argument_names(self._tools or ())
         reading = read_calls(text, "hermes", tools)
         if reading.problem:
             raise ValueError(f"The call cannot be read: {reading.problem}")

@@ -18,6 +18,7 @@ from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerSte
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import shuffled_index, stream
 from rlvr.envs.tools.calls import read_calls
+from rlvr.envs.tools.tool import shown_tools
 
 Json = dict[str, Any]
 CLOSE_SECONDS = 5.0
@@ -76,7 +77,7 @@ class OpenReward(BridgedEnv):
             raise
         facts: Json = {"index": index, "split": split}
         facts |= {"system": system} if system else {}
-        facts |= {"tools": tools} if tools else {}
+        facts |= {"tools": shown_tools(tools)} if tools else {}
         return ServerStep(text, info=facts)
 
     def _play(self, action: str) -> ServerStep:

@@ -153,7 +153,7 @@ class ToolTask(Task[Session[W]]):
     def solve(self, state: Session[W]) -> str:
         """The planned call in the task's style of calls, or the final reply."""
         step = self.plan(state)
-        return step if isinstance(step, str) else write_call(step, self.tool_style)
+        return step if isinstance(step, str) else write_call(step, self.tool_style, self._names.get(step.name, ()))
 
     def sample_action(self, state: Session[W], rng: random.Random) -> str:
         """A call of a random tool with empty or small arguments, or a boxed number."""
@@ -161,7 +161,7 @@ class ToolTask(Task[Session[W]]):
         if found is None:
             return f"\\boxed{{{rng.randint(0, 99)}}}"
         arguments: dict[str, Any] = {name: str(rng.randint(0, 9)) for name in found.names}
-        return write_call(Call(found.name, arguments), self.tool_style)
+        return write_call(Call(found.name, arguments), self.tool_style, found.names)
 
     def form_example(self, state: Session[W]) -> str:
         """A call: a reply without one is judged, or answered, as it stands."""

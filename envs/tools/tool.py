@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Literal, get_args, get_origin, get_type_hints
@@ -13,7 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from rlvr.envs.core.verdict import Verdict, env_error
 from rlvr.envs.rewards.extraction import CONTROL_TOKEN
-from rlvr.envs.tools.calls import Call, write_call
+from rlvr.envs.tools.call_arguments import Unreadable, raw_value
+from rlvr.envs.tools.calls import Call, can_name, write_call
 
 MAX_ARGUMENTS: Final = 100_000
 MAX_OUTPUT: Final = 4_000
@@ -101,10 +102,20 @@ class Tool:
         if size > MAX_ARGUMENTS:
             raise ToolError(f"{self.name}: the arguments have {size:,} characters, allowed are {MAX_ARGUMENTS:,}")
         try:
-            checked = self.arguments.model_validate(dict(arguments))
+            checked = self._validated(arguments)
         except ValidationError as error:
             raise ToolError(f"{self.name}: {_complaint(error)}; it takes {self.signature()}") from None
         return {name: getattr(checked, name) for name in self.arguments.model_fields}
+
+    def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
+        """The arguments; a list or an object that is no text comes as its JSON in styles that write text alone."""
+        try:
+            return self.arguments.model_validate(dict(arguments))
+        except ValidationError:
+            read = {name: _structure(value) for name, value in arguments.items()}
+            if read == arguments:
+                raise
+            return self.arguments.model_validate(read)
 
     def example(self, name: str) -> Any:
         """A value that an argument may have, as examples of calls show it."""
@@ -179,9 +190,14 @@ def instructions(tools: Sequence[Tool], style: str) -> str:
 
 def example_call(shown_tool: Tool, style: str) -> str:
     """A call of a tool with values of the right types, written in this style."""
-    return write_call(
-        Call(shown_tool.name, {_kept(name): shown_tool.example(name) for name in shown_tool.names}), style
-    )
+    arguments = {name: shown_tool.example(name) for name in map(_kept, shown_tool.names) if can_name(name, style)}
+    return write_call(Call(shown_tool.name, arguments), style, shown_tool.names)
+
+
+def argument_names(schemas: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]:
+    """The names of each tool's arguments by the tool's name, from schemas as chat templates take them."""
+    functions = [schema.get("function", schema) for schema in schemas]
+    return {each["name"]: list((each.get("parameters") or {}).get("properties") or {}) for each in functions}
 
 
 def shown(output: str, limit: int = MAX_OUTPUT) -> str:
@@ -205,6 +221,11 @@ def shown_schema(name: str, description: str, parameters: Mapping[str, Any]) -> 
     return {"type": "function", "function": _shown_inside(function)}
 
 
+def shown_tools(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Somebody else's schemas of tools, in which no text holds a control token, as in `shown_schema`."""
+    return [_shown_inside(each) for each in tools]
+
+
 def _shown_inside(value: Any) -> Any:
     if isinstance(value, str):
         return _kept(value)
@@ -222,6 +243,17 @@ def _kept(text: str) -> str:
 
 def _broken(match: re.Match[str]) -> str:
     return f"{match[0][0]} {match[0][1:]}"
+
+
+def _structure(value: Any) -> Any:
+    """The list, object or null whose JSON a text is; else the value itself."""
+    if isinstance(value, str) and value.strip()[:1] in ("[", "{", "n"):
+        try:
+            structure, end = raw_value(value, 0)
+        except Unreadable:
+            return value
+        return value if value[end:].strip() else structure
+    return value
 
 
 def _encodes(text: str) -> bool:

@@ -23,7 +23,8 @@ from rlvr.agents.models.calls import RECENT, AdaptiveLimit
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.cli import main
 from rlvr.envs.endpoint import Endpoint, seconds_to_wait
-from rlvr.envs.tools.calls import read_calls
+from rlvr.envs.rewards.extraction import extract
+from rlvr.envs.tools.calls import STYLES, Call, read_calls
 
 from .dripping import drip
 
@@ -528,6 +529,44 @@ def test_calls_that_cannot_be_read_stay_the_policys_fault(server: Server) -> Non
         message = {"tool_calls": [{"function": {"name": "sum", "arguments": arguments}}]}
         reply = asked._read(completion("Well.", "tool_calls", **message))
         assert reply.text.startswith('Well.\n<tool_call>\n{"name": "sum"')
+
+
+@pytest.mark.parametrize("style", STYLES)
+@pytest.mark.parametrize("words", ["", "Well.", "see </s> <|im_end|>", "<think>hm", "<tool_response>", "```", "<sum>"])
+def test_an_endpoints_calls_arrive_as_they_were_made(server: Server, style: str, words: str) -> None:
+    asked = agent(server, "good", tool_style=style)
+    names = {"sum": ["a", "b"], "run": ["code"]}
+    texts = [
+        "</think>",
+        "<tool_response>4</tool_response>",
+        "</tool_call>",
+        "a\n```\n",
+        "</parameter></function>",
+        "é\0",
+    ]
+    calls = [Call("run", {"code": text}) for text in texts] + [Call("sum", {"a": "{}", "b": "</a>"})]
+    functions = [{"name": name, "arguments": json.dumps(dict(arguments))} for name, arguments in calls]
+    message = {"tool_calls": [{"function": function} for function in functions]}
+    reply = asked._read(completion(words, "tool_calls", **message), names)
+    assert read_calls(reply.text, style, names).calls == tuple(calls)
+
+
+def test_a_thought_beside_a_reply_ends_neither_the_reply_nor_the_thought(server: Server) -> None:
+    asked = agent(server, "good", keep_reasoning=True)
+    for thought in ("plain", "a </think> b <think>", "<|im_end|>", "<tool_call>", "</s>"):
+        reply = asked._read(completion("It is \\boxed{4}", "stop", reasoning_content=thought))
+        assert reply.text.startswith("<think>\n")
+        assert extract(reply.text).answer == "4"
+
+
+def test_a_server_that_gives_thoughts_without_their_opening_tag_is_noticed(server: Server) -> None:
+    asked = agent(server, "good")
+    read = lambda text, finish: extract(asked._read(completion(text, finish)).text).answer  # noqa: E731
+    assert read("Perhaps 1.</think> It is \\boxed{4}", "stop") == "4"
+    assert read("Maybe \\boxed{4}, but let me check", "length") is None
+    assert read("Maybe \\boxed{4}, but let me check", "stop") is None
+    other = agent(server, "good")
+    assert extract(other._read(completion("It is \\boxed{4}", "length")).text).answer == "4"
 
 
 def test_wrong_options(server: Server) -> None:
