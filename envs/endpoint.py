@@ -317,6 +317,8 @@ def _error(reply: bytes) -> tuple[str, str]:
         if isinstance(inner, dict):
             code = inner.get("code") or inner.get("type") or ""
             detail = inner.get("message") or inner.get("detail") or detail
+            if isinstance(param := inner.get("param"), str) and param not in str(detail):
+                detail = f"{detail} ({param})"
         elif isinstance(inner, str):
             detail = inner
     return str(code)[:100], _line(detail)[:200]

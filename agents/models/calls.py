@@ -7,7 +7,7 @@ import re
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
 
@@ -114,18 +114,20 @@ class FailuresInARow:
 
     Causes that hold for the whole server count alone: nobody listens there, or the key, the path or the model's name is
     wrong, or a page of HTML comes. What may lie in one conversation, such as a 400 or a content filter, does not count.
-    A server that has never answered is given up after three calls; there any 404 counts, and a 400 that names the model
-    or the key. Any other is given up when so many have failed alike that each which may be under way has done so twice,
-    and sixteen at least.
+    A server that has never answered is given up after three calls; there any 404 counts, and a 400 or 422 that names
+    the model, the key, or a field that every request has, such as ``max_tokens``. Any other is given up when so many
+    have failed alike that each which may be under way has done so twice, and sixteen at least.
 
     Args:
         concurrency: how many calls may be under way at once.
         model: the model's name at the server.
+        fields: of each request, those left out that hold the conversation.
     """
 
-    def __init__(self, concurrency: int, model: str = "") -> None:
+    def __init__(self, concurrency: int, model: str = "", fields: Collection[str] = ()) -> None:
         self._most = max(2 * concurrency, MOST_IN_A_ROW)
         self._model = model
+        self._fields = sorted(fields, key=len, reverse=True)
         self._changed = threading.Lock()
         self._cause: tuple[object, ...] = ()
         self._count = 0
@@ -144,7 +146,8 @@ class FailuresInARow:
 
     def failed(self, error: EndpointError) -> None:
         """A call failed, all its tries included."""
-        cause = (error.status, error.code, error.detail if error.status == 400 else "")
+        field = self._field_in(error)
+        cause = (error.status, error.code, field or (error.detail if error.status == 400 else ""))
         with self._changed:
             if not self._holds_for_all(error):
                 self._cause, self._count = (), 0
@@ -155,6 +158,11 @@ class FailuresInARow:
             if self._count >= enough and not self._given_up:
                 since = "no call was answered before or since" if not self._answered else "no call was answered since"
                 self._given_up = f"{self._count} calls in a row failed alike and {since}; the last: {error}"
+                if field:
+                    self._given_up += (
+                        f"; {field} is a field of each request, which request={{'{field}': None}} leaves out, on the "
+                        f"command line --options '{{\"{field}\": null}}'"
+                    )
 
     def _holds_for_all(self, error: EndpointError) -> bool:
         """Whether each other call fails by the same cause, whatever its conversation is."""
@@ -164,6 +172,8 @@ class FailuresInARow:
             return True
         if _FILTERED.search(f"{error.code} {error.detail}"):
             return False
+        if self._field_in(error):
+            return not self._answered
         if error.status == 400:
             return not self._answered and (self._names_model(error) or bool(_OF_KEY.search(error.detail)))
         if error.status in (404, 405, 410):
@@ -171,6 +181,12 @@ class FailuresInARow:
         if error.code == NO_COMPLETION:
             return not self._answered
         return error.status in (0, 200, 403) or 300 <= error.status < 400
+
+    def _field_in(self, error: EndpointError) -> str:
+        """The field of the request that the server refuses by name; empty where it names none."""
+        if error.status not in (400, 422):
+            return ""
+        return next((name for name in self._fields if re.search(rf"(?<!\w){re.escape(name)}(?!\w)", error.detail)), "")
 
     def _names_model(self, error: EndpointError) -> bool:
         named = self._model and re.search(rf"(?<!\w){re.escape(self._model)}(?!\w)", error.detail)

@@ -111,7 +111,8 @@ class OpenAIAgent:
         self._thoughts = UnparsedThoughts()
         self._calls = Calls(concurrency)
         self._limit = AdaptiveLimit(concurrency, self._calls.yield_slot)
-        self._failures = FailuresInARow(concurrency, endpoint.model)
+        fields = {"temperature", "max_tokens", "tools", "seed", *self.request} - {"messages", "model"}
+        self._failures = FailuresInARow(concurrency, endpoint.model, fields)
         self._counting = threading.Lock()
 
     @property

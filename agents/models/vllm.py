@@ -7,10 +7,11 @@ trained, over all turns. Tested with vLLM 0.32.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from hashlib import blake2b
+from itertools import count
 from types import TracebackType
 from typing import Any, Protocol
 
@@ -84,6 +85,8 @@ class LocalEngine:
         self.llm = model
         self._params: Callable[..., Any] = SamplingParams
         self._new_tokens = RequestOutputKind.DELTA  # a step's own tokens, not all so far
+        self._only_final = RequestOutputKind.FINAL_ONLY
+        self._names = count()
         self.limit: int | None = model.llm_engine.model_config.max_model_len
         self.concurrency = 1
 
@@ -91,12 +94,26 @@ class LocalEngine:
         self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
     ) -> list[Continuation | str]:
         """A continuation of each prompt, see `Engine`."""
-        outputs = self.llm.generate(
-            [{"prompt_token_ids": list(prompt)} for prompt in prompts],
-            [self._params(**given) for given in options],
-            use_tqdm=False,
-        )
-        return [_continuation(output.outputs[0]) for output in outputs]
+        done = dict(self.generate_each(prompts, options))
+        return [done[index] for index in range(len(prompts))]
+
+    def generate_each(
+        self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Continuation | str]]:
+        """Each continuation as soon as it is there, with the index of its prompt."""
+        engine, waiting = self.llm.llm_engine, {}
+        try:
+            for index, (prompt, given) in enumerate(zip(prompts, options, strict=True)):
+                params = self._params(**given, output_kind=self._only_final)
+                waiting[name := f"rlvr-{next(self._names)}"] = index
+                engine.add_request(name, {"prompt_token_ids": list(prompt)}, params)
+            while waiting:
+                for output in engine.step():
+                    if output.finished and output.request_id in waiting:
+                        yield waiting.pop(output.request_id), _continuation(output.outputs[0])
+        finally:
+            if waiting:
+                engine.abort_request([*waiting])
 
     def update_weights(self, weights: Iterable[tuple[str, Any]]) -> None:
         """Take these tensors, under transformers' names, and forget what was computed with the old ones.
@@ -294,6 +311,15 @@ class VLLMAgent(TokenAgent):
         self.close()
 
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> list[Continuation | str]:
+        return self.engine.generate(*self._asked(drafts, limits))
+
+    def _sample_each(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterator[tuple[int, Continuation | str]]:
+        if isinstance(self.engine, LocalEngine):
+            return self.engine.generate_each(*self._asked(drafts, limits))
+        return enumerate(self._sample(drafts, limits))
+
+    def _asked(self, drafts: Sequence[Draft], limits: Sequence[int]) -> tuple[list[list[int]], list[dict[str, Any]]]:
+        """Prompts and options, as an engine takes them."""
         options = [
             {
                 **self._options,
@@ -302,7 +328,7 @@ class VLLMAgent(TokenAgent):
             }
             for draft, limit in zip(drafts, limits, strict=True)
         ]
-        return self.engine.generate([draft.prompt() for draft in drafts], options)
+        return [draft.prompt() for draft in drafts], options
 
     def _probe(self) -> None:
         """Sample a little twice, to see what is recorded.

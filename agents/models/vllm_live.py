@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from itertools import count
@@ -58,7 +58,7 @@ class LiveEngine(LocalEngine):
         self.asleep = False
         self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._running: dict[str, _Request] = {}
-        self._ids = count()
+        self._request_ids = count()
         self._failure: BaseException | None = None
         self._thread = threading.Thread(target=self._drive, daemon=True, name="rlvr-vllm")
         self._thread.start()
@@ -70,6 +70,12 @@ class LiveEngine(LocalEngine):
         requests = [_Request(list(prompt), dict(given)) for prompt, given in zip(prompts, options, strict=True)]
         self._commands.put(lambda: self._add(requests))
         return [self._wait(request.future) for request in requests]
+
+    def generate_each(
+        self, prompts: Sequence[Sequence[int]], options: Sequence[Mapping[str, Any]]
+    ) -> Iterator[tuple[int, Continuation | str]]:
+        """`generate`, whose requests are the engine's own thread's."""
+        return enumerate(self.generate(prompts, options))
 
     def prompt_logprobs(self, prompt: Sequence[int]) -> list[float]:
         """The log-probability of each token of a text but the first, at temperature 1."""
@@ -130,7 +136,7 @@ class LiveEngine(LocalEngine):
 
     def _add(self, requests: Iterable[_Request]) -> None:
         for request in requests:
-            name, done = f"rlvr-{next(self._ids)}", len(request.ids)
+            name, done = f"rlvr-{next(self._request_ids)}", len(request.ids)
             options = {**request.options, "max_tokens": request.options["max_tokens"] - done}
             if done:
                 options["seed"] = mix_seed(options.get("seed", 0), done)

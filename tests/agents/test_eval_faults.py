@@ -220,6 +220,22 @@ WRONG = {
     "model": (404, b'{"error": {"message": "The model `m` does not exist."}}', "The model `m` does not exist."),
     "old model": (400, b'{"error": {"message": "model m is not known"}}', "model m is not known"),
     "key": (401, b'{"error": {"message": "no key"}}', "no key; no key was sent; --api-key-env NAME sends one"),
+    "option": (
+        400,
+        b'{"error": {"message": "Unsupported parameter: \'max_tokens\'. Use \'max_completion_tokens\'."}}',
+        "max_tokens is a field of each request, which request={'max_tokens': None} leaves out, on the command line "
+        "--options '{\"max_tokens\": null}'",
+    ),
+    "param": (
+        400,
+        b'{"error": {"message": "Unsupported value.", "param": "temperature"}}',
+        "Unsupported value. (temperature); temperature is a field of each request",
+    ),
+    "extra input": (
+        422,
+        b'{"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}',
+        "seed is a field of each request",
+    ),
 }
 
 
@@ -240,7 +256,9 @@ def test_a_server_that_no_episode_can_be_played_with_is_given_up_after_a_few_cal
 ) -> None:
     status, body, sentence = WRONG[wrong]
     plain_server.given, plain_server.answers_to = (status, body), 4
-    code, out, err = evaluate_many(plain_server, tmp_path / "e.jsonl", capsys, "--deadline", "30", "--json")
+    code, out, err = evaluate_many(
+        plain_server, tmp_path / "e.jsonl", capsys, "--deadline", "30", "--temperature", "0.5", "--json"
+    )
     assert code == 1
     (stopped,) = json.loads(out)
     assert sentence.removesuffix("; --api-key-env NAME sends one") in stopped["stopped"]
@@ -363,11 +381,14 @@ UNLESS_ANSWERED = {
     "400 of the model": EndpointError("http://h 400", 400, lasting=True, detail="big-1 is not served here"),
     "400 by its code": EndpointError("http://h 400", 400, "model_not_found", lasting=True, detail="bad request"),
     "400 of the key": EndpointError("http://h 400", 400, lasting=True, detail="API key not valid."),
+    "400 of a field": EndpointError("http://h 400", 400, lasting=True, detail="no 'max_tokens' here"),
+    "422 of a field": EndpointError("http://h 422", 422, lasting=True, detail="body.max_tokens: too many"),
     "no completion": EndpointError("http://h sent no chat completion", code="no_completion", lasting=True),
 }
 OF_ONE_CALL = {
     "400": EndpointError("http://models/v1 400", 400, lasting=True, detail="this text is not allowed"),
     "413": EndpointError("http://h 413", 413, lasting=True),
+    "a word of it": EndpointError("http://h 400", 400, lasting=True, detail="more than my_max_tokens_limit"),
     "422": EndpointError("http://h 422", 422, lasting=True, detail="big-1 takes no such text"),
     "filter": EndpointError("http://h 400", 400, lasting=True, detail="filtered by the policy of big-1"),
     "moderation": EndpointError("http://h 403", 403, lasting=True, detail="flagged by moderation"),
@@ -381,7 +402,7 @@ OF_ONE_CALL = {
 @pytest.mark.parametrize("answered", [False, True])
 @pytest.mark.parametrize("name", [*FOR_ALL, *UNLESS_ANSWERED, *OF_ONE_CALL])
 def test_causes_of_the_whole_server_count_alone(name: str, answered: bool) -> None:
-    failures = FailuresInARow(4, "big-1")
+    failures = FailuresInARow(4, "big-1", ["max_tokens"])
     if answered:
         failures.answered()
     found = (FOR_ALL | UNLESS_ANSWERED | OF_ONE_CALL)[name]

@@ -24,8 +24,9 @@ pytest.importorskip("vllm")
 
 import torch
 
-from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest
+from rlvr.agents import Conversation, Reply, Rollout, RolloutRequest, evaluate, task_requests
 from rlvr.agents.budget import ThinkingBudget
+from rlvr.agents.evaluation.records import read_episodes
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
@@ -327,3 +328,18 @@ def test_loading_and_closing(endpoint, folder):
     assert reply.tokens == 4
     with pytest.raises(FileNotFoundError, match="no folder with a tokenizer"):
         VLLMAgent.load("/nowhere/at-all", engine=endpoint, max_new_tokens=4)
+
+
+def test_eval_keeps_each_episode_as_its_reply_ends(local, policy, tmp_path):
+    """The agent of an engine in this process has a ``submit`` that is None."""
+    record = tmp_path / "episodes.jsonl"
+    agent = make(local, policy)
+    result = evaluate(Rollout(GUESS, agent), task_requests(None, 3), record=record)
+    assert (result.valid, len(read_episodes(record))) == (3, 3)
+    batch = conversations()
+    each = list(agent.act_each(batch))
+    assert dict(each) == dict(enumerate(agent.act(batch)))
+    replies = agent.act_each(batch)
+    next(replies)
+    replies.close()  # what was under way is no longer
+    assert not local.llm.llm_engine.has_unfinished_requests()

@@ -2,20 +2,23 @@
 
 Lines of JSON come in: {"arguments": [...], "output": path, "seconds": s, "fault": {"where": "module:Class.function",
 "count": n, "do": ...} | null}. The child calls `rlvr` with the arguments; at the n-th call of the function named in the
-fault it is killed ("kill"), gets Ctrl-C ("interrupt", twice for "interrupt twice"), or finds the disk full ("full").
-With seconds above 0 the kernel kills it after so many, wherever it is. For each line two come out: the process's id,
-and at the end its exit status, negative for a signal.
+fault it is killed ("kill"), gets Ctrl-C ("interrupt", twice for "interrupt twice") or SIGTERM ("terminate"), or finds
+the disk full ("full"). With "hang and terminate" it gets SIGTERM in a call in C that takes hours, and has a fifth of a
+second to end. With seconds above 0 the kernel kills it after so many, wherever it is. For each line two come out: the
+process's id, and at the end its exit status, negative for a signal.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import importlib
 import json
 import os
 import signal
 import sys
 import tempfile
+import threading
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -30,6 +33,7 @@ import rlvr.algorithms.runs.display
 import rlvr.algorithms.runs.report
 import rlvr.algorithms.train.command
 import rlvr.algorithms.train.trainer
+from rlvr.algorithms.population import interrupts
 from rlvr.cli import main
 
 
@@ -54,6 +58,10 @@ def happen(do: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if do == "full":
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if "hang" in do:
+        interrupts.GRACE_SECONDS = 0.2
+        threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGTERM)).start()
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 2**31 - 1)
     signum = signal.SIGTERM if "terminate" in do else signal.SIGINT
     for _ in range(2 if "twice" in do else 1):
         os.kill(os.getpid(), signum)
