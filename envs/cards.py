@@ -98,7 +98,8 @@ class Card:
         turns: how many actions an episode may take, for each level.
         reward: what a reward means.
         space: how many tasks a level has, where these are few enough to be listed.
-        ready: whether it can be made here; a table without its rows cannot.
+        ready: whether it can be made here; a table without its rows cannot, nor what needs a package that is missing.
+        missing: why it cannot; "" where it can.
     """
 
     env_id: str
@@ -112,6 +113,7 @@ class Card:
     expert: str
     space: tuple[int | None, ...]
     ready: bool
+    missing: str
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types."""
@@ -129,7 +131,7 @@ class Card:
             "turns": turns,
             "reward": self.reward,
             "expert": self.expert,
-            "ready": "yes" if self.ready else "no: its data set is not here",
+            "ready": "yes" if self.ready else f"no: {self.missing}",
         }
         return "\n".join([self.env_id, *(f"  {name:<8} {text}" for name, text in rows.items())])
 
@@ -178,8 +180,11 @@ def card(env_id: str) -> Card:
     try:
         env = gym.make(env_id).unwrapped
         task: Task[Any] | type[Task[Any]] = env.task if isinstance(env, TextEnv) else kind
-    except (DataError, ImportError):
-        task = kind
+        missing = ""
+    except DataError:
+        task, missing = kind, "its data set is not here"
+    except ImportError as error:
+        task, missing = kind, " ".join(str(error).split())
     ready = isinstance(task, Task)
     levels = range(1, task.levels + 1)
     inner = getattr(task, "task", None)  # a task with tools holds the task that it gives them to
@@ -197,6 +202,7 @@ def card(env_id: str) -> Card:
         expert=_expert(described),
         space=tuple(_space(task, level) for level in levels),
         ready=ready,
+        missing=missing,
     )
 
 

@@ -4,7 +4,7 @@
 change the algorithm. Nothing here imports the trainers: their options were read from the releases that `TESTED` names.
 """
 
-from rlvr.adapters.launch.engines import ENGINES, translate
+from rlvr.adapters.launch.engines import ENGINES, require_own_folder, translate
 from rlvr.adapters.launch.translation import LaunchRefused, Machines, Translation
 
-__all__ = ["ENGINES", "LaunchRefused", "Machines", "Translation", "translate"]
+__all__ = ["ENGINES", "LaunchRefused", "Machines", "Translation", "require_own_folder", "translate"]

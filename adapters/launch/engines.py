@@ -40,6 +40,8 @@ _ENGINES = (
 )
 ENGINES: Mapping[str, ForeignTrainer] = MappingProxyType({engine.name: engine for engine in _ENGINES})
 
+WRITTEN = ("settings.txt", "launch.sh")
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -67,6 +69,18 @@ class Launch:
             paths.append(folder / name)
             write_whole(paths[-1], text)
         return paths
+
+
+def require_own_folder(folder: Path) -> None:
+    """Check that a folder is new, empty, or an earlier launch's, whose files are written anew.
+
+    Raises:
+        ValueError: it holds something else, or is a file.
+    """
+    if not folder.exists():
+        return
+    if not folder.is_dir() or (any(folder.iterdir()) and not all((folder / name).is_file() for name in WRITTEN)):
+        raise ValueError(f"{folder} holds what no launch wrote, and is not overwritten: give another --out, or --force")
 
 
 def translate(

@@ -68,9 +68,9 @@ def evaluate(
         ValueError: a line of the record before the last is not an episode, or is one of another split or level.
         OSError: the record is a link or no plain file, or cannot be written.
     """
+    known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     if record is not None:
         cut_torn_line(record)
-    known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
     keys = [request.key(rollout.env_id) for request in requests]
     for request, key in zip(requests, keys, strict=True):
         if key in known and record is not None:

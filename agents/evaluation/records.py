@@ -10,6 +10,7 @@ from rlvr.agents.episode import Episode
 from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.json_text import load_json
 
+BEGINNING = b'{"env_id": '  # of a line that `Episode.to_dict` makes
 BESIDE_EPISODES = ("metrics.jsonl", "timing.jsonl", "provenance.jsonl")
 
 
@@ -36,12 +37,16 @@ def cut_torn_line(path: Path) -> None:
     """Cut off a torn last line, for whoever is about to append to the file.
 
     Raises:
+        ValueError: the last line is not torn off an episode: somebody else wrote it, and it stays.
         OSError: the file is a link or no plain file, or cannot be written.
     """
     if not path.exists():
         return
     content = path.read_bytes()
     if content and not content.endswith(b"\n"):
+        torn = content[content.rfind(b"\n") + 1 :]
+        if torn[: len(BEGINNING)] != BEGINNING[: len(torn)]:
+            raise ValueError(f"the last line of {path} is no part of an episode, and is not cut off: give another file")
         with open_plain(path, "r+b") as file:
             file.truncate(content.rfind(b"\n") + 1)
 

@@ -16,7 +16,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards import grade
 from rlvr.envs.rewards.grading import WORKED_OUT
 from rlvr.envs.tools import Call, Session, Tool, ToolError, ToolTask, tool
-from rlvr.envs.tools.search import Document, Index
+from rlvr.envs.tools.search import Document, Index, require_bm25
 from rlvr.envs.tools.tool import MAX_OUTPUT
 
 
@@ -158,6 +158,7 @@ class WorldSearch(ToolTask[SearchWorld]):
             raise ValueError(f"facts must be some of {', '.join(FACTS)}, got {facts!r}")
         if hops != 1 and wanted == ("year",):
             raise ValueError("no document leads to an event: year alone can be asked for with hops=1 only")
+        require_bm25()
         super().__init__(tool_style=tool_style, tools_in=tools_in, max_calls=max_calls, max_output=max_output)
         self.hops, self.facts = hops, wanted
 

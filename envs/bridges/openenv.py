@@ -14,6 +14,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -66,6 +67,8 @@ class OpenEnv(BridgedEnv):
         new_session: bool = False,
         **settings: Any,
     ) -> None:
+        if find_spec("websockets") is None:
+            raise ImportError('an OpenEnv server is spoken to with websockets: pip install "rlvr[serve]"')
         super().__init__(url, **settings)
         self.to_action, self.to_text, self.system = to_action, to_text, system
         self.reset_options, self.new_session = dict(reset_options or {}), new_session
@@ -169,11 +172,9 @@ class OpenEnv(BridgedEnv):
         return answer
 
     def _open(self, until: float) -> ClientConnection:
-        try:
-            from websockets.exceptions import InvalidHandshake
-            from websockets.sync.client import connect
-        except ImportError as error:
-            raise ImportError('an OpenEnv server is spoken to with websockets: pip install "rlvr[serve]"') from error
+        from websockets.exceptions import InvalidHandshake
+        from websockets.sync.client import connect
+
         parts = urlsplit(self.url)
         scheme = {"http": "ws", "https": "wss"}.get(parts.scheme, parts.scheme)
         try:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -15,6 +17,9 @@ _FLAGS = {
     "a": os.O_WRONLY | os.O_CREAT | os.O_APPEND,
     "a+": os.O_RDWR | os.O_CREAT | os.O_APPEND,
 }
+
+MARK = "user.rlvr.sha256"  # extended attribute of a file: the SHA-256 of what was written
+WRITER = '<meta name="generator" content="rlvr">'  # in the pages that may be written anew
 
 
 class LinkRefused(OSError):
@@ -59,6 +64,26 @@ def write_whole(path: Path, content: str | bytes) -> None:
         file.flush()
         os.fsync(file.fileno())
     draft.replace(path)
+
+
+def mark_written(path: Path) -> None:
+    """Note at a file that a command of ours wrote it as it is now, where the file system keeps such notes."""
+    if hasattr(os, "setxattr"):
+        with contextlib.suppress(OSError):
+            os.setxattr(path, MARK, _sha256(path))
+
+
+def is_as_written(path: Path) -> bool:
+    """Whether a file is as `mark_written` saw it: nobody has changed it, or put another one in its place."""
+    try:
+        return path.is_file() and not path.is_symlink() and os.getxattr(path, MARK) == _sha256(path)
+    except (OSError, AttributeError):
+        return False
+
+
+def _sha256(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest().encode()
 
 
 def make_folder(path: Path) -> None:

@@ -70,6 +70,19 @@ def _document(line: str, where: str) -> Document:
     return Document(title, text)
 
 
+def require_bm25() -> Any:
+    """The package ``bm25s``.
+
+    Raises:
+        ModuleNotFoundError: it is missing; the message names the extra.
+    """
+    try:
+        import bm25s
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('searching needs the tools extra: pip install "rlvr[tools]"') from error
+    return bm25s
+
+
 class Index:
     """BM25 over the titles and texts of documents; the same query gives the same ranking on every machine.
 
@@ -79,10 +92,7 @@ class Index:
     """
 
     def __init__(self, documents: Sequence[Document]) -> None:
-        try:
-            import bm25s
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError('searching needs the tools extra: pip install "rlvr[tools]"') from error
+        bm25s = require_bm25()
         if not documents:
             raise ValueError("there is no document to search in")
         self.documents = documents

@@ -373,14 +373,17 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
     beside = record.with_name(record.name + ".options.json")
     record.parent.mkdir(parents=True, exist_ok=True)
-    if record.exists() and beside.exists():
-        before = load_json(beside.read_text(encoding="utf-8"))
-        if not isinstance(before, dict):
+    if beside.exists():
+        try:
+            before = load_json(beside.read_text(encoding="utf-8"))
+        except ValueError:
+            before = None
+        if not isinstance(before, dict) or "command" not in before:
             raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
         changed = sorted(
             name for name in {*before, *given} - {*_NOT_MEASURED} if before.get(name, "None") != given.get(name, "None")
         )
-        if changed:
+        if changed and record.exists():
             raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
     write_whole(beside, json.dumps(given, indent=1))
 

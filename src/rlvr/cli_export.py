@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, full_id, settings_of
+from rlvr.cli_options import add_force, add_settings, full_id, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.files import mark_written
 
 if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
@@ -33,20 +34,23 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
     wanted = _wanted(options)
     check_target(options.out, options.format)
     selection = Selection()
-    if options.expert is not None:
-        episodes = _demonstrated(options)
-    else:
+    files: list[Path] = []
+    if options.expert is None:
         if options.set:
             raise ValueError("--set makes the environment of --expert; recorded episodes are as they were played")
         files = episode_files(options.paths)
         if options.out.exists() and any(options.out.samefile(file) for file in files):
             raise ValueError(f"{options.out} is what is exported: give another --out")
-        episodes = read_all(files, selection)
+    if options.out.suffix:  # a folder is new or empty
+        require_new(options.out, options.force)
+    episodes = read_all(files, selection) if options.expert is None else _demonstrated(options)
     written = write(selection.take(episodes, wanted), options.out, options.format)
     for problem in selection.problems:
         print(f"rlvr: {problem}", file=sys.stderr)
     if not written:
         raise ValueError(f"none of {selection.seen} episodes is exported: {_counts(selection) or 'there are none'}")
+    if options.out.is_file():
+        mark_written(options.out)
     print(f"{options.out}: {written} of {selection.seen} episodes")
     if selection.left_out:
         print(f"left out: {_counts(selection)}")
@@ -157,5 +161,6 @@ def add_parser(commands: Any) -> None:
     exporting.add_argument("--dedupe", action="store_true", help="of episodes that say the same only the first")
     exporting.add_argument("--max-turns", type=int, metavar="N", help="only episodes of at most so many turns")
     exporting.add_argument("--max-tokens", type=int, metavar="N", help="only episodes of at most so many tokens in all")
+    add_force(exporting)
     add_settings(exporting)
     exporting.set_defaults(command=export)

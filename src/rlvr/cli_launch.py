@@ -8,6 +8,8 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+from rlvr.cli_options import add_force
+
 
 def launch(options: argparse.Namespace, rest: list[str]) -> int:
     """Print what carries over and the trainer's command; write its files; run it if asked to."""
@@ -16,12 +18,14 @@ def launch(options: argparse.Namespace, rest: list[str]) -> int:
         from rlvr.algorithms.plain import idle_settings, is_policy_gradient, plain_settings
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
-    from rlvr.adapters.launch import Machines, translate
+    from rlvr.adapters.launch import Machines, require_own_folder, translate
     from rlvr.envs.core.code_rule import require_registered
 
     config = load_config(options.config)
     require_registered(config.env.id, config.env.settings)
     out = options.out or Path("runs") / f"{options.engine}-{options.config.stem}"
+    if not options.print and not options.force:
+        require_own_folder(out)
     launched = translate(
         options.engine,
         plain_settings(config),
@@ -66,4 +70,5 @@ def add_parser(commands: Any) -> None:
     launching.add_argument("--nodes", type=int, default=1, help="with so many GPUs each")
     launching.add_argument("--rows", type=int, help="training tasks to write; those of the run, if left out")
     launching.add_argument("--prompt-tokens", type=int, help="longest first prompt, where the trainer bounds it apart")
+    add_force(launching)
     launching.set_defaults(command=launch)

@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.envs import list_envs
+from rlvr.envs.core.files import is_as_written
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import TooDeep, load_json
 from rlvr.envs.core.registry import TEMPLATES
@@ -64,6 +65,26 @@ def add_settings(command: argparse.ArgumentParser) -> None:
 def add_allow_code(command: argparse.ArgumentParser) -> None:
     """Add ``--allow-code``."""
     command.add_argument("--allow-code", action="store_true", help="let settings name modules, functions and commands")
+
+
+def add_force(command: argparse.ArgumentParser) -> None:
+    """Add ``--force``, which `require_new` heeds."""
+    command.add_argument("--force", action="store_true", help="write over a file that is there")
+
+
+def require_new(path: Path, force: bool) -> None:
+    """Check that nothing is lost when a command writes to a path: before anything is read, played or computed.
+
+    Raises:
+        ValueError: there is a file with something in it that no command wrote as it is now, and ``force`` is off; or
+            it is a folder.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
+    if not os.path.lexists(path) or force or is_as_written(path):
+        return
+    if path.is_symlink() or path.stat().st_size:
+        raise ValueError(f"{path} exists, and is not overwritten: give another name, or --force")
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:

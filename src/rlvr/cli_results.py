@@ -9,8 +9,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, settings_of
+from rlvr.cli_options import add_force, add_settings, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.files import mark_written
 
 if TYPE_CHECKING:
     from rlvr.agents import Episode
@@ -45,6 +46,10 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents.evaluation.regrade import Regraded
     from rlvr.agents.evaluation.regrade import regrade as played_again
 
+    if options.out is not None:
+        if options.out.exists() and options.file.exists() and options.out.samefile(options.file):
+            raise ValueError(f"{options.out} is what is graded anew: give another --out")
+        require_new(options.out, options.force)
     settings = settings_of(options)
     by_env: dict[str, list[Episode]] = {}
     for episode in recorded(options.file):
@@ -59,6 +64,7 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
             print(f"{each.before.key}: {_outcome(each.before)} -> {_outcome(each.after)}{other}")
     if options.out is not None:
         write_episodes(options.out, [each.after for each in found])
+        mark_written(options.out)
     changed, others = sum(e.changed for e in found), sum(not e.same_task for e in found)
     print(f"{len(found)} episodes, {changed} verdicts changed, {others} saw another observation than now")
     print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
@@ -87,6 +93,7 @@ def report(options: argparse.Namespace, rest: list[str]) -> int:
     if not (options.run / "config.yaml").is_file():
         raise ValueError(f"{options.run} holds no run: it has no config.yaml")
     _require_ended(options.run)
+    _require_own_page(options.run / "report.html", options.force)
     try:
         from rlvr.algorithms.runs.report import write_report
 
@@ -95,6 +102,14 @@ def report(options: argparse.Namespace, rest: list[str]) -> int:
         raise ImportError(f'a report needs {error.name}: pip install "rlvr[train]"') from error
     print(page)
     return 0
+
+
+def _require_own_page(page: Path, force: bool) -> None:
+    """A report of an earlier time is written anew; another file of that name is somebody's work."""
+    from rlvr.envs.core.files import WRITER
+
+    if page.is_file() and WRITER not in page.read_text(encoding="utf-8", errors="replace"):
+        require_new(page, force)
 
 
 def _require_ended(run: Path) -> None:
@@ -131,11 +146,13 @@ def add_parsers(commands: Any) -> None:
         help="JSONL file of episodes, or a folder of such; NAME=FILE names its agent",
     )
     showing.add_argument("--out", type=Path, metavar="X.md", help="X.md or X.html to write; printed if left out")
+    add_force(showing)
     showing.set_defaults(command=table)
 
     regrading = commands.add_parser("regrade", help="grade recorded episodes with the environments as they are now")
     regrading.add_argument("file", type=Path, help="JSONL file of episodes")
     regrading.add_argument("--out", type=Path, help="JSONL file of the episodes with their new verdicts")
+    add_force(regrading)
     add_settings(regrading)
     regrading.set_defaults(command=regrade)
 
@@ -144,4 +161,5 @@ def add_report(commands: Any) -> None:
     """Add ``report`` to the sub-commands of `rlvr`."""
     reporting = commands.add_parser("report", help="write the report of a run again")
     reporting.add_argument("run", type=Path, help="folder of a run")
+    add_force(reporting)
     reporting.set_defaults(command=report)

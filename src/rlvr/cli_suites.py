@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from rlvr.agents.evaluation.records import is_beside_episodes, read_episodes
 from rlvr.agents.evaluation.suites import SUITES, EvaluationSuite
 from rlvr.agents.evaluation.table import name_of, result_table, setting_notes
-from rlvr.envs.core.files import write_whole
+from rlvr.cli_options import require_new
+from rlvr.envs.core.files import mark_written, write_whole
 from rlvr.envs.core.hints import nearest
 from rlvr.envs.core.json_text import load_json
 
@@ -136,6 +137,8 @@ def table(options: argparse.Namespace) -> int:
     """Print or write a table of results, agents by environments."""
     if options.out is not None and options.out.suffix not in (".md", ".html"):
         raise ValueError(f"--out takes X.md or X.html, not {options.out}")
+    if options.out is not None:
+        require_new(options.out, options.force)
     results = [_result(given) for given in _files(options.files)]
     agents = [agent for agent, _, _, _ in results]
     played_with = [
@@ -148,6 +151,7 @@ def table(options: argparse.Namespace) -> int:
         print(found.to_markdown(), end="")
         return 0
     write_whole(options.out, found.to_html() if options.out.suffix == ".html" else found.to_markdown())
+    mark_written(options.out)
     print(options.out)
     return 0
 

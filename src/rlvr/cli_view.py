@@ -12,7 +12,8 @@ from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, key_of, port, settings_of
+from rlvr.cli_options import add_force, add_settings, key_of, port, require_new, settings_of
+from rlvr.envs.core.files import mark_written
 
 if TYPE_CHECKING:
     from rlvr.adapters.viewer.forks import Forks
@@ -31,7 +32,13 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
 
     if (options.endpoint is None) != (options.model is None):
         raise ValueError("--endpoint needs the model's name there, --model NAME, and --model an --endpoint")
+    if options.export is not None:
+        require_new(options.export, options.force)
     sources = find_sources(options.paths)
+    if options.export is not None and options.export.exists():
+        for file in (file for source in sources for file in source.files):
+            if file.exists() and options.export.samefile(file):
+                raise ValueError(f"{options.export} is what is shown: give another file to --export")
     index = EpisodeIndex(sources, options.index)
     try:
         pages = Pages(index, _readers())
@@ -43,6 +50,7 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
             for problem in problems:
                 print(f"rlvr: {problem}", file=sys.stderr)
             kept, total = write_export(pages, options.export, options.limit or MAX_EXPORTED)
+            mark_written(options.export)
             left = f"; {total - kept} more are left out, --limit takes more" if total > kept else ""
             print(f"{options.export}: {kept} episodes{left}")
             return 0
@@ -178,6 +186,7 @@ def add_parser(commands: Any) -> None:
     viewing.add_argument("--port", type=port, default=8766, help="0 takes any that is free")
     viewing.add_argument("--open", action="store_true", help="open the page in a browser")
     viewing.add_argument("--export", type=Path, metavar="FILE", help="write one HTML file that needs nothing else")
+    add_force(viewing)
     viewing.add_argument("--limit", type=int, help="episodes in the exported file; 500 if left out")
     viewing.add_argument("--index", type=Path, metavar="FOLDER", help="where the search index is kept; a cache folder")
     viewing.add_argument(
