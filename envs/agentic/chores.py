@@ -184,7 +184,7 @@ def _tried(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
         result = shared().run_python(code, files={given: content}, limits=TRIED)
     except SandboxError as error:
         return sandbox_fault(error)
-    if result.stdout.split() != [printed]:
+    if not result.ok or result.stdout.split() != [printed]:
         return wrong(reason=f"{path} does not print what it should for another {given}")
     return correct(reason="the script is mended")
 
@@ -203,6 +203,6 @@ def _asked(chore: Chore, files: Mapping[str, bytes]) -> Verdict:
             result = shared().run_shell(command, files=kept, limits=TRIED, env=VARIABLES)
         except SandboxError as error:
             return sandbox_fault(error)
-        if result.stdout.encode() != answer:
+        if not result.ok or result.stdout.encode() != answer:
             return wrong(reason=f"git {question} of {chore.repository} does not say what it should")
     return correct(reason="the repository is as it was asked")

@@ -15,7 +15,6 @@ other files are as they were, otherwise 0; what is printed earns nothing.
 
 from __future__ import annotations
 
-import os
 import random
 import zlib
 from collections.abc import Callable, Sequence
@@ -40,7 +39,16 @@ from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
 from rlvr.envs.rewards.extraction import spoken_text
 from rlvr.envs.rewards.graders.code import sandbox_fault
-from rlvr.envs.sandbox import Limits, PseudoTerminal, SandboxError, SandboxStarved, SandboxUnavailable, probes, shared
+from rlvr.envs.sandbox import (
+    Limits,
+    PseudoTerminal,
+    SandboxError,
+    SandboxStarved,
+    SandboxUnavailable,
+    plans,
+    probes,
+    shared,
+)
 from rlvr.envs.sandbox.running import ProgramEnded
 from rlvr.envs.tools.sessions import Handle, Sessions
 from rlvr.envs.tools.tool import shown
@@ -285,12 +293,12 @@ def require() -> None:
     """Fail unless programs can be run where they may change permissions.
 
     Raises:
-        SandboxUnavailable: no tier holds, or only T2 without root.
+        SandboxUnavailable: no tier holds, or only T2 where it can mount nothing.
     """
-    if probes.require() == "T2" and os.geteuid() != 0:
+    if probes.require() == "T2" and not plans.can_mount():
         raise SandboxUnavailable(
-            "rlvr/Terminal-v0 needs sandbox tier T3 (or T2 as root): programs must be able to change permissions; "
-            "`rlvr doctor` shows what is missing"
+            "rlvr/Terminal-v0 needs sandbox tier T3, or T2 where a mount namespace can be made: programs must be able "
+            "to change permissions and times; `rlvr doctor` shows what is missing"
         )
 
 

@@ -11,7 +11,7 @@ import gzip
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -152,7 +152,7 @@ def _mapped(
 
 
 def look_up(row: Mapping[str, Any], path: str) -> Any:
-    """A column, or what a path of keys and positions leads to in nested ones; None if there is nothing.
+    """A column, or what a path of keys and positions leads to in nested ones and JSON texts; None if there is nothing.
 
     >>> look_up({"prompt": [{"content": "1 + 1?"}]}, "prompt.0.content")
     '1 + 1?'
@@ -161,6 +161,9 @@ def look_up(row: Mapping[str, Any], path: str) -> Any:
         return row[path]
     value: Any = row
     for part in path.split("."):
+        if isinstance(value, str) and value[:1] in ("{", "["):
+            with suppress(ValueError):
+                value = load_json(value)
         if isinstance(value, Mapping):
             value = value.get(part)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):

@@ -17,6 +17,7 @@ from typing import Any
 
 from rlvr.envs.core.tables import Source, look_up
 from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.rewards.graders.code_rows import normalized_row
 from rlvr.envs.rewards.grading import grade
 from rlvr.envs.tasks.prompts import JSON, PROGRAM
 from rlvr.envs.tasks.tables import LETTERS, Problem, Row, TableTask, choice, texts, with_options
@@ -116,6 +117,8 @@ class Dataset(TableTask):
         if self.kind == "choice":
             return choice(question, row.get("options"), answer)._replace(solution=worked_solution)
         if self.kind in ("code", "json", "countdown"):
+            if self.kind == "code":
+                answer = normalized_row(answer, row.get("metadata"))
             tests = answer if isinstance(answer, str) else json.dumps(answer)
             if not isinstance(json.loads(tests), Mapping) and self.kind != "json":
                 raise ValueError(f"for the grader {self.kind} an answer is an object, or one as JSON text")

@@ -270,7 +270,7 @@ class _Use:
 
     def _explained(self, ended: Ended) -> bool:
         """Whether we killed the program, or the kernel did for a limit. On T3 it cannot do so itself."""
-        if self._killed or ended.disk or ended.error is not None or ended.cpu >= self.cpu_seconds:
+        if self._killed or ended.disk or ended.stopped or ended.error is not None or ended.cpu >= self.cpu_seconds:
             return True
         return self._out_of_memory()
 

@@ -214,7 +214,8 @@ def _interpreter(drop: bool, packages: tuple[str, ...]) -> tuple[str, str, list[
 def can_mount() -> bool:
     """Whether a mount namespace can be made here, and something mounted in it; tried in a process of its own, for
     containers often forbid it."""
-    code = Path(kernel.__file__).read_text(encoding="utf-8") + '\nenter_mount_namespace()\nmount_tmpfs("/tmp", 1)'
+    code = Path(kernel.__file__).read_text(encoding="utf-8")
+    code += "\nenter_mount_namespace()\nmount_read_only()\nmount_tmpfs('/tmp', 1)"
     tried = subprocess.run([sys.executable, "-I", "-S", "-c", code], capture_output=True, check=False)
     return tried.returncode == 0
 

@@ -34,12 +34,14 @@ _OFTEN = (0.05, 0.5)  # seconds between looks, at least and at most
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended. ``code`` is negative for a signal; ``error`` means that it never started."""
+    """How a program ended. ``code`` is negative for a signal; ``disk`` and ``stopped`` mean that it was ended for a
+    full folder, or because it had stopped itself; ``error`` means that it never started."""
 
     code: int
     cpu: float = 0.0
     peak_kb: int = 0
     disk: bool = False
+    stopped: bool = False
     error: str | None = None
 
 

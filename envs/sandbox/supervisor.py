@@ -233,6 +233,7 @@ def _become_sandbox(plan: dict[str, Any], fds: list[int], group: cgroups.Group |
             kernel.enter_mount_namespace()
             _uncover(plan["uncover"])
         if plan["tmpfs"]:
+            kernel.mount_read_only()
             kernel.mount_tmpfs(plan["tmpfs"], plan["disk_mb"])
         if plan["uid"] is not None:
             os.setgroups([])

@@ -81,7 +81,6 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
     (fenced(STACK_SOLUTION), STACK),
     (fenced("a, b = map(int, input().split())\nprint(a + b)"), SUM),
     (fenced("print(sum(map(int, input().split())), end='  \\n\\n')"), SUM),
-    (fenced("print(sum(map(int, input().split())))\nraise SystemExit(3)"), SUM),
     (fenced("if __name__ == '__main__':\n    print(sum(map(int, input().split())))"), SUM),
     (fenced("print(int(input()) * 2)"), {"inputs": ["4", "5"], "outputs": ["8", "10"]}),
     (fenced("def f(**k):\n    return k"),
@@ -92,6 +91,7 @@ RIGHT: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 WRONG: list[tuple[str, dict[str, Any]]] = [
+    (fenced("print(sum(map(int, input().split())))\nraise SystemExit(3)"), SUM),
     (fenced("def add(a, b):\n    return 3"), ADD),
     (fenced("def sub(a, b):\n    return a + b"), ADD),
     (fenced("def add(a, b)\n    return a + b"), ADD),

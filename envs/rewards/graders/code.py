@@ -1,15 +1,17 @@
 """Code: does the program do what the tests say? Expected values never enter the process that runs the program.
 
 The program runs in the sandbox (``rlvr.envs.sandbox``) and is asked for values, one question at a time under a fresh
-nonce; they come back as strict JSON and are compared here. What it prints, how it exits and what it claims decide
-nothing, and one word out of turn makes the whole run 0. Where tests are code of the data set (HumanEval, MBPP),
-that code runs in a second sandbox that holds the expected values but never the program. Forms of a row:
+nonce; they come back as strict JSON and are compared here. What it prints and what it claims decide nothing, and one
+word out of turn makes the whole run 0. Where its output is judged, an exit code other than 0 fails the test. Where
+tests are code of the data set (HumanEval, MBPP), that code runs in a second sandbox that holds the expected values but
+never the program. Forms of a row:
 
 - calls: ``{"entry_point": "f", "tests": [{"args": [1, 2], "kwargs": {}, "expected": 3}, …]}``; an entry point
-  ``"Solution.f"`` makes a new ``Solution()`` for each call.
+  ``"Solution.f"`` makes a new ``Solution()`` for each call, or calls ``f`` where there is no such class. ``any_of`` in
+  the place of ``expected`` lists several right values.
 - class: ``{"tests": [{"calls": [["Stack", []], ["push", [1]], ["pop", []]], "expected": [None, None, 1]}, …]}``.
-- standard input and output: ``{"tests": [{"stdin": "2 3\\n", "stdout": "5\\n"}, …]}``, or ``{"inputs": […],
-  "outputs": […]}``.
+- standard input and output: ``{"tests": [{"stdin": "2 3\\n", "stdout": "5\\n"}, …]}``.
+- APPS, LiveCodeBench, SYNTHETIC-1: as published (``code_rows``).
 - HumanEval (arXiv 2107.03374): ``{"prompt", "entry_point", "test"}``.
 - MBPP (arXiv 2108.07732): ``{"test_list", "test_setup_code", "test_imports", "challenge_test_list"}``.
 """
@@ -27,7 +29,18 @@ from typing import Any, Final, Literal
 from rlvr.envs.core.verdict import Status, Verdict, unparsable, wrong
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.extraction import MAX_COMPLETION_CHARS, visible_text
-from rlvr.envs.sandbox import Limits, Sandbox, SandboxDied, SandboxError, SandboxStarved, SandboxUnavailable, shared
+from rlvr.envs.rewards.graders.code_imports import imports_for
+from rlvr.envs.rewards.graders.code_rows import normalized_row
+from rlvr.envs.sandbox import (
+    Limits,
+    Result,
+    Sandbox,
+    SandboxDied,
+    SandboxError,
+    SandboxStarved,
+    SandboxUnavailable,
+    shared,
+)
 from rlvr.envs.sandbox.inside import wire
 from rlvr.envs.sandbox.running import OutOfTurn, ProgramEnded
 from rlvr.envs.sandbox.sandbox import Channel
@@ -230,8 +243,7 @@ def _continued(prompt: str, entry_point: str) -> Callable[[str], str]:
 
 def _problem(row: Mapping[str, Any]) -> tuple[Callable[[str], str], _Runner, str | None]:
     """How to make the program of a row, how to run its tests, and the name the program must define."""
-    if not isinstance(row, Mapping):
-        raise BadReference(f"tests are a mapping, got {type(row).__name__}")
+    row = normalized_row(row)
     if "test" in row:
         entry, prompt = _text(row, "entry_point"), _text(row, "prompt", "")
         judged = _Judged(prompt, _text(row, "test"), entry)
@@ -240,21 +252,16 @@ def _problem(row: Mapping[str, Any]) -> tuple[Callable[[str], str], _Runner, str
         asserts = [*row["test_list"], *row.get("challenge_test_list", ())]
         setup = "\n".join([*row.get("test_imports", ()), _text(row, "test_setup_code", "")])
         return str, _Judged(setup, "\n".join(asserts), row.get("entry_point")).run, row.get("entry_point")
-    if "inputs" in row and "outputs" in row:
-        if len(row["inputs"]) != len(row["outputs"]):
-            raise BadReference(f"{len(row['inputs'])} inputs but {len(row['outputs'])} outputs")
-        pairs = zip(row["inputs"], row["outputs"], strict=True)
-        tests: Sequence[Any] = [{"stdin": stdin, "stdout": stdout} for stdin, stdout in pairs]
-    else:
-        tests = row.get("tests") or ()
+    tests: Sequence[Any] = row.get("tests") or ()
     if not tests or not all(isinstance(test, Mapping) for test in tests):
         raise BadReference("a row needs 'tests', 'test', 'test_list' or 'inputs' and 'outputs', and at least one test")
     if "stdout" in tests[0]:
         return str, _Streams(tests).run, None
     if "calls" in tests[0]:
-        return str, _Asked([_class_case(test) for test in tests]).run, None
+        return str, _Asked([_class_case(test) for test in tests], with_imports=True).run, None
     entry = _text(row, "entry_point")
-    return str, _Asked([_call_case(test, entry) for test in tests]).run, entry
+    cases = [_call_case(test, entry) for test in tests]
+    return str, _Asked(cases, with_imports="." in entry).run, entry
 
 
 def _text(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
@@ -264,7 +271,7 @@ def _text(row: Mapping[str, Any], key: str, default: str | None = None) -> str:
     return value
 
 
-# One test as questions: the message to send, and the tree expected in return (None for: any value will do).
+# One test as questions: the message to send, and the trees of which one is expected (none of them: any value will do).
 _Case = list[tuple[dict[str, Any], list[wire.Tree]]]
 
 
@@ -276,12 +283,12 @@ def _trees(values: Sequence[Any]) -> list[wire.Tree]:
 
 
 def _call_case(test: Mapping[str, Any], entry: str) -> _Case:
-    if "expected" not in test:
+    if "expected" not in test and not test.get("any_of"):
         raise BadReference(f"a test needs 'expected', got only {sorted(test)}")
     kwargs = test.get("kwargs", {})
     named = dict(zip(kwargs, _trees(list(kwargs.values())), strict=True))
     message = {"op": "call", "name": entry, "args": _trees(test.get("args", ())), "kwargs": named}
-    return [(message, _trees([test["expected"]]))]
+    return [(message, _trees(test["any_of"] if "any_of" in test else [test["expected"]]))]
 
 
 def _class_case(test: Mapping[str, Any]) -> _Case:
@@ -299,10 +306,15 @@ def _class_case(test: Mapping[str, Any]) -> _Case:
 
 
 class _Asked:
-    """Tests that are questions with known answers: the answers stay here."""
+    """Tests that are questions with known answers: the answers stay here.
 
-    def __init__(self, cases: list[_Case]) -> None:
-        self._cases = cases
+    Args:
+        cases: the tests.
+        with_imports: whether the program may use customary names that it does not import.
+    """
+
+    def __init__(self, cases: list[_Case], with_imports: bool) -> None:
+        self._cases, self._with_imports = cases, with_imports
 
     def run(self, code: str, sandbox: Sandbox, options: _Options) -> _Outcome:
         outcome, done = _Outcome(), 0
@@ -319,7 +331,9 @@ class _Asked:
         """Run tests in one process until it ends or they do; returns the number of the first test not run."""
         number = start
         try:
-            with sandbox.channel("calls", code, options.limits(options.total_seconds)) as channel:
+            imports = imports_for(code) if self._with_imports else ""
+            limits = options.limits(options.total_seconds)
+            with sandbox.channel("calls", code, limits, imports=imports) as channel:
                 failed = _load(channel, options)
                 for number in range(start, len(self._cases)):
                     outcome.note(f"test {number}", failed or _ask(channel, self._cases[number], options))
@@ -349,7 +363,7 @@ def _ask(channel: Channel, case: _Case, options: _Options) -> str:
             got = wire.check(answer.get("value"))
         except wire.NotPlain:
             raise OutOfTurn("killed") from None
-        if expected and not options.same(expected[0], got):
+        if expected and not any(options.same(tree, got) for tree in expected):
             return f"{message['name']} returned something else"
     return ""
 
@@ -370,7 +384,7 @@ class _Streams:
     """Tests that are texts: each one is a run of its own."""
 
     def __init__(self, tests: Sequence[Mapping[str, Any]]) -> None:
-        self._tests = [(_text(test, "stdin", ""), _text(test, "stdout")) for test in tests]
+        self._tests = [(_stream(test, "stdin", ""), _stream(test, "stdout")) for test in tests]
 
     def run(self, code: str, sandbox: Sandbox, options: _Options) -> _Outcome:
         outcome, left = _Outcome(), options.total_seconds
@@ -380,17 +394,25 @@ class _Streams:
                 continue
             result = sandbox.run_python(code, stdin, limits=options.limits(min(options.seconds, left)))
             left -= result.seconds - result.held_seconds
-            if result.status not in ("ok", "error"):  # an exit code decides nothing, a broken limit does
-                outcome.note(f"test {number}", result.status.replace("_", " "))
-            else:
+            if result.ok:
                 same = _same_output(stdout, result.stdout, options)
-                outcome.note(f"test {number}", "" if same else _wrong_output(result.stderr))
+                outcome.note(f"test {number}", "" if same else f"the output is not the expected one{_last(result)}")
+            elif result.status == "error":
+                outcome.note(f"test {number}", f"the program failed with exit code {result.exit_code}{_last(result)}")
+            else:
+                outcome.note(f"test {number}", result.status.replace("_", " "))
         return outcome
 
 
-def _wrong_output(stderr: str) -> str:
-    last = (stderr.strip().splitlines() or [""])[-1]
-    return "the output is not the expected one" + (f" ({last[:200]})" if last else "")
+def _stream(test: Mapping[str, Any], key: str, default: str | None = None) -> str:
+    value = test.get(key, default)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else _text(test, key, default)
+
+
+def _last(result: Result) -> str:
+    """The last line of the program's errors, in brackets."""
+    last = (result.stderr.strip().splitlines() or [""])[-1]
+    return f" ({last[:200]})" if last else ""
 
 
 def _same_output(expected: str, got: str, options: _Options) -> bool:

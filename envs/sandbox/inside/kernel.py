@@ -20,6 +20,7 @@ CLONE_NEWNS, CLONE_NEWIPC, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x08000000,
 CLONE_NEW_ANY = 0x7E020000  # every CLONE_NEW* bit of clone(2); NEWTIME exists only for clone3 and unshare
 MS_NOSUID, MS_NOSUID_NODEV, MS_BIND_REC, MS_PRIVATE_REC = 0x2, 0x6, 0x5000, 0x44000
 
+_MOUNT_ATTR_RDONLY, _AT_FDCWD, _AT_RECURSIVE = 1, -100, 0x8000
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_CAPBSET_DROP = 1, 4, 24
 _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 38, 22, 36, 47
 
@@ -75,6 +76,8 @@ _CLONE, _PRLIMIT64, _IOCTL, _FCNTL, _SETRLIMIT = (56, 220), (302, 261), (16, 29)
 # These "do not exist": programs have another way. clone3 hides its flags behind a pointer, for one. The files of
 # memfd_create are memory that no limit counts. A timer of timer_create may wake what we have halted (SIGCONT).
 _ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "timer_create": (222, 107)}
+# kill, tkill and rt_sigqueueinfo name whom they signal first; tgkill and rt_tgsigqueueinfo second.
+_SIGNALLING = ([(62, 129), (200, 130), (129, 138)], [(234, 131), (297, 240)])
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -110,21 +113,25 @@ def _column() -> tuple[int, int]:
 # --- seccomp ---------------------------------------------------------------------------------------------
 
 
-def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, allow_own_limits: bool = False) -> bytes:
+def seccomp_filter(
+    *, without_namespaces: bool = False, read_only: bool = True, own_uid: bool = True, allow_own_limits: bool = False
+) -> bytes:
     """A classic BPF program that refuses the calls above with EPERM and allows the rest.
 
     Args:
-        without_namespaces: also refuse to leave the process group, to change times and extended attributes, and to
-            watch folders.
-        own_uid: False if the program shares its uid with the user; then chmod and chown are refused as well.
+        without_namespaces: also refuse to leave the process group and to watch folders.
+        read_only: False if the host's files are mounted so that they may be changed; then changing times and extended
+            attributes is refused as well.
+        own_uid: False if besides the program shares its uid with the user; then chmod and chown are refused as well.
         allow_own_limits: a program may give itself any limit, of processor time too, for it cannot end as killed by
             us; the limits of other processes it may neither change nor, with prlimit, read.
     """
     column, audit = _column()
     names = dict(_CALLS)
     if without_namespaces:
-        names.update(_LEAVING | _WRITERS | _WATCHING)
-        names.update({} if own_uid else _OWNERS)
+        names.update(_LEAVING | _WATCHING)
+    if not read_only:
+        names.update(_WRITERS if own_uid else _WRITERS | _OWNERS)
     load, equal, at_least, any_bit, ret = 0x20, 0x15, 0x35, 0x45, 0x06
     allow, kill, eperm, enosys = 0x7FFF0000, 0x80000000, 0x00050001, 0x00050026
     number_at, arch_at, arg0_low, arg1_low, arg2_low = 0, 4, 16, 24, 32
@@ -162,6 +169,21 @@ def seccomp_filter(*, without_namespaces: bool = False, own_uid: bool = True, al
         code += [(equal, len(block) - index, 0, number) for index, number in enumerate(block)]
         code += [(ret, 0, 0, allow), (ret, 0, 0, eperm)]
     code.append((ret, 0, 0, allow))
+    return b"".join(struct.pack("HBBI", *row) for row in code)
+
+
+def refuse_signals_to(tasks: Iterable[int]) -> bytes:
+    """A classic BPF program that refuses to signal these processes or threads by their numbers."""
+    column, _ = _column()
+    code = [(0x20, 0, 0, 0)]
+    for index, calls in enumerate(_SIGNALLING):
+        for call in calls:
+            compared = [(0x15, 0, 1, task) for task in tasks]
+            code += [(0x15, 0, 2 + 2 * len(compared), call[column]), (0x20, 0, 0, 16 + 8 * index)]
+            for each in compared:
+                code += [each, (0x06, 0, 0, 0x00050001)]
+            code.append((0x06, 0, 0, 0x7FFF0000))
+    code.append((0x06, 0, 0, 0x7FFF0000))
     return b"".join(struct.pack("HBBI", *row) for row in code)
 
 
@@ -218,6 +240,20 @@ def landlock(readable: Iterable[str], writable: Iterable[str], devices: Iterable
         os.close(ruleset)
 
 
+def keep_signals_in() -> bool:
+    """Let this thread, and all that it will start, signal nobody else from now on; False where Landlock cannot."""
+    if landlock_version() < 6:
+        return False
+    rules = struct.pack("QQQ", 0, 0, 0b10)
+    ruleset = _checked(_syscall(_LANDLOCK_CREATE, ctypes.c_char_p(rules), ctypes.c_size_t(24), 0), "landlock")
+    try:
+        no_new_privileges()
+        _checked(_syscall(_LANDLOCK_RESTRICT, ruleset, 0), "landlock_restrict_self")
+    finally:
+        os.close(ruleset)
+    return True
+
+
 def _allow_below(ruleset: int, path: str, rights: int, needed: bool) -> None:
     try:
         handle = os.open(path, os.O_PATH | os.O_CLOEXEC)
@@ -272,6 +308,13 @@ def enter_mount_namespace() -> None:
             with open(f"/proc/self/{name}", "w") as file:
                 file.write(text)
     mount("none", "/", "none", MS_PRIVATE_REC)
+
+
+def mount_read_only() -> None:
+    """In a mount namespace of our own: nothing that is mounted now can be changed through it."""
+    attributes = struct.pack("QQQQ", _MOUNT_ATTR_RDONLY, 0, 0, 0)
+    call, where = _CALLS["mount_setattr"][_column()[0]], (_AT_FDCWD, ctypes.c_char_p(b"/"), _AT_RECURSIVE)
+    _checked(_syscall(call, *where, ctypes.c_char_p(attributes), ctypes.c_size_t(len(attributes))), "mount_setattr")
 
 
 def drop_capabilities() -> None:

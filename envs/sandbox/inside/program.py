@@ -50,6 +50,7 @@ def make_ready() -> None:
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
+    sys.set_int_max_str_digits(0)
     builtins.quit = builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D")
 
 
@@ -196,7 +197,7 @@ def _cell(code: str, name: str, scope: dict[str, Any]) -> None:
 def _calls(request: dict[str, Any]) -> int:
     """Load the program, then answer calls: values come in and go out as trees of plain data (``wire``)."""
     reply, encode = _replier(request["reply_bytes"]), wire.encode
-    worker = _Callee(request["code"])
+    worker = _Callee(request["code"], request.get("imports", ""))
     for message in _requests():
         try:
             answer = {"nonce": message["nonce"], "value": encode(worker.answer(message))}
@@ -216,8 +217,8 @@ def _text(error: BaseException) -> str:
 class _Callee:
     """The program's functions and the last object made of one of its classes."""
 
-    def __init__(self, code: str) -> None:
-        self._code = code
+    def __init__(self, code: str, imports: str) -> None:
+        self._code, self._imports = code, imports
         self._scope: dict[str, Any] = {}
         self._object: Any = None
 
@@ -225,6 +226,7 @@ class _Callee:
         operation = message["op"]
         if operation == "load":
             self._scope = _module("solution")
+            exec(self._imports, self._scope)
             linecache.cache["solution.py"] = (len(self._code), None, self._code.splitlines(True), "solution.py")
             exec(compile(self._code, "solution.py", "exec", dont_inherit=True), self._scope)
             return None
@@ -236,7 +238,7 @@ class _Callee:
         if operation == "method":
             return getattr(self._object, message["name"])(*args, **kwargs)
         owner, _, method = message["name"].rpartition(".")
-        target = getattr(self._scope[owner](), method) if owner else self._scope[method]
+        target = getattr(self._scope[owner](), method) if owner in self._scope else self._scope[method]
         return target(*args, **kwargs)
 
 

@@ -17,9 +17,11 @@ from __future__ import annotations
 import binascii
 import contextlib
 import fcntl
+import functools
 import math
 import os
 import platform
+import queue
 import re
 import select
 import signal
@@ -27,6 +29,7 @@ import stat
 import struct
 import subprocess
 import termios
+import threading
 import time
 import zlib
 from collections.abc import Callable, Iterator
@@ -90,11 +93,14 @@ class _Terminal:
         given = {"PS0": "", "PS1": "\\s-\\v\\$ ", "PS2": "> ", **self._environment}
         self._shells_environment = {**given, **{name: given[name] + mark for name, mark in _PROMPTS.items()}}
         os.umask(0o022)
+        self._starter = _Starter(shared_signals=not self._leads)
         if request["setup"]:
-            subprocess.run(
+            setup = self._starter.start_process(
                 ["bash", "-c", request["setup"]], cwd=self._home, env=self._environment, stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL, check=True,
+                stdout=subprocess.DEVNULL,
             )  # fmt: skip
+            if setup.wait():
+                raise OSError(f"the setup ended with exit status {setup.returncode}")
         self._daemons = {name: self._daemon(argv, given) for name, argv, given in request["daemons"]}
         self._printed, self._prompt_marks = _Printed(), _Said()
         self._hidden: set[tuple[int, str]] = set()  # processes that the last look could not look into
@@ -111,7 +117,7 @@ class _Terminal:
                 os.setsid()
                 fcntl.ioctl(0, termios.TIOCSCTTY, 0)
 
-        shell = subprocess.Popen(
+        shell = self._starter.start_process(
             ["bash", "--norc", "--noprofile"], stdin=self._slave, stdout=self._slave, stderr=self._slave,
             cwd=self._home, env=self._shells_environment, preexec_fn=prepare,
         )  # fmt: skip
@@ -122,7 +128,7 @@ class _Terminal:
 
     def _daemon(self, argv: list[str], given: str) -> subprocess.Popen[bytes]:
         """Start a program in the background and wait for the line with which it says that it is ready."""
-        process = subprocess.Popen(
+        process = self._starter.start_process(
             argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=self._home,
             env=self._environment, start_new_session=not self._leads,
         )  # fmt: skip
@@ -166,6 +172,7 @@ class _Terminal:
             try:
                 data = data[os.write(self._master, data) :]
             except BlockingIOError:
+                self._wake()
                 clock.tick(self._processes())
                 if clock.is_over():
                     return False
@@ -219,6 +226,7 @@ class _Terminal:
                 self._printed.add(b"\r\n[the shell ended; this is a new one]\r\n")
                 self._shell = self._open()
                 awaited = self._opened
+            self._wake()
             now = self._processes()
             if self._unread():
                 still = _Stillness()
@@ -242,6 +250,12 @@ class _Terminal:
             time.sleep(_GLANCE)
             still.looks += 1
         return False
+
+    def _wake(self) -> None:
+        """Let the shell go on if it was stopped: nobody else would."""
+        with contextlib.suppress(ChildProcessError):
+            if os.waitid(os.P_PID, self._shell.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is not None:
+                self._shell.send_signal(signal.SIGCONT)
 
     def _is_still(self, still: _Stillness, awaited: _Awaited, printed: bool) -> bool:
         """Whether the terminal rests, as far as it can be known without a list of processes."""
@@ -360,13 +374,15 @@ class _Terminal:
 
     def mark(self) -> int:
         """A checksum of the workspace as it is now: names, permissions, links, and the contents of texts. Left out are
-        the contents of what is no text (archives and git's index hold times) and the notes that programs keep for
-        themselves, hidden files at the top."""
+        the contents of what is no text (archives and git's index hold times), numbers of processes, and the notes that
+        programs keep for themselves, hidden files at the top."""
         mark, bytes_left = 0, MOST_COPIED
         for short, path, kept in self._entries():
             if short.startswith(".") and "/" not in short:
                 continue
             mark = zlib.crc32(f"{short} {kept.st_mode}".encode("utf-8", "surrogateescape"), mark)
+            if short.endswith(".pid"):
+                continue
             with contextlib.suppress(OSError):
                 if stat.S_ISLNK(kept.st_mode):
                     mark = zlib.crc32(os.fsencode(os.readlink(path)), mark)
@@ -390,6 +406,47 @@ class _Terminal:
                         yield os.path.relpath(path, self._home), path, kept
             if count > MOST_FILES:
                 return
+
+
+class _Starter:
+    """Starts all that runs in the terminal. Where there is no namespace of processes a thread does so, whose children
+    can signal each other, and neither this process nor the thread.
+
+    Args:
+        shared_signals: whether the terminal has such a namespace.
+    """
+
+    def __init__(self, shared_signals: bool) -> None:
+        self._orders: queue.SimpleQueue[tuple[list[str], dict[str, Any]]] = queue.SimpleQueue()
+        self._started: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._shared, self._filter = shared_signals, b""
+        threading.Thread(target=self._serve, name="starter", daemon=True).start()
+
+    def start_process(self, argv: list[str], **options: Any) -> subprocess.Popen[bytes]:
+        """``subprocess.Popen(argv, **options)``."""
+        self._orders.put((argv, options))
+        started: subprocess.Popen[bytes] | BaseException = self._started.get()
+        if isinstance(started, BaseException):
+            raise started
+        return started
+
+    def _serve(self) -> None:
+        if not self._shared:
+            kernel.keep_signals_in()
+            self._filter = kernel.refuse_signals_to([os.getpid(), threading.get_native_id()])
+        while True:
+            argv, options = self._orders.get()
+            prepare = functools.partial(self._prepare, options.pop("preexec_fn", None))
+            try:
+                self._started.put(subprocess.Popen(argv, preexec_fn=prepare, **options))
+            except BaseException as error:
+                self._started.put(error)
+
+    def _prepare(self, prepare: Callable[[], None] | None) -> None:
+        if prepare is not None:
+            prepare()
+        if self._filter:
+            kernel.install_seccomp(self._filter)
 
 
 class _Clock:

@@ -28,6 +28,7 @@ from rlvr.envs.sandbox.inside.cleaner import Cleaner
 
 _STATUS = 5
 _FIRST_CHECK, _LAST_CHECK = 20, 1000  # milliseconds between looks whether what was halted stands still
+_STOPPED_CHECK = 200  # milliseconds between looks whether the program has stopped itself
 _SLOTS = {"stdin": 0, "stdout": 1, "stderr": 2, "requests": 3, "replies": 4, "status": _STATUS}
 _STARTED_NOT = {"error": "the program could not be locked in"}  # it says why on its standard error
 # What programs import most. Every library more makes every fork slower, so not: decimal, hashlib (OpenSSL); and
@@ -50,7 +51,10 @@ class _Zygote:
     def __init__(self, channel: socket.socket, config: dict[str, Any]) -> None:
         self._channel, self._config = channel, config
         self._namespaces = config["tier"] == "T3"
-        self._filter = kernel.seccomp_filter(without_namespaces=not self._namespaces, own_uid=config["own_uid"])
+        self._filter = kernel.seccomp_filter(
+            without_namespaces=not self._namespaces, read_only=self._namespaces or config["tmpfs"],
+            own_uid=config["own_uid"],
+        )  # fmt: skip
         self._cleaner: Cleaner | None = None
         self._to_import = list(reversed(_PRELOADED))
 
@@ -109,29 +113,35 @@ class _Zygote:
             self._cleaner.clean()
             send(self._channel, {"clean": True})
 
-    def _wait(self, child: int, kill: Callable[[], None]) -> tuple[bool, bool]:
-        """Until the child ends; a kill order, the end of the channel or a full folder kills it. A run that is paused
-        stands still with all that it has started.
+    def _wait(self, child: int, kill: Callable[[], None], stops: bool = False) -> tuple[dict[str, bool], bool]:
+        """Until the child ends; a kill order, the end of the channel or a full folder kills it, and where it can stop
+        itself (``stops``), that too. A run that is paused stands still with all that it has started.
 
         Returns:
-            Whether the folder was full, and whether the channel has closed or the cleaner has ended.
+            Whether the folder was full and whether the child had stopped; and whether the channel has closed or the
+            cleaner has ended.
         """
         poll, handle = select.poll(), os.pidfd_open(child)
         watched = [self._channel.fileno(), handle, *([self._cleaner.fileno()] if self._cleaner else [])]
         for fd in watched:
             poll.register(fd, select.POLLIN)
-        full = closed = False
+        why, closed = {"disk": False, "stopped": False}, False
         halted: int | None = None
+        idle = _STOPPED_CHECK if stops else None
         try:
             while True:
-                ready = [fd for fd, _ in poll.poll(halted)]
+                ready = [fd for fd, _ in poll.poll(halted or idle)]
                 if handle in ready:
-                    return full, closed
+                    return why, closed
                 if halted and not ready:  # the end of a stopped job's parent makes the kernel wake it, for one
                     self._signal(child, PAUSE)
                     halted = min(2 * halted, _LAST_CHECK)
                     continue
-                if watched[0] in ready:
+                if not ready:
+                    if os.waitid(os.P_PID, child, os.WSTOPPED | os.WNOHANG | os.WNOWAIT) is None:
+                        continue
+                    why["stopped"], idle = True, None
+                elif watched[0] in ready:
                     got = next_order(self._channel)
                     if got is not None and got[0] != KILL:
                         halted = self._signal(child, got[0])
@@ -140,8 +150,8 @@ class _Zygote:
                     if closed:
                         poll.unregister(self._channel)
                 else:
-                    full = self._cleaner is not None and self._cleaner.is_full()
-                    closed = not full  # the cleaner was killed: there is no going on without it
+                    why["disk"] = self._cleaner is not None and self._cleaner.is_full()
+                    closed = not why["disk"]  # the cleaner was killed: there is no going on without it
                     poll.unregister(watched[2])
                 halted = None
                 kill()
@@ -170,6 +180,7 @@ class _Zygote:
             kernel.set_namespace(self._home, kernel.CLONE_NEWPID)
             raise
         if first == 0:
+            os.setpgid(0, 0)  # a signal to all of its group is not for us
             self._become_program(fds, "/tmp/work", leads=False)
         kernel.set_namespace(self._home, kernel.CLONE_NEWPID)
         _close(fds)
@@ -215,7 +226,7 @@ class _Zygote:
                 with contextlib.suppress(ProcessLookupError):
                     end(child, signal.SIGKILL)
 
-        full, closed = self._wait(child, kill)
+        why, closed = self._wait(child, kill, stops=not leads)
         kill()  # the leader is not reaped yet, so the group's number is still ours
         _, code, usage = os.wait4(child, 0)
         with contextlib.suppress(ChildProcessError):
@@ -223,7 +234,7 @@ class _Zygote:
                 os.waitpid(-1, 0)
         if closed:
             os._exit(0)  # the cleaner sees it, and empties the folder
-        return {**_ended(code, usage), "disk": full}
+        return {**_ended(code, usage), **why}
 
     # --- both ---
 
