@@ -26,6 +26,7 @@ from rlvr.envs.sandbox.images import PATH, READ_ONLY, base_files, run_in_image
 
 BASES = ("buildpack-deps", "debian", "python", "ubuntu")
 MAX_FOLDER = 32 << 20  # bytes of a folder's files
+MAX_TEXT = 1 << 20  # bytes of task.toml, and of instruction.md
 _HERE = frozenset(
     ("schema_version", "artifacts", "task", "metadata", "verifier", "agent", "environment", "solution", "source")
 )
@@ -90,10 +91,12 @@ def read_folder(path: Path) -> HarborFolder:
         ValueError: it is no such folder, or cannot be run here; the message says why.
     """
     try:
-        config = tomllib.loads((path / "task.toml").read_text(encoding="utf-8"))
-        instruction = (path / "instruction.md").read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        config = tomllib.loads(_plain_text(path / "task.toml"))
+        instruction = _plain_text(path / "instruction.md")
+    except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"{path} is no task folder of Harbor: {error}") from None
+    if "version" in config:  # the older name, which Harbor 0.26 takes as well
+        config.setdefault("schema_version", config.pop("version"))
     verifier, environment = _section(config, "verifier", path), _section(config, "environment", path)
     agent, solution = _section(config, "agent", path), _section(config, "solution", path)
     own = verifier.get("environment", {})
@@ -162,6 +165,23 @@ def solution_files(folder: HarborFolder) -> bytes | None:
     return packed(_tree(folder.path / "solution", "solution"))
 
 
+def _plain_text(path: Path) -> str:
+    """What a file says that is no link, pipe or device.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is no plain file, is too long, or is no UTF-8.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ValueError(f"{path.name} is no plain file")
+        content = file.read(MAX_TEXT + 1)
+    if len(content) > MAX_TEXT:
+        raise ValueError(f"{path.name} holds over {MAX_TEXT >> 20} MB")
+    return content.decode()
+
+
 def _section(config: Mapping[str, Any], name: str, path: Path) -> dict[str, Any]:
     section = config.get(name, {})
     if not isinstance(section, dict):
@@ -178,6 +198,8 @@ def _refused(path: Path, config: Mapping[str, Any]) -> str:
     if not (path / "tests" / "test.sh").is_file():
         return "has no tests/test.sh"
     for folder in ("environment", "tests", "solution"):
+        if (path / folder).is_symlink():
+            return f"holds {folder}, which is a link"
         size = 0
         for entry in (path / folder).rglob("*"):
             mode = entry.lstat().st_mode
@@ -288,6 +310,8 @@ def _steps(path: Path, name: str) -> Iterator[tuple[str, str]]:
             flags = [word for word in words if word.startswith("--") and not word.startswith("--chmod=")]
             if flags or len(words) < 2 or (kind == "ADD" and re.search(r"://|\.tar|\.t?gz|\.xz|\.bz2", rest)):
                 raise refuse(f"has {kind} {rest[:60]}")
+            if any(".." in PurePosixPath(word).parts for word in words[:-1]):
+                raise refuse(f"has {kind} {rest[:60]}, which leads out of its folder")
             yield "COPY", rest
         elif kind in ("RUN", "ENV", "WORKDIR"):
             yield kind, rest
@@ -370,7 +394,7 @@ def _copied(text: str, context: Path, cwd: str, where: str) -> dict[str, tuple[b
     ]
     found: dict[str, tuple[bytes, int]] = {}
     for source, paths in zip(sources, matches, strict=True):
-        if not paths or any(not os.path.realpath(path).startswith(os.path.realpath(context)) for path in paths):
+        if not paths or any(not path.resolve().is_relative_to(context.resolve()) for path in paths):
             raise ValueError(f"{where}: there is no {source} in its folder")
         for path in paths:
             if path.is_dir():

@@ -7,6 +7,7 @@ import io
 import os
 import pickle
 import re
+import stat
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ import rlvr  # noqa: F401
 from rlvr.adapters.export.harbor import write_tasks
 from rlvr.envs.bridges.harbor import MEMORY
 from rlvr.envs.bridges.harbor_files import handed_over, opened
+from rlvr.envs.bridges.harbor_folder import read_folder
 from rlvr.envs.sandbox import images, plans
 from rlvr.envs.sandbox.images import base_files, run_in_image
 
@@ -463,6 +465,11 @@ REFUSED = {
     "has USER me": {"environment/Dockerfile": "FROM debian\nUSER me\n"},
     "has ADD https": {"environment/Dockerfile": "FROM debian\nADD https://x.example/a /a\n"},
     "has COPY --from": {"environment/Dockerfile": "FROM debian\nCOPY --from=x a b\n"},
+    r"has COPY \.\./environment2/secret": {
+        "environment/Dockerfile": "FROM debian\nCOPY ../environment2/secret .\n",
+        "environment2/secret": "x\n",
+    },
+    "has COPY a/../../x": {"environment/Dockerfile": "FROM debian\nCOPY a/../../x .\n"},
     "has the artifact": {"task.toml": 'artifacts = ["../x"]\n' + CONFIG},
 }
 
@@ -481,6 +488,47 @@ def test_a_link_in_a_folder_is_refused(tmp_path: Path) -> None:
     (task / "environment" / "link").symlink_to("/etc/passwd")
     with pytest.raises(ValueError, match="holds environment/link, which is no plain file"):
         made(task)
+
+
+LEFT = {
+    "a link": lambda path: path.symlink_to("/etc/hostname"),
+    "a link to nothing": lambda path: path.symlink_to("nothing"),
+    "a pipe": os.mkfifo,
+    "a device": lambda path: os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 5)),
+    "a folder": Path.mkdir,
+    "a large file": lambda path: path.write_text("#" * (2 << 20)),
+    "no text": lambda path: path.write_bytes(b"\xff"),
+}
+
+
+@pytest.mark.parametrize("left", LEFT)
+@pytest.mark.parametrize("name", ["task.toml", "instruction.md"])
+def test_what_is_no_plain_text_is_not_read(tmp_path: Path, name: str, left: str) -> None:
+    task = task_folder(tmp_path / "task")
+    (task / name).unlink()
+    try:
+        LEFT[left](task / name)
+    except PermissionError:
+        pytest.skip("a device is made by root alone")
+    with pytest.raises(ValueError, match="is no task folder of Harbor"):
+        read_folder(task)
+
+
+@pytest.mark.parametrize("name", ["environment", "tests", "solution"])
+def test_a_folder_that_is_a_link_is_refused(tmp_path: Path, name: str) -> None:
+    task = task_folder(tmp_path / "task")
+    (task / name).rename(tmp_path / "elsewhere")
+    (task / name).symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match=f"holds {name}, which is a link"):
+        read_folder(task)
+
+
+@pytest.mark.parametrize("version", ['version = "1.0"\n', 'schema_version = "1.2"\n', ""])
+def test_the_version_is_read_by_its_older_name_too(tmp_path: Path, version: str) -> None:
+    config = CONFIG.partition("\n")[2]
+    assert read_folder(task_folder(tmp_path / "task", **{"task.toml": version + config})).seconds == 60
+    with pytest.raises(ValueError, match=r"has schema version '2\.0'"):
+        read_folder(task_folder(tmp_path / "other", **{"task.toml": 'version = "2.0"\n' + config}))
 
 
 @pytest.mark.parametrize("target", ["/usr/share/x", "/bin/x", "/x"])
