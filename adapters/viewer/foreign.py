@@ -36,6 +36,7 @@ from rlvr.adapters.viewer.trajectories import (
     tinker_trace,
 )
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.tables import scan_table
 
 ZSTANDARD = 93  # the number of this compression in zip files
 MAX_ENTRY = 256 << 20  # bytes of one entry of a zip, unpacked
@@ -231,20 +232,12 @@ def read_parquet(path: Path) -> Iterator[Trace]:
     """The rows of TRL's completions, or of any Parquet file with a chat or a prompt and completion in each row.
 
     Raises:
-        ImportError: pyarrow is missing.
         ValueError: it cannot be read.
     """
     try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError:
-        raise ImportError('Parquet files need pyarrow: pip install "rlvr[hub]"') from None
-    try:
-        with pq.ParquetFile(path) as file:
-            for batch in file.iter_batches(batch_size=256):
-                for row in batch.to_pylist():
-                    yield trace_of(json.loads(json.dumps(row, default=str)))
-    except (pa.ArrowException, NotATrace) as error:
+        for row in scan_table(path):
+            yield trace_of(json.loads(json.dumps(row, default=str)))
+    except NotATrace as error:
         raise ValueError(f"{path.name} cannot be read: {error}") from error
 
 

@@ -18,7 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.parquet_rows import scan_batches
 
+MAX_RATIO = 100  # that a compressed file may grow by; texts grow by 3 to 10, rows of one template by 40
+MIN_INFLATED = 64 << 20  # bytes that any file may grow to
+ROW_BYTES = 256  # of memory that a row takes beside its values
 SUFFIXES = (".jsonl", ".jsonl.gz", ".parquet", ".csv", ".json")
 SPARE = "fields without a column"  # where the csv module puts what a row has too much of
 HUB_PATIENCE = 5.0  # seconds until a hub that does not answer counts as out of reach
@@ -225,8 +229,15 @@ def _in_folder(folder: Path, source: Source, split: str) -> Path | None:
 
 def _scan_jsonl(path: Path) -> Iterator[dict[str, Any]]:
     opener = gzip.open if path.name.endswith(".gz") else open
-    with opener(path, "rt", encoding="utf-8-sig") as file:  # some editors put a byte order mark first
-        for number, line in enumerate(file, 1):
+    left = _inflated_bytes(path)
+    with opener(path, "rb") as file:
+        number = 0
+        while content := file.readline(left + 1):
+            left -= len(content) + ROW_BYTES
+            if left < 0:
+                raise _inflates_too_far(path)
+            number += 1
+            line = content.decode("utf-8-sig" if number == 1 else "utf-8")  # some editors put a byte order mark first
             if not line.strip():
                 continue
             try:
@@ -260,17 +271,27 @@ def _scan_csv(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def _scan_parquet(path: Path) -> Iterator[dict[str, Any]]:
+    left = _inflated_bytes(path)
     try:
-        import pyarrow
-        from pyarrow import parquet
+        for rows, size in scan_batches(path):
+            left -= size + ROW_BYTES * len(rows)
+            if left < 0:
+                raise _inflates_too_far(path)
+            yield from rows
     except ModuleNotFoundError as error:
         raise DataError(f'reading {path} needs the hub extra: pip install "rlvr[hub]"') from error
-    try:
-        with parquet.ParquetFile(path) as table:
-            for batch in table.iter_batches(batch_size=1_000):
-                yield from batch.to_pylist()
-    except pyarrow.ArrowInvalid as error:
-        raise DataError(f"cannot read {path}: {error}") from error
+
+
+def _inflated_bytes(path: Path) -> int:
+    """How many bytes a compressed file may become."""
+    return max(MIN_INFLATED, MAX_RATIO * path.stat().st_size)
+
+
+def _inflates_too_far(path: Path) -> DataError:
+    return DataError(
+        f"{path} holds over {_inflated_bytes(path) >> 20} MiB once it is decompressed, {MAX_RATIO} times its size: "
+        "if that is meant, decompress it to a .jsonl file"
+    )
 
 
 # the hub

@@ -5,10 +5,13 @@ from __future__ import annotations
 import gzip
 import json
 import sys
+from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 
-from rlvr.envs.core.tables import DataError, Source, load_rows, read_table
+from rlvr.envs.core.tables import DataError, Source, load_rows, read_table, scan_table
 from rlvr.envs.mathematics.gsm8k import GSM8K
 
 SOURCE = Source(folder="sums", hub="nobody/sums", revision="0" * 40, columns=("question", "answer"))
@@ -140,6 +143,68 @@ def test_bad_files_are_refused_with_the_place(tmp_path, name, content, message):
     path.write_bytes(content)
     with pytest.raises(DataError, match=message):
         load_rows(SOURCE, "train", path)
+
+
+def large_line(path: Path) -> None:
+    with gzip.open(path, "wb", compresslevel=1) as file:
+        file.write(b'{"question": "' + b"x" * (80 << 20) + b'", "answer": "1"}\n')
+
+
+def many_rows(path: Path) -> None:
+    path.write_bytes(gzip.compress(b'{"question": "a", "answer": "b"}\n' * 400_000, 9))
+
+
+def large_dictionary(path: Path, pyarrow: Any, parquet: Any) -> None:
+    """One text of 8 MiB in each of a thousand rows; it stands in the file once."""
+    texts = pyarrow.DictionaryArray.from_arrays(pyarrow.array([0] * 1_000, pyarrow.int32()), ["x" * (8 << 20)])
+    table = pyarrow.table({"question": texts, "answer": pyarrow.array(["1"] * 1_000)})
+    parquet.write_table(table, path, compression="zstd", dictionary_pagesize_limit=1 << 28)
+
+
+def large_page(path: Path, pyarrow: Any, parquet: Any) -> None:
+    table = pyarrow.table({"question": ["x" * (80 << 20)], "answer": ["1"]})
+    parquet.write_table(table, path, compression="zstd", use_dictionary=False)
+
+
+def rows_of_nothing(path: Path, pyarrow: Any, parquet: Any) -> None:
+    parquet.write_table(pyarrow.table({"question": pyarrow.nulls(1_000_000)}), path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("write", [large_line, many_rows, large_dictionary, large_page, rows_of_nothing])
+def test_a_small_file_does_not_become_a_large_table(tmp_path, write):
+    """Each is under 0.5 MB; a table of the same kind and an ordinary size is read."""
+    if write in (large_line, many_rows):
+        path = tmp_path / "a.jsonl.gz"
+        write(path)
+    else:
+        path = tmp_path / "a.parquet"
+        write(path, pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet"))
+    assert path.stat().st_size < 500_000
+    with pytest.raises(DataError, match=r"over 64 MiB once it is decompressed|rows take over 4 GiB"):
+        read_table(path)
+
+
+def test_dictionaries_in_parquet_are_read_as_their_values(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    kind = pyarrow.dictionary(pyarrow.int32(), pyarrow.string())
+    texts = pyarrow.array(["a", "b", "a"]).dictionary_encode()
+    lists = pyarrow.array([[{"role": "user"}], [], [{"role": "tool"}]]).cast(
+        pyarrow.list_(pyarrow.struct([("role", kind)]))
+    )
+    parquet.write_table(pyarrow.table({"text": texts, "messages": lists}), tmp_path / "a.parquet")
+    rows = read_table(tmp_path / "a.parquet")
+    assert [row["text"] for row in rows] == ["a", "b", "a"]
+    assert [row["messages"] for row in rows] == [[{"role": "user"}], [], [{"role": "tool"}]]
+
+
+def test_a_table_that_is_left_half_read_ends_its_reader(tmp_path):
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pyarrow.table({"n": list(range(5_000_000))}), tmp_path / "a.parquet")
+    rows = scan_table(tmp_path / "a.parquet")
+    assert next(rows) == {"n": 0}
+    rows.close()
+    assert not [child for child in psutil.Process().children() if any("parquet_rows" in w for w in child.cmdline())]
 
 
 def test_parquet_without_its_library_names_the_extra(tmp_path, monkeypatch):
