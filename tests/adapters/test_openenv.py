@@ -93,7 +93,7 @@ def test_a_package_is_the_same_each_time_and_refuses_what_is_no_setting_of_it(tm
 class Seeded(gym.Env):
     """Text without a `Task`: it knows seeds alone."""
 
-    action_space = observation_space = gym.spaces.Text(20)
+    action_space = observation_space = gym.spaces.Text(20, charset="seed 0123456789")
 
     def reset(self, *, seed=None, options=None):
         return f"seed {seed}", {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import resource
+import subprocess
 import sys
 from typing import Annotated, Any
 
@@ -40,6 +41,16 @@ class Backtracking(BaseModel):
 
 class Linear(BaseModel):
     text: Annotated[str, StringConstraints(pattern=r"^(a|a)*$")]
+
+
+def test_a_child_that_is_aborted_prints_nothing():
+    program = (
+        "import os\nfrom rlvr.envs.rewards.errors import WorkerSpent\n"
+        "from rlvr.envs.rewards.graders.pydantic_schema import in_child\n"
+        "try:\n    in_child(os.abort)\nexcept WorkerSpent as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-X", "faulthandler", "-c", program], capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("out of memory\n", "")
 
 
 def tree(depth: int, kind: str) -> str:

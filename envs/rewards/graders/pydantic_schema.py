@@ -10,6 +10,7 @@ run here.
 
 from __future__ import annotations
 
+import faulthandler
 import os
 import select
 import signal
@@ -164,8 +165,10 @@ def in_child(work: Callable[[], str]) -> str:
 
 
 def _work(work: Callable[[], str], pipe: int) -> None:
-    """In the child: do the work, say what it gave, and end."""
+    """In the child: do the work, report what it gave, and end; nothing is printed of how it ends."""
     try:
+        faulthandler.disable()
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
         import resource  # not on Windows
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
