@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rlvr.agents.episode import Episode
+from rlvr.envs.core.provoked import PROVOKED
 from rlvr.envs.tools.tool import FAULTY_TOOL
 
 MAX_SHARE: Final = 0.01  # of invalid episodes, from which on there is a warning
@@ -26,7 +27,7 @@ _NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class InvalidCause:
-    """Invalid episodes of one status and one reason, the numbers in the reason left out."""
+    """Episodes of one status and one reason, the numbers in the reason left out: invalid ones, or provoked faults."""
 
     status: str
     cause: str
@@ -45,6 +46,14 @@ def invalid_causes(episodes: Iterable[Episode]) -> tuple[InvalidCause, ...]:
     """The causes of the invalid episodes, the commonest first; an episode without a verdict is unfinished."""
     verdicts = (episode.verdict for episode in episodes if not episode.valid)
     counts = Counter((v.status, without_numbers(v.reason)) if v else ("unfinished", "") for v in verdicts)
+    ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return tuple(InvalidCause(status, cause, count) for (status, cause), count in ranked)
+
+
+def provoked_causes(episodes: Iterable[Episode]) -> tuple[InvalidCause, ...]:
+    """The causes of episodes that got 0 because the environment failed on what the policy wrote; they are valid."""
+    verdicts = (episode.verdict for episode in episodes if episode.valid and episode.verdict is not None)
+    counts = Counter((v.status, without_numbers(v.reason)) for v in verdicts if PROVOKED in v.reason)
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
     return tuple(InvalidCause(status, cause, count) for (status, cause), count in ranked)
 

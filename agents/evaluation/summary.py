@@ -9,7 +9,14 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.agents.evaluation.faults import InvalidCause, gathered_in, invalid_causes, invalid_warning, read_causes
+from rlvr.agents.evaluation.faults import (
+    InvalidCause,
+    gathered_in,
+    invalid_causes,
+    invalid_warning,
+    provoked_causes,
+    read_causes,
+)
 from rlvr.agents.evaluation.statistics import majority, pass_all_k, pass_at_k, share_interval, wilson
 
 MAX_CAUSES = 5  # that a summary lists
@@ -42,6 +49,7 @@ class Evaluation:
         success_all: share of all episodes that succeeded; an invalid one has not.
         invalid_share: share of all episodes that are invalid; ``invalid_causes`` counts them by status and reason, and
             ``gathered`` says where they gather, see `rlvr.agents.evaluation.faults.gathered_in`.
+        provoked: the causes of valid episodes that got 0 as the environment failed on what the policy wrote.
         reward: mean return of the valid episodes.
         turns: mean number of actions.
         statuses: how often each verdict status was given, invalid ones too.
@@ -71,6 +79,7 @@ class Evaluation:
     interval: tuple[float, float] | None = None
     invalid_causes: tuple[InvalidCause, ...] = ()
     gathered: tuple[str, ...] = ()
+    provoked: tuple[InvalidCause, ...] = ()
     unread: int = 0
 
     @property
@@ -92,7 +101,8 @@ class Evaluation:
     def warnings(self) -> list[str]:
         """What keeps ``success`` from being taken at its word: more than 1 % invalid episodes, or where they gather."""
         alarm = invalid_warning(self.episodes - self.valid, self.episodes, self.success, self.invalid_causes)
-        return [text for text in (alarm, *self.gathered) if text]
+        bugs = [f"{cause}: a bug that a policy can reach" for cause in self.provoked]
+        return [text for text in (alarm, *self.gathered, *bugs) if text]
 
     @property
     def low(self) -> float:
@@ -110,6 +120,7 @@ class Evaluation:
         for name in ("pass_at", "pass_all"):
             record[name] = {str(k): value for k, value in record[name].items()}
         record["invalid_causes"] = [asdict(cause) for cause in self.invalid_causes]
+        record["provoked"] = [asdict(cause) for cause in self.provoked]
         record["gathered"] = list(self.gathered)
         return record | {name: getattr(self, name) for name in _PROPERTIES}
 
@@ -122,6 +133,7 @@ class Evaluation:
         """
         fields = {name: value for name, value in record.items() if name not in _PROPERTIES}
         fields["invalid_causes"] = read_causes(record.get("invalid_causes", ()))
+        fields["provoked"] = read_causes(record.get("provoked", ()))
         fields["gathered"] = tuple(map(str, record.get("gathered", ())))
         for name in ("pass_at", "pass_all"):
             fields[name] = {int(k): value for k, value in fields.get(name, {}).items()}
@@ -134,6 +146,7 @@ class Evaluation:
         causes = [f"invalid: {cause}" for cause in self.invalid_causes[:MAX_CAUSES]]
         if rest := sum(cause.episodes for cause in self.invalid_causes[MAX_CAUSES:]):
             causes.append(f"invalid: {rest} of other causes")
+        causes += [f"provoked: {cause}" for cause in self.provoked[:MAX_CAUSES]]
         over_all = f"{self.successes}/{self.episodes} = {self.success_all:.3f} over all"
         if not self.valid:
             unknown = f"no episode counts, so nothing is known of the success; {over_all}"
@@ -180,6 +193,7 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         identical=sum(_alike(samples) for samples in by_task.values()),
         interval=share_interval(successes, trials),
         invalid_causes=invalid_causes(episodes),
+        provoked=provoked_causes(episodes),
         gathered=gathered_in(episodes, list(map(task_of, episodes))),
         unread=sum(map(unread_actions, episodes)),
     )

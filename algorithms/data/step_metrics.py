@@ -48,6 +48,7 @@ def _invalid(result: Evaluation) -> dict[str, Any]:
     return {
         "invalid": result.episodes - result.valid,
         "invalid_causes": [asdict(cause) for cause in result.invalid_causes],
+        "provoked": [asdict(cause) for cause in result.provoked],
         "gathered": list(result.gathered),
     }
 

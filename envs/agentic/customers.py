@@ -12,10 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from rlvr.envs.core.provoked import goes_through
 from rlvr.envs.endpoint import DEADLINE, Endpoint, EndpointError, chat
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools.kits import within
-from rlvr.envs.tools.tool import ToolFault, shown
+from rlvr.envs.tools.tool import NotInTime, ToolError, ToolFault, shown
 
 MAX_ANSWER_CHARS: Final = 600  # of an answer that reaches the desk
 REMEMBERED: Final = 100_000
@@ -25,6 +26,7 @@ BRIEF: Final = (
     "know only what stands here; never make up a number, an address, a name or a product. You want nothing else.\n\n"
     "What you want: {wanted}\nWhat you know:\n{known}"
 )
+UNHEARD: Final = "I am sorry, I could not follow that."
 GREETING: Final = "Service desk. What can we do for you?"
 
 Chat = Callable[[Sequence[Mapping[str, str]]], str]
@@ -78,14 +80,22 @@ class ModelCustomer:
             talk: the messages and answers since.
             message: the desk's last.
 
+        A message that gets no answer, as it is beyond the model's context say, is answered with `UNHEARD`, where
+        another does.
+
         Raises:
-            ToolFault: no answer, or none in time.
+            ToolFault: no answer, or none in time, to a message of ours either.
         """
         messages = conversation(wanted, known, talk, message.strip() or "(says nothing)")
         key = hashlib.sha256(json.dumps(messages).encode()).hexdigest()
         answer = self.replies.get(key)
         if answer is None:
-            answer = self._ask(messages)
+            try:
+                answer = self._ask(messages)
+            except ToolFault as fault:
+                if not goes_through(lambda: self._ask(conversation(wanted, known, (), "Hello?"))):
+                    raise fault from None
+                answer = UNHEARD
             with self._lock:
                 answer = self.replies.setdefault(key, answer)  # of two who asked at once, the first
                 while len(self.replies) > REMEMBERED:
@@ -103,7 +113,12 @@ class ModelCustomer:
                 raise ToolFault(f"the customer: {error}", "timeout" if late else "env_error") from error
         else:
             speaker = self.speaker
-            reply = within(self.seconds, "the customer", lambda: _text(speaker(messages)))
+            try:
+                reply = within(self.seconds, "the customer", lambda: _text(speaker(messages)))
+            except NotInTime as error:
+                raise ToolFault(str(error), "timeout") from error
+            except ToolError as error:
+                raise ToolFault(str(error)) from error
         text = shown(" ".join(visible_text(reply).split()), MAX_ANSWER_CHARS)
         if not text:
             raise ToolFault("the customer: the reply has no text")

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
@@ -70,7 +71,8 @@ class MCPWorld(WithTools):
             ``solution`` (calls, and at the end a reply as text: the expert), an ``answer`` and whatever else the
             checker reads.
         checker: a function of a ``McpOutcome``, or "module:function". It returns a ``Verdict``, True or False, or a
-            reward from 0 to 1. What it raises makes the verdict invalid, never a zero.
+            reward from 0 to 1. What it raises makes the verdict invalid, unless it judges an untouched server and an
+            empty reply: then the policy is to blame, and gets 0.
         system: what the policy is told before the tools.
         options: of ``rlvr.envs.tools.WithTools``: style, tools_in, max_calls, seconds, max_output.
 
@@ -144,7 +146,11 @@ class MCPWorld(WithTools):
         except ToolFault as fault:
             verdict = fault.verdict
         except Exception as error:
-            verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
+            untouched = state._replace(made=state.made[: len(state.inner.task.get("setup", ()))], calls=0, live=None)
+            if goes_through(lambda: self._checked(untouched, "")):
+                verdict = provoked_verdict("the checker", error)
+            else:
+                verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])
         return Transition(state._replace(tool_output="", live=None), verdict, terminated=True)
 
     def _checked(self, state: ToolsState, reply: str) -> Verdict:

@@ -14,9 +14,11 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.code_rule import import_named
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, env_error, wrong
@@ -24,6 +26,7 @@ from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools.sessions import Handle, Sessions
 
 DRAWS: Final = 100
+OTHERS: Final = 10  # actions, by their numbers, that are tried in place of one on which the environment fails
 LONGEST: Final = 10_000  # characters of an action that a foreign environment is told
 Live = TypeVar("Live")
 _turn = threading.RLock()  # held in calls into environments that draw from global generators
@@ -137,8 +140,8 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
         return f"{state.note}\n\n{state.text}" if state.note else state.text
 
     def apply(self, state: BridgedEpisode, action: str) -> Transition:
-        """Plays the action in the live environment; what that raises is ``env_error``, a text that is no action a
-        turn.
+        """Plays the action in the live environment; a text that is no action is a turn. What that raises is
+        ``env_error``, or 0 where only this action raises it.
         """
         if state.over:
             return Transition(state, self._verdict(state, False, {}), True)
@@ -159,8 +162,26 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
                 self._end_quietly(live)
                 raise ValueError(f"the reward was {step.reward!r}")
         except Exception as error:
+            if self._is_provoked(state, action_text):
+                return Transition(state, provoked_verdict(f"the environment {self.name}", error), True)
             return Transition(state, env_error(error), True)
         return self._after(state, action_text, step, live)
+
+    def _is_provoked(self, state: BridgedEpisode, action_text: str) -> bool:
+        """Whether the environment, brought to this state again, fails on the action again, and not on another one."""
+        sample = self.sample_action(state, random.Random(state.seed))
+        others = map(str, range(OTHERS)) if sample is None else [clean_action(sample)]
+
+        def once(text: str) -> None:
+            live = self._take_live(state._replace(live=None))
+            try:
+                with self._own_random(state.seed, len(state.actions) + 1):
+                    if not math.isfinite(reward := self.play(live, text).reward):
+                        raise ValueError(f"the reward was {reward!r}")
+            finally:
+                self._end_quietly(live)
+
+        return not goes_through(partial(once, action_text)) and any(goes_through(partial(once, o)) for o in others)
 
     def _after(self, state: BridgedEpisode, action_text: str, step: BridgedStep, live: Live) -> Transition:
         actions, turn = (*state.actions, action_text), state.turn + 1

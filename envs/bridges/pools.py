@@ -11,8 +11,9 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from rlvr.envs.core.provoked import provoked_verdict
 from rlvr.envs.core.verdict import Status, Verdict, wrong
-from rlvr.envs.rewards.workers import WorkerError, WorkerPool, WorkerSpent, WorkerTimeout
+from rlvr.envs.rewards.workers import WorkerError, WorkerFailed, WorkerPool, WorkerSpent, WorkerTimeout
 
 MEMORY = 4 << 30  # address space of a worker, in bytes; numpy and matplotlib reserve much of it
 
@@ -44,20 +45,23 @@ def call(module: str, function: str, arguments: list[Any], seconds: float) -> An
 def verdict_on_fault(
     error: WorkerError, control: Callable[[], object], answer: str | None = None, status: Status = "env_error"
 ) -> Verdict:
-    """The verdict where foreign code gave none: ``wrong`` if the action alone made it run out of its limits.
+    """The verdict where foreign code gave none: ``wrong`` if the action alone made it fail or run out of its limits.
 
     Args:
         error: what the call raised.
         control: the same call without the action, or with the reference for it.
         status: of a fault that is neither time nor memory.
     """
+    if not isinstance(error, WorkerSpent | WorkerFailed):  # the machine's, whatever the action
+        return Verdict(0.0, "timeout" if isinstance(error, WorkerTimeout) else status, answer, str(error)[:300])
+    try:
+        control()
+    except WorkerError as alone:
+        fault: Status = "timeout" if isinstance(error, WorkerSpent) else status
+        return Verdict(0.0, fault, answer, f"also without the action: {alone}"[:300])
     if isinstance(error, WorkerSpent):
-        try:
-            control()
-        except WorkerError as alone:
-            return Verdict(0.0, "timeout", answer, f"also without the action: {alone}"[:300])
         return wrong(answer, f"the action cannot be scored: {error}"[:300])
-    return Verdict(0.0, "timeout" if isinstance(error, WorkerTimeout) else status, answer, str(error)[:300])
+    return provoked_verdict("the foreign environment", error, answer)
 
 
 def _after_fork() -> None:

@@ -21,6 +21,7 @@ from urllib.parse import urlsplit
 
 import gymnasium as gym
 
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, Verdict
 
@@ -57,7 +58,8 @@ class BridgedEnv(gym.Env[str, str]):
 
     ``info`` holds ``env_id``, ``seed``, ``turn``, ``role``, ``system`` (first only, if any), ``verdict`` after each
     step and ``success`` at the end. A step that fails for the server's part ends the episode, truncated, with a verdict
-    ``env_error`` or, past the deadline, ``timeout``; a reset that fails raises.
+    ``env_error`` or, past the deadline, ``timeout``; a reset that fails raises. Where a fresh session fails on the same
+    action and another one does not on an empty text, the action is to blame: the verdict is ``wrong``.
 
     Args:
         url: where the server is.
@@ -104,6 +106,8 @@ class BridgedEnv(gym.Env[str, str]):
         self.observation_space = self.action_space = Text(MAX_TEXT)
         self._over, self._turn, self._return = True, 0, 0.0
         self._seed: int | None = None
+        self._options: dict[str, Any] = {}
+        self._actions: list[str] = []
         self._known = {"seeds": not check_seed}  # shared with those that are spawned: one of them asks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -123,10 +127,11 @@ class BridgedEnv(gym.Env[str, str]):
             raise ServerError(f"{self.url} ends the episode before it begins: {server_step.text[:SHOWN]}")
         self._seed = self._seed if seed is None else int(seed)
         self._over, self._turn, self._return = False, 0, 0.0
+        self._options, self._actions = dict(options or {}), []
         return server_step.text[:MAX_TEXT], {**self._facts(), **server_step.info}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """Send an action; a server that fails ends the episode with an invalid verdict."""
+        """Send an action; a server that fails ends the episode with an invalid verdict, unless the action made it."""
         if not isinstance(action, str):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._over:
@@ -139,11 +144,13 @@ class BridgedEnv(gym.Env[str, str]):
         except Refused as complaint:
             return self._answer(ServerStep(str(complaint)[:SHOWN]), 0.0, "unparsable")
         except TimeoutError as error:
-            return self._failed("timeout", error)
+            return self._failed("timeout", error, text)
         except Exception as error:
-            return self._failed("env_error", error)
+            return self._failed("env_error", error, text)
         if earned is None:
-            return self._failed("verifier_error", ServerError(f"the server's reward was {server_step.reward!r:.100}"))
+            error = ServerError(f"the server's reward was {server_step.reward!r:.100}")
+            return self._failed("verifier_error", error, text)
+        self._actions.append(text)
         self._return += earned
         return self._answer(server_step, earned, "partial")
 
@@ -218,12 +225,37 @@ class BridgedEnv(gym.Env[str, str]):
             info,
         )
 
-    def _failed(self, status: Status, error: Exception) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """A step of which nobody knows what it earned."""
+    def _failed(self, status: Status, error: Exception, text: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
+        """A step of which nobody knows what it earned; a 0 where the server fails on this action alone."""
         self._over = True
         self._leave()
-        verdict = Verdict(0.0, status, reason=f"{type(error).__name__}: {error}"[:500])
-        return verdict.reason, 0.0, False, True, {**self._facts(), "verdict": verdict, "success": False}
+        if self._is_provoked(text):
+            verdict = provoked_verdict(f"the server {self.url}", error)
+        else:
+            verdict = Verdict(0.0, status, reason=f"{type(error).__name__}: {error}"[:500])
+        return (
+            verdict.reason,
+            0.0,
+            verdict.valid,
+            not verdict.valid,
+            {**self._facts(), "verdict": verdict, "success": False},
+        )
+
+    def _is_provoked(self, text: str) -> bool:
+        """Whether a fresh session fails on the action again, and another one does not on an empty text."""
+
+        def once(last: str) -> None:
+            twin = self.spawn()
+            try:
+                twin._begin(self._seed, self._options)
+                for action in (*self._actions, last):
+                    with suppress(Refused):
+                        if twin._earned(twin._play(action)) is None:
+                            raise ServerError("the server's reward is no number")
+            finally:
+                twin._leave()
+
+        return not goes_through(lambda: once(text)) and goes_through(lambda: once(""))
 
     def _facts(self) -> dict[str, Any]:
         name = self.spec.id if self.spec else type(self).__name__

@@ -20,12 +20,13 @@ from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.hints import check_reset_options, did_you_mean
 from rlvr.envs.core.images import Image, observation_space
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.registry import hooked
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
-from rlvr.envs.core.verdict import INVALID, last_word
+from rlvr.envs.core.verdict import INVALID, Verdict, last_word
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 # How the keys of a stream begin, and whether a content is in its split.
@@ -180,6 +181,20 @@ class TextEnv(gym.Env[Any, str]):
             raise TypeError(f"an action is the assistant's text, a str; got {type(action).__name__}")
         if self._over:
             raise gym.error.ResetNeeded("the episode is over, or never began: call reset() before step()")
+        state, turn = self._state, self._turn
+        try:
+            return self._step(action)
+        except Exception as error:
+            if not provoked(self, state, turn, action):
+                raise
+            verdict = provoked_verdict(f"the environment {self.name}", error)
+            self._state, self._turn, self._over = state, turn + 1, True
+        info = {**self._info, "turn": turn + 1, "role": "user", "verdict": verdict, "success": False}
+        if self.render_mode:
+            self._transcript += [action, verdict.reason]
+        return self.shown(verdict.reason), verdict.reward, True, False, info
+
+    def _step(self, action: str) -> tuple[Any, SupportsFloat, bool, bool, dict[str, Any]]:
         task = self.task
         state, verdict, terminated, role = task.apply(self._state, action)
         self._state = state
@@ -430,6 +445,39 @@ class TextEnv(gym.Env[Any, str]):
         if self.task.size is not None and number >= self.task.size:
             raise ValueError(f"index {number} is out of range: {self.name} has {self.task.size} tasks")
         return number
+
+
+def provoked(env: TextEnv, state: Any, turn: int, action: str) -> bool:
+    """Whether an exception of a step is the action's doing, and not what would have happened whatever it was.
+
+    So it is if the same action raises again in the same state, and a control that plays the same task from its
+    beginning to the same turn raises nothing: the expert, else random actions, else empty texts.
+    """
+    task, info = env.task, env._info
+    if goes_through(lambda: _observed(task, task.detached(state), action)):
+        return False
+
+    def control(act: Callable[[Any], str]) -> None:
+        playing = env._draw(info["split"], info["level"], info["seed"], info["index"])
+        for _ in range(turn + 1):
+            playing, verdict, terminated, _ = _observed(task, playing, act(playing))
+            if verdict.status in INVALID:
+                raise RuntimeError(verdict.reason)
+            if terminated:
+                break
+
+    def sampled(playing: Any) -> str:
+        return task.sample_action(playing, random.Random(0)) or ""
+
+    return goes_through(partial(control, task.solve)) or goes_through(partial(control, sampled))
+
+
+def _observed(task: Task[Any], state: Any, action: str) -> tuple[Any, Verdict, bool, str]:
+    """A transition whose observation can be made."""
+    after, verdict, terminated, role = task.apply(state, action)
+    if not terminated and verdict.status not in INVALID:
+        task.observe(after)
+    return after, verdict, terminated, role
 
 
 def replay(

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, env_error, wrong
@@ -20,6 +21,7 @@ AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three tea
 SELF: Final = "self"
 POOL: Final = "pool"  # earlier policies of the run
 MODEL, ENDPOINT = "model:", "endpoint:"  # before a folder, and before MODEL@URL
+OTHER_MOVES: Final = 20  # drawn for one that is not the policy's
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
@@ -228,7 +230,9 @@ class AsSingleAgent(Task[SeatEpisode]):
         try:
             after = state._replace(match=referee.play(match, seat, move), turn=state.turn + 1, since=since, message="")
             after = self.advanced(after)
-        except Exception as error:  # the rules or a bot failed, and not the policy
+        except Exception as error:  # the rules or a bot failed
+            if self._is_provoked(state, move):
+                return Transition(state, provoked_verdict("the game or an opponent", error), True)
             return Transition(state, env_error(error, "the game or an opponent"), True)
         if referee.to_move(after.match):
             return Transition(after, PLAYED)
@@ -236,6 +240,20 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def _forfeited(self) -> Verdict:
         return UNREAD.replace(reason=f"the game is forfeited after {self.referee.tries} illegal moves")
+
+    def _is_provoked(self, state: SeatEpisode, move: Any) -> bool:
+        """Whether the game goes on after another move than this one."""
+        referee, rng = self.referee, random.Random(0)
+        texts = (self.sample_action(state, rng) for _ in range(OTHER_MOVES))
+        moves = (referee.read(state.match, state.seat, text) for text in texts)
+        other = next((each for each in moves if each != move), None)
+        if other is None:
+            return False
+        return goes_through(
+            lambda: self.advanced(
+                state._replace(match=referee.play(state.match, state.seat, other), turn=state.turn + 1)
+            )
+        )
 
     def _verdict(self, state: SeatEpisode) -> Verdict:
         returns, game, loser = self.referee.returns(state.match), self.game, state.match.loser

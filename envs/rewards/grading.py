@@ -8,8 +8,9 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.rewards.errors import BadOption
+from rlvr.envs.rewards.errors import BadOption, BadReference
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor
@@ -60,7 +61,8 @@ def grade(kind: str, completion: str, reference: Any, **options: Any) -> Verdict
 
     Returns:
         A verdict. A reference that cannot be graded against and a fault of the grader give ``verifier_error``, which
-        is not valid and so stays out of training; they are never a silent 0.
+        is not valid and so stays out of training; they are never a silent 0. A grader that fails on this reply, but
+        grades an empty one, gives 0 and logs why.
 
     Raises:
         BadOption: an unknown kind, or an option with a value that makes no sense.
@@ -77,11 +79,11 @@ def grade(kind: str, completion: str, reference: Any, **options: Any) -> Verdict
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise
-        return _failed(error)
+        return _failed(error, kind, partial(function, "", reference, **options))
     except Exception as error:
         if kind in SLOW and _refused(error):
             raise
-        return _failed(error)
+        return _failed(error, kind, partial(function, "", reference, **options))
 
 
 def _refused(error: Exception) -> bool:
@@ -91,7 +93,10 @@ def _refused(error: Exception) -> bool:
     return isinstance(error, SandboxUnavailable)
 
 
-def _failed(error: Exception) -> Verdict:
+def _failed(error: Exception, kind: str, control: Callable[[], object]) -> Verdict:
+    """A fault of the grader: a 0 where an empty reply is graded against the same reference."""
+    if not isinstance(error, BadReference) and goes_through(control):
+        return provoked_verdict(f"the grader {kind}", error)
     return Verdict(0.0, "verifier_error", reason=f"{type(error).__name__}: {error}"[:300])
 
 

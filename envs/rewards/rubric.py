@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.grading import grade, grader
@@ -90,7 +91,8 @@ class Grade(Rubric):
 class Score(Rubric):
     """A number computed from the sample, as a reward: ``Score("length", lambda s: soft_overlong(s.tokens or 0))``.
 
-    A function that raises or returns what is not finite makes the verdict ``verifier_error``.
+    A function that raises or returns what is not finite gives 0 where it has a number for an empty completion, and
+    ``verifier_error`` where it has none for that either.
     """
 
     def __init__(self, name: str, function: Callable[[Sample], float]) -> None:
@@ -100,13 +102,19 @@ class Score(Rubric):
     def evaluate(self, sample: Sample) -> Verdict:
         """The function's number; 1 or more counts as correct, above 0 as partial."""
         try:
-            value = float(self.function(sample))
+            value = self._value(sample)
         except Exception as error:
+            if goes_through(lambda: self._value(replace(sample, completion=""))):
+                return provoked_verdict(f"the reward {self.name}", error)
             return Verdict(0.0, "verifier_error", reason=f"{self.name}: {type(error).__name__}: {error}"[:300])
-        if not math.isfinite(value):
-            return Verdict(0.0, "verifier_error", reason=f"{self.name} is not finite: {value!r}")
         status = "correct" if value >= 1.0 else "partial" if value > 0.0 else "wrong"
         return Verdict(value, status, reason=f"{self.name} {value:.4g}", parts={self.name: value})  # type: ignore[arg-type]
+
+    def _value(self, sample: Sample) -> float:
+        value = float(self.function(sample))
+        if not math.isfinite(value):
+            raise ValueError(f"it is not finite: {value!r}")
+        return value
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit
 
 from rlvr.envs.tools.addresses import is_public as _public
 from rlvr.envs.tools.kits import Kit, within
-from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, tool
+from rlvr.envs.tools.tool import Tool, ToolError, tool
 
 MAX_URL: Final = 2_000
 MAX_REDIRECTS: Final = 5
@@ -85,10 +85,10 @@ class Fetch(Kit):
             try:
                 moved, text = self._get(parts, address, until)
             except TimeoutError:
-                raise ToolFault(f"{parts.hostname} did not answer in time", "timeout") from None
+                raise ToolError(f"{parts.hostname} did not answer in time") from None
             except (OSError, http.client.HTTPException, ValueError) as error:
                 if time.monotonic() >= until:  # shut in the middle of a line or of the headers
-                    raise ToolFault(f"{parts.hostname} did not answer in time", "timeout") from None
+                    raise ToolError(f"{parts.hostname} did not answer in time") from None
                 raise ToolError(f"{parts.hostname}: {type(error).__name__}: {error}"[:300]) from None
             if not moved:
                 return text

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import sqlite3
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +19,7 @@ from rlvr.envs.sandbox.sandbox import SandboxSession as Interpreter
 from rlvr.envs.tools.search import DenseIndex, Document, Index
 from rlvr.envs.tools.sql import FileConnection, guard, written
 from rlvr.envs.tools.sql import query as select
-from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, tool
+from rlvr.envs.tools.tool import NotInTime, Tool, ToolError, ToolFault, tool
 
 MAX_SHOWN_ROWS: Final = 50
 
@@ -65,6 +66,11 @@ class Kit:
 class Functions(Kit):
     """Plain functions without memory; each call runs in a thread of its own and is given up at its deadline.
 
+    What a function raises is told to the policy, and so is that it did not end in time: its arguments are the policy's.
+    A function whose backend is gone raises ``ToolFault``. At the deadline an exception is raised in the thread, which
+    ends it once it runs Python again. C code that never lets go of the interpreter's lock, such as a regular expression
+    that backtracks, cannot be given up: serve such a tool as a process of its own (``MCP``).
+
     Args:
         functions: typed, with a docstring; see ``tool``.
     """
@@ -81,7 +87,9 @@ def within(seconds: float, name: str, work: Callable[[], str]) -> str:
     """What some work gives, in a thread that is given up when time is up.
 
     Raises:
-        ToolFault: it did not end in time, or failed.
+        NotInTime: it did not end in time.
+        ToolError: it raised something else than a ``ToolFault``.
+        ToolFault: it raised that.
     """
     outcome: list[Any] = []
 
@@ -95,11 +103,12 @@ def within(seconds: float, name: str, work: Callable[[], str]) -> str:
     thread.start()
     thread.join(seconds)
     if not outcome:
-        raise ToolFault(f"{name} did not end within {seconds:g} s", "timeout")
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))
+        raise NotInTime(f"{name} did not end within {seconds:g} s")
     if isinstance(outcome[0], ToolError | ToolFault):
         raise outcome[0]
     if isinstance(outcome[0], BaseException):
-        raise ToolFault(f"{name}: {type(outcome[0]).__name__}: {outcome[0]}") from outcome[0]
+        raise ToolError(f"{name}: {type(outcome[0]).__name__}: {outcome[0]}") from outcome[0]
     return str(outcome[0])
 
 
@@ -205,24 +214,38 @@ class Workspace(Kit):
         """``session`` holds the interpreter; None once one has ended and the policy was told so: then it gets another.
 
         Raises:
-            ToolFault: the interpreter was ended between calls, so that what it held is lost; or the sandbox failed.
+            ToolFault: the sandbox failed, also on a program of ours.
         """
         interpreter = session[0] = session[0] or self._interpreter()
-        if not interpreter.alive:
-            raise ToolFault("the interpreter was ended while nobody called it, and what it held is lost")
+        text, how = "", "" if interpreter.alive else "between calls"  # by what an earlier call has left behind
         try:
-            result = interpreter.run(used.function(**arguments), min(seconds, self.limits.seconds))
-        except SandboxStarved as error:
-            raise ToolFault(f"the sandbox: {error}", "timeout") from error
+            if not how:
+                result = interpreter.run(used.function(**arguments), min(seconds, self.limits.seconds))
+                text, how = result.stdout + result.stderr, result.status.replace("_", " ")
         except SandboxError as error:
-            raise ToolFault(f"the sandbox: {error}") from error
-        text = result.stdout + result.stderr
+            self._require_sandbox(error)
+            interpreter.close()
+            how = "it did not answer"
         if not interpreter.alive:
             interpreter.close()
             session[0] = None
-            how = result.status.replace("_", " ")
             text += f"\nerror: the interpreter was ended ({how}); the next call gets a new one, in a new folder"
         return text.strip("\n") or "(no output)"
+
+    def _require_sandbox(self, error: SandboxError) -> None:
+        """Run a program of ours in a fresh interpreter, where the policy's has broken its own.
+
+        Raises:
+            ToolFault: that fails, too.
+        """
+        fresh = self._interpreter()
+        try:
+            fresh.run("0", self.limits.seconds)
+        except SandboxError:
+            status = "timeout" if isinstance(error, SandboxStarved) else "env_error"
+            raise ToolFault(f"the sandbox: {error}", status) from error
+        finally:
+            fresh.close()
 
     def close(self, session: list[Interpreter | None]) -> None:
         """Ends the interpreter, if the last call has not ended it."""
@@ -258,7 +281,8 @@ class Search(Kit):
     Args:
         documents: what is searched; ``rlvr.envs.tools.search.load_documents`` reads a folder or a JSONL file.
         embeddings: an OpenAI-compatible endpoint, ``rlvr.envs.endpoint.Endpoint``, to embed documents (now)
-            and queries with; BM25 if None. Without an answer from it, a search ends the episode as invalid.
+            and queries with; BM25 if None. Where it answers neither a search nor a query of ours, the episode ends
+            as invalid.
 
     Raises:
         rlvr.envs.endpoint.EndpointError: the endpoint does not embed the documents.
@@ -275,8 +299,25 @@ class Search(Kit):
     def run(self, session: Any, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
         """A dense index asks an endpoint, so its calls have a deadline; BM25 runs at once."""
         if isinstance(session, DenseIndex):  # somebody else's machine: it may hang
-            return within(seconds, used.name, lambda: str(used.function(session, **arguments)))
+            try:
+                return within(seconds, used.name, lambda: str(used.function(session, **arguments)))
+            except ToolError as error:
+                if used.name == "search":
+                    _require_answer(session, seconds, error)
+                raise
         return super().run(session, used, arguments, seconds)
+
+
+def _require_answer(index: DenseIndex, seconds: float, error: ToolError) -> None:
+    """Have a query of ours embedded, where the policy's was not.
+
+    Raises:
+        ToolFault: it is not, either.
+    """
+    try:
+        within(seconds, "search", lambda: str(len(index.search("control", 1))))
+    except ToolError:
+        raise ToolFault(f"{error}, and no other query is answered") from error
 
 
 def query(connection: sqlite3.Connection, sql: str) -> str:

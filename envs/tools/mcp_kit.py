@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from rlvr.envs.core.code_rule import require_code
 from rlvr.envs.tools.kits import Kit
 from rlvr.envs.tools.mcp_schema import MAX_DESCRIPTION, ServedTool, schema_fault, served_tool
-from rlvr.envs.tools.tool import Tool, ToolError, ToolFault, shown
+from rlvr.envs.tools.tool import SessionLost, Tool, ToolError, ToolFault, shown
 
 MAX_TOOLS: Final = 200
 HTTP_SECONDS: Final = 30.0
@@ -145,15 +145,15 @@ class Connection:
         """The server's result of a call.
 
         Raises:
-            ToolError: the server says that the arguments are wrong.
-            ToolFault: it does not answer, or not in time; the connection is of no use from then on.
+            ToolError: the server answers with an error.
+            SessionLost: it does not answer, or not in time; the connection is of no use from then on.
         """
         from mcp import MCPError
-        from mcp.types import INVALID_PARAMS
+        from mcp.types import CONNECTION_CLOSED
 
         with self._lock:
             if self._retired or not self._thread.is_alive():  # no thread outlives a fork
-                raise ToolFault("the MCP server is not there any more")
+                raise SessionLost("the MCP server is not there any more")
             self._calls += 1
         try:
             waiting = self._asyncio.run_coroutine_threadsafe(self._client.call_tool(name, dict(arguments)), self._loop)
@@ -162,17 +162,17 @@ class Connection:
             except NotInTime:
                 waiting.cancel()
                 self.close()
-                raise ToolFault(f"{name} did not end within {seconds:g} s", "timeout") from None
+                raise SessionLost(f"{name} did not end within {seconds:g} s") from None
         except MCPError as error:
-            if error.code == INVALID_PARAMS:
+            if error.code != CONNECTION_CLOSED:
                 raise ToolError(f"{name}: {error.message}"[:500]) from None
             self.close()
-            raise ToolFault(f"the MCP server: {error.message}"[:500]) from error
-        except ToolFault:
+            raise SessionLost(f"the MCP server: {error.message}"[:500]) from error
+        except SessionLost:
             raise
         except (Exception, CancelledError) as error:
             self.close()
-            raise ToolFault(f"the MCP server: {_innermost(error)}"[:500]) from error
+            raise SessionLost(f"the MCP server: {_innermost(error)}"[:500]) from error
         finally:
             with self._lock:
                 self._calls -= 1
@@ -285,8 +285,9 @@ class MCP(Kit):
     """The tools of an MCP server: ``gym.make(env_id, tools=[MCP(command=["my-server"])])``.
 
     Output is text: pictures and files are named and not shown. What the server reports as a tool's error is told to
-    the policy. A server that dies, breaks the protocol or does not answer in time ends the episode as invalid, and the
-    next call of any episode gets a new one. ``env.close()`` ends all that is running.
+    the policy, and so is that a call made the server die, break the protocol or not answer in time: the next call gets
+    a new server, in which the episode's other calls were made again. Only a server that does not start any more ends
+    the episode as invalid. ``env.close()`` ends all that is running.
 
     Args:
         command: the program and its arguments, spoken to over standard input and output. It runs outside the
@@ -388,12 +389,29 @@ class MCP(Kit):
             return self._spare
 
     def run(self, session: Connection | None, used: Tool, arguments: Mapping[str, Any], seconds: float) -> str:
-        connection = self._shared() if session is None else session
         original = used.original if isinstance(used, ServedTool) else used.name
-        result = connection.call(original, arguments, seconds)
+        if session is None:
+            result = self._call_shared(original, arguments, seconds)
+        else:
+            result = session.call(original, arguments, seconds)
         if result.is_error:
             raise ToolError(_written(result))
         return _written(result)
+
+    def _call_shared(self, name: str, arguments: Mapping[str, Any], seconds: float) -> Any:
+        """A call of a server that all share; once more on a server of its own where another's call may have ended it.
+
+        Raises:
+            SessionLost: it ended that server, too.
+            ToolFault: no other server can be had.
+        """
+        with suppress(SessionLost):
+            return self._shared().call(name, arguments, seconds)
+        alone = self._connect()
+        try:
+            return alone.call(name, arguments, seconds)
+        finally:
+            alone.close()
 
     def close(self, session: Connection | None) -> None:
         if session is not None:

@@ -28,8 +28,16 @@ class ToolError(Exception):
     """The call was wrong, or what it asked for is; the message is for the model, which may try again."""
 
 
+class NotInTime(ToolError):
+    """The call was given up at its deadline."""
+
+
+class SessionLost(ToolError):
+    """The call ended its tool's session, a server say: it is told to the policy, and the session is made again."""
+
+
 class ToolFault(Exception):
-    """The tool itself failed, not the call: the episode ends with an invalid verdict and teaches nothing.
+    """The tool cannot be had, whatever the call: the episode ends with an invalid verdict and teaches nothing.
 
     Attributes:
         status: ``env_error`` or ``timeout``.

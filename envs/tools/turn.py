@@ -29,7 +29,8 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
 
     Args:
         calls: how many were made before.
-        use: carries one call out; raises ``ToolError`` for one that makes no sense. That counts as a call.
+        use: carries one call out; raises ``ToolError`` for one that makes no sense. That counts as a call. What else it
+            raises is told to the policy, too.
 
     Raises:
         ToolFault: a tool cannot be had; the message names it.
@@ -50,6 +51,9 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
             verdict = MISCALLED
         except ToolFault as fault:
             raise fault.of(call.name) from fault
+        except Exception as error:  # of the tool's own code, on these arguments
+            outputs.append(shown(f"error: {call.name}: {type(error).__name__}: {error}", max_output))
+            verdict = MISCALLED
     if calls >= budget:
         outputs.append(ANSWER_NOW)
     return TurnResult("\n".join(outputs), calls, verdict)

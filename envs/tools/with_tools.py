@@ -22,7 +22,7 @@ from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import STYLES, Call, read_calls
 from rlvr.envs.tools.kits import KITS, Kit
 from rlvr.envs.tools.sessions import Handle, Sessions, when_safe
-from rlvr.envs.tools.tool import MAX_OUTPUT, Tool, ToolError, ToolFault, example_call, instructions, named
+from rlvr.envs.tools.tool import MAX_OUTPUT, SessionLost, Tool, ToolError, ToolFault, example_call, instructions, named
 from rlvr.envs.tools.turn import carry_out
 
 LiveSessions = dict[int, Any]  # by the number of their kit
@@ -34,6 +34,9 @@ class MadeCall(NamedTuple):
     name: str
     arguments: str
     digest: str = ""
+
+
+LOST = "lost"  # in place of a digest: the call ended its session and is not made again
 
 
 class ToolsState(NamedTuple):
@@ -265,8 +268,14 @@ class SessionLease:
         made = written(call.name, call.arguments)
         try:
             output = self._task._kits[index].run(session, used, arguments, self._task.seconds)
-        except ToolError as error:
-            self.made.append(made._replace(digest=_digest(f"error: {error}")))
+        except SessionLost as error:
+            self.made.append(made._replace(digest=LOST))
+            self._restore(index, session)
+            raise error from None
+        except ToolFault:
+            raise
+        except Exception as error:
+            self.made.append(made._replace(digest=_digest(_message(error))))
             raise
         self.made.append(made._replace(digest=_digest(output)))
         return output
@@ -283,6 +292,46 @@ class SessionLease:
             self._live[index] = self._replayed(index)
         return self._live[index]
 
+    def _restore(self, index: int, lost: Any) -> None:
+        """A fresh session in place of one that a call has ended, in which the other calls were made again.
+
+        They need not give what they gave: the policy has ended the session, and that must not end its episode.
+
+        Raises:
+            ToolFault: no other session can be had, so that the call was not to blame.
+        """
+        kit, live = self._task._kits[index], self._live or {}
+        live.pop(index, None)
+        kit.close(lost)
+        session = self._opened(kit)
+        for number in self._numbers(index):
+            self.made[number] = self._again(kit, session, self.made[number])
+            if self.made[number].digest == LOST:
+                kit.close(session)
+                session = self._opened(kit)
+        live[index] = session
+        self._live = live
+
+    def _opened(self, kit: Kit) -> Any:
+        """A new session of a kit; whatever keeps it from opening is no doing of the policy.
+
+        Raises:
+            ToolFault: it cannot be had.
+        """
+        try:
+            return kit.open()
+        except ToolFault:
+            raise
+        except Exception as error:
+            raise ToolFault(f"it does not open: {type(error).__name__}: {error}"[:500]) from error
+
+    def _numbers(self, index: int) -> list[int]:
+        """Which of the calls made a new session of a kit has to make again."""
+        if not self._task._kits[index].remembers:
+            return []
+        owner = self._task._owner
+        return [n for n, call in enumerate(self.made) if owner[call.name] == index and call.digest != LOST]
+
     def release(self) -> Handle | None:
         """Keep the sessions for the next state."""
         return self._before if self._live is None else self._task._sessions.give(self._live)
@@ -295,9 +344,9 @@ class SessionLease:
     def _replayed(self, index: int) -> Any:
         """A new session, in which the calls made were made again. A second is tried where one says something else."""
         kit = self._task._kits[index]
-        numbers = [n for n, call in enumerate(self.made) if kit.remembers and self._task._owner[call.name] == index]
+        numbers = self._numbers(index)
         for _ in range(2):
-            session = kit.open()
+            session = self._opened(kit)
             try:
                 again = [self._again(kit, session, self.made[number]) for number in numbers]
             except BaseException:
@@ -318,8 +367,12 @@ class SessionLease:
     def _again(self, kit: Kit, session: Any, call: MadeCall) -> MadeCall:
         try:
             output = kit.run(session, self._task._known[call.name], self._task._arguments(call), self._task.seconds)
-        except ToolError as error:
-            output = f"error: {error}"
+        except SessionLost:
+            return call._replace(digest=LOST)
+        except ToolFault:
+            raise
+        except Exception as error:
+            output = _message(error)
         return call._replace(digest=_digest(output))
 
 
@@ -327,6 +380,11 @@ def _close_all(kits: Sequence[Kit], live: LiveSessions) -> None:
     with ExitStack() as stack:  # each, whatever becomes of the others
         for index, session in live.items():
             stack.callback(kits[index].close, session)
+
+
+def _message(error: Exception) -> str:
+    """What the policy reads of a call that raised."""
+    return f"error: {error}" if isinstance(error, ToolError) else f"error: {type(error).__name__}: {error}"
 
 
 def _digest(output: str) -> str:

@@ -196,14 +196,17 @@ def test_an_environment_that_does_not_repeat_itself_is_told_apart():
 
 
 @pytest.mark.parametrize(
-    ("settings", "action", "reason"),
-    [({}, "99", "OSError: on purpose"), ({"reward": float("nan"), "most": 0}, "0", "the reward was nan")],
+    ("settings", "action", "status", "reason"),
+    [
+        ({}, "99", "wrong", "OSError: on purpose"),  # no other number does
+        ({"reward": float("nan")}, "1", "env_error", "the reward was nan"),
+    ],
 )
-def test_what_fails_there_is_an_invalid_verdict(settings, action, reason):
+def test_what_fails_there_is_an_invalid_verdict_unless_the_action_alone_makes_it_fail(settings, action, status, reason):
     env = make(env=Riddle, settings=settings, success=1.0)
     env.reset(seed=0)
     _, reward, terminated, _, info = env.step(f"\\boxed{{{action}}}")
-    assert (reward, terminated, info["verdict"].status) == (0.0, True, "env_error")
+    assert (reward, terminated, info["verdict"].status) == (0.0, True, status)
     assert reason in info["verdict"].reason
     env.reset(seed=1)  # and the next episode is another
 

@@ -166,11 +166,13 @@ def test_a_page_is_text_and_redirects_are_followed_within_the_list(port: int):
             fetched(kit, home + url)
 
 
-def test_a_page_that_does_not_come_in_time_is_a_fault(port: int):
+def test_the_policy_reads_that_a_page_does_not_come_in_time(port: int):
     env = gym.make(SUMS, tools={"tools": [Fetch([f"127.0.0.1:{port}"])], "seconds": 0.3}).unwrapped
     env.reset(seed=0)
-    _, reward, terminated, _, info = env.step(call("fetch", url=f"http://127.0.0.1:{port}/drip"))
-    assert (reward, terminated, info["verdict"].status, info["verdict"].valid) == (0.0, True, "timeout", False)
+    observation, reward, terminated, _, info = env.step(call("fetch", url=f"http://127.0.0.1:{port}/drip"))
+    assert "in time" in observation or "did not end within 0.3 s" in observation
+    assert (reward, terminated, info["verdict"].valid) == (0.0, False, True)
+    assert "One & two" in env.step(call("fetch", url=f"http://127.0.0.1:{port}/page"))[0]
 
 
 @pytest.mark.parametrize(

@@ -222,8 +222,9 @@ def test_a_late_answer_is_never_taken_for_the_next_one():
     with socket_server(handle) as url:
         env = remote(url, timeout=0.5)
         env.reset()
-        _, reward, _, truncated, info = env.step("slow")
-        assert (reward, truncated, info["verdict"].status) == (0.0, True, "timeout")
+        _, reward, terminated, _, info = env.step("slow")
+        assert (reward, terminated, info["verdict"].status) == (0.0, True, "wrong")  # slow again, and an empty text not
+        assert "TimeoutError" in info["verdict"].reason
         release.set()
         assert env.reset()[0] == "reset 0"  # a new session
         assert env.step("quick")[0] == "step 1"

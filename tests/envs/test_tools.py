@@ -344,7 +344,7 @@ def test_bad_settings_are_refused(tools: Any, says: str):
         gym.make(SUMS, tools=tools)
 
 
-def test_a_tool_that_fails_or_hangs_ends_the_episode_with_an_invalid_verdict():
+def test_what_a_function_raises_and_that_it_hangs_is_told_to_the_policy():
     import threading
 
     release = threading.Event()
@@ -366,12 +366,57 @@ def test_a_tool_that_fails_or_hangs_ends_the_episode_with_an_invalid_verdict():
         """
         raise OSError("the disk is gone")
 
-    env = gym.make(SUMS, tools={"tools": [Functions(hang, fail)], "seconds": 0.05}).unwrapped
-    for action, status in ((call("hang", minutes=1), "timeout"), (call("fail", how="badly"), "env_error")):
-        env.reset(seed=0)
-        _, reward, terminated, _, info = env.step(action)
-        assert (reward, terminated, info["verdict"].status, info["verdict"].valid) == (0.0, True, status, False)
+    def leave(how: Literal["badly"]) -> str:
+        """Leave.
+
+        Args:
+            how: in what way.
+        """
+        raise SystemExit(3)
+
+    def gone(how: Literal["badly"]) -> str:
+        """Have no backend.
+
+        Args:
+            how: in what way.
+        """
+        raise ToolFault("its server is gone")
+
+    env = gym.make(SUMS, tools={"tools": [Functions(hang, fail, leave, gone)], "seconds": 0.05}).unwrapped
+    env.reset(seed=0)
+    for action, says in (
+        (call("hang", minutes=1), "error: hang did not end within 0.05 s"),
+        (call("fail", how="badly"), "error: fail: OSError: the disk is gone"),
+        (call("leave", how="badly"), "error: leave: SystemExit: 3"),
+    ):
+        observation, reward, terminated, _, info = env.step(action)
+        assert observation.startswith(says)
+        assert (reward, terminated, info["verdict"].status) == (0.0, False, "unparsable")
     release.set()
+    assert env.fork().step(env.solve())[1] == 1.0
+    verdict = env.step(call("gone", how="badly"))[4]["verdict"]
+    assert (verdict.status, verdict.reason) == ("env_error", "the tool gone: its server is gone")
+
+
+def test_a_function_that_works_on_after_its_deadline_is_ended():
+    import threading
+
+    def spin(rounds: int) -> str:
+        """Spin.
+
+        Args:
+            rounds: how often.
+        """
+        for _ in range(rounds):
+            pass
+        return "done"
+
+    env = gym.make(SUMS, tools={"tools": [Functions(spin)], "seconds": 0.05}).unwrapped
+    env.reset(seed=0)
+    assert "did not end within" in env.step(call("spin", rounds=10**12))[0]
+    (thread,) = [each for each in threading.enumerate() if each.name == "rlvr-tool-spin"]
+    thread.join(60)
+    assert not thread.is_alive()
 
 
 def test_searching_documents_in_an_environment():
