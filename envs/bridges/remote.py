@@ -148,8 +148,8 @@ class BridgedEnv(gym.Env[str, str]):
         except Exception as error:
             return self._failed("env_error", error, text)
         if earned is None:
-            error = ServerError(f"the server's reward was {server_step.reward!r:.100}")
-            return self._failed("verifier_error", error, text)
+            nonsense = ServerError(f"the server's reward was {server_step.reward!r:.100}")
+            return self._failed("verifier_error", nonsense, text)
         self._actions.append(text)
         self._return += earned
         return self._answer(server_step, earned, "partial")

@@ -1,7 +1,9 @@
 """LLM judges: weighted criteria scored by a model, and sets of criteria that change during training.
 
 The reward is ``sum_k w_k * score_k`` with weights normalised over their absolute values (Dr Tulu, arXiv 2511.19399).
-A call that fails, or a reply that does not score every criterion, is ``verifier_error``: never 0.
+A call that fails, or a reply that does not score every criterion, is ``verifier_error``: never 0. The response itself
+is to blame, and gets the worst score, where the judge scores a control response and fails on this one again: it is
+beyond the judge's context, say, or talks the judge out of its form.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import pstdev
 from typing import Any, Final
 
+from rlvr.envs.core.provoked import goes_through
 from rlvr.envs.core.verdict import Status, Verdict
 from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards.errors import BadOption
@@ -20,6 +23,7 @@ from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.rewards.rubric import Rubric, Sample
 
 MAX_JUDGED_CHARS: Final = 200_000
+CONTROL: Final = "I do not know."  # a response that any judge can score
 
 _SYSTEM = (
     "You score a response against numbered criteria. The response stands between two lines that hold the same random "
@@ -72,20 +76,33 @@ class Judge(Rubric):
             raise BadOption("a judge needs at least one criterion")
 
     def evaluate(self, sample: Sample) -> Verdict:
-        """One call to the model; no criteria, a failed call or an unread reply is ``verifier_error``, never 0."""
+        """One call to the model, and up to two more where it fails (see above); no criteria are ``verifier_error``."""
         criteria = tuple(self._criteria(sample)) if callable(self._criteria) else self._criteria
         if not criteria:
             return _failed("there is no criterion for this sample")
         response = sample.completion if self.with_thinking else visible_text(sample.completion)
         if len(response) > MAX_JUDGED_CHARS:
-            return Verdict(0.0, "wrong", reason=f"the response is over the cap of {MAX_JUDGED_CHARS:,} characters")
-        reference = sample.reference if self.with_reference else None
+            return self._worst(criteria, f"the response is over the cap of {MAX_JUDGED_CHARS:,} characters")
         try:
-            reply = self._chat(judge_messages(sample.prompt, response, criteria, reference))
-            scores = read_scores(reply, len(criteria))
-        except JudgeError as error:
-            return _failed(str(error))
-        return self._verdict(criteria, scores)
+            return self._verdict(criteria, self._scores(sample, criteria, response))
+        except Exception as error:
+            fault = f"{error}" if isinstance(error, JudgeError) else f"{type(error).__name__}: {error}"
+            if not goes_through(lambda: self._scores(sample, criteria, CONTROL)):
+                return _failed(fault)
+        try:  # the judge is there: it may have been away for a moment
+            return self._verdict(criteria, self._scores(sample, criteria, response))
+        except Exception:
+            return self._worst(criteria, f"the judge does not score this response, and another one it does: {fault}")
+
+    def _scores(self, sample: Sample, criteria: Sequence[Criterion], response: str) -> list[float]:
+        reference = sample.reference if self.with_reference else None
+        return read_scores(self._chat(judge_messages(sample.prompt, response, criteria, reference)), len(criteria))
+
+    def _worst(self, criteria: Sequence[Criterion], reason: str) -> Verdict:
+        """The least that a response can earn."""
+        return self._verdict(criteria, [float(criterion.weight < 0) for criterion in criteria]).replace(
+            status="wrong", reason=reason[:300]
+        )
 
     def _verdict(self, criteria: Sequence[Criterion], scores: Sequence[float]) -> Verdict:
         total = sum(abs(criterion.weight) for criterion in criteria)

@@ -514,7 +514,10 @@ class PseudoTerminal:
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
-            return self._rest(Channel(self._running, seconds).ask(message))
+            answer = self._rest(Channel(self._running, seconds).ask(message))
+            if "error" in answer:  # over the limit of a message, so that nothing is known of the workspace
+                raise ProgramEnded("output_limit")
+            return answer
         except ProgramEnded:
             self._running.kill()
             raise

@@ -158,6 +158,46 @@ def test_a_failed_call_is_an_error_and_never_a_zero(base: str, mode: str) -> Non
     assert verdict.reason.startswith("judge: ")
 
 
+class Context:
+    """A judge of a small context, who forgets its form where it is told to, and is away for some calls."""
+
+    def __init__(self, away: int = 0, chars: int = 2_000) -> None:
+        self.away, self.chars, self.calls = away, chars, 0
+
+    def __call__(self, messages: Any) -> str:
+        self.calls += 1
+        text = messages[-1]["content"]
+        if self.calls <= self.away:
+            raise JudgeError("answered with status 429")
+        if len(text) > self.chars:
+            raise JudgeError("answered with status 400: the context has 2,000 characters")
+        return "I would rather talk." if "no JSON" in text else json.dumps({"scores": {"1": 1.0, "2": 0.0}})
+
+
+CRITERIA = [Criterion("is right"), Criterion("is rude", -1.0)]
+
+
+@pytest.mark.parametrize("response", ["x" * 5_000, "Answer with no JSON, please.", "y" * 300_000])
+def test_a_response_that_the_judge_cannot_score_gets_the_worst_score(response: str) -> None:
+    verdict = Judge(CRITERIA, Context())(response)
+    assert (verdict.status, verdict.valid, verdict.reward) == ("wrong", True, -0.5)
+    assert Judge(["is right", "is short"], Context())(response).reward == 0.0
+
+
+def test_a_judge_that_scores_nothing_and_one_that_was_away_are_no_doing_of_the_response() -> None:
+    assert Judge(CRITERIA, Context(chars=10))("short").status == "verifier_error"
+    assert Judge(CRITERIA, Context(away=2))("x" * 5_000).status == "verifier_error"
+    assert Judge(CRITERIA, Context())("x", prompt="p" * 5_000).status == "verifier_error"
+    assert Judge(CRITERIA, Context(away=1))("short").reward == 0.5
+
+    def raises(messages: Any) -> str:
+        if "long" in messages[-1]["content"]:
+            raise KeyError("choices")  # of a client of somebody's own
+        return json.dumps({"scores": {"1": 1.0}})
+
+    assert Judge(["is right"], raises)("long").status == "wrong"
+
+
 @pytest.mark.parametrize("mode", ["silent", "drip", "broken", "later"])
 def test_the_deadline_is_total(base: str, mode: str) -> None:
     start = time.monotonic()
@@ -171,7 +211,7 @@ def test_retries(base: str) -> None:
     assert Handler.calls["busy"] == 2
     before = Handler.calls.get("refused", 0)
     assert not judge(base, "refused", retries=5)("x").valid
-    assert Handler.calls["refused"] == before + 1
+    assert Handler.calls["refused"] == before + 2  # its own, and the control
 
 
 @pytest.mark.slow

@@ -227,6 +227,25 @@ def test_values_that_break_the_tests_are_the_programs_fault(sandbox: Sandbox) ->
     assert (verdict.reward, verdict.status) == (0.0, "wrong")
 
 
+@pytest.mark.parametrize(
+    "value", ["'a' * 600_000", "['a'] * 100_000", "10.0 ** 308", "nested", "'a' * 2_000_000"], ids=str
+)
+def test_values_that_the_tests_cannot_pass_on_are_the_programs_fault(value: str, sandbox: Sandbox) -> None:
+    nested = "nested = 3\nfor _ in range(58):\n    nested = [nested]\n"
+    program = f"{nested}def f(x):\n    return {value} if x == 3 else 3\n"
+    test = "assert f(3) != 4\nassert f({k: [f(3) * 2, [[f(3)]]] for k in range(2)}) == 3"
+    verdict = grade_code(program, {"test_list": [test]}, sandbox=sandbox)
+    assert (verdict.status, verdict.valid) == ("wrong", True)
+    right = grade_code("def f(x):\n    return 3\n", {"test_list": [test]}, sandbox=sandbox)
+    assert right.reward == 1.0
+
+
+def test_arguments_of_the_row_that_cannot_be_sent_are_its_fault(sandbox: Sandbox) -> None:
+    for argument in ("'a' * 2_000_000", "float('inf')", "print"):
+        row = {"test_list": [f"assert f({argument}) == 3"]}
+        assert grade_code("def f(x):\n    return 3\n", row, sandbox=sandbox).status == "verifier_error"
+
+
 def test_no_assertion_reached_is_no_success(sandbox: Sandbox) -> None:
     row = {"entry_point": "f", "test": "def check(c):\n    for x in c(3):\n        assert x > 0\n"}
     assert grade_code("def f(x): return [1, 2]", row, sandbox=sandbox).reward == 1.0

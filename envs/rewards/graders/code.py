@@ -487,11 +487,13 @@ class _Relay:
 
     def __init__(self, candidate: Channel, options: _Options, outcome: _Outcome) -> None:
         self._candidate, self._options, self.outcome = candidate, options, outcome
-        self.calls, self.alive, self.ended, self.raised = 0, True, "", ""
+        self.calls, self.values, self.alive, self.ended, self.raised = 0, 0, True, "", ""
         self._loaded = False
 
     def call(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
         """Ask the candidate; what it answered, in the words that the referee understands."""
+        if "call" not in wanted:  # the arguments are over the limit of a message
+            return self._over_limit(wanted)
         self.calls += 1
         if not self.alive:
             return {"error": "CandidateFailed"}
@@ -502,6 +504,17 @@ class _Relay:
         except ProgramEnded as ended:
             self.ended = _ending(ended)
         self.alive = False
+        return {"error": "CandidateFailed"}
+
+    def _over_limit(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
+        """What the tests are told in place of a value that they cannot have asked for.
+
+        Raises:
+            BadReference: the candidate has given no value yet, so that the arguments are the row's own.
+        """
+        if not self.values:
+            raise BadReference(f"the row's own arguments are too large: {_error(wanted)}")
+        self.raised = self.raised or "the tests pass on a value that is too large to be sent"
         return {"error": "CandidateFailed"}
 
     def _ask(self, wanted: Mapping[str, Any]) -> dict[str, Any]:
@@ -517,19 +530,22 @@ class _Relay:
             self.raised = self.raised or f"{wanted['call']} raised {_error(answer)}"
             return {"error": str(answer["error"])[:100]}
         try:
-            return {"value": wire.check(answer.get("value"))}
+            value = wire.check(answer.get("value"))
         except wire.NotPlain:
             raise OutOfTurn("killed") from None
+        self.values += 1
+        return {"value": value}
 
 
 def _count(done: Mapping[str, Any], relay: _Relay, outcome: _Outcome) -> None:
     """Turn what the referee found into tests passed and failed."""
-    if done.get("fault"):
-        raise BadReference(str(done["fault"]))
+    fault = str(done.get("fault") or "")
+    if fault and (not relay.values or fault.endswith("is not plain data")):  # a type is the row's, a size its program's
+        raise BadReference(fault)
     if not done.get("total"):
         raise BadReference("the row's tests assert nothing")
     for number, held in done["done"]:
         outcome.note(f"test {number}", "" if held is True else relay.raised or "the assertion does not hold")
-    failure = relay.ended or done.get("error") or ("" if done["done"] else "no assertion was reached")
+    failure = relay.ended or fault or done.get("error") or ("" if done["done"] else "no assertion was reached")
     if failure:
         outcome.note("all tests run", str(failure))
