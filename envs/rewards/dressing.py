@@ -33,7 +33,7 @@ _BLANK = re.compile(
 _SPACE = r"\\(?:[,;:! ]|(?:quad|qquad|thinspace|displaystyle|textstyle)(?![A-Za-z]))"
 # Blanks of LaTeX around the whole.
 _SPACED = re.compile(rf"^(?:{_SPACE}\s*){{1,4}}|(?<!\\)(?:(?:{_SPACE}\s*){{1,4}}|\\)$")
-_SEPARATOR = r"(?:\{,\}|,\\!|\\[,!]|[\u2009\u202f])"  # no sign of a list stands for these
+_SEPARATOR = r"(?:\{,\}|\{?\\[,:; ]\}?|,?\\!|[~\u00a0\u2009\u202f])"  # no sign of a list stands for these
 _GROUPED = re.compile(rf"(?<![\d.,])\d{{1,3}}(?:{_SEPARATOR}\d{{3}})+(?!\d)")
 _SEPARATORS = re.compile(_SEPARATOR)
 _SIGNS: Final = str.maketrans(
@@ -61,6 +61,16 @@ _MIXED = re.compile(
     rf"(?:(?<![\d.,/^])(?P<whole>[0-9]{{1,3}}(?:,[0-9]{{3}})+|[0-9]{{1,300}})|(?<![\d.,])){SMALL_FRACTION}"
 )
 _MARKED = re.compile(r"(?<![\w$*`)])(\$|\*\*|__|`)([^\s$*`,;](?:[^\n$*`,;]{0,58}[^\s$*`,;])?)\1(?![\w$*`(])")
+# What a function or a probability is of, on the left of an equals sign: f'(2), P(A \mid B), g(f(3)), f^{-1}(2), E[X].
+_ARGUMENT: Final = r"(?:\((?:[^()=\n]|\([^()=\n]{0,40}\)){1,80}\)|\[[^\[\]=\n]{1,60}\])"
+_FUNCTION: Final = (
+    r"(?:[A-Za-z]'{0,3}|\\?(?:gcd|lcm|det|max|min|deg|arg|Pr|Var|Cov|Re|Im|dim|rank|tr|phi|varphi|sigma|tau|mu|pi|Gamma)"
+    r"|\\(?:text|mathrm|mathbb|mathbf|operatorname)\s?\{[A-Za-z]{1,12}\})"
+)
+APPLIED: Final = (
+    rf"{_FUNCTION}(?:[_^](?:[A-Za-z0-9]{{1,3}}|\{{[A-Za-z0-9+-]{{1,6}}\}}|\{{\(?[A-Za-z0-9]{{1,3}}\)?\}}|-[0-9])){{0,2}}'{{0,3}}"
+    rf" ?(?:\\left)? ?{_ARGUMENT}"
+)
 QUOTES: Final = {'"': '"', "'": "'", "\u201c": "\u201d", "\u2018": "\u2019", "\u00ab": "\u00bb"}
 ARROW = re.compile(
     r"\s*(?:\\(?:to|rightarrow|longrightarrow|Rightarrow|Longrightarrow|mapsto)(?![A-Za-z])|-{1,2}>|=>|→|⟶|⇒|➜)\s*"
@@ -105,10 +115,15 @@ def in_ascii(text: str) -> str:
     """Minus signs, blanks, fraction bars and fractions such as ½ in ASCII, and numbers without separators of thousands
     that separate nothing else: a thin space, or LaTeX. A comma stays.
     """
-    text = _GROUPED.sub(lambda number: _SEPARATORS.sub("", number[0]), text)
+    text = without_separators(text)
     if text.isascii():
         return text
     return _MIXED.sub(_vulgar, text).translate(_SIGNS)
+
+
+def without_separators(text: str) -> str:
+    """Numbers without separators of thousands that are blanks, or LaTeX."""
+    return _GROUPED.sub(lambda number: _SEPARATORS.sub("", number[0]), text)
 
 
 def without_marks(text: str) -> str:

@@ -14,7 +14,7 @@ A grader then demands exactly one value in what was extracted. ``docs/graders.md
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from typing import Final, NamedTuple
 
@@ -38,9 +38,27 @@ _TOOL_BLOCK = re.compile(
 )
 _THINK = re.compile(r"<think(?:ing)?>")
 _THINK_HINT = re.compile(r"think(?:ing)?>", re.IGNORECASE)
+_BARE_BOX = re.compile(r"\\boxed[ \t]{1,4}([-+]?[0-9][0-9.,/]{0,40}(?<![.,]))(?![A-Za-z0-9])")  # no braces
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
-_LINE = re.compile(r"\banswer\b[\s*_`]{0,4}(?:is\b|:|=)(?P<around>(?:(?!```)[\s*_`:]){0,64})", re.IGNORECASE)
+# "The answer is therefore 42", "**Answer** - 42", and "### Answer" on a line of its own; what stands before is checked.
+_LINE = re.compile(
+    r"(?<![^\W_])answer(?![^\W_])(?: (?:here|to (?:the|this) (?:question|problem)))?[\s*_`]{0,8}"
+    r"(?:(?:is|would be|will be|should be|must be|equals|comes out (?:to be|to|as))\b"
+    r"(?:,? (?:therefore|thus|then|hence|so|indeed|simply|just|clearly|exactly|equal to|as follows)\b,?"
+    r"(?! (?:if|because)\b))?"
+    r"|:|=|(?P<dash>(?<!\n)[-\u2013\u2014](?=[\s*]))|(?P<alone>(?<=\n)))"
+    r"(?P<around>(?:(?!```)[\s*_`:]){0,64})",
+    re.IGNORECASE,
+)
+# Before "answer" on its line where a dash follows, or nothing.
+_LABEL = re.compile(r"[\s>#*_\u2022-]{0,12}(?:(?:the|my|our|final|correct)\s){0,3}[*_]{0,2}", re.IGNORECASE)
+# Before "answer", perhaps with words of the second set between: this is another one than the reply's own.
+_NOT_OWN: Final = frozenset(
+    "wrong incorrect false possible potential tentative first initial previous old other another no not if".split()
+)
+_NO_MARKUP: Final = str.maketrans(dict.fromkeys('*_`"', " "))
+_PLAIN_WORDS: Final = frozenset("the my our an a correct right final".split())
 _FENCE = re.compile(r"[ \t]{0,8}(`{3,8})")
 # A closed list: another first word, such as "not" or the letter of an option, is a part of the answer.
 LANGUAGE: Final = (
@@ -50,7 +68,8 @@ LANGUAGE: Final = (
 _LANGUAGE = re.compile(rf"[ \t]{{0,8}}(?:{LANGUAGE})?[ \t]{{0,8}}")
 # A next line that begins with "or", or one that is no more than it, with the answer below.
 _OR_LINE = re.compile(
-    r"\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*|\s{1,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n\s{0,16}[^\n]+",
+    r"\s{1,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n\s{0,16}[^\n]+"
+    r"|\n[ \t*]{0,8}(?:or|nor|alternatively)\b[^\n]*",
     re.IGNORECASE,
 )
 _OR_ALONE = re.compile(r"[ \t\n]{0,16}(?:or|nor|alternatively)[:,]?[ \t]{0,8}\n", re.IGNORECASE)
@@ -63,7 +82,14 @@ _REMARK_WORDS: Final = frozenset(
     "done all good as required asked requested this that it s fits works holds each every row column sum the is are ok "
     "okay checked verified complete finished solved end hope helps great perfect yes".split()
 )
-_SENTENCE_END = re.compile(r"\.(?:\s|$)|,? (?:because|since|as|which|where)\b")
+_ENDINGS: Final = ";,:\u3002\uff0c\uff0e\uff1b\u2705\u2713\u2714\u2611\ufe0f"
+_EMPHASIS = re.compile(r"(?<![A-Za-z0-9)])\*\*|\*\*(?![A-Za-z0-9(-])")  # elsewhere it is a power
+_EXCLAIMED = re.compile(r"""(?:[ *`$_"'\]]|(?<![\\A-Za-z])[A-Za-z]{3,}|/[A-Za-z]{1,4}|\\text\{[^{}]{1,40}\})!$""")
+# What begins so takes the sentence before it back, or offers another answer.
+_RETRACTED: Final = r"(?!\s*(?i:or|nor|wait|alternatively|maybe|perhaps|actually|no(?=[,.!]| wait\b))\b)"
+_SENTENCE_END = re.compile(
+    rf"(?:(?<!\.[A-Za-z])\.(?:\s|$)|\u3002|!\s+(?=[A-Z])){_RETRACTED}|,? (?:because|since|as|which|where)\b"
+)
 
 
 class Extraction(NamedTuple):
@@ -228,6 +254,8 @@ def _outermost_last_box(text: str, max_chars: int) -> Extraction | None:
     name = "\\boxed" if "\\boxed" in text else "\\fbox"
     starts: list[int] = []
     command = text.rfind(name)
+    if bare := _BARE_BOX.match(text, command):
+        return Extraction(bare[1], "boxed")
     for _ in range(MAX_MENTIONS):
         if command < 0 or len(starts) > MAX_NESTED_BOXES:
             break
@@ -275,9 +303,10 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
         for match in _HASH.finditer(text):
             position, marker, around = match.end(), "hash", match[0]
     if "line" in markers:
-        for match in _LINE.finditer(text):
+        for match in _labels(text):
             if match.end() > position or (marker == "hash" and _holds_in_fence(text, match.end(), position)):
-                position, marker, around = match.end(), "line", match["around"]
+                above = "" if match["alone"] is None else "\n"
+                position, marker, around = match.end(), "line", above + match["around"]
     if position < 0:
         return None
     if fence := _FENCE.match(text, position):
@@ -289,6 +318,32 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
     value = text[position : other.end() if other else end]
     block = _block(text[position : position + 2 * MAX_ANSWER_CHARS])
     return Extraction(_undecorated(value), marker, block=block, below="\n" in around)
+
+
+def _labels(text: str) -> Iterator[re.Match[str]]:
+    """Where the word "answer" is said of the reply's own answer; before a dash, or alone, it begins its line."""
+    lowered = text.lower()
+    if len(lowered) != len(text):  # a few capitals outside ASCII have a longer small form
+        lowered = "".join(c.lower() if c.isascii() else c for c in text)
+    start = lowered.find("answer")
+    while start >= 0:
+        match = _LINE.match(text, start)
+        if match:
+            line = text.rfind("\n", max(0, start - 40), start) + 1 or max(0, start - 40)
+            alone = match["dash"] is not None or match["alone"] is not None
+            if not _is_denied(lowered[line:start]) and (not alone or _LABEL.fullmatch(text, line, start)):
+                yield match
+        start = lowered.find("answer", start + 6 if match is None else match.end())
+
+
+def _is_denied(before: str) -> bool:
+    """Whether what stands before "answer" on its line, in small letters, says that it is wrong, or only possible."""
+    if "~~" in before:
+        return True
+    words = before.translate(_NO_MARKUP).split()
+    while words and words[-1] in _PLAIN_WORDS:
+        words.pop()
+    return bool(words) and (words[-1] in _NOT_OWN or words[-1].endswith(("n't", "n\u2019t")))
 
 
 def _holds_in_fence(text: str, start: int, position: int) -> bool:
@@ -346,18 +401,26 @@ def _fenced(text: str, start: int, ticks: str) -> str:
 
 
 def _undecorated(value: str) -> str:
-    """Without Markdown emphasis, also in the middle: ``**72** eggs``."""
-    value = value.replace("**", " ").strip(" \t\r*" if value.count("`") > 2 else " \t\r*`")
+    """Without Markdown emphasis, also in the middle (``**72** eggs``), nor a mark at the end: ``72;``, ``**72**!``.
+
+    A full stop stays, and so does an exclamation mark right behind a value: it may be a factorial.
+    """
+    around = " \t\r*" if value.count("`") > 2 else " \t\r*`"
+    value = (_EMPHASIS.sub(" ", value) if "**" in value else value).lstrip(around).rstrip(around + _ENDINGS)
     if value.endswith("."):
-        return value[:-1].rstrip(" *" if value.count("`") > 2 else " *`") + "."
-    return value
+        return value[:-1].rstrip(around) + "."
+    return value[:-1].rstrip(around) if value.endswith("!") and _EXCLAIMED.search(value[-60:]) else value
 
 
-def first_sentence(extraction: Extraction) -> str:
-    """The answer; from running text (``hash`` or ``line``) only up to a full stop or a subordinate clause."""
+def first_sentence(extraction: Extraction, exclaimed: bool = False) -> str:
+    """The answer; from running text (``hash`` or ``line``) only up to a full stop or a subordinate clause.
+
+    ``exclaimed``: an exclamation mark ends a sentence too, as no answer of this kind is a factorial.
+    """
     answer = extraction.answer or ""
     if extraction.marker in ("line", "hash") and not extraction.fenced:
         stop = _SENTENCE_END.search(answer)
         if stop and stop.start():
-            return _undecorated(answer[: stop.start()])
+            answer = _undecorated(answer[: stop.start()])
+        return answer.rstrip("!") if exclaimed else answer
     return answer

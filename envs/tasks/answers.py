@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.tasks import guesses
+from rlvr.envs.tasks.dates import ISO, in_iso
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
 from rlvr.envs.tasks.wording import counted
 
@@ -26,7 +27,7 @@ _BASE_2 = re.compile(r"^0b|(?<=[01)])_(?:2|\{2\})$")
 _THOUSANDS = re.compile(r"[1-9][0-9]{0,2}(?:,[0-9]{3})+")
 _TIME = re.compile(
     r"(?:\bat )?\b([0-2]?[0-9])(?: ?\{?:\}? ?(?=[0-5][0-9])| ?h(?:ours?)?(?:,| and)? ?(?=[0-5][0-9]|[0-9] ?m))"
-    r"([0-5]?[0-9])(?: ?m(?:in(?:utes?)?)?(?!\w))?(?: ?([ap])\.?m\.?)?(?!\w)",
+    r"([0-5]?[0-9])(?: ?m(?:in(?:utes?)?)?(?!\w))?(?: ?([ap])\.?m\.?| h)?(?!\w)",
     re.IGNORECASE,
 )
 _DAY = re.compile(r"^(?:on )?((?:mon|tue|wed|thu|fri|sat|sun)[a-z]{0,6})\.?(?=[ ,])", re.IGNORECASE)
@@ -147,12 +148,15 @@ class ListAnswerTask(CheckedAnswerTask):
         return f"\\boxed{{{listed(state.answer)}}}"
 
     def check(self, question: Question, answer: str) -> str | None:
-        """Compares parts in small letters, weekdays and months by three letters; one bit string may be cut into
-        groups.
+        """Compares parts in small letters, weekdays and months by three letters, dates in any form.
+
+        One bit string may be cut into groups.
         """
         gold = [short(str(part).lower()) for part in question.answer]
         if len(gold) == 1 and _THOUSANDS.fullmatch(answer):
             answer = answer.replace(",", "")
+        if all(map(ISO.fullmatch, gold)):
+            answer = in_iso(answer)
         if len(gold) == 1 and _BITS.fullmatch(gold[0]):
             answer = _BASE_2.sub("", answer)
         found = [short(part) for part in items(self.split_times(answer))]

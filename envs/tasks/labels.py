@@ -19,6 +19,14 @@ _NAME: Final = r"[A-Za-z][A-Za-z0-9]{0,30}(?:_\{?[0-9]{1,3}\}?)?"
 # "x - 5" is a difference
 _IS: Final = r"(?:=|:|\s+(?:is|are|has|holds|gets)\b(?:\s+(?:an?|the)\b)?|\s-\s+(?=[A-Za-z]))"
 _LABEL = re.compile(rf"({_NAME})\s*{_IS}\s*(\S.*)", re.DOTALL)
+_VALUE: Final = r"(?P<value>-?[A-Za-z0-9][A-Za-z0-9./]{0,30})"
+_VALUE_AND_NAME: Final = (
+    re.compile(rf"{_VALUE}\s*\((?P<name>{_NAME})\)"),
+    re.compile(rf"{_VALUE} for (?P<name>{_NAME})"),
+    re.compile(rf"(?P<name>{_NAME}) {_VALUE}"),
+    re.compile(rf"(?P<name>[A-Za-z]{{2,30}}) - {_VALUE}"),
+)
+_PART_OR_AND = re.compile(r"[,;\n]|\s+and\s+")
 _PART_END = re.compile(rf"[,;\n]|\s+and\s+(?=[A-Za-z][A-Za-z0-9_ ]{{0,30}}\s*{_IS})")
 _COUNTED = re.compile(
     r"(?:(\\lambda|\u03bb|[A-Za-z]{1,20})[\s_]*)?\{?(\d{1,3})\}?\s*(?:[:.)]\s+|\s-\s+(?=[A-Za-z])|=)\s*(\S.*)",
@@ -75,6 +83,8 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
         yield steps(ARROW.sub("-", parts))
         yield steps(plain(ARROW.sub("-", parts.replace(",\\ ", ", "))))
         yield from without_a_noun(plain(ARROW.sub(" = ", parts)), question)
+    if (named := named_first(text)) != text:
+        yield without_labels(named, question)
     if "(" in text:
         yield without_labels(_VALUE_IN_BRACKETS.sub(r"\1 = \2", text), question)
         yield _PAIR.sub(r"\1\2", text)
@@ -99,6 +109,18 @@ def relabelled(parts: str, text: str, question: str) -> Iterator[str]:
     yield without_order_signs(text, question)
     if "remainder" in question:
         yield _REMAINDER.sub(r"\1, \2", text)
+
+
+def named_first(text: str) -> str:
+    """``Ben = 20, Kim = 6`` for ``20 (Ben), 6 (Kim)``, ``20 for Ben, 6 for Kim``, ``Ben 20, Kim 6`` and
+    ``Ben - 20, Kim - 6``, where each part is of one shape; else unchanged.
+    """
+    parts = [part.strip() for part in _PART_OR_AND.split(text) if part.strip()]
+    for shape in _VALUE_AND_NAME:
+        found = [part for part in map(shape.fullmatch, parts) if part]
+        if len(found) == len(parts) > 1:
+            return ", ".join(f"{part['name']} = {part['value']}" for part in found)
+    return text
 
 
 def without_hyphens(text: str, question: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, NamedTuple
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import DRAWS, Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.extraction import Extraction, extract
+from rlvr.envs.rewards.extraction import Extraction, extract, first_sentence
 from rlvr.envs.rewards.grading import WORKED_OUT, grader
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.readings import readings
@@ -175,14 +175,17 @@ class CheckedAnswerTask(QuestionTask):
 
 def checked_extraction(found: Extraction, question: str, check: Callable[[str], str | None]) -> Verdict:
     """``checked`` on what was extracted. Behind "Answer:" it is one line or several. Beside the marker it is that line,
-    or all lines where the line alone cannot be read; below the marker it is all lines.
+    or all lines where the line alone cannot be read, or its first sentence; below the marker it is all lines.
     """
     line, block = found.answer or "", found.block
-    verdict = checked(block if found.below and block else line, question, check)
-    if verdict.status != "unparsable" or found.below or not block:
-        return verdict
-    other = checked(block, question, check)
-    return verdict if other.status == "unparsable" else other
+    texts = [block if found.below and block else line]
+    if block and not found.below:
+        texts.append(block)
+    if not (block and found.below):
+        texts.append(first_sentence(found, exclaimed=True))
+    verdicts = (checked(text, question, check) for text in dict.fromkeys(texts))
+    first = next(verdicts)
+    return first if first.status != "unparsable" else next((v for v in verdicts if v.status != "unparsable"), first)
 
 
 def checked(answer: str, question: str, check: Callable[[str], str | None]) -> Verdict:

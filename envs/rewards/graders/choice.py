@@ -8,18 +8,29 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Final
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference
-from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
+from rlvr.envs.rewards.extraction import MARKERS, Extraction, extract, first_sentence, visible_text
 
 _WRAPPER = re.compile(
     r"\\(?:text|texttt|mathtt|emph|textbf|textrm|textit|mathrm|mathbf|mathit|mbox|mathsf|bf|rm)\s*\{([^{}]*)\}"
 )
+MAX_BARE_CHARS: Final = 200
 _PREFIX = re.compile(
-    r"(?:the )?(?:(?:correct|final|best|right) )?(?:option|choice|answer|letter)(?: is)? ?:? ?", re.IGNORECASE
+    r"(?:(?:so|thus|hence|therefore),? )?(?:(?:the |my )?(?:(?:correct|final|best|right) )?"
+    r"(?:option|choice|answer|letter)(?: is)? ?:? ?|i (?:would |will )?(?:choose|pick|select|go with)(?: option)? )",
+    re.IGNORECASE,
 )
+# A last line that is read without the word "answer".
+_NAMES_OPTION = re.compile(
+    r"[*_]{0,2}(?:(?:so|thus|hence|therefore),? )?(?:the |my )?(?:correct|final|best|right) "
+    r"(?:option|choice|letter)(?: is|:)",
+    re.IGNORECASE,
+)
+_SEVERAL_SENTENCES = re.compile(r"[.!?]\s+\S{1,40}\s+\S{1,40}\s+\S")
 _SUFFIX = re.compile(r"(?:is|was) (?:the )?(?:correct|right|best)(?: (?:one|option|choice|answer))?", re.IGNORECASE)
 # A verdict or a doubt on the letter behind it, or what makes it a formula; "B) False" may be the text of the option.
 _DENIED = re.compile(
@@ -27,6 +38,11 @@ _DENIED = re.compile(
     r"|\(?(?:not|never|wrong|incorrect|rejected|excluded|(?:most |very )?(?:likely|probably|possibly|maybe|perhaps)"
     r"|unsure|uncertain|not sure|(?:(?:my|a|best|just) ){0,3}guess|i (?:think|guess|believe))\)?[.!?]?",
     re.I | re.S,
+)
+_DOUBTED = re.compile("[?\u274c\u2717\u2718\u2715\u2716]|~~")
+_IN_BRACKETS = re.compile(r"^\((.*)\)$", re.DOTALL)
+_UNSURE = re.compile(
+    r"\b(?:not|wrong|incorrect|or|nor|maybe|perhaps|probably|possibly|unless|if|but|guess|isn.?t)\b", re.IGNORECASE
 )
 _DRESSING = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("{", "}"), ("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'))
 
@@ -56,16 +72,32 @@ def grade_choice(
     if not isinstance(reference, str) or reference not in labels:
         raise BadReference(f"the reference must be one of {labels}, got {reference!r}"[:200])
     found = extract(completion, markers)
+    if found.marker is None and (bare := _bare(visible_text(completion))):
+        doubted = options is None and _UNSURE.search(bare)
+        if not doubted and read_choice(bare, labels, options)[0] is not None:
+            found = Extraction(bare)
     if found.answer is None:
         return unparsable(found.reason)
     chosen, reason = read_choice(found.answer, labels, options)
     if chosen is None and found.marker in ("line", "hash"):
-        chosen, reason = read_choice(first_sentence(found), labels, options)
+        sentence = first_sentence(found, exclaimed=True)
+        behind = found.answer[len(sentence) :]
+        if not _DOUBTED.search(behind) and not _names_another(behind, labels):
+            chosen, reason = read_choice(sentence, labels, options)
     if chosen is None and (bare := undressed(found.answer)) != found.answer:
         chosen, _ = read_choice(bare, labels, options)
     if chosen is None:
         return unparsable(reason, found.answer)
     return correct(chosen) if chosen == reference else wrong(chosen)
+
+
+def _bare(text: str) -> str:
+    """The whole of a reply of one short line, or a last line that says which option is right; else empty."""
+    lines = text[-2 * MAX_BARE_CHARS :].strip().splitlines()
+    line = lines[-1].strip() if lines else ""
+    if len(line) > MAX_BARE_CHARS or _SEVERAL_SENTENCES.search(line):
+        return ""
+    return line if len(text.strip()) == len(line) or _NAMES_OPTION.match(line) else ""
 
 
 def _labels(letters: str | Sequence[str], options: Sequence[str] | None) -> tuple[str, ...]:
@@ -95,7 +127,7 @@ def read_choice(answer: str, labels: Sequence[str], options: Sequence[str] | Non
 
 
 def _plain(text: str) -> str:
-    """Without LaTeX and Markdown dressing and a final full stop."""
+    """Without LaTeX and Markdown dressing and without the mark that ends a sentence; "?" stays, it is a doubt."""
     for _ in range(6):
         before = text
         text = _WRAPPER.sub(r"\1", text).replace("\\ ", " ").replace("\\left", "").replace("\\right", "")
@@ -103,7 +135,7 @@ def _plain(text: str) -> str:
         for opening, closing in _DRESSING:
             if text.startswith(opening) and text.endswith(closing) and len(text) > len(opening) + len(closing):
                 text = text[len(opening) : -len(closing)].strip()
-        text = text.removesuffix(".").rstrip() if len(text) > 1 else text
+        text = text.rstrip(".!;,:\u3002 ") or text
         if text == before:
             break
     return text
@@ -133,13 +165,15 @@ def _check_rest(label: str, rest: str, labels: Sequence[str], texts: Sequence[st
     body = rest.lstrip(" .:)-–—*").strip()
     if not body or _SUFFIX.fullmatch(body):
         return label, ""
-    if _DENIED.fullmatch(body):
+    if _DENIED.fullmatch(body) or (not texts and _DOUBTED.search(body)):
         return None, "the letter is denied"
     if rest.startswith(" ") and not rest.lstrip().startswith(("-", "–", "—", ":", "(")) and not texts:
         return None, "more than a letter in the answer"
     if texts:
         index = list(labels).index(label)
-        if _plain(body).casefold() == texts[index]:
+        if any(
+            _plain(text).casefold() == texts[index] for text in (body, body.lstrip(", "), *_IN_BRACKETS.findall(body))
+        ):
             return label, ""
         return None, "the letter is not followed by the text of its option"
     if rest.startswith(","):
@@ -151,7 +185,7 @@ def _names_another(body: str, labels: Sequence[str]) -> bool:
     """Whether the text behind a letter offers a further letter: ``B) or C)``, ``B. C``, ``B: not B``."""
     label = "|".join(re.escape(x) for x in sorted(labels, key=len, reverse=True))
     joined = rf"(?:^|[\s(,;/&|])(?:or|and|not|nor)\b[\s(*]*(?:{label})(?![A-Za-z0-9])"
-    alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*])"
+    alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*]| [(\u2013-])"
     right = rf"(?:^|\W)(?:{label}) (?:is|was) (?:the )?(?:right|correct|best)\b"
     pattern = f"{joined}|{alone}|{right}"
     return re.search(pattern, body) is not None or bool(re.match(r"(?:or|and|not|nor)\b", body, re.IGNORECASE))

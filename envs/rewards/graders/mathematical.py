@@ -23,6 +23,7 @@ from rlvr.envs.rewards.expressions.compare import Undecided, same
 from rlvr.envs.rewards.expressions.expression import Node, number, parse
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.simplest import why_not_simplest
+from rlvr.envs.rewards.expressions.written import denied_name, in_grammar
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
 MAX_REFERENCE_CHARS: Final = 4_000
@@ -181,13 +182,16 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
     answer = found.answer if found.marker in ("boxed", "tag") else first_sentence(found)
     if integer and _INTEGER.fullmatch(answer):
         return correct(answer) if int(answer) == int(reference) else wrong(answer)
-    return _compare(undressed(answer), gold or read_gold(reference))
+    gold = gold or read_gold(reference)
+    text = undelimited(undressed(answer))
+    if spelling(text) == gold.spelling:
+        return correct(text)
+    if denied_name(text):
+        return unparsable("a word before the equals sign denies the value", answer)
+    return _compare(in_grammar(text, gold.tree.op if gold.tree else ""), gold)
 
 
 def _compare(answer: str, gold: Gold) -> Verdict | Pending:
-    answer = undelimited(answer)
-    if spelling(answer) == gold.spelling:
-        return correct(answer)
     if gold.tree is None:
         return _foreign(answer, gold)
     try:

@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple, TypeVar
 
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.dressing import in_ascii, undressed, without_marks
+from rlvr.envs.rewards.dressing import APPLIED, in_ascii, undressed, without_marks, without_separators
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
 from rlvr.envs.rewards.expressions.vocabulary import GREEK
@@ -47,13 +47,13 @@ _WRAPPED = re.compile(
 _INDEX = r"(?:_(?:[A-Za-z0-9]{1,3}|\{[A-Za-z0-9]{1,6}\}))?"
 _NAME = re.compile(
     rf"[A-Za-z][A-Za-z _]{{0,40}}|(?:\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})|[A-Za-z]){_INDEX}"
-    # f'(2), a_5, gcd(12, 18), \det A, |A|, \angle ABC
-    rf"|(?:[A-Za-z]'{{0,3}}|\\?(?:gcd|lcm|det)){_INDEX} ?\([A-Za-z0-9, -]{{1,40}}\)"
+    # f'(2), a_5, P(A \mid B), g(f(3)), gcd(12, 18), \det A, |A|, \angle ABC
+    rf"|{APPLIED}"
     r"|\\?det(?: [A-Z])?|\|[A-Z]\||\\angle [A-Z]{1,3}"
 )
 _TIE = re.compile(r"(?<=[^~\s$=])~(?=[^~=])")  # elsewhere it means "about", or strikes through
 _NOT_SIGN = re.compile(r"\\not(?![A-Za-z])|\u0338")
-_UNIT = re.compile(r"[a-zA-Z]+(?:[-/ '’^.]{1,3}[a-zA-Z23²³]+){0,5}\.?|° ?[CF]?|[a-zA-Z]+[²³]|[¢$€£]")
+_UNIT = re.compile(r"[a-zA-Z]+[²³]?(?: ?\^[23]|[-/ '’.]{1,3}[a-zA-Z]+[23²³]?){0,5}\.?|° ?[CF]?|[a-zA-Z]+[²³]|[¢$€£]")
 _POWER = re.compile("(?<=10)[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+|⁻[¹²³]")
 _RAISED = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 _SYMBOL = r"(?:[mckµμ]?m|[mkM]?(?:g|N|J|W|V|A|Pa|Hz|mol|s|l|L)|atm|min|h|rad|[kM]?Ω|C|K|T|F|H|°C)"
@@ -62,11 +62,22 @@ _SYMBOLS = re.compile(rf"{_FACTOR}(?:(?: ?[*·⋅/] ?| |\.){_FACTOR}){{0,4}}")  
 _RAISED_TO = re.compile(r"(?<=[A-Za-z])\^\{ ?(-?[123]) ?\}")
 _UNIT_PART = r"[A-Za-zΩμ][A-Za-zΩμ *·^0-9]{0,20}"
 _OF_UNITS = re.compile(rf"\\frac ?\{{ ?({_UNIT_PART}?) ?\}} ?\{{ ?({_UNIT_PART}) ?\}}")
+_NEGATIVE = re.compile(r"- ?\( ?((?:[0-9.]|\\frac)[^()]{0,80}?) ?\)")
 _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
 _ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
 _OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
 _ABOUT = re.compile(r"^(?:~|(?:about|approximately|approx\.?|roughly|around)\s)\s*", re.IGNORECASE)
-_GROUPS = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("\\[", "\\]"), ("{", "}"), ("(", ")"), ("**", "**"), ("`", "`"))
+_GROUPS = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("\\[", "\\]"),
+    ("{", "}"),
+    ("(", ")"),
+    ("[", "]"),
+    ("**", "**"),
+    ("`", "`"),
+)
 _REPLACEMENTS = (
     ("\\left", ""), ("\\right", ""), ("\\displaystyle", ""), ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"),
     ("\\cfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"), ("\\Omega", "Ω"),
@@ -124,7 +135,7 @@ def grade_number(
     if found.answer is None:
         return unparsable(found.reason)
     answer = found.answer
-    text = answer if found.marker in ("boxed", "tag") else first_sentence(found)
+    text = answer if found.marker in ("boxed", "tag") else first_sentence(found, exclaimed=True)
     try:
         number = read_dressed(without_about(text) if rel_tol else text, read_number)
     except NotANumber as error:
@@ -201,12 +212,14 @@ def read_number(text: str) -> Number:
     if _INTEGER.fullmatch(text):
         return Number(Fraction(int(text)))
     if "\\over" in text:
-        text = _OVER.sub(r"\\frac{\1}{\2}", text)
+        text = _OVER.sub(r"\\frac{\1}{\2}", text if "{" in text else f"{{{text}}}")
     cleaned = clean(text)
     if _NEARLY.search(cleaned):
         cleaned = _without_estimate(cleaned)
     if "=" in cleaned:
         return _after_equals(cleaned)
+    if negative := _NEGATIVE.fullmatch(cleaned):
+        return _literal("-" + negative[1])
     return _literal(cleaned)
 
 
@@ -234,6 +247,8 @@ def clean(text: str) -> str:
     if not text.isascii():
         text = _POWER.sub(lambda power: "^" + power[0].translate(_RAISED), in_ascii(text))
         text = text.replace("×", "*").replace("÷", "/")
+    elif "\\" in text or "~" in text:
+        text = without_separators(text)
     if text.count("$") - text.count("\\$") > 1:
         text = _DELIMITER.sub(" ", text)
     if "^{" in text:
@@ -284,7 +299,7 @@ def _after_equals(text: str) -> Number:
 
 def _literal(text: str) -> Number:
     if "\\frac" in text:
-        text = _FRAC.sub(lambda m: f" {m[1] or m[2]}/{m[3] or m[4]}", text).strip()
+        text = " ".join(_FRAC.sub(lambda m: f" {m[1] or m[2]}/{m[3] or m[4]}", text).split())
         text = re.sub(r"^([-+]) (?=[0-9])", r"\1", text)
     match = _LITERAL.fullmatch(text)
     if match is None:

@@ -11,12 +11,13 @@ from typing import Final
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import plain
 from rlvr.envs.rewards.errors import BadOption, BadReference
-from rlvr.envs.rewards.extraction import TAG_FIRST, extract
+from rlvr.envs.rewards.extraction import TAG_FIRST, extract, first_sentence
 
 MAX_WORDS: Final = 200
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
-_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}]")
+_PUNCTUATION = re.compile(f"[{re.escape(string.punctuation)}\u201c\u201d\u201e\u2018\u2019\u00ab\u00bb]")
+_DOUBTED = re.compile(r"[?\uff1f][\s\"'`*_.!)}\]\u201d\u2019$]{0,20}$|~~")
 _DASHES = str.maketrans("\u2212\u2013\u2010\u2011", "----")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))")
 _WRAPPER = re.compile(r"\\(?:text|textbf|textrm|textit|mathrm|mbox)\s*\{([^{}]*)\}")
@@ -40,9 +41,11 @@ def grade_exact(
     found = extract(completion, markers)
     if found.answer is None:
         return unparsable(found.reason)
+    if _DOUBTED.search(found.answer) and found.answer not in golds:
+        return unparsable("a question, or struck through, is no answer", found.answer)
     answer = _WRAPPER.sub(r"\1", found.answer)
-    matches = any(_is_one(text, golds, normalize) for text in (answer, plain(answer)))
-    return correct(found.answer) if matches else wrong(found.answer)
+    texts = (answer, plain(answer), _WRAPPER.sub(r"\1", first_sentence(found)))
+    return correct(found.answer) if any(_is_one(text, golds, normalize) for text in texts) else wrong(found.answer)
 
 
 def _is_one(answer: str, golds: Sequence[str], normalize: bool) -> bool:
