@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rlvr.agents.episode import Episode
-from rlvr.envs.core.provoked import PROVOKED
+from rlvr.envs.core.verdict import PROVOKED
 from rlvr.envs.tools.tool import FAULTY_TOOL
 
 MAX_SHARE: Final = 0.01  # of invalid episodes, from which on there is a warning

@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from rlvr.envs.core.provoked import goes_through
+from rlvr.envs.core.verdict import goes_through
 from rlvr.envs.endpoint import DEADLINE, Endpoint, EndpointError, chat
 from rlvr.envs.rewards.extraction import visible_text
 from rlvr.envs.tools.kits import within

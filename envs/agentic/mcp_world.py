@@ -16,11 +16,10 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.json_text import load_json
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, wrong
+from rlvr.envs.core.verdict import Verdict, correct, goes_through, provoked_verdict, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
 from rlvr.envs.tools.with_tools import SessionLease, ToolsState, written
 

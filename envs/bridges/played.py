@@ -18,10 +18,9 @@ from functools import partial
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.code_rule import import_named
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, env_error, wrong
+from rlvr.envs.core.verdict import Verdict, correct, env_error, goes_through, provoked_verdict, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools.sessions import Handle, Sessions
 

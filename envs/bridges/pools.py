@@ -11,8 +11,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from rlvr.envs.core.provoked import provoked_verdict
-from rlvr.envs.core.verdict import Status, Verdict, wrong
+from rlvr.envs.core.verdict import Status, Verdict, provoked_verdict, wrong
 from rlvr.envs.rewards.workers import WorkerError, WorkerFailed, WorkerPool, WorkerSpent, WorkerTimeout
 
 MEMORY = 4 << 30  # address space of a worker, in bytes; numpy and matplotlib reserve much of it

@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 
 import gymnasium as gym
 
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.verdict import Status, Verdict
+from rlvr.envs.core.verdict import Status, Verdict, goes_through, provoked_verdict
 
 MAX_MESSAGE: Final = 16 << 20  # bytes of one answer
 MAX_TEXT: Final = 1_000_000  # characters of an observation

@@ -20,13 +20,12 @@ from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.hints import check_reset_options, did_you_mean
 from rlvr.envs.core.images import Image, observation_space
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.registry import hooked
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
-from rlvr.envs.core.verdict import INVALID, Verdict, last_word
+from rlvr.envs.core.verdict import INVALID, Verdict, goes_through, last_word, provoked_verdict
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 # How the keys of a stream begin, and whether a content is in its split.

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, env_error, wrong
+from rlvr.envs.core.verdict import Verdict, env_error, goes_through, provoked_verdict, wrong
 from rlvr.envs.players.bots import bot_for, make_bot
 from rlvr.envs.players.catalogue import make_game, sentence_of
 from rlvr.envs.players.game import ILLEGAL, SYSTEM, TRIES, IllegalText, Match, Referee, SeatTexts

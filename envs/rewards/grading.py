@@ -8,8 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
-from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.core.verdict import Verdict, goes_through, provoked_verdict
 from rlvr.envs.rewards.errors import BadOption, BadReference
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import pstdev
 from typing import Any, Final
 
-from rlvr.envs.core.provoked import goes_through
-from rlvr.envs.core.verdict import Status, Verdict
+from rlvr.envs.core.verdict import Status, Verdict, goes_through
 from rlvr.envs.endpoint import Endpoint, JudgeError, chat
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.extraction import visible_text

@@ -16,8 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlvr.envs.core.provoked import goes_through, provoked_verdict
-from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.core.verdict import Verdict, goes_through, provoked_verdict
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.grading import grade, grader
 

@@ -399,8 +399,7 @@ class SandboxSession:
         tier, unsafe = self._running.where()
         if tier in ("T1", "T0"):  # there standard output is the channel, and what is printed goes the other way
             out, err = err, ""
-        code_ = 0 if status == "ok" else 1
-        return Result(status, code_, out, err, round(time.monotonic() - started, 6), 0.0, tier, unsafe)
+        return Result(status, int(status != "ok"), out, err, round(time.monotonic() - started, 6), 0.0, tier, unsafe)
 
     def close(self) -> None:
         """End the interpreter."""
@@ -487,9 +486,8 @@ class PseudoTerminal:
         """
         packed = [[binascii.b2a_base64(data, newline=False).decode(), pause] for data, pause in keys]
         answer = self._ask({"keys": packed, "seconds": seconds}, seconds + self._limits.seconds)
-        return Typed(
-            binascii.a2b_base64(answer["printed"]), bool(answer["rests"]), int(answer["untyped"]), answer["spent"]
-        )
+        printed = binascii.a2b_base64(answer["printed"])
+        return Typed(printed, bool(answer["rests"]), int(answer["untyped"]), answer["spent"])
 
     def mark(self) -> int:
         """A checksum of the workspace as it is now.
@@ -514,10 +512,7 @@ class PseudoTerminal:
 
     def _ask(self, message: dict[str, Any], seconds: float) -> dict[str, Any]:
         try:
-            answer = self._rest(Channel(self._running, seconds).ask(message))
-            if "error" in answer:  # over the limit of a message, so that nothing is known of the workspace
-                raise ProgramEnded("output_limit")
-            return answer
+            return self._rest(Channel(self._running, seconds).ask(message))
         except ProgramEnded:
             self._running.kill()
             raise
@@ -530,6 +525,8 @@ class PseudoTerminal:
     def _rest(self, answer: dict[str, Any]) -> dict[str, Any]:
         """Between requests nothing runs, where that can be done without the shell's noticing."""
         self._running.rest()
+        if "error" in answer:  # over the limit of a message
+            raise ProgramEnded("output_limit")
         return answer
 
     def close(self) -> None:

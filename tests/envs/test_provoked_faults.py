@@ -11,7 +11,7 @@ import pytest
 from rlvr.agents import ExpertAgent, Reply, Rollout, evaluate, summarise, task_requests
 from rlvr.agents.evaluation.faults import provoked_causes
 from rlvr.envs import TextEnv
-from rlvr.envs.core import provoked as law
+from rlvr.envs.core import verdict as law
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import correct, wrong
 from rlvr.envs.rewards.rubric import Score
