@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 from statistics import NormalDist
 
@@ -137,18 +136,3 @@ def pass_all_k(successes: int, trials: int, k: int) -> float:
     if not 1 <= k <= trials:
         raise ValueError(f"k must be from 1 to the number of samples, {trials}; got {k}")
     return math.comb(successes, k) / math.comb(trials, k)
-
-
-def majority(answers: Sequence[str | None], correct: Sequence[bool]) -> float:
-    """Whether the commonest answer of a task's samples is right, maj@n (Wang et al. 2022, arXiv 2203.11171).
-
-    Answers are compared as text; a sample without an answer has no vote. Of several commonest answers each counts
-    alike, so the result is the chance to be right if one is drawn.
-    """
-    votes = Counter(answer for answer in answers if answer is not None)
-    if not votes:
-        return 0.0
-    most = max(votes.values())
-    leading = [answer for answer, count in votes.items() if count == most]
-    right = {answer for answer, good in zip(answers, correct, strict=True) if good}
-    return sum(answer in right for answer in leading) / len(leading)

@@ -17,7 +17,8 @@ from rlvr.agents.evaluation.faults import (
     provoked_causes,
     read_causes,
 )
-from rlvr.agents.evaluation.statistics import majority, pass_all_k, pass_at_k, share_interval, wilson
+from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, wilson
+from rlvr.agents.evaluation.votes import grader_of, majority
 
 MAX_CAUSES = 5  # that a summary lists
 
@@ -189,7 +190,7 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         tasks=len(by_task),
         pass_at={k: _mean(pass_at_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
         pass_all={k: _mean(pass_all_k(c, n, k) for c, n in zip(successes, trials, strict=True) if n >= k) for k in ks},
-        majority=_majority(list(by_task.values())) if most > 1 else None,
+        majority=_majority(by_task) if most > 1 else None,
         identical=sum(_alike(samples) for samples in by_task.values()),
         interval=share_interval(successes, trials),
         invalid_causes=invalid_causes(episodes),
@@ -212,11 +213,17 @@ def samples_by_task(episodes: Iterable[Episode]) -> dict[TaskKey, list[Episode]]
     return dict(by_task)
 
 
-def _majority(groups: Sequence[Sequence[Episode]]) -> float | None:
-    answers = [[None if e.verdict is None else e.verdict.answer for e in samples] for samples in groups]
-    if all(answer is None for group in answers for answer in group) or any(len(e.turns) > 1 for g in groups for e in g):
+def _majority(by_task: Mapping[TaskKey, Sequence[Episode]]) -> float | None:
+    answers = [[None if e.verdict is None else e.verdict.answer for e in samples] for samples in by_task.values()]
+    if all(answer is None for group in answers for answer in group):
         return None
-    return _mean(majority(a, [e.success for e in samples]) for a, samples in zip(answers, groups, strict=True))
+    if any(len(episode.turns) > 1 for samples in by_task.values() for episode in samples):
+        return None
+    kinds = {env_id: grader_of(env_id) for env_id in {task.env_id for task in by_task}}
+    return _mean(
+        majority(votes, [e.success for e in samples], kinds[task.env_id])
+        for votes, (task, samples) in zip(answers, by_task.items(), strict=True)
+    )
 
 
 def _alike(samples: Sequence[Episode]) -> bool:

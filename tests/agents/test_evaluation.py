@@ -26,7 +26,7 @@ from rlvr.agents import (
     summarise,
     task_requests,
 )
-from rlvr.agents.evaluation import read_episodes, wilson, write_episodes
+from rlvr.agents.evaluation import read_episodes, votes, wilson, write_episodes
 from rlvr.agents.evaluation.compare import compare
 from rlvr.agents.evaluation.regrade import regrade
 from rlvr.agents.evaluation.statistics import (
@@ -36,6 +36,7 @@ from rlvr.agents.evaluation.statistics import (
     student,
     success_difference_interval,
 )
+from rlvr.agents.evaluation.votes import grader_of, majority
 from rlvr.cli import main
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import STATUSES
@@ -307,6 +308,50 @@ def test_the_commonest_answer_is_voted_for():
     right = [[a == "7" for a in answers[0]], [a == "2" for a in answers[1]], [a == "4" for a in answers[2]]]
     assert summarise(samples(*right, answers=answers)).majority == pytest.approx((1 + 0.5 + 0) / 3)
     assert summarise(samples(*right)).majority is None
+
+
+@pytest.mark.parametrize(
+    ("answers", "kind", "expected"),
+    [
+        (["0.5", "\\frac12", "1/2", "8", "8"], "math", 1.0),  # three votes for one value, which is right
+        (["7", "7", "0.25", "1/4", "\\frac{1}{4}"], "math", 0.0),  # and for one that is wrong
+        (["7", "7", "0.25", "1/4", "\\frac{1}{4}"], None, 0.0),
+        (["7", "7", "1,000", "1000", "1000.0"], "number", 0.0),
+        (["7", "7", "abc", "acb", "bca"], "exact", 1.0),  # texts, not products
+        (["7", "7", "abc", "acb", "bca"], None, 1.0),
+        (["7", "7", "012", "12", "0012"], None, 1.0),
+        (["7", "7", "(1, 2)", "(2, 1)", "(1,2)"], "math", 0.5),
+        (["7", None, "8", "9", "10"], "math", 0.25),
+        (["7", "7", "25\\%", "0.25", "25"], "math", 0.0),  # equal to the first, so one with each other
+    ],
+)
+def test_equal_values_are_one_vote(answers, kind, expected):
+    right = [answer in ("7", "0.5", "\\frac12", "1/2") for answer in answers]
+    assert majority(answers, right, kind) == expected
+    assert majority(answers[::-1], right[::-1], kind) == expected
+
+
+def test_right_answers_are_one_vote_whatever_exact_rules_can_tell():
+    answers = ["\\sin^2 x + \\cos^2 x", "1", "2", "2"]
+    assert majority(answers, [True, True, False, False], "math") == 0.5
+    assert majority(answers, [True, True, False, False], "countdown") == 0.0  # of many right answers each is its own
+
+
+def test_the_grader_of_an_environment_is_known():
+    assert grader_of("rlvr/GSM8K-v0") == "number"
+    assert grader_of("rlvr/MATH-v0") == "math"
+    assert grader_of("rlvr/Countdown-v0") == "checked"
+    assert grader_of("nobody/Knows-v0") is None
+
+
+def test_a_vote_of_many_different_answers_has_a_bound(monkeypatch):
+    asked = []
+    monkeypatch.setattr(votes, "equal_by_value", lambda a, b: bool(asked.append(a)))
+    votes._equal.cache_clear()
+    answers = [f"{number}.{number}" for number in range(100)]
+    assert majority(answers, [False] * 100, "math") == 0.0
+    assert len(asked) == votes.MOST_COMPARED
+    votes._equal.cache_clear()
 
 
 def test_tasks_whose_samples_are_copies_are_counted():
