@@ -19,6 +19,8 @@ def collection_metrics(episodes: list[Episode]) -> dict[str, Any]:
     return {
         "reward": result.reward,
         "success": result.success,
+        "low": result.low,  # of the 95 % interval
+        "high": result.high,
         "success_all": result.success_all,
         "groups_with_signal": sum(len(rewards) > 1 for rewards in groups.values()) / max(1, len(groups)),
         "turns": result.turns,
@@ -35,6 +37,8 @@ def evaluation_metrics(way: str, episodes: list[Episode], result: Evaluation) ->
     """What held-out episodes amount to, under names that begin with the way that tokens were chosen."""
     figures = {
         "success": result.success,
+        "low": result.low,  # of the 95 % interval
+        "high": result.high,
         "success_all": result.success_all,
         "reward": result.reward,
         "tool_calls": tool_calls(episodes),

@@ -160,7 +160,7 @@ def _kind(text: str) -> str:
 def figures(record: dict[str, Any]) -> str:
     """The few numbers of a step that a person follows."""
     if record["phase"] == "evaluation":
-        shares = (f"{way} {_both(record, f'{way}_')}" for way in ("greedy", "sampled"))
+        shares = (f"{way} {_both(record, f'{way}_')}{_interval(record, way)}" for way in ("greedy", "sampled"))
         return f"{', '.join(shares)} on {record['tasks']} held-out tasks{game_figures(record)}"
     if record["phase"] != "train":
         return f"loss {record['loss']:.3f}"
@@ -173,6 +173,12 @@ def figures(record: dict[str, Any]) -> str:
 def _both(record: dict[str, Any], way: str = "") -> str:
     """The success over valid episodes, and over all."""
     return f"success {record[f'{way}success']:.3f} ({record[f'{way}success_all']:.3f} of all)"
+
+
+def _interval(record: dict[str, Any], way: str) -> str:
+    """The 95 % interval of the success; empty in what a version before has logged."""
+    low, high = record.get(f"{way}_low"), record.get(f"{way}_high")
+    return "" if low is None or high is None else f" [95 % {low:.3f} to {high:.3f}]"
 
 
 def game_figures(record: dict[str, Any]) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import PolicyTerms, policy_loss, policy_terms
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.runs.token_texts import decoder
 
 
 class ExplainError(ValueError):
@@ -46,11 +48,12 @@ def explain(run: Path, which: str) -> str:
     algorithm = ALGORITHMS[config.algorithm]
     if isinstance(algorithm, Preset):
         lines += _group(episode, others)
-        lines += _policy(config, episode)
+        lines += _policy(run, config, episode)
     else:
         lines += [f"learned from {algorithm.learns_from}", f"loss         {algorithm.formula}"]
         weights = noted.get("weights")
         lines += ["weight       it was not chosen"] if weights is None else [f"weight       {max(weights):.6g} a token"]
+        lines += _plain_table(run, episode)
     return "\n".join(lines)
 
 
@@ -121,7 +124,7 @@ def _group(episode: Episode, others: Sequence[Episode]) -> Iterator[str]:
     yield f"group        {episode.group}: rewards {listed}; mean {mean:.4g}, std {std:.4g}"
 
 
-def _policy(config: TrainConfig, episode: Episode) -> Iterator[str]:
+def _policy(run: Path, config: TrainConfig, episode: Episode) -> Iterator[str]:
     preset, noted, tokens = config.preset(), episode.training, episode.tokens
     advantages = noted.get("advantages")
     if advantages is None:
@@ -134,12 +137,13 @@ def _policy(config: TrainConfig, episode: Episode) -> Iterator[str]:
     yield f"mask         {tokens.sampled} of {len(tokens)} tokens were sampled; the others have no loss"
     if "logprobs" not in noted:
         yield "weight       0 on every token: its advantage is 0, and nothing else in the loss acts on it"
+        yield from _plain_table(run, episode)
         return
     inputs, new, denominators = rebuilt(preset, episode)
     parts = policy_terms(new, inputs, preset)
     yield f"loss         {preset.formula}   ({preset.arxiv})"
     yield f"divided by   {AGGREGATIONS[preset.aggregation]}: {_counts(denominators)}"
-    yield from _table(parts, noted["weights"], preset)
+    yield from _table(run, episode, parts, preset)
 
 
 def rebuilt(preset: Preset, episode: Episode) -> tuple[LossInputs, Tensor, Denominators]:
@@ -185,12 +189,12 @@ def _counts(n: Denominators) -> str:
     return text if n.max_length is None else f"{text}, max_length {n.max_length:g}"
 
 
-def _table(parts: PolicyTerms, weights: Sequence[float], preset: Preset) -> Iterator[str]:
+def _table(run: Path, episode: Episode, parts: PolicyTerms, preset: Preset) -> Iterator[str]:
     """A line for each trained token."""
-    terms, clipped = parts.terms, parts.clipped
+    terms, clipped, weights = parts.terms, parts.clipped, episode.training["weights"]
     ratio = terms.log_ratio.exp()  # [1, T]
     per_token = clipped.low.shape == ratio.shape
-    yield "position    log pi     ratio  clipped  correction         A         weight"
+    lines = {}
     for t in terms.sequences.mask[0].nonzero()[:, 0].tolist():
         at = (0, t) if per_token else (0,)  # a loss per sequence is held as a whole
         held = [name for name, side in (("low", clipped.low), ("high", clipped.high)) if bool(side[at])]
@@ -199,7 +203,27 @@ def _table(parts: PolicyTerms, weights: Sequence[float], preset: Preset) -> Iter
         else:
             correction = f"{float(parts.weight[0, t] if parts.weight.dim() == 2 else parts.weight[0]):.4g}"
         shown = "-" if preset.ratio_level == "none" else f"{float(ratio[0, t]):.4f}"
-        yield (
-            f"{t:>8}  {float(terms.new[0, t]):>8.4f}  {shown:>8}  {held[0] if held else '-':>7}  {correction:>10}"
+        lines[t] = (
+            f"{float(terms.new[0, t]):>8.4f}  {shown:>8}  {held[0] if held else '-':>7}  {correction:>10}"
             f"  {float(terms.advantages[0, t]):>8.4f}  {weights[t]:>13.6g}"
         )
+    yield from _with_texts(run, episode, "  log pi     ratio  clipped  correction         A         weight", lines)
+
+
+def _plain_table(run: Path, episode: Episode) -> Iterator[str]:
+    """A line for each sampled token, with the log-probability that it was sampled with."""
+    tokens = episode.tokens
+    lines = {t: f"{tokens.logprobs[t]:>8.4f}" for t, sampled in enumerate(tokens.mask) if sampled}
+    yield from _with_texts(run, episode, "  log pi", lines)
+
+
+def _with_texts(run: Path, episode: Episode, head: str, lines: Mapping[int, str]) -> Iterator[str]:
+    """The lines of these tokens, between the turn (from 0) and the text, or the id where no tokenizer is there."""
+    ids = [episode.tokens.ids[t] for t in lines]
+    decode = decoder(run)
+    texts = [f"id {number}" for number in ids] if decode is None else [json.dumps(text) for text in decode(ids)]
+    ends = [turn.end for turn in episode.turns]
+    yield f"position  turn  {head}  token"
+    for (t, line), text in zip(lines.items(), texts, strict=True):
+        turn = next((index for index, end in enumerate(ends) if end > t), len(ends) - 1)
+        yield f"{t:>8}  {turn:>4}  {line}  {text}"

@@ -1,19 +1,18 @@
-"""What a viewer shows of a training run's tokens: their texts, and ratio, clip and correction, computed anew."""
+"""What a viewer shows of a training run's tokens: ratio, clip and correction, computed anew."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from rlvr.agents.episode import Episode
 from rlvr.algorithms._torch import Tensor
-from rlvr.algorithms.config import TrainConfig, load_config
 from rlvr.algorithms.losses.policy import policy_terms
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.explain import rebuilt
+from rlvr.algorithms.runs.token_texts import config_of
 
 
 def token_columns(run: Path, record: Mapping[str, Any]) -> dict[str, list[float]]:
@@ -25,7 +24,7 @@ def token_columns(run: Path, record: Mapping[str, Any]) -> dict[str, list[float]
     Raises:
         ValueError, KeyError: the config or the record is none of a run of this version.
     """
-    config = _config(run)
+    config = config_of(run)
     if not isinstance(ALGORITHMS[config.algorithm], Preset):
         return {}
     episode = Episode.from_dict(record)
@@ -51,47 +50,10 @@ def _spread(values: Tensor, mask: Tensor) -> list[float]:
     return spread
 
 
-def decoder(run: Path) -> Callable[[Sequence[int]], list[str]] | None:
-    """The texts of token ids, one each, by the tokenizer that the run saved or the embedded policy's; else None.
-
-    Raises:
-        ValueError: the tokenizer cannot be read.
-    """
-    from tokenizers import Tokenizer
-
-    saved = run / "policy" / "tokenizer.json"
-    if saved.is_file():
-        try:
-            backend = Tokenizer.from_file(str(saved))
-        except Exception as error:  # tokenizers raises nothing narrower
-            raise ValueError(f"{saved} is no tokenizer: {error}") from error
-    elif (run / "config.yaml").is_file() and (config := _config(run)).model.name == "rlvr/tiny":
-        from rlvr.agents.models.tiny import WORDS, tiny_tokenizer
-
-        backend = tiny_tokenizer((*WORDS, *config.model.words)).backend_tokenizer
-    else:
-        return None
-
-    def decode(ids: Sequence[int]) -> list[str]:
-        known = backend.get_vocab_size()
-        texts: list[str] = backend.decode_batch(
-            [[token] if 0 <= token < known else [] for token in ids], skip_special_tokens=False
-        )
-        return texts
-
-    return decode
-
-
 def env_settings(run: Path) -> dict[str, Any]:
     """What ``gym.make`` was given in a run, without the split and the level, which each episode names.
 
     Raises:
         ValueError: the config cannot be read.
     """
-    return dict(_config(run).env.settings)
-
-
-def _config(run: Path) -> TrainConfig:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of a run that a version before wrote
-        return load_config(run / "config.yaml")
+    return dict(config_of(run).env.settings)

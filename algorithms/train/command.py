@@ -168,7 +168,10 @@ def train(arguments: Sequence[str]) -> int:
         page, evaluations = write_report(member.config.out), member.results()
         for way in ("greedy", "sampled"):
             before, after = evaluations[f"before {way}"], evaluations[f"after {way}"]
-            success = f"{way:<8} held-out success: {before.success:.3f} before, {after.success:.3f} after"
+            shares = [
+                f"{result.success:.3f} (95 % {result.low:.3f} to {result.high:.3f})" for result in (before, after)
+            ]
+            success = f"{way:<8} held-out success: {shares[0]} before, {shares[1]} after, on {after.tasks} tasks"
             print(printable(f"{name}: {success}" if name else success))
         print(printable(f"the report is {page}"))
     return 0

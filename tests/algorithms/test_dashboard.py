@@ -222,6 +222,17 @@ def test_the_alarm_of_self_play_rings_at_the_evaluation_whose_panel_has_fallen(t
     assert "self-play is even" not in shown_after(0.9, 0.88, 0.85)
 
 
+def test_an_evaluation_is_shown_with_its_interval():
+    record = {"phase": "evaluation", "name": "after", "tasks": 8}
+    for way, low, high in (("greedy", 0.2, 0.8), ("sampled", 0.1, 0.6)):
+        record |= {f"{way}_success": 0.5, f"{way}_success_all": 0.5, f"{way}_low": low, f"{way}_high": high}
+    out = io.StringIO()
+    with Display(Console(file=out, force_terminal=False, width=200)) as display:
+        display.step(record)
+    assert "greedy success 0.500 (0.500 of all) [95 % 0.200 to 0.800], sampled" in out.getvalue()
+    assert "[95 % 0.100 to 0.600] on 8 held-out tasks" in out.getvalue()
+
+
 def test_small_words():
     assert (duration(20), duration(200), duration(3720)) == ("20 s", "3 min", "1 h 02 min")
     assert sparkline([0, 1, 2, 7]) == "▁▂▃█"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -60,6 +62,38 @@ def test_the_way_from_verdict_to_gradient_is_printed(runs: dict[str, Path], caps
     assert f"{heaviest:.6g}" in text
     assert explain(run, episodes[number].key) == text.rstrip("\n")
     assert explain(run, str(number)) == text.rstrip("\n")
+
+
+@pytest.mark.parametrize("weighed", [True, False])
+def test_each_sampled_token_has_its_text_and_its_turn(runs: dict[str, Path], weighed: bool):
+    run, name, episode = next(
+        (run, f"{file.stem}:{number}", episode)
+        for run in runs.values()
+        for file in sorted((run / "episodes").glob("train-*.jsonl"))
+        for number, episode in enumerate(read_episodes(file))
+        if any(episode.training["weights"]) == weighed
+    )
+    texts, turns = "", []
+    _, _, table = explain(run, name).partition("position  turn")
+    for line in table.splitlines()[1:]:
+        position, turn = map(int, line.split()[:2])
+        assert episode.tokens.mask[position]
+        turns.append(turn)
+        texts += json.loads(line[line.index('"') :])
+    assert len(turns) == episode.tokens.sampled
+    assert turns == sorted(turns)
+    assert {*turns} == {*range(len(episode.turns))}
+    assert texts.startswith(episode.turns[0].action)
+
+
+def test_without_a_tokenizer_a_token_has_its_id(runs: dict[str, Path], tmp_path: Path):
+    run = tmp_path / "run"
+    shutil.copytree(runs["grpo"], run, ignore=shutil.ignore_patterns("policy", "checkpoints"))
+    text = (run / "config.yaml").read_text()
+    config = load_config(run / "config.yaml")
+    (run / "config.yaml").write_text(text.replace(config.model.name, "somebody/elsewhere"))
+    ids = read_episodes(run / "episodes" / "train-000002.jsonl")[0].tokens.ids
+    assert f"id {ids[-1]}" in explain(run, "train-000002:0")
 
 
 def test_a_dropped_episode_says_why(caller: Path, tmp_path: Path):

@@ -9,7 +9,8 @@ import pytest
 
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.explain import explain
-from rlvr.algorithms.runs.token_columns import decoder, env_settings, token_columns
+from rlvr.algorithms.runs.token_columns import env_settings, token_columns
+from rlvr.algorithms.runs.token_texts import decoder
 from rlvr.algorithms.train.trainer import Trainer
 
 from .runs import Callback, small
@@ -39,7 +40,7 @@ def test_ratio_clip_and_correction_are_those_that_explain_prints(runs: dict[str,
     for number, record in noted:
         columns = token_columns(run, record)
         table = [line.split() for line in explain(run, f"train-000001:{number}").splitlines()]
-        rows = [row for row in table if len(row) == 7 and row[0].isdigit()]
+        rows = [[row[0], *row[2:8]] for row in table if len(row) > 8 and row[0].isdigit()]
         assert [int(row[0]) for row in rows] == [t for t, on in enumerate(record["tokens"]["mask"]) if on]
         for position, _, ratio, clipped, correction, *_ in rows:
             t = int(position)
