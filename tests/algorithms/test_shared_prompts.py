@@ -30,6 +30,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
 from rlvr.algorithms.data.batch import TrainingBatch, pad, shared_prompt_batches, spares_enough
 from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.train import scoring
 from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.optimiser import Optimiser
 from rlvr.algorithms.train.scoring import Scorer, can_share_prompts, has_plain_head, score_sequences, why_not_shared
@@ -265,6 +266,24 @@ def test_a_learner_that_does_not_share_says_why():
     )
     assert "other results" in learner_of(MODELS["positions ignored"][0]()).unshared
     assert learner_of(window, share=False).unshared == learner_of(tiny()).unshared == ""
+
+
+@pytest.mark.parametrize(("results", "shared"), [([True], True), ([False, False, True], True), ([False] * 3, False)])
+def test_tokens_with_large_rounding_do_not_forbid_it(monkeypatch, results: list[bool], shared: bool):
+    """Control tokens stand first in SmolLM2's vocabulary, and rounding is 30 times as large for them as for others."""
+    torch.manual_seed(0)
+    model, tried = LlamaForCausalLM(LlamaConfig(**SMALL, **HEADS)), []
+
+    def trial(model: torch.nn.Module, tokens: list[int]) -> bool:
+        tried.append(tokens)
+        return results[len(tried) - 1]
+
+    monkeypatch.setattr(scoring, "_shares", trial)
+    assert (why_not_shared(model) == "") == shared
+    assert len(tried) == len(results)
+    for tokens in tried:
+        assert len({*tokens}) == 7
+        assert 20 < tokens[0] < 150 < tokens[-1] < 300  # of 300
 
 
 def test_a_model_that_fails_with_keys_of_another_pass_is_not_shared():
