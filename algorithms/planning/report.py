@@ -18,7 +18,7 @@ from rlvr.algorithms.planning.memory import (
 )
 from rlvr.algorithms.planning.shapes import BYTES, GIB, DeviceLimits, ModelShape
 from rlvr.algorithms.planning.simulation import SimulatedRun, SimulatedTimes, simulate
-from rlvr.algorithms.planning.speed import Decoding, decoding, training_speed
+from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, Decoding, decoding, training_speed
 
 PREFIXES = 0.9  # of a device's memory that vLLM takes where nobody says otherwise
 DEPTHS = (0, 1, 2, 4, 8)
@@ -36,6 +36,7 @@ class Assumed:
     env_seconds, tail    mean time of an environment's step, sigma of its logarithm
     mfu                  share of the peak that an update reaches; None takes the curve
     dollars              an hour of a device; None takes the table's guess
+    step_overhead        seconds of a decoding step beside reading weights and cache
     """
 
     gpus: int = 1
@@ -47,6 +48,7 @@ class Assumed:
     tail: float = 1.0
     mfu: float | None = None
     dollars: float | None = None
+    step_overhead: float = ENGINE_OVERHEAD
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,11 @@ def learned(config: TrainConfig) -> int:
     return max(1, len(config.self_play.policies))
 
 
+def in_transformers(config: TrainConfig) -> bool:
+    """Whether transformers samples, one operation after the other asked for by Python."""
+    return config.sampler.kind == "transformers"
+
+
 def _stays(memory: TrainingMemory) -> float:
     """Bytes of a policy between two updates."""
     return memory.total - memory.kept - memory.layer - memory.head - memory.gradients
@@ -126,7 +133,7 @@ def plan(config: TrainConfig, shape: ModelShape, device: DeviceLimits, assumed: 
     episodes = config.prompts * config.group_size
     slots = max(1, min(cached, -(-min(config.env.batch_size, episodes * (depth_of(config) + 1)) // samplers)))
     # a sequence in the middle of its way has half of its tokens
-    decode = decoding(shape, device, slots, length / 2, dtype)
+    decode = decoding(shape, device, slots, length / 2, dtype, assumed.step_overhead)
     speed = training_speed(
         shape, device, length, devices=assumed.gpus, dtype=dtype, lora=bool(config.model.lora_rank), mfu=assumed.mfu
     )
@@ -224,7 +231,8 @@ def _turn_seconds(
 
     def seconds(active: int) -> float:
         if active not in known:
-            known[active] = assumed.reply * decoding(shape, device, active, length / 2, dtype).seconds
+            step = decoding(shape, device, active, length / 2, dtype, assumed.step_overhead)
+            known[active] = assumed.reply * step.seconds
         return known[active]
 
     return seconds
@@ -251,6 +259,8 @@ def describe(found: RunPlan) -> str:
         "speed",
         f"  sampling {found.decoding.tokens:,.0f} tokens/s a device, {found.decoding.sequences} sequences at once; "
         f"{found.sampling_seconds:,.1f} s a step if nothing waits",
+        f"  a decoding step takes {1000 * found.decoding.seconds:.3g} ms, {1000 * assumed.step_overhead:.3g} of them "
+        + ("Python's, measured on this machine" if in_transformers(config) else "the engine's own, assumed"),
         f"  training {found.training_speed:,.0f} tokens/s; {found.update_seconds:,.1f} s a step"
         + (f", {found.shared:.0%} of the tokens: prompts are shared" if found.shared < 1 else ""),
         "",

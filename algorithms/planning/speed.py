@@ -13,7 +13,7 @@ HALF_USE = 25e9  # operations a token at which half of that is reached, on a dev
 SHARED_USE = 0.8  # what is left of it where several devices share the weights
 DECODE_BANDWIDTH = 0.6  # share of the memory's bandwidth that decoding reaches
 DECODE_FLOPS = 0.5
-STEP_OVERHEAD = 2e-3  # seconds of a decoding step beside reading weights and cache
+ENGINE_OVERHEAD = 2e-3  # seconds of a step of vLLM beside reading weights and cache: CUDA graphs, and its scheduler
 FSDP_USE = 0.5  # what several devices reach of one device's share, at these sizes
 
 
@@ -68,13 +68,34 @@ class Decoding:
     tokens: float
 
 
-def decoding(shape: ModelShape, device: DeviceLimits, sequences: int, length: float, dtype: str) -> Decoding:
+def decoding(
+    shape: ModelShape,
+    device: DeviceLimits,
+    sequences: int,
+    length: float,
+    dtype: str,
+    overhead: float = ENGINE_OVERHEAD,
+) -> Decoding:
     """A decoding step reads all weights once and the cache of every sequence; products bound it for large batches.
 
     t = max((W + B T k) / (0.6 bandwidth), 2 P B / (0.5 peak)) + overhead
+
+    Args:
+        overhead: seconds of a step beside that.
     """
     read = BYTES[dtype] * shape.multiplied + sequences * length * kv_bytes(shape, dtype)
     peak = (device.wide if dtype == "float32" else device.tflops) * 1e12
     products = 2.0 * shape.multiplied * sequences / (DECODE_FLOPS * peak)
-    seconds = max(read / (DECODE_BANDWIDTH * device.bandwidth * 1e9), products) + STEP_OVERHEAD
+    seconds = max(read / (DECODE_BANDWIDTH * device.bandwidth * 1e9), products) + overhead
     return Decoding(sequences, seconds, sequences / seconds)
+
+
+def measured_overhead(shape: ModelShape, lora: bool = False) -> float:
+    """Seconds that a decoding step of transformers takes on this machine beside reading weights and cache.
+
+    Python asks for one operation after the other, so it goes with the number of layers, whatever the device computes:
+    a model with as many layers as the shape, and next to no width, is sampled from here.
+    """
+    from rlvr.algorithms.planning.trial import seconds_of_a_step
+
+    return seconds_of_a_step(shape.layers, lora=lora)

@@ -11,12 +11,14 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
     """Print the plan; status 1 where it does not fit."""
     try:
         from rlvr.algorithms.config import load_config
-        from rlvr.algorithms.planning.report import Assumed, describe
+        from rlvr.algorithms.planning.report import Assumed, describe, in_transformers
         from rlvr.algorithms.planning.report import plan as make
         from rlvr.algorithms.planning.shapes import device_of, shape_of
+        from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, measured_overhead
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
     config = load_config(options.config)
+    shape, device = shape_of(config, options.shape), device_of(options.gpu)
     assumed = Assumed(
         gpus=_at_least(options.gpus, 1, "--gpus"),
         sampler_gpus=_at_least(options.sampler_gpus, 0, "--sampler-gpus"),
@@ -27,8 +29,11 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         tail=_at_least(options.tail, 0, "--tail"),
         mfu=options.mfu,
         dollars=options.dollars,
+        step_overhead=measured_overhead(shape, lora=config.model.lora_rank > 0)
+        if in_transformers(config)
+        else ENGINE_OVERHEAD,
     )
-    found = make(config, shape_of(config, options.shape), device_of(options.gpu), assumed)
+    found = make(config, shape, device, assumed)
     print(describe(found), end="")
     return 0 if found.fits else 1
 

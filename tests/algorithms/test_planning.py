@@ -15,6 +15,7 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.engine.adamw import PACKAGES
+from rlvr.algorithms.planning import trial
 from rlvr.algorithms.planning.memory import MOMENTS, Update, kv_bytes, training_memory
 from rlvr.algorithms.planning.report import Assumed, describe, plan, shared_tokens
 from rlvr.algorithms.planning.shapes import DEVICES, GIB, ModelShape, device_of, read_shape, shape_of
@@ -349,3 +350,29 @@ def test_the_plan_of_measured_schedules_is_in_the_results():
         turn = run.pop("turn_seconds")
         times = simulate(SimulatedRun(**run, turn_seconds=lambda active, table=turn: table))
         assert times.seconds == pytest.approx(row["seconds"], rel=0.2), row
+
+
+def test_a_step_of_transformers_is_measured_and_one_of_vllm_is_not(tmp_path: Path, monkeypatch, capsys):
+    asked = []
+
+    def measured(layers: int, *, lora: bool = False) -> float:
+        asked.append((layers, lora))
+        return 0.025
+
+    monkeypatch.setattr(trial, "seconds_of_a_step", measured)
+    config = tmp_path / "config.yaml"
+    speeds = []
+    for sampler, lora in (("transformers", 0), ("transformers", 8), ("vllm", 0)):
+        served = {"schedule": {"kind": "async", "correction": "tis"}} if sampler == "vllm" else {}
+        text = {"model": {"name": "far/away", "lora_rank": lora}, "sampler": {"kind": sampler}, **served}
+        config.write_text(json.dumps({"env": {"id": "rlvr/Calculator-v0"}, **text}))
+        assert main(["plan", str(config), "--shape", SHAPE_06B]) == 0
+        speeds.append(capsys.readouterr().out)
+    assert asked == [(28, False), (28, True)]
+    assert "25 of them Python's, measured on this machine" in speeds[0]
+    assert "2 of them the engine's own, assumed" in speeds[2]
+
+
+def test_a_step_takes_longer_the_more_layers_there_are():
+    one, many = trial.seconds_of_a_step(1), trial.seconds_of_a_step(24)
+    assert 0 < one < many
