@@ -78,7 +78,8 @@ class TokenSession:
         new = list(map(int, ids))[: self.tokens_left]
         scored = list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new)
         completion = TokenSequence(new, [1] * len(new), scored, list(versions or ())[: len(new)])
-        text = self.renderer.decode(new[:-1] if new and new[-1] in self.renderer.end_ids else new)
+        reply = new[:-1] if new and new[-1] in self.renderer.end_ids else new
+        text = self.renderer.reply_text(reply, self.tokens.ids)
         message = self.session.step_reply(Reply(text, tokens=len(new), completion=completion))
         if message is None:
             self.done = True

@@ -16,7 +16,9 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rlvr.agents.conversation import Conversation, Message, require_text
+from rlvr.agents.plain_text import PlainText, any_of, control_tokens
 from rlvr.agents.template_deadline import TemplateTooLong, in_time
+from rlvr.agents.template_words import CLOSING, OPENING, Turn, template_words
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -24,8 +26,6 @@ if TYPE_CHECKING:
 # Same prompts come in groups, so a few rounds of them are remembered.
 REMEMBERED = 256
 SURROGATES = re.compile("[\ud800-\udfff]")
-
-Turn = tuple[str, str]  # role, content
 
 
 class NoChatTemplate(ValueError):
@@ -46,9 +46,14 @@ class Renderer:
 
     Many threads may share one: a tokenizer raises "Already borrowed" when two use it at once, so they take turns.
 
-    What a message contains is data: the spelling of a special token in it (``<|im_end|>`` in a tool's output) is
-    encoded as the plain characters, never as that token. Where a template has no system role, the system text
-    goes before the first user message; where it has no tool role, a tool's output is a user message.
+    What a message or a tool's schema contains is data: whatever spells an added token of the tokenizer, special or not,
+    or words that alone delimit the template's messages, is encoded as the plain characters, never as what the template
+    writes there. The assistant's own messages keep the tokens that only a policy writes, such as those around a call.
+    Where a template has no system role, the system text goes before the first user message; where it has no tool role,
+    a tool's output is a user message.
+
+    Some templates open a thought in the prompt. `reply_text` then begins with that tag, and a demonstration that holds
+    no thought ends it before it answers. Environments read thoughts in ``<think>``, however the model spells them.
 
     Attributes:
         end_id: the token that ends the assistant's turn in this template; None when there is none at all.
@@ -56,6 +61,8 @@ class Renderer:
         rewrites_history: the template, given the whole conversation, would not begin with what it began with
             before; such a conversation still trains exactly what was sampled, because it is never rendered anew.
         explanation: one sentence about that, for a log.
+        data, own_data: find what must stay text in everybody else's messages and schemas, and in the assistant's own.
+        opened_ids: the last ids of a prompt, those of the thought that the template opens there; empty for most.
 
     Args:
         tokenizer: any Hugging Face tokenizer with a chat template.
@@ -80,11 +87,9 @@ class Renderer:
         self._lock = threading.RLock()
         self._decode = decoder(tokenizer)
         self.template_options = dict(template_options or {})
-        spelled = {token.content for token in tokenizer.added_tokens_decoder.values() if token.special}
-        spelled |= {str(token) for token in tokenizer.all_special_tokens}
-        # The longest first: one spelling may begin with another.
-        ordered = sorted(filter(None, spelled), key=len, reverse=True)
-        self._special = re.compile("|".join(map(re.escape, ordered)) or r"(?!)")
+        self._tokens = control_tokens(tokenizer)
+        special = {spelling for spelling, token in self._tokens.items() if token is None or token.special}
+        self._special, self._control = any_of(special), any_of(self._tokens)
         self._remembered = lru_cache(maxsize=REMEMBERED)(self._new_ids)
 
         user, reply = ("user", "Question."), ("assistant", "Reply.")
@@ -92,6 +97,7 @@ class Renderer:
         self._tool_role = self._shows([user, reply, ("tool", "Output.\ue000")], "Output.\ue000")
         # Some templates insist that users and assistants take turns.
         self._joins_users = not self._shows([user, ("user", "More.\ue000")], "More.\ue000")
+        self._learn_words(special)
 
         self.end_id = self._template_end()
         eos: int | None = tokenizer.eos_token_id
@@ -150,7 +156,7 @@ class Renderer:
         ids = list(self._remembered(tuple(turns[: replies[0]]), True, None, tools))
         mask = [0] * len(ids)
         for reply, following in zip(replies, [*replies[1:], len(turns)], strict=True):
-            completion = [*self._encode_plain(clean(turns[reply][1])), self.end_id]
+            completion = [*self._encode_reply(clean(turns[reply][1]), ids), self.end_id]
             ids += completion
             mask += [1] * len(completion)
             new = tuple(turns[reply + 1 : following])
@@ -165,19 +171,115 @@ class Renderer:
         with self._lock:
             return self._decode(ids)
 
+    def reply_text(self, ids: Sequence[int], prompt: Sequence[int]) -> str:
+        """What the assistant says with ``ids``, sampled after ``prompt``: without special tokens, thoughts in
+        ``<think>``, of which the opening tag may stand at the end of the prompt.
+        """
+        with self._lock:
+            text = self._decode_thoughts(ids)
+        return self._opened_text + text if self._opens_thought(prompt) else text
+
+    def encode_reply(self, text: str) -> list[int]:
+        """The ids of the assistant's own words, as a part of a reply."""
+        with self._lock:
+            return self._encode_own(clean(text))
+
+    def _learn_words(self, special: set[str]) -> None:
+        """Find out what the template writes around messages, and which thought it opens."""
+        words = template_words(
+            self._try_template,
+            self._control,
+            self._tokens,
+            str(self.tokenizer.chat_template),
+            ["user", *["tool"] * self._tool_role, *["system"] * self._system_role],
+        )
+        others = words.tokens - special | words.delimiters
+        self._thought, self._opened = words.thought, words.opened
+        self._opened_text = OPENING + words.opened.removeprefix(words.thought.opening) if words.opened else ""
+        self.opened_ids: list[int] = self._end_of_prompt() if words.opened else []
+        not_special = {*self._tokens} - special | words.delimiters
+        self._plain = PlainText(self.tokenizer, self._encode_plain, self._tokens, not_special)
+        self._own = PlainText(self.tokenizer, self._encode_plain, self._tokens, others)
+        tags = {words.thought.opening, words.thought.closing}
+        self.data = any_of({*self._tokens} | words.delimiters)  # what is no more than text where others wrote it
+        self.own_data = any_of((special - tags) | others)
+        self._tag_ids = {self.tokenizer.convert_tokens_to_ids(tag): tag for tag in tags & special}
+        self._tags = any_of(tags & special)
+
+    def _try_template(self, turns: Sequence[Turn], generate: bool) -> str | None:
+        try:
+            return self._template(turns, generate=generate)
+        except TemplateTooLong:
+            raise
+        except ValueError:
+            return None
+
+    def _end_of_prompt(self) -> list[int]:
+        """The last ids of a prompt, those of the thought that it opens."""
+        ids = self.tokenizer.encode(self._template([("user", "Question.")], generate=True), add_special_tokens=False)
+        for begin in range(len(ids) - 1, -1, -1):
+            if self.tokenizer.decode(ids[begin:], clean_up_tokenization_spaces=False).endswith(self._opened):
+                return list(ids[begin:])
+        return list(ids)
+
+    def _opens_thought(self, prompt: Sequence[int]) -> bool:
+        length = len(self.opened_ids)
+        return length > 0 and list(prompt[-length:]) == self.opened_ids
+
+    def _decode_thoughts(self, ids: Sequence[int]) -> str:
+        if self._thought.usual and not self._tag_ids:
+            return self._decode(ids)
+        parts: list[str] = []
+        begin = 0
+        for index, token in enumerate(ids):
+            if token in self._tag_ids:
+                parts += [self._decode(ids[begin:index]), self._tag_ids[token]]
+                begin = index + 1
+        text = "".join([*parts, self._decode(ids[begin:])])
+        return text.replace(self._thought.opening, OPENING).replace(self._thought.closing, CLOSING)
+
+    def _encode_reply(self, text: str, prompt: Sequence[int]) -> list[int]:
+        """The ids of a whole reply after a prompt, without its end."""
+        return self._encode_own(self._after_opening(text) if self._opens_thought(prompt) else text)
+
+    def _after_opening(self, text: str) -> str:
+        """What follows where the prompt has opened a thought already; a reply without a thought ends that first."""
+        line = "\n" if self._opened.endswith("\n") else ""
+        if text.startswith(self._opened_text):
+            return text.removeprefix(self._opened_text)
+        if text.startswith(OPENING):
+            return text.removeprefix(OPENING).removeprefix(line)
+        before, closing, _ = text.partition(CLOSING)
+        if closing and "<tool_call>" not in before and not before.lstrip().startswith(("{", "[", "```", "<")):
+            return text
+        return f"{line}{CLOSING}{line * 2}{text}"
+
+    def _encode_own(self, text: str) -> list[int]:
+        text = self._with_tags(text)
+        if not self._tag_ids:
+            return self._own.encode(text)
+        ids: list[int] = []
+        position = 0
+        for match in self._tags.finditer(text):
+            ids += self._own.encode(text[position : match.start()])
+            ids.append(self.tokenizer.convert_tokens_to_ids(match[0]))
+            position = match.end()
+        return ids + self._own.encode(text[position:])
+
     def _new_ids(self, new: tuple[Turn, ...], first: bool, ended: int | None, tools: str = "") -> tuple[int, ...]:
         """Ids for ``new`` messages: the beginning, or what follows a reply that ended with token ``ended``.
 
         ``tools``, the schemas as JSON, go to the template with the first messages.
         """
         new = tuple((role, clean(content)) for role, content in new)
-        marks = unused_characters([content for _, content in new])
+        marks = unused_characters([tools, *(content for _, content in new)])
         sentinel = next(marks)
-        new, spelled = self._disarm(new, marks)
+        new, schemas, spelled = self._disarm(new, json.loads(tools) if first and tools else None, marks)
         if first:
-            schemas = json.loads(tools) if tools else None
             text = self._template(self._adapt(new), generate=True, tools=schemas)
             require_tools_shown(schemas or (), text)
+            for mark in spelled if schemas else ():  # of a template that writes JSON in ASCII
+                text = text.replace(f"\\u{ord(mark):04x}", mark)
         else:
             # The first message stands for all that was before: a template wants some user to answer to.
             stand_in = (("user", "."), ("assistant", sentinel))
@@ -239,33 +341,63 @@ class Renderer:
         except ValueError:
             return False
 
-    def _disarm(self, turns: tuple[Turn, ...], marks: Iterator[str]) -> tuple[tuple[Turn, ...], dict[str, str]]:
-        """Put an unused character for each special token spelled in a content; return which stands for which."""
-        found = {spelling for _, content in turns for spelling in self._special.findall(content)}
-        if not found:
-            return turns, {}
-        stands_for = dict(zip(sorted(found), marks, strict=False))
-        safe = tuple((r, self._special.sub(lambda m: stands_for[m[0]], content)) for r, content in turns)
-        return safe, {mark: spelling for spelling, mark in stands_for.items()}
+    def _disarm(
+        self, turns: tuple[Turn, ...], schemas: Any, marks: Iterator[str]
+    ) -> tuple[tuple[Turn, ...], Any, dict[str, str]]:
+        """Put an unused character for each spelling that is to stay text; return which stands for which."""
+        stands_for: dict[str, str] = {}
+
+        def mark(match: re.Match[str]) -> str:
+            if match[0] not in stands_for:
+                stands_for[match[0]] = next(marks)
+            return stands_for[match[0]]
+
+        def safe(value: Any) -> Any:
+            if isinstance(value, str):
+                return self.data.sub(mark, value)
+            if isinstance(value, dict):
+                return {safe(key): safe(inner) for key, inner in value.items()}
+            return [safe(inner) for inner in value] if isinstance(value, list) else value
+
+        contents: list[Turn] = []
+        for role, text in turns:
+            is_own = role == "assistant"
+            data = self.own_data if is_own else self.data
+            contents.append((role, data.sub(mark, self._with_tags(text) if is_own else text)))
+        return tuple(contents), safe(schemas), {sign: spelling for spelling, sign in stands_for.items()}
+
+    def _with_tags(self, text: str) -> str:
+        """The assistant's text with its thoughts in the model's own tags."""
+        if self._thought.usual:
+            return text
+        return text.replace(OPENING, self._thought.opening).replace(CLOSING, self._thought.closing)
 
     def _encode(self, text: str, spelled: Mapping[str, str]) -> list[int]:
         """Encode the template's text; ``spelled`` maps marks in it to the plain text they stand for."""
         if not spelled:
             return list(self.tokenizer.encode(text, add_special_tokens=False))
         ids: list[int] = []
-        restore = str.maketrans(dict(spelled))
+        # Special tokens stay text by themselves; the others are encoded in other pieces.
+        special = {mark: spelling for mark, spelling in spelled.items() if self._special.fullmatch(spelling)}
+        restore = str.maketrans(special)
+        cut = any_of([*self._tokens, *(spelled.keys() - special.keys())])
         position = 0
-        for match in chain(self._special.finditer(text), [None]):
-            plain = text[position : match.start() if match else len(text)].translate(restore)
-            if plain:
-                ids += self._encode_plain(plain)
+        for match in chain(cut.finditer(text), [None]):
+            piece = text[position : match.start() if match else len(text)]
+            before = self._tokens.get(text[position - 1 : position]) if position else None
+            ids += self._plain.inside(piece.translate(restore), begins=not position or before is not None)
             if match:
-                ids.append(self.tokenizer.convert_tokens_to_ids(match[0]))
+                ids += self._token_ids(match[0], spelled)
                 position = match.end()
         return ids
 
     def _encode_plain(self, text: str) -> list[int]:
         return list(self.tokenizer.encode(text, add_special_tokens=False, split_special_tokens=True))
+
+    def _token_ids(self, cut: str, spelled: Mapping[str, str]) -> list[int]:
+        if cut in spelled:
+            return list(self._plain.broken_ids(spelled[cut]))
+        return [self.tokenizer.convert_tokens_to_ids(cut)]
 
     def _template_end(self) -> int | None:
         """The special token that the template puts right after a reply."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 CHATML = """\
@@ -60,16 +62,18 @@ SPECIALS = (
 )
 
 
-def byte_level_bpe() -> Tokenizer:
-    """A byte-level BPE tokenizer trained here, with real merges across spaces and letters."""
+def byte_level_bpe(
+    special: Sequence[str] = SPECIALS, others: Sequence[str] = ("<think>", "</think>"), more: Sequence[str] = ()
+) -> Tokenizer:
+    """A byte-level BPE tokenizer trained here, with real merges across spaces and letters, and these added tokens."""
     backend = Tokenizer(models.BPE())
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
     trainer = trainers.BpeTrainer(
         vocab_size=420, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
     )
-    lines = ["the answer is user system assistant model", "use the tool\n\nthen reply", "<tool>48*87</tool>\n"]
+    lines = ["the answer is user system assistant model", "use the tool\n\nthen reply", "<tool>48*87</tool>\n", *more]
     backend.train_from_iterator(lines * 20, trainer)
-    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIALS])
-    backend.add_tokens([AddedToken(t, special=False, normalized=False) for t in ("<think>", "</think>")])
+    backend.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in special])
+    backend.add_tokens([AddedToken(t, special=False, normalized=False) for t in others])
     return backend

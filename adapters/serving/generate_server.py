@@ -306,7 +306,7 @@ class ChatServer(GenerateServer):
         for index, job in enumerate(jobs):
             ids, logprobs, _ = job.done.result()
             ended = ids[-1] in job.end_ids
-            text = self.renderer.decode(ids[:-1] if ended else ids)
+            text = self.renderer.reply_text(ids[:-1] if ended else ids, prompt)
             self._remember(conversation, text, prompt + ids)
             choice = {"index": index, "message": {"role": "assistant", "content": text}}
             choice |= {"finish_reason": "stop" if ended else "length", "logprobs": None}

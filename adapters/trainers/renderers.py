@@ -96,7 +96,8 @@ class AppendingRenderer:
     def parse_response(self, token_ids: Sequence[int], **context: Any) -> ParsedResponse:
         """The reply's text without special tokens, whole."""
         ended = bool(token_ids) and token_ids[-1] in self._renderer.end_ids
-        return ParsedResponse(content=self._renderer.decode(token_ids[:-1] if ended else token_ids))
+        reply = token_ids[:-1] if ended else token_ids
+        return ParsedResponse(content=self._renderer.reply_text(reply, self._renderer.opened_ids))
 
     def get_stop_token_ids(self) -> list[int]:
         """What ends a reply."""

@@ -132,7 +132,7 @@ class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when typ
         return _Sampled(ids, list(logprobs), output.stop_reason == "length")
 
     def _step(self, prompt: list[int], reply: _Sampled, reward: float, version: int) -> Step:
-        text = self.renderer.decode(reply.ids)
+        text = self.renderer.reply_text(reply.ids, prompt)
         output = ModelOutput(
             text=text,
             content=text,

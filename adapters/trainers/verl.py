@@ -29,6 +29,7 @@ from rlvr.adapters.rows import AGENT, read_spec
 from rlvr.adapters.spec import EpisodeSession, InvalidEpisode
 from rlvr.adapters.versions import require
 from rlvr.agents import Message, TokenSequence
+from rlvr.agents.plain_text import any_of, control_tokens
 from rlvr.agents.rendering import NoChatTemplate, Renderer, clean, decoder, require_tools_shown
 
 TESTED = ("verl", "0.9.1", "0.10")
@@ -45,27 +46,41 @@ BREAK = "\u200b"  # of no width: put into a special token's spelling, so that it
 
 
 class Dialect(NamedTuple):
-    """What we need to know of a tokenizer: its special tokens, as a pattern and as ids, and what ends a reply."""
+    """What we need to know of a tokenizer and its template.
+
+    Attributes:
+        special, special_ids: its special tokens.
+        data, own_data: what must stay text in everybody else's messages, and in the assistant's own.
+        end_id: what ends a reply.
+        decode: the text of ids without special tokens.
+        reply_text: the action that ids are, sampled after a prompt: with the thought that this opened.
+    """
 
     special: re.Pattern[str]
     special_ids: frozenset[int]
+    data: re.Pattern[str]
+    own_data: re.Pattern[str]
     end_id: int
-    decode: Callable[[Sequence[int]], str]  # without special tokens
+    decode: Callable[[Sequence[int]], str]
+    reply_text: Callable[[Sequence[int], Sequence[int]], str]
 
 
 @lru_cache(maxsize=4)
-def _dialect(tokenizer: Any) -> Dialect:
+def _dialect(tokenizer: Any, options: tuple[tuple[str, Any], ...] = ()) -> Dialect:
     added = {number: token.content for number, token in tokenizer.added_tokens_decoder.items() if token.special}
     special = dict(zip(tokenizer.all_special_ids, map(str, tokenizer.all_special_tokens), strict=True)) | added
-    spelled = sorted(filter(None, special.values()), key=len, reverse=True)
+    pattern, decode = any_of(special.values()), decoder(tokenizer)
+    end: int | None = tokenizer.eos_token_id
+    data, own_data, reply_text = any_of(control_tokens(tokenizer)), pattern, lambda ids, prompt: decode(ids)
     try:
-        end: int | None = Renderer(tokenizer).end_id
+        renderer = Renderer(tokenizer, template_options=dict(options))
     except NoChatTemplate:  # verl has a few templates of its own
-        end = tokenizer.eos_token_id
+        pass
+    else:
+        end, data, own_data, reply_text = renderer.end_id, renderer.data, renderer.own_data, renderer.reply_text
     if end is None:
         raise ValueError(f"the tokenizer of {tokenizer.name_or_path!r} has no token that ends a reply: set eos_token")
-    pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
-    return Dialect(pattern, frozenset(special), end, decoder(tokenizer))
+    return Dialect(pattern, frozenset(special), data, own_data, end, decode, reply_text)
 
 
 class Change(NamedTuple):
@@ -255,7 +270,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             raise ValueError(f"max_turn_tokens must be at least 1, got {max_turn_tokens}")
         super().__init__(*args, **given)
         self.max_turn_tokens, self.use_system = max_turn_tokens, use_system
-        self.dialect = _dialect(self.tokenizer)
+        self.dialect = _dialect(self.tokenizer, _hashable(self.continuous_token_builder.chat_template_kwargs))
         self.quick = quick_builder(self.continuous_token_builder, self.dialect)
 
     async def run(self, sampling_params: dict[str, Any], priority: int = 0, **row: Any) -> AgentLoopOutput:
@@ -284,7 +299,7 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
     async def _play(
         self, session: EpisodeSession, prompt: Sequence[Message], sampling_params: dict[str, Any], priority: int
     ) -> AgentLoopOutput:
-        tools = list(session.info.get("tools") or ()) or None
+        tools = _broken(list(session.info.get("tools") or ()), self.dialect.data) or None
         request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
         if self.rollout_config.get("full_determinism", False):
             request = f"det-{priority}"
@@ -309,7 +324,8 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
             sampled = list(output.token_ids)
             self._add_reply(tokens, sampled, list(output.log_probs or ()) if scored else [0.0] * len(sampled))
             text = self.dialect.decode(sampled)
-            answer = await call(session.spec.env_id, partial(session.step, text))
+            action = self.dialect.reply_text(sampled, tokens.ids[: len(tokens) - len(sampled)])
+            answer = await call(session.spec.env_id, partial(session.step, action))
             before, earned = earned, session.reward
             _note(notes, output, sampled_at - began, time.perf_counter() - sampled_at, earned - before)
             if answer is None:
@@ -383,9 +399,24 @@ class AgentLoop(AgentLoopBase):  # type: ignore[misc]
         return _change(merged, len(ids))
 
     def _plain(self, message: Message) -> Message:
-        """The message, in which no special token is spelled: verl's templates would take it for one."""
-        content = self.dialect.special.sub(lambda found: found[0][0] + BREAK + found[0][1:], clean(message["content"]))
-        return {"role": message["role"], "content": content}
+        """The message, in which nothing is spelled that verl's templates would take for a token or another message."""
+        data = self.dialect.own_data if message["role"] == "assistant" else self.dialect.data
+        return {"role": message["role"], "content": _broken(clean(message["content"]), data)}
+
+
+def _broken(value: Any, data: re.Pattern[str]) -> Any:
+    """A text, or a schema, with a break in each spelling of what is to stay text."""
+    if isinstance(value, str):
+        return data.sub(lambda spelling: spelling[0][0] + BREAK + spelling[0][1:], value)
+    if isinstance(value, dict):
+        return {_broken(key, data): _broken(inner, data) for key, inner in value.items()}
+    return [_broken(inner, data) for inner in value] if isinstance(value, list) else value
+
+
+def _hashable(options: Any) -> tuple[tuple[str, Any], ...]:
+    """Those variables of the template that can be told from others."""
+    given = dict(options or {}).items()
+    return tuple((name, value) for name, value in given if isinstance(value, str | int | float | bool | None))
 
 
 def _note(notes: dict[str, Any], output: Any, waited: float, stepped: float, earned: float) -> None:

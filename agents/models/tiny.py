@@ -6,7 +6,8 @@ words. Any other name is a Hugging Face causal language model, by hub name or by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -76,6 +77,16 @@ def byte_alphabet() -> list[str]:
     return [chr(byte if byte in printable else next(spare)) for byte in range(256)]
 
 
+def _one_of(words: Iterable[str]) -> str:
+    """The pattern of the longest of some words; it looks at each letter once, as a search through a trie does."""
+    tails: dict[str, list[str]] = {}
+    for word in words:
+        tails.setdefault(word[:1], []).append(word[1:])
+    branches = [re.escape(head) + _one_of(rest) for head, rest in tails.items() if head]
+    pattern = branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})" if branches else ""
+    return f"(?:{pattern})?" if pattern and "" in tails else pattern
+
+
 def tiny_tokenizer(words: Sequence[str] = WORDS) -> PreTrainedTokenizerFast:
     """A tokenizer in which token ``b`` < 256 is the byte b, then six special tokens, then ``words``.
 
@@ -87,19 +98,25 @@ def tiny_tokenizer(words: Sequence[str] = WORDS) -> PreTrainedTokenizerFast:
         ValueError: a word is empty, not ASCII, or one of the special tokens.
     """
     _, transformers = _libraries()
-    from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
+    from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 
     for word in words:
         if not word or not word.isascii() or word in SPECIAL_TOKENS:
             raise ValueError(f"word {word!r}: a word is ASCII text, not empty and no special token; leave it out")
-    backend = Tokenizer(models.BPE(vocab={char: b for b, char in enumerate(byte_alphabet())}, merges=[]))
-    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
-    backend.decoder = decoders.ByteLevel()
-    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL_TOKENS])
     spaced = [form for word in words for form in ((word, f" {word}") if word.isalpha() else (word,))]
     # A single character is a token already.
     longer = [form for form in dict.fromkeys(spaced) if len(form) > 1]
-    backend.add_tokens([AddedToken(form, special=False, normalized=False) for form in longer])
+    # Of the vocabulary and no added tokens, which would be told from text.
+    letters = dict(zip(map(chr, range(256)), byte_alphabet(), strict=True))
+    written = ["".join(map(letters.__getitem__, form)) for form in longer]
+    vocabulary = {token: number for number, token in enumerate([*byte_alphabet(), *SPECIAL_TOKENS, *written])}
+    backend = Tokenizer(models.BPE(vocab=vocabulary, merges=[], ignore_merges=True))
+    # Cut where a text spells a special token, which the vocabulary holds for its number.
+    whole = Regex("|".join(filter(None, [r"<(?=\|)", _one_of(longer)])))
+    byte_level = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(whole, "isolated"), byte_level])
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens([AddedToken(name, special=True, normalized=False) for name in SPECIAL_TOKENS])
 
     pad, end, *roles = SPECIAL_TOKENS
     tokenizer: PreTrainedTokenizerFast = transformers.PreTrainedTokenizerFast(

@@ -71,9 +71,7 @@ class TokenAgent(ABC):
         self.renderer = Renderer(tokenizer, template_options=template_options, end_ids=end_ids)
         self.thinking_budget = thinking_budget
         self.segment = segment
-        self._phrase: list[int] = (
-            tokenizer.encode(thinking_budget.text, add_special_tokens=False) if thinking_budget else []
-        )
+        self._phrase: list[int] = self.renderer.encode_reply(thinking_budget.text) if thinking_budget else []
 
     @abstractmethod
     def _sample(self, drafts: Sequence[Draft], limits: Sequence[int]) -> Iterable[Continuation | str]:
@@ -165,7 +163,7 @@ class TokenAgent(ABC):
     def _force_budget(self, draft: Draft) -> None:
         assert self.thinking_budget is not None  # for the type checker
         fits = self.max_length is None or draft.length + len(self._phrase) < self.max_length
-        if fits and self.thinking_budget.applies(self.renderer.decode(draft.completion.ids)):
+        if fits and self.thinking_budget.applies(self.renderer.reply_text(draft.completion.ids, draft.context)):
             draft.completion.append_context(self._phrase)
 
     def _reply(self, draft: Draft) -> Reply:
@@ -177,7 +175,7 @@ class TokenAgent(ABC):
         if self.segment is not None and self._limit(draft, self.max_new_tokens):
             return Reply("", "pause", completion.sampled, completion=completion)
         ended = self._ended(draft)
-        text = self.renderer.decode(completion.ids[:-1] if ended else completion.ids)
+        text = self.renderer.reply_text(completion.ids[:-1] if ended else completion.ids, draft.context)
         return Reply(text, "stop" if ended else "length", completion.sampled, "", draft.context, completion)
 
 

@@ -291,7 +291,7 @@ def sources_of(config: TrainConfig, learner: Learner, player: TokenAgent, env: A
         player=player,
         env=env,
         decode=renderer.decode,
-        encode=lambda text: list(renderer.tokenizer.encode(text, add_special_tokens=False)),
+        encode=renderer.encode_reply,
         state_values=None if critic is None else partial(critic.state_values, learner),
         role_baselines=RoleBaselines(),
         continuations=learner.preset.continuations or 1,
