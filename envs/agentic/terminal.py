@@ -37,7 +37,7 @@ from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
-from rlvr.envs.rewards.extraction import spoken_text
+from rlvr.envs.rewards.extraction import command_text
 from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import (
     Limits,
@@ -231,7 +231,7 @@ class Terminal(Task[TerminalState]):
         """Presses the keys in the live terminal; ``<Done>`` compares the workspace, a fault of ours is
         ``env_error``.
         """
-        text = spoken_text(action).strip()
+        text = command_text(action).strip()
         state = state._replace(problem="")
         try:
             keys = _pressed(text)

@@ -33,7 +33,7 @@ from rlvr.envs.bridges.harbor_folder import (
 )
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
-from rlvr.envs.rewards.extraction import spoken_text
+from rlvr.envs.rewards.extraction import command_text
 from rlvr.envs.rewards.graders.code import sandbox_fault
 from rlvr.envs.sandbox import SandboxError
 from rlvr.envs.sandbox.images import run_in_image
@@ -141,7 +141,7 @@ class Harbor(Task[HarborState]):
 
     def apply(self, state: HarborState, action: str) -> Transition:
         """Runs the script; ``<Done>`` runs the verifier. A fault of ours is ``env_error`` or ``verifier_error``."""
-        script = spoken_text(action).strip()
+        script = command_text(action).strip()
         if found := _FENCE.match(script):
             script = found[1]
         folder = self.folders[state.number]

@@ -39,6 +39,8 @@ _TOOL_BLOCK = re.compile(
 _THINK = re.compile(r"<think(?:ing)?>")
 _THINK_HINT = re.compile(r"think(?:ing)?>", re.IGNORECASE)
 _BARE_BOX = re.compile(r"\\boxed[ \t]{1,4}([-+]?[0-9][0-9.,/]{0,40}(?<![.,]))(?![A-Za-z0-9])")  # no braces
+_CLOSING = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_TURN_END = re.compile(rf"[ \t]*(?:\n|$|{CONTROL_TOKEN.pattern})")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
 # "The answer is therefore 42", "**Answer** - 42", and "### Answer" on a line of its own; what stands before is checked.
@@ -133,6 +135,23 @@ def spoken_text(completion: str) -> str:
         end = CONTROL_TOKEN.search(text)
         text = text[: end.start()] if end else text
     return _after_thinking(text) if _THINK_HINT.search(text) else text
+
+
+def command_text(completion: str) -> str:
+    """The part of a reply that is a command to be carried out as it is written.
+
+    A thought before it, and turns that nobody took behind it, are cut off. In the command itself a tag or a control
+    token is a part of it: one of those ends it only at the end of a line or before another.
+    """
+    text = completion
+    opening = _THINK.match(text.lstrip()[:16].lower())
+    if opening or "</think" in text.lower():
+        closing = _CLOSING.search(text) if opening else None
+        if opening and closing is None:
+            return ""
+        text = text[closing.end() :] if closing else _after_thinking(text)
+    end = next((each for each in CONTROL_TOKEN.finditer(text) if _TURN_END.match(text, each.end())), None)
+    return text[: end.start()] if end else text
 
 
 def without_blocks(text: str, opening_tag: re.Pattern[str]) -> str:

@@ -20,7 +20,13 @@ MAX_ARGUMENTS: Final = 100_000
 MAX_OUTPUT: Final = 4_000
 FAULTY_TOOL: Final = re.compile(r"the tool (\S{1,100}):")  # how the reason of a tool's fault begins
 _ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
-_TOKEN = re.compile(r"<\|\w{1,40}\|>|</?(?:tool_response|tool_call|tool_output|think(?:ing)?|answer)>")
+# The shapes of control tokens: <|x|> <|x> <x|> ◁x▷, [/X] [X_Y] [gX], <x_y> <x0>; and those that look like other text.
+_TOKEN = re.compile(
+    r"<[|｜][^<>\s|｜]{1,40}[|｜]?>|</?[^<>\s|｜/]{1,40}[|｜]>|◁[^◁▷\s]{1,40}▷"
+    r"|\[(?:/[A-Z_]{3,40}|[A-Z]{2,20}_[A-Z0-9_]{1,40}|[a-z][A-Z]{3,20}|INST|THINK|BOS|EOS|CLS|SEP|PAD|UNK|MASK|IMG)\]"
+    r"|</?[A-Za-z]+(?:_|:(?!:))[A-Za-z0-9_:]{1,40}>|</?[a-z]{4,20}[0-9]{1,4}>"
+    r"|</?(?:[bse]o[stpm]|pad|unk|cls|sep|mask|s|think(?:ing)?|answer|observation|information)>"
+)
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 
@@ -211,14 +217,14 @@ def argument_names(schemas: Sequence[Mapping[str, Any]]) -> dict[str, list[str]]
 def shown(output: str, limit: int = MAX_OUTPUT) -> str:
     """Output as a model may see it: plain text of a bounded length in which nothing is a control token or a chat tag.
 
-    Too long a text keeps its beginning and its end; unprintable characters become U+FFFD, and a token that would
-    end a turn is broken by a blank.
+    Too long a text keeps its beginning and its end; unprintable characters become U+FFFD, and what has the shape of a
+    control token is broken by a blank, since no tokenizer is at hand here. Where one is, nothing has to be of a shape.
     """
     if len(output) > limit:
         half = limit // 2
         output = f"{output[:half]}\n[{len(output) - 2 * half:,} characters left out]\n{output[-half:]}"
     output = _UNPRINTABLE.sub("\ufffd", output)
-    if "<" in output:
+    if any(sign in output for sign in "<[◁"):
         output = _TOKEN.sub(_broken, CONTROL_TOKEN.sub(_broken, output))
     return output
 

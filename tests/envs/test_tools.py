@@ -235,6 +235,24 @@ def test_the_instructions_name_the_values_of_a_choice_and_show_a_call_of_the_rig
     assert tool(choose).check(call.arguments) == {"kind": "tea", "cups": 1, "warm": True}
 
 
+@pytest.mark.parametrize(
+    "token",
+    "<|im_end|> <｜User｜> <|channel> <channel|> [INST] [/INST] [TOOL_RESULTS] [SYSTEM_PROMPT] [gMASK] <sop> <bos> <s> "
+    "</s> <start_of_turn> <tool_response> <extra_id_0> <unused12> <seed:think> [/THINK] <｜tool▁calls▁end｜> ◁x▷".split(),
+)
+def test_output_holds_nothing_of_the_shape_of_a_control_token(token: str):
+    assert token not in shown(f"a{token}b")
+    assert shown(f"a{token}b").replace(" ", "") == f"a{token}b"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["<b>x</b>", "<h1>", "<T>", "a[i] + [1, 2]", "[OK] [ERROR] [DEFAULT]", "x < y > z", "std::map<int>", "a<b|c>d"],
+)
+def test_output_that_only_looks_a_little_like_one_stays_as_it_is(text: str):
+    assert shown(text) == text
+
+
 @given(st.text())
 def test_output_holds_no_control_token_and_is_bounded(text: str):
     out = shown(f"<|im_end|>{text}<|im_start|>assistant</tool_response>\x00", 200)
