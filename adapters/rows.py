@@ -38,6 +38,8 @@ def rows(
     kwargs: Mapping[str, Any] | None = None,
     use_system: bool = True,
     single_turn: bool = False,
+    tokenizer: Any = None,
+    template_options: Mapping[str, Any] | None = None,
 ) -> list[Row]:
     """The first ``n`` tasks that an environment gives for a seed, a row each.
 
@@ -55,6 +57,10 @@ def rows(
         kwargs: for ``gym.make``: split, level, max_turns, …
         use_system: whether the environment's system prompt begins the conversation.
         single_turn: refuse an environment of several turns, for a trainer that only grades one reply.
+        tokenizer: the policy's. Where its chat template opens a thought in the prompt, the rows say so, for trainers
+            that hand on replies as text (trl without `rollout_function`, skyrl, nemo_gym): a thought that does not end
+            is then no answer.
+        template_options: the template's variables, as the trainer gives them.
 
     Raises:
         ValueError: an unknown format, a number below 1, more tasks than a table has, no number for an environment
@@ -67,13 +73,21 @@ def rows(
             raise ValueError(f"{name} must be at least 1, got {number}")
     module, _, name = env_id.rpartition(":")
     shape, table = FORMATS[format], []
-    first = TaskSpec(name, seed, module or "rlvr", kwargs or {})
+    first = TaskSpec(name, seed, module or "rlvr", kwargs or {}, thought=_opened_thought(tokenizer, template_options))
     fills_template = format not in TEXT_FORMATS and not single_turn
     for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn, fills_template)):
         for sample in range(group_size):
             position = {"index": group * group_size + sample, "group": group, "sample": sample}
             table.append(shape(spec, [_copy(message) for message in messages], position))
     return table
+
+
+def _opened_thought(tokenizer: Any, options: Mapping[str, Any] | None) -> tuple[str, str] | None:
+    if tokenizer is None:
+        return None
+    from rlvr.agents.rendering import Renderer
+
+    return Renderer(tokenizer, template_options=options).opened_thought
 
 
 def tasks(

@@ -20,12 +20,13 @@ from rlvr.agents import Conversation, Episode, Message, Reply
 from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, require_text
 from rlvr.agents.driver.active_episode import ActiveEpisode
 from rlvr.agents.driver.env_calls import EnvCall
+from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.json_text import load_json, require_shallow
 
-FIELDS = ("env_id", "module", "kwargs", "seed", "options")
+FIELDS = ("env_id", "module", "kwargs", "seed", "options", "thought")
 PROTOTYPES = 32  # environments kept to take copies of, so that a table is read once
 SHORT = 2_000  # characters of a spec that is worth remembering
 
@@ -56,6 +57,8 @@ class TaskSpec:
         kwargs: given to ``gym.make``; JSON types alone.
         seed: of ``reset``.
         options: of ``reset``, such as ``{"index": 7}``.
+        thought: the tags of the thought that the policy's prompt opens, for a surface that is handed texts without the
+            prompt's end; None where it opens none.
         trusted: whether it may name code (a module, a command, a function): True for what Python makes, False for what
             `parse` reads, since rows come from anybody. ``RLVR_ALLOW_CODE=1`` allows it for all.
 
@@ -68,9 +71,17 @@ class TaskSpec:
     module: str = "rlvr"
     kwargs: Mapping[str, Any] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
+    thought: tuple[str, str] | None = None
     trusted: bool = field(default=True, compare=False, repr=False)
 
     def __post_init__(self) -> None:
+        if self.thought is not None:
+            pair = tuple(self.thought)
+            if len(pair) != 2 or not all(isinstance(tag, str) and tag for tag in pair):
+                raise TypeError(
+                    f"thought of a task's spec must be an opening and a closing tag, got {self.thought!r:.80}"
+                )
+            object.__setattr__(self, "thought", pair)
         for name in ("kwargs", "options"):
             try:
                 same = json.loads(json.dumps(getattr(self, name), allow_nan=False))
@@ -82,7 +93,14 @@ class TaskSpec:
 
     def to_json(self) -> str:
         """One line of JSON: a text survives every table format, while a struct without fields breaks parquet."""
-        return json.dumps({name: getattr(self, name) for name in FIELDS}, sort_keys=True)
+        record = {name: getattr(self, name) for name in FIELDS}
+        return json.dumps({name: value for name, value in record.items() if value is not None}, sort_keys=True)
+
+    def action(self, text: str) -> str:
+        """The action that a policy's text is, with the thought that its prompt opened."""
+        if self.thought is None or text.lstrip().startswith(OPENING):
+            return text
+        return f"{OPENING}\n{text.replace(self.thought[1], CLOSING)}"
 
     @classmethod
     def parse(cls, value: str | Mapping[str, Any] | TaskSpec) -> TaskSpec:
@@ -124,7 +142,9 @@ def _read(value: str | Mapping[str, Any]) -> TaskSpec:
     except ValueError as error:
         raise ValueError(f"a task's spec is a JSON object, not {value!r:.80}") from error
     if not isinstance(record, dict) or not {"env_id", "seed"} <= record.keys() or record.keys() - set(FIELDS):
-        raise ValueError(f"a task's spec has env_id, seed and perhaps module, kwargs, options; got {value!r:.200}")
+        raise ValueError(
+            f"a task's spec has env_id, seed and perhaps module, kwargs, options, thought; got {value!r:.200}"
+        )
     return TaskSpec(**record, trusted=False)
 
 
@@ -264,10 +284,12 @@ class EpisodeSession:
     def step(self, text: str) -> Message | None:
         """Play the policy's text, which holds no special tokens: the next message, or None when the episode has ended.
 
+        Where the spec names a thought that the prompt opens, the text goes on with that thought.
+
         Raises:
             ValueError: it had ended before.
         """
-        return self.step_reply(Reply(text))
+        return self.step_reply(Reply(self.spec.action(text)))
 
     def step_reply(self, reply: Reply) -> Message | None:
         """`step` for a reply that may have tokens; they are appended to ``conversation.tokens``."""

@@ -166,6 +166,11 @@ class Renderer:
                 mask += [0] * len(context)
         return ids, mask
 
+    @property
+    def opened_thought(self) -> tuple[str, str] | None:
+        """The tags of the thought that the template opens at the end of a prompt; None where it opens none."""
+        return (self._thought.opening, self._thought.closing) if self._opened else None
+
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids`` without special tokens."""
         with self._lock:

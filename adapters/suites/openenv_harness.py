@@ -41,6 +41,7 @@ from rlvr.adapters.versions import require
 from rlvr.agents import Message
 from rlvr.envs.core.verdict import Verdict, env_error
 from rlvr.envs.tools.calls import Call, write_call
+from rlvr.envs.tools.tool import argument_names
 
 MAX_SESSIONS = 16  # each runs a program
 CAPTURE_SECONDS = 60.0
@@ -106,7 +107,13 @@ class ToolEpisode:
         Raises:
             ValueError: the episode is over.
         """
-        return self.say(write_call(Call(name, dict(arguments)), self._style))
+        names = argument_names([self.tools[name]])[name] if name in self.tools else ()
+        try:
+            return self.say(write_call(Call(name, dict(arguments)), self._style, names))
+        except ValueError as error:
+            if self.session.done:
+                raise
+            return f"error: {error}"
 
     def say(self, text: str) -> str:
         """What the environment answers to an action.

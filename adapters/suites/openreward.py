@@ -392,7 +392,11 @@ class OpenRewardApp:
                 return _refused("input_validation", f"{name} takes a message, a text, and nothing else")
             action = given["message"]
         elif name in rollout.tools:
-            action = write_call(Call(name, given), rollout.style)
+            try:
+                names = list((rollout.tools[name]["input_schema"] or {}).get("properties") or {})
+                action = write_call(Call(name, given), rollout.style, names)
+            except ValueError as error:
+                return _refused("input_validation", str(error))
         else:
             known = ", ".join([*rollout.tools, rollout.reply])
             return _refused("not_found", f"{name!r:.60} is not a valid tool; there are {known}")

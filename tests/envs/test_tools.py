@@ -238,7 +238,7 @@ def test_the_instructions_name_the_values_of_a_choice_and_show_a_call_of_the_rig
 @pytest.mark.parametrize(
     "token",
     "<|im_end|> <｜User｜> <|channel> <channel|> [INST] [/INST] [TOOL_RESULTS] [SYSTEM_PROMPT] [gMASK] <sop> <bos> <s> "
-    "</s> <start_of_turn> <tool_response> <extra_id_0> <unused12> <seed:think> [/THINK] <｜tool▁calls▁end｜> ◁x▷".split(),
+    "</s> <start_of_turn> <tool_response> <extra_id_0> <unused12> <x:think> [/THINK] <｜tool▁calls▁end｜> ◁x▷".split(),
 )
 def test_output_holds_nothing_of_the_shape_of_a_control_token(token: str):
     assert token not in shown(f"a{token}b")
