@@ -169,7 +169,7 @@ class Renderer:
     @property
     def opened_thought(self) -> tuple[str, str] | None:
         """The tags of the thought that the template opens at the end of a prompt; None where it opens none."""
-        return (self._thought.opening, self._thought.closing) if self._opened else None
+        return (self._thought.begin, self._thought.end) if self._opened else None
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of ``ids`` without special tokens."""
@@ -200,12 +200,12 @@ class Renderer:
         )
         others = words.tokens - special | words.delimiters
         self._thought, self._opened = words.thought, words.opened
-        self._opened_text = OPENING + words.opened.removeprefix(words.thought.opening) if words.opened else ""
+        self._opened_text = OPENING + words.opened.removeprefix(words.thought.begin) if words.opened else ""
         self.opened_ids: list[int] = self._end_of_prompt() if words.opened else []
         not_special = {*self._tokens} - special | words.delimiters
         self._plain = PlainText(self.tokenizer, self._encode_plain, self._tokens, not_special)
         self._own = PlainText(self.tokenizer, self._encode_plain, self._tokens, others)
-        tags = {words.thought.opening, words.thought.closing}
+        tags = {words.thought.begin, words.thought.end}
         self.data = any_of({*self._tokens} | words.delimiters)  # what is no more than text where others wrote it
         self.own_data = any_of((special - tags) | others)
         self._tag_ids = {self.tokenizer.convert_tokens_to_ids(tag): tag for tag in tags & special}
@@ -241,7 +241,7 @@ class Renderer:
                 parts += [self._decode(ids[begin:index]), self._tag_ids[token]]
                 begin = index + 1
         text = "".join([*parts, self._decode(ids[begin:])])
-        return text.replace(self._thought.opening, OPENING).replace(self._thought.closing, CLOSING)
+        return text.replace(self._thought.begin, OPENING).replace(self._thought.end, CLOSING)
 
     def _encode_reply(self, text: str, prompt: Sequence[int]) -> list[int]:
         """The ids of a whole reply after a prompt, without its end."""
@@ -254,8 +254,8 @@ class Renderer:
             return text.removeprefix(self._opened_text)
         if text.startswith(OPENING):
             return text.removeprefix(OPENING).removeprefix(line)
-        before, closing, _ = text.partition(CLOSING)
-        if closing and "<tool_call>" not in before and not before.lstrip().startswith(("{", "[", "```", "<")):
+        before, end_tag, _ = text.partition(CLOSING)
+        if end_tag and "<tool_call>" not in before and not before.lstrip().startswith(("{", "[", "```", "<")):
             return text
         return f"{line}{CLOSING}{line * 2}{text}"
 
@@ -375,7 +375,7 @@ class Renderer:
         """The assistant's text with its thoughts in the model's own tags."""
         if self._thought.usual:
             return text
-        return text.replace(OPENING, self._thought.opening).replace(CLOSING, self._thought.closing)
+        return text.replace(OPENING, self._thought.begin).replace(CLOSING, self._thought.end)
 
     def _encode(self, text: str, spelled: Mapping[str, str]) -> list[int]:
         """Encode the template's text; ``spelled`` maps marks in it to the plain text they stand for."""

@@ -21,13 +21,13 @@ _CONTENTS: Final = "\ue001\ue002\ue003\ue004"
 class ThoughtTags:
     """How a model spells the beginning and the end of a thought."""
 
-    opening: str = OPENING
-    closing: str = CLOSING
+    begin: str = OPENING
+    end: str = CLOSING
 
     @property
     def usual(self) -> bool:
         """Whether environments read them as they are."""
-        return (self.opening, self.closing) == (OPENING, CLOSING)
+        return (self.begin, self.end) == (OPENING, CLOSING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +68,10 @@ def template_words(
     if not opened:
         thought = next(_thoughts_of(tokens), ThoughtTags())
     around = {match for segments in known.values() for part in segments for match in control.findall(part)}
-    around |= set(control.findall(asked)) - {thought.opening, thought.closing}
+    around |= set(control.findall(asked)) - {thought.begin, thought.end}
     return TemplateWords(
         frozenset(_delimiters(known, control)),
-        frozenset(around - {thought.opening, thought.closing, OPENING, CLOSING}),
+        frozenset(around - {thought.begin, thought.end, OPENING, CLOSING}),
         thought,
         opened,
     )
@@ -105,17 +105,17 @@ def _opened_thought(
     """The tags of a thought that the end of a prompt leaves open, and that end from the opening tag on."""
     begins_turn, begins_reply, ends_reply = segments[0] + segments[2], segments[1], segments[2]
     for tag in reversed(list(_TAG.finditer(asked))):
-        closings = list(_closings(tag))
-        closing = next((each for each in closings if each in tokens or each in source), None)
-        if closing is None and tag[1] in ("<", "["):
-            closing = closings[0]
-        if closing is None or closing in ends_reply or tag[0] in begins_turn:
+        candidates = list(_end_tags(tag))
+        end_tag = next((each for each in candidates if each in tokens or each in source), None)
+        if end_tag is None and tag[1] in ("<", "["):
+            end_tag = candidates[0]
+        if end_tag is None or end_tag in ends_reply or tag[0] in begins_turn:
             continue
-        if tag[0] in begins_reply and closing not in begins_reply:
+        if tag[0] in begins_reply and end_tag not in begins_reply:
             continue
-        if closing in asked[tag.end() :]:
+        if end_tag in asked[tag.end() :]:
             return ThoughtTags(), ""
-        return ThoughtTags(tag[0], closing), asked[tag.start() :]
+        return ThoughtTags(tag[0], end_tag), asked[tag.start() :]
     return ThoughtTags(), ""
 
 
@@ -124,12 +124,12 @@ def _thoughts_of(tokens: Collection[str]) -> Iterator[ThoughtTags]:
     for spelling in sorted(tokens):
         tag = _TAG.fullmatch(spelling)
         if tag and _THOUGHT.search(spelling) and spelling != OPENING:
-            for closing in _closings(tag):
-                if closing in tokens:
-                    yield ThoughtTags(spelling, closing)
+            for end_tag in _end_tags(tag):
+                if end_tag in tokens:
+                    yield ThoughtTags(spelling, end_tag)
 
 
-def _closings(tag: re.Match[str]) -> Iterator[str]:
+def _end_tags(tag: re.Match[str]) -> Iterator[str]:
     """How the end of what a tag opens may be spelled."""
     left, name, right = tag.groups()
     yield f"{left}/{name}{right}"
