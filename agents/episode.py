@@ -83,6 +83,7 @@ class Episode:
         partial_completion: the completion in which the episode was paused, if it was; a rollout continues from it.
         training: what a learner made of it, plain JSON: shaped reward, advantage and weight of each token, or why it
             was dropped.
+        env_digest: what tasks and grades depend on, see `rlvr.envs.tasks.digests`; "" where nobody noted it.
         forked_from: of an episode that goes on from a turn of another one, that one's key and the turn, plain JSON.
     """
 
@@ -105,6 +106,7 @@ class Episode:
     partial_completion: TokenSequence = field(default_factory=TokenSequence)
     training: dict[str, Any] = field(default_factory=dict)
     forked_from: dict[str, Any] = field(default_factory=dict)
+    env_digest: str = ""
 
     @property
     def done(self) -> bool:
@@ -142,7 +144,9 @@ class Episode:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON types; ``Episode.from_dict`` reads it back."""
         record: dict[str, Any] = {
-            name: getattr(self, name) for name in self.__slots__ if name != "forked_from" or self.forked_from
+            name: value
+            for name in self.__slots__
+            if (value := getattr(self, name)) or name not in ("forked_from", "env_digest")
         }
         record["turns"] = [
             {name: getattr(turn, name) for name in Turn.__slots__ if name != "image" or turn.image}

@@ -17,6 +17,7 @@ from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, EnvCalls, ThreadedEnvC
 from rlvr.agents.driver.episode_loop import EpisodeLoop
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.envs.core.registry import without_checkers
+from rlvr.envs.tasks.digests import env_digest
 
 EnvSource = str | gym.Env[Any, str] | Callable[[], gym.Env[Any, str]]
 
@@ -74,6 +75,14 @@ class Rollout:
         self._make = _maker(env, env_settings or {})
         self._idle: list[gym.Env[Any, str]] = [self._make()]
         self.env_id = _env_id(self._idle[0])
+        self._env_digest: str | None = None
+
+    @property
+    def env_digest(self) -> str:
+        """What tasks and grades depend on, see `rlvr.envs.tasks.digests`; each episode names it."""
+        if self._env_digest is None:
+            self._env_digest = env_digest(self.env)
+        return self._env_digest
 
     @property
     def env(self) -> gym.Env[Any, str]:
@@ -119,7 +128,7 @@ class Rollout:
     def _activate(self, request: RolloutRequest | Episode | Future[None]) -> ActiveEpisode | Future[None]:
         if isinstance(request, Future):
             return request
-        episode = request if isinstance(request, Episode) else new_episode(self.env_id, request)
+        episode = request if isinstance(request, Episode) else new_episode(self.env_id, request, self.env_digest)
         env = self._idle.pop() if self._idle else None
         return ActiveEpisode(env, episode, Conversation(episode.key, []), self.use_system)
 

@@ -37,6 +37,7 @@ def chat_record(episode: Episode, *, parts: bool = False) -> Record:
         "group": episode.group,
         "sample": episode.sample,
         "key": episode.key,
+        "env_digest": episode.env_digest or None,
         "turns": len(episode.turns),
         "tokens": len(episode.tokens) or None,
     }

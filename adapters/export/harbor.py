@@ -29,6 +29,7 @@ from rlvr.envs.agentic.chores import VARIABLES, Chore
 from rlvr.envs.core.files import make_folder, write_whole
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.sandbox.inside import wire
+from rlvr.envs.tasks.digests import env_digest
 
 SCHEMA = "1.4"
 BASE = "python:3.11-bookworm"
@@ -91,6 +92,7 @@ def write_tasks(env_id: str, out: Path, count: int | None, *, seed: int = 0, **s
         if not isinstance(env, TextEnv) or not isinstance(env.task, TASKS):
             raise ValueError(f"{env_id} has no form as folders of Harbor; {FORMS} have one")
         make_folder(out)
+        digest = env_digest(make)
         for request in task_requests(None, count, seed=seed):
             _, info = make.reset(seed=request.seed, options={"index": request.index})
             spec = {name: info[name] for name in ("split", "level", "seed", "index")}
@@ -99,7 +101,11 @@ def write_tasks(env_id: str, out: Path, count: int | None, *, seed: int = 0, **s
             except NoForm as reason:
                 written.left_out[str(reason)] += 1
                 continue
-            _write(out, {"id": env_id, **spec, "settings": json.dumps(settings, sort_keys=True)}, task)
+            _write(
+                out,
+                {"id": env_id, **spec, "settings": json.dumps(settings, sort_keys=True), "env_digest": digest},
+                task,
+            )
             written.tasks += 1
     finally:
         make.close()

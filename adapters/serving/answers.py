@@ -26,6 +26,7 @@ from rlvr.adapters.serving.wire import (
     unpack,
 )
 from rlvr.envs import Verdict
+from rlvr.envs.tasks.digests import differing_parts
 
 MAX_SECONDS = 1e6  # of a time limit: more than a wait of Python's can take
 MAX_NAME = 200  # characters of a name
@@ -49,6 +50,7 @@ class Greeting:
         observation_length, action_length: the most characters of a text.
         image: [H, W, 3] of its observations, if they have an image.
         rewards: the least and the greatest reward of a step.
+        env_digest: what its tasks and grades depend on, see `rlvr.envs.tasks.digests`; "" from a server that says none.
     """
 
     instance: str
@@ -69,6 +71,7 @@ class Greeting:
     action_length: int
     image: tuple[int, int, int] | None
     rewards: Range
+    env_digest: str = ""
 
 
 # What two servers of the same environment have in common.
@@ -85,7 +88,8 @@ def differs(first: Greeting, other: Greeting, besides: Collection[str] = ()) -> 
     for name in _SERVED:
         if name not in besides and getattr(first, name) != getattr(other, name):
             return f"{name} is {getattr(other, name)!r:.60} there, and {getattr(first, name)!r:.60} elsewhere"
-    return ""
+    differing = [part for part in differing_parts(first.env_digest, other.env_digest) if part != "code"]
+    return f"its {' and '.join(differing)} are others" if differing else ""
 
 
 def _ANY(value: Any) -> bool:  # what is looked at after it is unpacked
@@ -193,7 +197,7 @@ def read_greeting(message: Mapping[str, Any], rewards: Range | None = None) -> G
     _fields(hello, "the greeting", HELLO, {"numbered": _flag, "free": _whole(0, 1 << 30)})
     limits, env = hello["limits"], hello["env"]
     _fields(limits, "the greeting's limits", LIMITS)
-    _fields(env, "the greeting's env", ENV, {"rewards": _rewards})
+    _fields(env, "the greeting's env", ENV, {"rewards": _rewards, "digest": _text(MAX_NAME)})
     low, high = env.get("rewards") or (-MAX_REWARD, MAX_REWARD)
     if rewards is not None:
         low, high = max(low, rewards[0]), min(high, rewards[1])
@@ -213,6 +217,7 @@ def read_greeting(message: Mapping[str, Any], rewards: Range | None = None) -> G
         action_length=env["action_length"],
         image=None if image is None else (image[0], image[1], image[2]),
         rewards=(low, high),
+        env_digest=env.get("digest", ""),
     )
 
 

@@ -124,6 +124,7 @@ class RemoteEnv(gym.Env[Any, str]):
 
     Attributes:
         served_id: of the environment there; this one is none of the registry.
+        env_digest: what its tasks and grades depend on, as the server reports it; "" where it does not.
 
     Raises:
         ConnectionError: there is no server, it was restarted in the middle of an episode, or it sent what the wire does
@@ -170,6 +171,7 @@ class RemoteEnv(gym.Env[Any, str]):
                 f"{self._connection.url} serves the split {greeting.split!r} of a table, not {split!r}: serve that, too"
             )
         self.served_id = greeting.env_id
+        self.env_digest = greeting.env_digest
         self.size: int | None = greeting.size
         self.split: str | None = split or greeting.split
         self.level: int | None = greeting.level if level is None else level

@@ -128,6 +128,7 @@ class ServerApp:
             "action_length": sessions.first.action_space.max_length,  # type: ignore[attr-defined]
             "render_mode": sessions.first.render_mode,
             "rewards": list(sessions.rewards),
+            "digest": sessions.env_digest,
         }
         limits: dict[str, Any] = {
             "frame": MAX_FRAME,

@@ -30,6 +30,7 @@ from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, de
 from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
+from rlvr.envs.tasks.digests import env_digest
 from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
 from rlvr.envs.vector.env_slot import CallResult, EnvSlot
 from rlvr.envs.vector.inline import Backend, Done
@@ -209,6 +210,7 @@ class SessionTable:
                 raise ValueError(f"{env_id} does not speak text, and cannot be served: it has {space}")
         try:
             self.rewards = _rewards(self.first, reward_range)
+            self.env_digest = env_digest(self.first)
         except ValueError:
             self.first.close()
             raise

@@ -26,7 +26,7 @@ from rlvr.adapters.viewer.traces import Trace
 from rlvr.agents.evaluation.reward_hacking import reply_key
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 4
+VERSION = 5
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment

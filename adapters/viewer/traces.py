@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr.envs.core.json_text import load_json
+from rlvr.envs.tasks.digests import digest_parts
 
 THINK = ("<think>", "</think>")
 CALL = ("<tool_call>", "</tool_call>")
@@ -42,7 +44,9 @@ class ChatMessage:
 
 @dataclass(slots=True)
 class Trace:
-    """One episode. ``columns`` has a value for each token [T] by the name of the column; ``ids`` the tokens [T]."""
+    """One episode. ``rows`` is the digest of its table's rows, where that is known; ``columns`` has a value for each
+    token [T] by the name of the column; ``ids`` the tokens [T].
+    """
 
     source: str
     env: str = ""
@@ -51,6 +55,7 @@ class Trace:
     level: int | None = None
     seed: int | None = None
     index: int | None = None
+    rows: tuple[str, ...] = ()
     group: int | None = None
     sample: int = 0
     step: int | None = None
@@ -80,7 +85,7 @@ class Trace:
             return ""
         if self.seed is None and self.index is None:
             return f"{self.env}/{self.key}"
-        return "/".join(map(str, (self.env, self.split, self.level, self.seed, self.index)))
+        return "/".join(map(str, (self.env, self.split, self.level, self.seed, self.index, *self.rows)))
 
     def reply(self) -> str:
         """All that the policy wrote, calls of tools among it, without its thinking."""
@@ -180,6 +185,9 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     rewards = [number_of(turn.get("reward")) or 0.0 for turn in turns]
     status = text_of(verdict.get("status"))
     training = record.get("training")
+    digest = text_of(record.get("env_digest"))
+    rows = digest_parts(digest).get("rows", "")
+    notes = {"training": training} if isinstance(training, dict) and training else {}
     trace = Trace(
         source,
         env=text_of(record.get("env_id")),
@@ -199,7 +207,8 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
         parts=_parts(verdict.get("parts")),
         tools=text_of(record.get("tools")),
         forked_from=_origin(record.get("forked_from")),
-        notes={"training": training} if isinstance(training, dict) and training else {},
+        rows=(rows,) if re.fullmatch(r"[0-9a-f]{16}", rows) else (),
+        notes=notes | ({"environment": digest} if digest else {}),
     )
     if record.get("system"):
         trace.messages.append(ChatMessage("system", text_of(record["system"])))

@@ -188,7 +188,7 @@ class ActiveEpisode:
             self.episode.tokens = self.conversation.tokens.copy()
 
 
-def new_episode(env_id: str, request: RolloutRequest) -> Episode:
+def new_episode(env_id: str, request: RolloutRequest, env_digest: str = "") -> Episode:
     """The record of an episode that has not begun."""
     return Episode(
         env_id=env_id,
@@ -199,6 +199,7 @@ def new_episode(env_id: str, request: RolloutRequest) -> Episode:
         index=request.index,
         split=request.split,
         level=request.level,
+        env_digest=env_digest,
     )
 
 

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.same_tasks import digest_notes
 from rlvr.agents.evaluation.statistics import mean_interval, success_difference_interval
 from rlvr.agents.evaluation.summary import TaskKey, samples_by_task
 
@@ -23,6 +24,7 @@ class Comparison:
         success: the mean difference, B less A; ``success_interval`` bounds it (95 %, paired by task).
         reward, reward_interval: the same of the returns; without ends where all differences are equal, as nothing is
             known of the returns that were not seen.
+        notes: what keeps the two from being compared, a sentence each, see `digest_notes`.
         gained, lost: the tasks that B solves more often than A, and less often.
         success_all_a, success_all_b: the success over all episodes of each, an invalid one as a failure.
         invalid_a, invalid_b: the share of all episodes of each that are invalid.
@@ -39,6 +41,7 @@ class Comparison:
     reward_interval: tuple[float, float]
     gained: tuple[TaskKey, ...]
     lost: tuple[TaskKey, ...]
+    notes: tuple[str, ...]
     success_all_a: float
     success_all_b: float
     invalid_a: float
@@ -59,6 +62,7 @@ class Comparison:
         record: dict[str, Any] = {name: getattr(self, name) for name in self.__slots__}
         for name in ("success_interval", "reward_interval"):
             record[name] = [end if math.isfinite(end) else None for end in record[name]]
+        record["notes"] = list(self.notes)
         for name in ("gained", "lost"):
             record[name] = [asdict(task) for task in record[name]]
         return record | {"success": self.success, "reward": self.reward}
@@ -104,6 +108,7 @@ def compare(a: Sequence[Episode], b: Sequence[Episode]) -> Comparison:
         success_interval=success_difference_interval(difference),
         reward_interval=_reward_interval([after - before for before, after in zip(reward_a, reward_b, strict=True)]),
         gained=tuple(task for task, change in zip(shared, difference, strict=True) if change > 0),
+        notes=tuple(digest_notes([("A", a), ("B", b)])),
         lost=tuple(task for task, change in zip(shared, difference, strict=True) if change < 0),
         success_all_a=over_all[0],
         success_all_b=over_all[1],

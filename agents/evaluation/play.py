@@ -15,6 +15,7 @@ from rlvr.agents.conversation import Agent, capability
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation.journal import KEPT, Journal, journalled
 from rlvr.agents.evaluation.records import cut_torn_line, read_episodes
+from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.agents.evaluation.summary import Evaluation, summarise
 from rlvr.agents.rollout import Rollout
 from rlvr.envs.core.code_rule import require_registered
@@ -65,7 +66,8 @@ def evaluate(
     Raises:
         EvaluationStopped: an episode could not be played, and the agent says (``given_up``) that no other can. Where
             each request has an episode by then, of this run or of the record, they are summed up all the same.
-        ValueError: a line of the record before the last is not an episode, or is one of another split or level.
+        ValueError: a line of the record before the last is not an episode, or is one of another split or level, or
+            was played on other rows or with other settings of the environment.
         OSError: the record is a link or no plain file, or cannot be written.
     """
     known = {episode.key: episode for episode in read_episodes(record)} if record is not None else {}
@@ -186,3 +188,5 @@ def _check_same_task(episode: Episode, request: RolloutRequest, rollout: Rollout
         if getattr(episode, name) != asked:
             held = getattr(episode, name)
             raise ValueError(f"{record} holds episodes of {name} {held}, not {asked}: give another file")
+    if why := refusal(episode.env_digest, rollout.env_digest):
+        raise ValueError(f"{record} {why}: give another file, or put back what has changed")

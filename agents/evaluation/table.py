@@ -9,6 +9,7 @@ from html import escape
 from pathlib import Path
 
 from rlvr.agents.episode import Episode
+from rlvr.agents.evaluation.same_tasks import digest_notes
 from rlvr.agents.evaluation.summary import Evaluation, TaskKey, summarise, task_of
 from rlvr.envs.core.terminal import printable
 
@@ -127,8 +128,9 @@ def result_table(results: Sequence[tuple[str, Sequence[Episode]]], notes: Sequen
     agents = tuple(dict.fromkeys(agent for agent, _ in results))
     envs = tuple(dict.fromkeys(env for _, env in episodes))
     cells = {name: summarise(list(cell.values())) for name, cell in episodes.items()}
+    played_on = digest_notes([(agent, cell.values()) for (agent, _), cell in episodes.items()])
     doubts = (f"{agent} on {env}: {text}" for (agent, env), cell in cells.items() for text in cell.warnings)
-    return ResultTable(agents, envs, cells, (*_notes(episodes, agents, envs), *doubts, *notes))
+    return ResultTable(agents, envs, cells, (*_notes(episodes, agents, envs), *played_on, *doubts, *notes))
 
 
 def _notes(

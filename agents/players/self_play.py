@@ -155,7 +155,7 @@ class SelfPlayRollout(Rollout):
 
     def _begin(self, request: RolloutRequest) -> _SeatMatch:
         env = self.base.spawn()
-        episode = new_episode(self.env_id, request)
+        episode = new_episode(self.env_id, request, self.env_digest)
         first = env.reset(seed=request.seed, options=request.options() or None)
         state = env.get_state().state
         episode.training["role"] = f"seat {state.seat}"

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from rlvr.agents.evaluation.same_tasks import refusal
 from rlvr.algorithms.config import ConfigError, EnvSection
+from rlvr.envs.tasks.digests import differing_parts, env_digest
 
 OUTAGE_SECONDS = 45.0  # that episodes wait where no server is there; making an environment may take 60
 # By its name alone, as any environment of Gymnasium's: the learner does not know the adapters.
@@ -27,3 +29,30 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
     token = os.environ[env.token_env] if env.token_env else None
     patience = OUTAGE_SECONDS if env.timeout is None else min(OUTAGE_SECONDS, env.timeout / 2)
     return SERVED, {"url": env.servers, "token": token, "env": env.id, "patience": patience, **task}
+
+
+def digests_of(train: Any, evaluation: Any) -> dict[str, str]:
+    """The digests of the environments of two rollouts, see `rlvr.envs.tasks.digests`."""
+    return {"train": env_digest(train.env), "evaluation": env_digest(evaluation.env)}
+
+
+def require_same_tasks(before: Mapping[str, str] | None, now: Mapping[str, str], say: Callable[[str], None]) -> None:
+    """Check that a run goes on with the rows and settings that it began with; other code is said.
+
+    Args:
+        before: the digests in the checkpoint; None in one of before they were kept, which is said.
+
+    Raises:
+        ConfigError: rows or settings are others.
+    """
+    if before is None:
+        say("digest unknown: the checkpoint does not say which rows the run began with, so nobody can tell")
+        return
+    for name, digest in now.items():
+        if why := refusal(before.get(name, ""), digest):
+            raise ConfigError(
+                f"the run's environment of {name} has changed: it {why}: put back what has changed, or begin another"
+            )
+        if differing_parts(before.get(name, ""), digest):
+            say(f"the code of the environment has changed since the run began ({before[name]}; now {digest})")
+            return

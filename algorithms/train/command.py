@@ -150,7 +150,7 @@ def train(arguments: Sequence[str]) -> int:
                 return 0
             run = open_run(config, display, resume=resume)
             for member in run.members.values():
-                _note_start(member.folder, member.config, resume)
+                _note_start(member.folder, member.config, resume, env_digests=member.env_digests)
                 if resume and isinstance(member.callback, Display):
                     member.callback.look_back(read_jsonl(member.folder.metrics))
             if run.folder is not None:
@@ -177,9 +177,9 @@ def train(arguments: Sequence[str]) -> int:
     return 0
 
 
-def _note_start(folder: RunFolder, config: TrainConfig, resume: bool) -> None:
+def _note_start(folder: RunFolder, config: TrainConfig, resume: bool, **more: Any) -> None:
     """Write down what the run is begun or gone on with, and that it has more steps than before."""
-    folder.log_start(provenance({"seed": config.seed}))
+    folder.log_start({**provenance({"seed": config.seed}), **more})
     # Here, where the folder is locked: another process may be asked to extend the same run.
     if resume and load_config(folder.config).steps < config.steps:
         folder.write_config(to_yaml(config))

@@ -13,7 +13,7 @@ from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import RolloutRequest
 from rlvr.agents.evaluation import Evaluation, summarise
-from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
+from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.players.self_play import SelfPlayRollout, plays_models, without_models, without_self
 from rlvr.agents.rollout import Rollout
@@ -23,7 +23,7 @@ from rlvr.algorithms.advantages.registry import compute_advantages
 from rlvr.algorithms.config import ConfigError, TrainConfig, to_yaml
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.fruitless import FruitlessSteps
-from rlvr.algorithms.data.source import env_source
+from rlvr.algorithms.data.source import digests_of, env_source, require_same_tasks
 from rlvr.algorithms.data.step_metrics import collection_metrics, evaluation_metrics
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
@@ -43,12 +43,12 @@ from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
 from rlvr.algorithms.schedules.schedules import build_schedule
 from rlvr.algorithms.stateful import Stateful, load_state_dicts, state_dicts
-from rlvr.algorithms.tinker.build import connect, learner_class
+from rlvr.algorithms.tinker.build import learner_class
 from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
-from rlvr.algorithms.train.head import use_float32
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import build_optimiser
+from rlvr.algorithms.train.policy import load_model
 from rlvr.algorithms.train.saver import Saver
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder
@@ -118,6 +118,8 @@ class Trainer:
         self.saver = Saver(self.folder.checkpoints, self.world)
         try:
             self._build()
+            # Of what is trained on, and of what is evaluated: made now, so that a table that is not there is said now.
+            self.env_digests = digests_of(self.rollout, self._rollout(self.agent, config.evaluation.split))
             if not resume:
                 self.folder.write_config(to_yaml(config))
         except BaseException:
@@ -289,6 +291,7 @@ class Trainer:
             self.fresh = True
             return
         require_frozen(checkpoint, self.frozen, self.config.model.name)
+        require_same_tasks(checkpoint.counters.get("env_digests"), self.env_digests, self.callback.say)
         if self.learner.needs_reference:  # by default the policy that reinforcement learning began with
             first = load_checkpoint(self.folder.checkpoints / step_name(0)).model
             self._load_weights(checkpoint.reference or first)
@@ -497,6 +500,7 @@ class Trainer:
             counters={
                 "optimiser": self.optimiser.state_dict(),
                 "evaluations": self.evaluations,
+                "env_digests": self.env_digests,
                 **({"frozen": self.frozen} if self.frozen else {}),
                 "micro_batch_tokens": self.learner.micro_batch_tokens,  # sums are rounded in their order
                 "critic": self.critic.optimiser.state_dict() if self.critic is not None else {},
@@ -574,27 +578,3 @@ def check_inputs(preset: Preset, group_size: int) -> None:
             raise ConfigError(f"{error}; this trainer does not collect it") from error
     except ValueError as error:
         raise ConfigError(f"{preset.name} does not go with group_size {group_size}: {error}") from error
-
-
-def load_model(config: TrainConfig) -> tuple[Any, Any]:
-    """The policy and its tokenizer, with LoRA adapters if the config asks for them."""
-    if config.engine.kind == "tinker":
-        return connect(config)
-    settings = config.model
-    device = settings.device
-    if device == "auto":
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-    tiny: TinyOptions | None = None
-    if settings.name == TINY:
-        words = (*WORDS, *settings.words)
-        tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
-    model: Any
-    model, tokenizer = load_policy(settings.name, dtype=settings.dtype, device=device, tiny=tiny)
-    if settings.float32_head:
-        use_float32(model)
-    if settings.lora_rank:
-        from peft import LoraConfig, get_peft_model
-
-        rank = settings.lora_rank
-        model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
-    return model, tokenizer

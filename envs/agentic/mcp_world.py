@@ -185,6 +185,8 @@ class _Rows(Task[MCPRow]):
     def __init__(self, rows: Sequence[str], system: str) -> None:
         self.rows, self.system, self.size = rows, system, len(rows)
 
+    row_settings = frozenset(("tasks",))
+
     def row(self, index: int, rng: random.Random) -> MCPRow:
         return MCPRow(self.rows[index])
 

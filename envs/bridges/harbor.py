@@ -72,6 +72,7 @@ class Harbor(Task[HarborState]):
     """
 
     reads_split = True
+    row_settings = frozenset(("folder",))
 
     def __init__(
         self, *, folder: str | os.PathLike[str], split: str | None = None, max_turns: int = 30, seconds: float = 60.0

@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from rlvr.envs.bridges.names import SKYRL_GYM
 from rlvr.envs.bridges.pools import call, verdict_on_fault
+from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
@@ -121,6 +122,7 @@ class SkyRLGym(Task[SkyRLState]):
     """
 
     reads_split = True
+    row_settings = frozenset(("data_files", "columns", "limit"))
     licence = "Apache-2.0; the rows' own"
 
     @classmethod
@@ -154,6 +156,10 @@ class SkyRLGym(Task[SkyRLState]):
         rows = load_rows(self.source, self.split, data_files, columns=columns, limit=limit)
         self.rows = [self._read(number, row) for number, row in enumerate(rows)]
         self.size = len(self.rows)
+
+    def rows_digest(self) -> str | None:
+        """Of the questions and their answers."""
+        return digest_of_texts(map(repr, self.rows))
 
     def _read(self, number: int, row: Mapping[str, Any]) -> SkyRLState:
         try:

@@ -7,7 +7,7 @@ content, so two seeds, or two levels, cannot put one task on both sides.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import lru_cache
@@ -325,6 +325,16 @@ def _swap(items: Any, last: int, getrandbits: Callable[[int], int]) -> None:
 def digest(*key: object) -> int:
     """A 128-bit hash of the key, the same on every machine and in every process."""
     return int.from_bytes(blake2b(repr(key).encode(), digest_size=16).digest(), "big")
+
+
+def digest_of_texts(texts: Iterable[str]) -> str:
+    """16 hexadecimal digits of texts in their order, the same on every machine and in every process."""
+    hashed = blake2b(digest_size=8)
+    for text in texts:
+        content = text.encode("utf-8", "surrogatepass")
+        hashed.update(b"%d:" % len(content))  # so that no two lists of texts are one
+        hashed.update(content)
+    return hashed.hexdigest()
 
 
 def stream(*key: object) -> Random:

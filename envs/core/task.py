@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.deprecation import RenamedAttribute, warn_renamed
-from rlvr.envs.core.seeding import SPLITS, stream
+from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
 from rlvr.envs.core.verdict import Verdict, wrong
 
 S = TypeVar("S")
@@ -45,6 +45,7 @@ class Task(Generic[S]):
         splits: the names ``split`` may take.
         size: how many tasks there are when they are rows of a table; None when they are generated.
         reads_split: whether the constructor takes ``split``, as tables do.
+        row_settings: arguments of the constructor that decide nothing but which rows there are.
         always_solvable: whether the expert always succeeds; False where luck has a say, as in blackjack.
         lists_moves: whether the observation lists the moves that there are, and so the best of them.
         image_shape: height, width and 3 of the image that stands beside each text (see ``image``); None for text alone.
@@ -56,6 +57,7 @@ class Task(Generic[S]):
     splits: tuple[str, ...] = SPLITS
     size: int | None = None
     reads_split: bool = False
+    row_settings: frozenset[str] = frozenset()
     always_solvable: bool = True
     lists_moves: bool = False
     image_shape: tuple[int, int, int] | None = None
@@ -100,6 +102,15 @@ class Task(Generic[S]):
     def row(self, index: int, rng: random.Random) -> S:
         """Task ``index`` of a table; only asked when ``size`` is set."""
         raise NotImplementedError
+
+    def rows_digest(self) -> str | None:
+        """16 hexadecimal digits of the rows in their order; None where tasks are generated.
+
+        A table whose rows hold more than their ``content``, such as the answers, overrides it.
+        """
+        if self.size is None:
+            return None
+        return digest_of_texts(self.content(self.row(index, random.Random(0))) for index in range(self.size))
 
     def content(self, state: S) -> str:
         """What makes the task this task and no other; decides its split and finds duplicates."""

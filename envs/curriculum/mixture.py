@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rlvr.envs.core.code_rule import make_env
-from rlvr.envs.core.seeding import SPLITS, stream
+from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv
 from rlvr.envs.core.verdict import Verdict
@@ -73,6 +73,11 @@ class Mixture(Task[Mixed]):
         """The id of the environment that a task is of."""
         env = self.parts[state.part].env
         return env.spec.id if env.spec is not None else env.name
+
+    def rows_digest(self) -> str | None:
+        """Of the rows of all parts; None where each part is generated."""
+        digests = [part.env.task.rows_digest() for part in self.parts]
+        return None if digests == [None] * len(digests) else digest_of_texts(map(str, digests))
 
     def content(self, state: Mixed) -> str:
         """The part's id before its own content: equal questions of two environments are two tasks."""

@@ -17,7 +17,7 @@ from weakref import WeakValueDictionary
 import gymnasium as gym
 
 from rlvr.envs.core.decontamination import Overlap, find_overlaps
-from rlvr.envs.core.seeding import stream
+from rlvr.envs.core.seeding import digest_of_texts, stream
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
@@ -63,9 +63,22 @@ def texts(row: Row, *columns: str) -> list[str]:
 
 
 class Shared(list[Problem]):
-    """Problems that several environments hold, and nobody changes; forgotten with the last of them."""
+    """Problems that several environments hold, and nobody changes; forgotten with the last of them.
 
-    __slots__ = ("__weakref__",)
+    ``digest`` is that of all of them, once it has been asked for.
+    """
+
+    __slots__ = ("__weakref__", "digest")
+    digest: str
+
+
+def _digest(problems: list[Problem]) -> str:
+    """The digest of problems in their order, all that they hold."""
+    if not isinstance(problems, Shared):
+        return digest_of_texts(map(repr, problems))
+    if not hasattr(problems, "digest"):
+        problems.digest = digest_of_texts(map(repr, problems))
+    return problems.digest
 
 
 _SHARED: WeakValueDictionary[str, Shared] = WeakValueDictionary()
@@ -106,6 +119,9 @@ class TableTask(Task[Problem]):
     wanted: ClassVar[str] = "the final answer"
     splits: tuple[str, ...] = ("train", "test")
     reads_split = True
+    row_settings = frozenset(
+        ("data_files", "columns", "where", "limit", "config", "revision", "hub", "decontaminate", "few_shot_split")
+    )
 
     def __init__(
         self,
@@ -179,6 +195,10 @@ class TableTask(Task[Problem]):
         """What the grader compares with."""
         return problem.answer
 
+    def rows_digest(self) -> str | None:
+        """Of all that the rows hold as they were read, under whatever names of columns, and of the worked examples."""
+        return digest_of_texts([_digest(self.problems), *map(repr, self._examples)])
+
     # the task
 
     def row(self, index: int, rng: random.Random) -> Problem:
@@ -240,7 +260,8 @@ class TableTask(Task[Problem]):
             return self._read_anew(split, limit, reading)
         stat = path.stat()
         settings = {name: value for name, value in vars(self).items() if not isinstance(value, list)}
-        key = repr((type(self), settings, path.resolve(), stat.st_mtime_ns, stat.st_size, reading, limit))
+        version = (stat.st_ino, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns)  # the last of which nobody can set
+        key = repr((type(self), settings, path.resolve(), version, reading, limit))
         shared = _SHARED.get(key)
         if shared is None:
             shared = _SHARED[key] = Shared(self._read_anew(split, limit, reading))

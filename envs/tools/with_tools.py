@@ -152,6 +152,10 @@ class WithTools(Task[ToolsState]):
         """The inner task's row, without a session."""
         return ToolsState(self.task.row(index, rng))
 
+    def rows_digest(self) -> str | None:
+        """The inner task's."""
+        return self.task.rows_digest()
+
     def content(self, state: ToolsState) -> str:
         """The inner task's: tools do not make another task."""
         return self.task.content(state.inner)

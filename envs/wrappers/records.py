@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ from rlvr.envs.core.files import open_plain
 from rlvr.envs.core.images import image_of, read_data_url, text_of, url_of
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.tasks.digests import env_digest
 from rlvr.envs.wrappers.base import Step, TextWrapper, identity
 
 
@@ -108,10 +110,15 @@ class EpisodeRecorder(TextWrapper):
         super().__init__(env, path=str(path))
         self.path = Path(path)
 
+    @cached_property
+    def _env_digest(self) -> str:
+        return env_digest(self.env)
+
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin a record; an episode that was not finished is dropped."""
         observation, info = self.env.reset(seed=seed, options=options)
         head = {"seed": seed, "env_id": type(self.unwrapped).__name__, **identity(info), "system": info.get("system")}
+        head["env_digest"] = self._env_digest
         self.memory = Record(head, (), text_of(observation), info.get("role", "user"), url_of(observation))
         return observation, info
 

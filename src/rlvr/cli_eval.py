@@ -165,6 +165,7 @@ def _play(
 ) -> int:
     from rlvr.agents import evaluation, summarise
     from rlvr.agents.evaluation.play import EvaluationStopped
+    from rlvr.agents.evaluation.same_tasks import digest_notes
 
     summaries: list[Evaluation] = []
     status = 0
@@ -185,7 +186,10 @@ def _play(
             return 1
         progress.clear()
         summaries.append(result)
-        episodes += _played(rollout, progress, requests, options)
+        measured = _played(rollout, progress, requests, options)
+        episodes += measured
+        for note in digest_notes([(str(options.out), measured)]):
+            print(f"rlvr: {note}", file=sys.stderr)
         status = status or int(not result.valid and result.episodes > 0)
         _show(result, rollout, progress, options, results)
     if suite is not None and any(result.valid for result in summaries):
@@ -239,6 +243,7 @@ def _show(
 
 def _as_json(result: Evaluation, rollout: Rollout, options: argparse.Namespace) -> dict[str, Any]:
     about = {"env": rollout.env_id, "split": getattr(rollout.env.unwrapped, "split", None), "agent": options.agent}
+    about["env_digest"] = rollout.env_digest
     unknown = {} if result.valid else dict.fromkeys(("success", "reward", "turns", "tokens"))
     return {**about, **result.to_dict(), **unknown}
 

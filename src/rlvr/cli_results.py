@@ -26,6 +26,8 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
         print(json.dumps(result.to_dict()))
         return 0
     print(f"A {options.a}\nB {options.b}\n{result}")
+    for note in result.notes:
+        print(f"note: {note}")
     for name, tasks in (("gained", result.gained), ("lost", result.lost)):
         for task in tasks[: options.tasks]:
             print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
@@ -45,6 +47,7 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents.evaluation.records import write_episodes
     from rlvr.agents.evaluation.regrade import Regraded
     from rlvr.agents.evaluation.regrade import regrade as played_again
+    from rlvr.agents.evaluation.same_tasks import digest_notes
 
     if options.out is not None:
         if options.out.exists() and options.file.exists() and options.out.samefile(options.file):
@@ -67,6 +70,8 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
         mark_written(options.out)
     changed, others = sum(e.changed for e in found), sum(not e.same_task for e in found)
     print(f"{len(found)} episodes, {changed} verdicts changed, {others} saw another observation than now")
+    for note in digest_notes([("the record", [e.before for e in found]), ("now", [e.after for e in found])]):
+        print(f"note: {note}")
     print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
     return 0
 

@@ -20,6 +20,8 @@ from rlvr.adapters import connect, connect_vector
 from rlvr.adapters.fleet import cluster
 from rlvr.adapters.serving.connect import RemoteError
 from rlvr.adapters.serving.serve import EnvServer
+from rlvr.agents import ConstantAgent, Rollout, RolloutRequest
+from rlvr.envs.tasks.digests import env_digest
 
 from .hostile import saying
 
@@ -236,6 +238,7 @@ def test_a_vector_says_that_all_drain(two: list[EnvServer], monkeypatch: pytest.
 CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
     "level": ("level is 1 there, and 3 elsewhere", {"settings": SETTINGS | {"level": 1}}),
     "turns": ("max_turns is 5 there, and 12 elsewhere", {"settings": SETTINGS | {"max_turns": 5}}),
+    "tools": ("its settings are others", {"settings": SETTINGS | {"tools": ["calculator"]}}),
     "id": ("env_id is 'rlvr/Countdown-v0' there", {"env_id": COUNTDOWN, "settings": None}),
     "ids": ("several environments are served here", {"env_id": [GUESS, COUNTDOWN], "settings": None}),
     "token": ("Authorization", {"token": TOKEN}),
@@ -270,6 +273,13 @@ def test_a_server_that_serves_something_else_since_its_restart_is_not_played(cha
                 observation = env.reset(seed=3)[0]
                 assert (observation if isinstance(observation, str) else observation[0]) == direct().reset(seed=3)[0]
                 env.close()
+
+
+def test_a_served_environment_has_the_digest_that_its_server_reports(two: list[EnvServer]):
+    with connect(two[0].url) as env:
+        assert env.env_digest == env_digest(env) == env_digest(direct())
+        (episode,) = Rollout(env, ConstantAgent())([RolloutRequest(0)])
+        assert episode.env_digest == env_digest(direct())
 
 
 @pytest.mark.parametrize("asked", [{}, {"level": 2}])
