@@ -21,6 +21,7 @@ from __future__ import annotations
 import json
 import math
 import queue
+import re
 import secrets
 import threading
 import time
@@ -33,6 +34,7 @@ import gymnasium as gym
 
 from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, LoopbackServer
 from rlvr.agents import Message
+from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
@@ -40,6 +42,7 @@ from rlvr.envs.core.verdict import Status, env_error
 from rlvr.envs.tools.calls import Reading, split_calls
 from rlvr.envs.tools.tool import shown_tools
 
+_HEADING = re.compile(r"^\[(?=(?:system|user|assistant|tool|developer|function)\][ \t]*$)", re.MULTILINE)
 REPLY_SECONDS = 600.0
 TURN_SECONDS = 120.0
 GRACE_SECONDS = 5.0
@@ -221,15 +224,27 @@ def _written(function: Mapping[str, Any]) -> str:
     return f'<tool_call>\n{{"name": {json.dumps(function.get("name"))}, "arguments": {arguments}}}\n</tool_call>'
 
 
-def _spoken(text: str, tools: bool) -> tuple[dict[str, Any], str]:
-    """The assistant's message for an action, and why it ended."""
+def _spoken(action: str, tools: bool) -> tuple[dict[str, Any], str]:
+    """The assistant's message for an action, its thought apart from its words, and why it ended."""
+    thought, text = _thought_of(action)
+    message: dict[str, Any] = {"role": "assistant", "content": text}
+    if thought:
+        message["reasoning_content"] = thought
     before, reading = split_calls(text, "hermes", {}) if tools else (text, Reading())
     calls = reading.calls
     if not calls:
-        return {"role": "assistant", "content": text}, "stop"
+        return message, "stop"
     named = [{"name": call.name, "arguments": json.dumps(dict(call.arguments))} for call in calls]
     listed = [{"id": f"call_{secrets.token_hex(8)}", "type": "function", "function": function} for function in named]
-    return {"role": "assistant", "content": before.strip() or None, "tool_calls": listed}, "tool_calls"
+    return message | {"content": before.strip() or None, "tool_calls": listed}, "tool_calls"
+
+
+def _thought_of(action: str) -> tuple[str, str]:
+    """The thought that an action begins with, and the words behind it; one that does not end leaves none."""
+    if not action.lstrip().startswith(OPENING):
+        return "", action
+    thought, _, text = action.lstrip().removeprefix(OPENING).partition(CLOSING)
+    return thought.strip("\n"), text.removeprefix("\n").removeprefix("\n")
 
 
 def _completion(model: str, message: dict[str, Any], reason: str) -> dict[str, Any]:
@@ -394,7 +409,7 @@ class HarnessEnv(gym.Env[str, str]):
         repeated = _same(request.messages[:known], self._known) is False
         if repeated or any(message["role"] == "assistant" for message in news):
             whole = [m for m in request.messages if m["role"] != "system" or repeated]
-            return "\n\n".join(f"[{m['role']}]\n{m['content']}" for m in whole), info | {"role": "user"}
+            return "\n\n".join(map(_headed, whole)), info | {"role": "user"}
         info["role"] = "tool" if news and all(message["role"] == "tool" for message in news) else "user"
         return "\n\n".join(message["content"] for message in news), info
 
@@ -422,6 +437,11 @@ def _run(harness: Harness, connection: HarnessConnection, events: queue.Queue[An
         events.put(_Ended(harness(connection)))
     except BaseException as error:
         events.put(_Ended(error=error))
+
+
+def _headed(message: Message) -> str:
+    """A message under its role; a line of it that looks like such a heading is broken by a blank."""
+    return f"[{message['role']}]\n{_HEADING.sub('[ ', message['content'])}"
 
 
 def _same(sent: Sequence[Message], expected: Sequence[Message]) -> bool:
