@@ -24,6 +24,7 @@ os.environ.update(
     TOKENIZERS_PARALLELISM="false",
     PYTHONSAFEPATH="1",
     RLVR_DATA=str(Path(__file__).parent / "data"),
+    RLVR_RESULTS="",  # `rlvr eval` keeps nothing where no --out says so
 )
 
 import pytest

@@ -3,34 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import copy
 import json
 import math
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
+from rlvr.cli_record import Progress, new_record, remove_if_empty, same_evaluation
 from rlvr.cli_results import recorded
 from rlvr.envs.core.code_rule import require_code, require_registered
-from rlvr.envs.core.files import write_whole
-from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.registry import size_of
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
     from rlvr.agents.evaluation.suites import EvaluationSuite
-    from rlvr.agents.models.openai import Usage
     from rlvr.algorithms.config import TrainConfig
 
-# Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
-_NOT_MEASURED = (
-    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env", "price",
-    "traceback", "allow_code",
-)  # fmt: skip
 _LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1, "max_new_tokens": 1}
 
 
@@ -111,12 +102,20 @@ def _measure(
         plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
         if options.dry_run:
             return _dry_run(plans, options)
+        options.new = options.out is None  # nobody has named a file
+        if options.new:
+            names = (env_id.removeprefix("rlvr/") for env_id in entries)
+            options.out = new_record(suite.name if suite is not None else "+".join(names), options.agent)
         if options.out is not None:
             kept = {**vars(options), "command": "eval", **given, "suite": suite and suite.digest}
-            _same_evaluation(options.out, kept)
+            same_evaluation(options.out, kept)
         episodes: list[Episode] = []
         played.append((options.agent, episodes))
-        return _play(plans, options, suite, results, episodes)
+        try:
+            return _play(plans, options, suite, results, episodes)
+        finally:
+            if options.new and options.out is not None:
+                remove_if_empty(options.out)
     finally:
         if close := capability(agent, "close"):
             close()
@@ -170,13 +169,14 @@ def _play(
     summaries: list[Evaluation] = []
     status = 0
     for rollout, requests in plans:
-        progress = _Progress(rollout, len(requests), options.price)
+        progress = Progress(rollout, len(requests), options.price)
         try:
             result = evaluation.evaluate(rollout, requests, record=options.out, on_episode=progress.take)
         except KeyboardInterrupt:
             progress.clear()
             done = summarise(progress.episodes)
             kept = f"they are in {options.out}" if options.out else "--out FILE would have kept them"
+            kept += f", which --out {options.out} goes on with" if options.out and options.new else ""
             print(f"{_name(rollout, options)}: stopped after {done.episodes} new episodes; {kept}\n{done}")
             raise
         except EvaluationStopped as stop:
@@ -192,6 +192,8 @@ def _play(
             print(f"rlvr: {note}", file=sys.stderr)
         status = status or int(not result.valid and result.episodes > 0)
         _show(result, rollout, progress, options, results)
+    if options.out is not None and not options.json:
+        print(f"the episodes are in {options.out}")
     if suite is not None and any(result.valid for result in summaries):
         from rlvr.agents.evaluation.suites import score_suite
 
@@ -203,7 +205,7 @@ def _play(
 
 
 def _played(
-    rollout: Rollout, progress: _Progress, requests: list[RolloutRequest], options: argparse.Namespace
+    rollout: Rollout, progress: Progress, requests: list[RolloutRequest], options: argparse.Namespace
 ) -> list[Episode]:
     """The episodes of these requests: those of the record too, which an earlier command may have played."""
     if options.out is None:
@@ -215,7 +217,7 @@ def _played(
 def _show(
     result: Evaluation,
     rollout: Rollout,
-    progress: _Progress,
+    progress: Progress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
@@ -245,13 +247,13 @@ def _as_json(result: Evaluation, rollout: Rollout, options: argparse.Namespace) 
     about = {"env": rollout.env_id, "split": getattr(rollout.env.unwrapped, "split", None), "agent": options.agent}
     about["env_digest"] = rollout.env_digest
     unknown = {} if result.valid else dict.fromkeys(("success", "reward", "turns", "tokens"))
-    return {**about, **result.to_dict(), **unknown}
+    return {**about, **result.to_dict(), **unknown, "out": None if options.out is None else str(options.out)}
 
 
 def _say_why(
     stop: RuntimeError,
     rollout: Rollout,
-    progress: _Progress,
+    progress: Progress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
@@ -265,7 +267,8 @@ def _say_why(
     elif valid:
         print(f"{_name(rollout, options)}: {len(valid)} new episodes before the server failed\n{summarise(valid)}")
     lost = "; --out FILE would have kept the episodes that had ended" if valid else ""
-    again = f"; the same command goes on with {options.out}" if options.out else lost
+    command = f"the same command with --out {options.out} goes on" if options.new else ""
+    again = f"; {command or f'the same command goes on with {options.out}'}" if options.out else lost
     print(f"rlvr: {rollout.env_id} was stopped: {_with_cure(str(stop))}{again}", file=sys.stderr)
 
 
@@ -307,90 +310,6 @@ def as_line(found: dict[str, list[str]]) -> str:
     """The same as one line."""
     loose = ", ".join(found["not_seeded"]) or "nothing; a second run plays the same episodes"
     return f"seeded: {', '.join(found['seeded'])}; not seeded: {loose}"
-
-
-class _Progress:
-    """The new episodes of an evaluation, and, where standard error is a terminal, a line on how far it is."""
-
-    def __init__(self, rollout: Rollout, total: int, price: tuple[float, float] | None) -> None:
-        from rlvr.agents.conversation import capability
-
-        self.episodes: list[Episode] = []
-        self._env_id, self._total, self._price = rollout.env_id, total, price
-        self._usage: Usage | None = capability(rollout.agent, "usage")
-        self.scripted = bool(capability(rollout.agent, "in_any_thread"))
-        self._before = copy.copy(self._usage)
-        self._began, self._shown = time.monotonic(), 0.0
-        self._live = getattr(sys.__stderr__, "isatty", bool)()
-
-    def usage(self) -> Usage | None:
-        """What the endpoint has been asked for so far; None where there is none."""
-        return self._usage.since(self._before) if self._usage is not None else None
-
-    def spent(self) -> dict[str, Any]:
-        """`usage` as plain JSON, with the cost where there is a price."""
-        usage = self.usage()
-        if usage is None:
-            return {}
-        cost = {"cost": usage.cost(self._price)} if self._price is not None else {}
-        return {"usage": asdict(usage), **cost}
-
-    def taken(self) -> dict[str, Any]:
-        """The seconds that the new episodes took together, and how many there are; nothing of scripted play."""
-        if not self.episodes or self.scripted:
-            return {}
-        return {"seconds": time.monotonic() - self._began, "new_episodes": len(self.episodes)}
-
-    def take(self, episode: Episode) -> None:
-        """Take in an episode that has ended."""
-        self.episodes.append(episode)
-        now = time.monotonic()
-        if not self._live or now - self._shown < 0.2:
-            return
-        self._shown = now
-        done, valid = len(self.episodes), [e for e in self.episodes if e.valid]
-        right = sum(e.success for e in valid)
-        share = f"{right / len(valid):.3f}" if valid else "unknown"
-        faults = f" ({right / done:.3f} of all)  faults {done - len(valid)}" if done > len(valid) else ""
-        left = (now - self._began) / done * (self._total - done)
-        self._write(f"{self._env_id}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
-
-    def _paid(self) -> str:
-        usage = self.usage()
-        if usage is None:
-            return f"{sum(e.tokens.sampled for e in self.episodes):,} tokens"
-        cost = f"  cost {usage.cost(self._price):.2f}" if self._price is not None else ""
-        return f"{usage.calls} calls  {usage.requests - usage.calls} again  {usage.completion_tokens:,} tokens{cost}"
-
-    def clear(self) -> None:
-        """Take the line away."""
-        if self._live:
-            self._write("")
-
-    def _write(self, text: str) -> None:
-        if sys.__stderr__ is not None:
-            sys.__stderr__.write(f"\r\x1b[K{text[:110]}")
-            sys.__stderr__.flush()
-
-
-def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
-    """Write what is measured beside the record; refuse to go on with a record of something else."""
-    given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
-    beside = record.with_name(record.name + ".options.json")
-    record.parent.mkdir(parents=True, exist_ok=True)
-    if beside.exists():
-        try:
-            before = load_json(beside.read_text(encoding="utf-8"))
-        except ValueError:
-            before = None
-        if not isinstance(before, dict) or "command" not in before:
-            raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
-        changed = sorted(
-            name for name in {*before, *given} - {*_NOT_MEASURED} if before.get(name, "None") != given.get(name, "None")
-        )
-        if changed and record.exists():
-            raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
-    write_whole(beside, json.dumps(given, indent=1))
 
 
 def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
@@ -539,7 +458,8 @@ def add_parser(commands: Any) -> None:
     evaluating.add_argument(
         "--out",
         type=Path,
-        help="JSONL file of the episodes, for several agents a folder; goes on with one that is there",
+        help="JSONL file of the episodes, for several agents a folder; goes on with one that is there; a new file in "
+        "$RLVR_RESULTS, or in runs/eval, if left out",
     )
     evaluating.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
     system = evaluating.add_mutually_exclusive_group()
