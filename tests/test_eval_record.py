@@ -103,7 +103,7 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capfd):
     monkeypatch.setattr(cli_record, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(sys, "__stderr__", os.fdopen(os.dup(2), "w"))
     rollout = Rollout("rlvr/Countdown-v0", ExpertAgent())
-    progress = cli_record.Progress(rollout, 4, None)
+    progress = cli_record.EvaluationProgress(rollout, 4, None)
     for episode in rollout([RolloutRequest(seed=0, index=index) for index in range(2)]):
         progress.take(episode)
     lines = capfd.readouterr().err.splitlines()
@@ -115,11 +115,11 @@ def test_an_interruption_says_how_to_go_on(tmp_path: Path):
 import signal, sys, os
 import rlvr.cli_record as record
 from rlvr.cli import main
-take = record.Progress.take
+take = record.EvaluationProgress.take
 def interrupt(self, episode):
     take(self, episode)
     raise KeyboardInterrupt
-record.Progress.take = interrupt
+record.EvaluationProgress.take = interrupt
 sys.exit(main(sys.argv[1:]))
 """
     ended = subprocess.run([sys.executable, "-c", script, *EVAL], capture_output=True, text=True, check=False)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
-from rlvr.cli_record import Progress, new_record, remove_if_empty, same_evaluation
+from rlvr.cli_record import EvaluationProgress, new_record, remove_if_empty, same_evaluation
 from rlvr.cli_results import recorded
 from rlvr.envs.core.code_rule import require_code, require_registered
 from rlvr.envs.core.registry import size_of
@@ -169,7 +169,7 @@ def _play(
     summaries: list[Evaluation] = []
     status = 0
     for rollout, requests in plans:
-        progress = Progress(rollout, len(requests), options.price)
+        progress = EvaluationProgress(rollout, len(requests), options.price)
         try:
             result = evaluation.evaluate(rollout, requests, record=options.out, on_episode=progress.take)
         except KeyboardInterrupt:
@@ -205,7 +205,7 @@ def _play(
 
 
 def _played(
-    rollout: Rollout, progress: Progress, requests: list[RolloutRequest], options: argparse.Namespace
+    rollout: Rollout, progress: EvaluationProgress, requests: list[RolloutRequest], options: argparse.Namespace
 ) -> list[Episode]:
     """The episodes of these requests: those of the record too, which an earlier command may have played."""
     if options.out is None:
@@ -217,7 +217,7 @@ def _played(
 def _show(
     result: Evaluation,
     rollout: Rollout,
-    progress: Progress,
+    progress: EvaluationProgress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:
@@ -253,7 +253,7 @@ def _as_json(result: Evaluation, rollout: Rollout, options: argparse.Namespace) 
 def _say_why(
     stop: RuntimeError,
     rollout: Rollout,
-    progress: Progress,
+    progress: EvaluationProgress,
     options: argparse.Namespace,
     results: list[dict[str, Any]],
 ) -> None:

@@ -91,7 +91,7 @@ def same_evaluation(record: Path, options: dict[str, Any]) -> None:
     write_whole(beside, json.dumps(given, indent=1))
 
 
-class Progress:
+class EvaluationProgress:
     """The new episodes of an evaluation, and a line on how far it is: one that is written anew on a terminal, and a new
     one every ten seconds elsewhere."""
 
