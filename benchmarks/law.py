@@ -48,6 +48,7 @@ PROGRAMS = frozenset(
     f"rlvr/{name}-v0" for name in "HumanEval MBPP CodeContests CodeTests CodeRepair GSM8K-Python Terminal".split()
 )
 HOSTILE = (*HOPELESS.values(), "\\boxed{" * 2_000, "<tool_call>" * 500, "####" * 500, "$" * 5_000, "\ud800")
+WORKSPACES = ("python", "shell", "workspace")  # kits that run programs
 SCALARS: tuple[Any, ...] = (
     0, 1, -1, 10**30, -(10**9), 0.0, 1e308, -0.5, True, None, "", "x", "0", "-1", "nan", "inf", "'; DROP TABLE t; --",
     "../../etc/passwd", "/dev/zero", "a" * 5_000, "\ud800", "\x00", "٣", "[" * 2_000, "SELECT 1", "{}", "http://127.0.0.1:1/",
@@ -243,7 +244,7 @@ def kits(folder: Path) -> dict[str, Callable[[], Kit]]:
         "sqlite": lambda: SQLite(database),
         "mcp": lambda: MCP(server),
         "mcp, shared": lambda: MCP(server, remembers=False),
-        **{name: KITS[name] for name in ("python", "shell", "workspace")},
+        **{name: KITS[name] for name in WORKSPACES},
     }
 
 
@@ -298,22 +299,23 @@ def main() -> None:
             print(f"        {verdict!r} after {action!r}"[:400], flush=True)
 
     slow = max(1, options.actions // 1_000)
+    # One action in a terminal may take half a minute.
+    shares = {name: max(1, slow // 20) if "Terminal" in name else slow for name in (*programs, *WORKSPACES)}
     with tempfile.TemporaryDirectory() as folder:
-        for tier in tiers():
-            with on_tier(tier):
-                for env_id in programs:
-                    share = max(1, slow // 5) if "Terminal" in env_id else slow  # one action there may take 30 s
-                    run(f"programs, {tier}", f"{env_id} on {tier}", gym.make(env_id).unwrapped, share)
-                for name in ("python", "shell", "workspace"):
-                    run(f"kits, {tier}", f"{name} on {tier}", with_kit(KITS[name]()), slow)
         for name, make in kits(Path(folder)).items():
-            if name not in ("python", "shell", "workspace"):
+            if name not in WORKSPACES:
                 share = slow if "mcp" in name or name == "functions" else 10 * slow
                 run("kits", f"kit {name}", with_kit(make()), share)
-        left = options.actions - sum(counts.values())
+        left = max(0, options.actions - sum(counts.values()) - len(tiers()) * sum(shares.values()))
         for number, env_id in enumerate(plain):
             share = left // len(plain) + (number < left % len(plain))
             run("ids", env_id, gym.make(env_id).unwrapped, share)
+        for tier in tiers():
+            with on_tier(tier):
+                for name, share in shares.items():
+                    kind = "kits" if name in WORKSPACES else "programs"
+                    env = with_kit(KITS[name]()) if name in WORKSPACES else gym.make(name).unwrapped
+                    run(f"{kind}, {tier}", f"{name} on {tier}", env, share)
     table = Table("Hostile actions", "actions; invalid verdicts and exceptions are listed below", "in all")
     table.add("in all", float(sum(counts.values())))
     for group, count in sorted(counts.items()):
