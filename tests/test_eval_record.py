@@ -8,11 +8,12 @@ import re
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
-from rlvr import cli_record
+from rlvr import cli_eval
 from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.cli import main
@@ -42,7 +43,7 @@ def test_episodes_are_kept_and_it_is_said_where(folder: Path, capsys: pytest.Cap
 
 
 def test_nothing_is_written_over(folder: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(cli_record.time, "strftime", lambda form: "20260102-030405")
+    monkeypatch.setattr(time, "strftime", lambda form: "20260102-030405")
     for _ in range(3):
         assert main(EVAL) == 0
     names = sorted(path.name for path in folder.glob("*.jsonl"))
@@ -100,10 +101,10 @@ def test_an_evaluation_that_plays_nothing_leaves_nothing(folder: Path):
 
 
 def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capfd):
-    monkeypatch.setattr(cli_record, "LINE_SECONDS", 0.0)
+    monkeypatch.setattr(cli_eval, "LINE_SECONDS", 0.0)
     monkeypatch.setattr(sys, "__stderr__", os.fdopen(os.dup(2), "w"))
     rollout = Rollout("rlvr/Countdown-v0", ExpertAgent())
-    progress = cli_record.EvaluationProgress(rollout, 4, None)
+    progress = cli_eval.EvaluationProgress(rollout, 4, None)
     for episode in rollout([RolloutRequest(seed=0, index=index) for index in range(2)]):
         progress.take(episode)
     lines = capfd.readouterr().err.splitlines()
@@ -113,7 +114,7 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capfd):
 def test_an_interruption_says_how_to_go_on(tmp_path: Path):
     script = """
 import signal, sys, os
-import rlvr.cli_record as record
+import rlvr.cli_eval as record
 from rlvr.cli import main
 take = record.EvaluationProgress.take
 def interrupt(self, episode):

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import time
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from rlvr.agents.episode import Episode
-from rlvr.envs.core.files import open_plain
+from rlvr.envs.core.files import make_folder, open_plain, write_whole
 from rlvr.envs.core.json_text import load_json
 
 BEGINNING = b'{"env_id": '  # of a line that `Episode.to_dict` makes
@@ -74,3 +79,46 @@ def episode_of_line(line: bytes, number: int, path: Path) -> Episode:
         return Episode.from_dict(record)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ValueError(f"line {number} of {path} is not an episode: {error}") from error
+
+
+def results_folder() -> Path | None:
+    """Where `new_record` makes its files; None where the variable RLVR_RESULTS is empty."""
+    named = os.environ.get("RLVR_RESULTS")
+    return None if named == "" else Path("runs/eval") if named is None else Path(named)
+
+
+def new_record(what: str, agent: str) -> Path | None:
+    """A new, empty file for the episodes of an evaluation, named after the time, what is played, and who plays.
+
+    It is in the folder that the environment variable RLVR_RESULTS names, else in runs/eval. A folder that is made here
+    has a .gitignore of its own. None where the variable is empty.
+
+    Raises:
+        OSError: nothing can be written there.
+    """
+    folder = results_folder()
+    if folder is None:
+        return None
+    parts = (re.sub(r"[^A-Za-z0-9._+-]+", "_", part)[-60:].strip("._") for part in (what, agent))
+    name = "-".join((time.strftime("%Y%m%d-%H%M%S"), *parts))
+    if not folder.exists():
+        make_folder(folder)
+        write_whole(folder / ".gitignore", "*\n")
+    numbers = count(1)
+    while True:
+        path = folder / (f"{name}.jsonl" if (number := next(numbers)) == 1 else f"{name}-{number}.jsonl")
+        with suppress(FileExistsError):
+            open_plain(path, "x").close()
+            return path
+
+
+def remove_if_empty(record: Path) -> None:
+    """Remove the file of `new_record`, and what is beside it, where no episode came."""
+    if record.is_file() and not record.stat().st_size:
+        record.unlink()
+        options_beside(record).unlink(missing_ok=True)
+
+
+def options_beside(record: Path) -> Path:
+    """The file beside a record that says what was measured."""
+    return record.with_name(record.name + ".options.json")

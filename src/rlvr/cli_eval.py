@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import argparse
+import copy
 import json
 import math
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
-from rlvr.cli_record import EvaluationProgress, new_record, remove_if_empty, same_evaluation
 from rlvr.cli_results import recorded
 from rlvr.envs.core.code_rule import require_code, require_registered
+from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.registry import size_of
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
     from rlvr.agents.evaluation.suites import EvaluationSuite
+    from rlvr.agents.models.openai import Usage
     from rlvr.algorithms.config import TrainConfig
 
+# Options of `rlvr eval` that change how long it takes, or how much of it there is, and no episode.
+_NOT_MEASURED = (
+    "out", "episodes", "batch_size", "set", "concurrency", "deadline", "api_key_env", "json", "dry_run", "env", "price",
+    "traceback", "allow_code", "new",
+)  # fmt: skip
+LINE_SECONDS = 10.0  # between two lines on the progress, where there is no terminal
 _LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size": 1, "max_new_tokens": 1}
 
 
@@ -96,6 +106,7 @@ def _measure(
 ) -> int:
     """Play with one agent; its results and its episodes are added to those of the others."""
     from rlvr.agents.conversation import capability
+    from rlvr.agents.evaluation.records import remove_if_empty
 
     agent = _agent(options, given)
     try:
@@ -105,10 +116,10 @@ def _measure(
         options.new = options.out is None  # nobody has named a file
         if options.new:
             names = (env_id.removeprefix("rlvr/") for env_id in entries)
-            options.out = new_record(suite.name if suite is not None else "+".join(names), options.agent)
+            options.out = _new_record(suite.name if suite is not None else "+".join(names), options.agent)
         if options.out is not None:
             kept = {**vars(options), "command": "eval", **given, "suite": suite and suite.digest}
-            same_evaluation(options.out, kept)
+            _same_evaluation(options.out, kept)
         episodes: list[Episode] = []
         played.append((options.agent, episodes))
         try:
@@ -310,6 +321,106 @@ def as_line(found: dict[str, list[str]]) -> str:
     """The same as one line."""
     loose = ", ".join(found["not_seeded"]) or "nothing; a second run plays the same episodes"
     return f"seeded: {', '.join(found['seeded'])}; not seeded: {loose}"
+
+
+class EvaluationProgress:
+    """The new episodes of an evaluation, and a line on how far it is: one that is written anew on a terminal, and a new
+    one every ten seconds elsewhere."""
+
+    def __init__(self, rollout: Rollout, total: int, price: tuple[float, float] | None) -> None:
+        from rlvr.agents.conversation import capability
+
+        self.episodes: list[Episode] = []
+        self._env_id, self._total, self._price = rollout.env_id, total, price
+        self._usage: Usage | None = capability(rollout.agent, "usage")
+        self.scripted = bool(capability(rollout.agent, "in_any_thread"))
+        self._before = copy.copy(self._usage)
+        self._live = getattr(sys.__stderr__, "isatty", bool)()
+        self._began = time.monotonic()
+        self._shown = 0.0 if self._live else self._began
+
+    def usage(self) -> Usage | None:
+        """What the endpoint has been asked for so far; None where there is none."""
+        return self._usage.since(self._before) if self._usage is not None else None
+
+    def spent(self) -> dict[str, Any]:
+        """`usage` as plain JSON, with the cost where there is a price."""
+        usage = self.usage()
+        if usage is None:
+            return {}
+        cost = {"cost": usage.cost(self._price)} if self._price is not None else {}
+        return {"usage": asdict(usage), **cost}
+
+    def taken(self) -> dict[str, Any]:
+        """The seconds that the new episodes took together, and how many there are; nothing of scripted play."""
+        if not self.episodes or self.scripted:
+            return {}
+        return {"seconds": time.monotonic() - self._began, "new_episodes": len(self.episodes)}
+
+    def take(self, episode: Episode) -> None:
+        """Take in an episode that has ended."""
+        self.episodes.append(episode)
+        now = time.monotonic()
+        if now - self._shown < (0.2 if self._live else LINE_SECONDS):
+            return
+        self._shown = now
+        done, valid = len(self.episodes), [e for e in self.episodes if e.valid]
+        right = sum(e.success for e in valid)
+        share = f"{right / len(valid):.3f}" if valid else "unknown"
+        faults = f" ({right / done:.3f} of all)  faults {done - len(valid)}" if done > len(valid) else ""
+        left = (now - self._began) / done * (self._total - done)
+        self._write(f"{self._env_id}  {done}/{self._total}  success {share}{faults}  {self._paid()}  {left:.0f} s left")
+
+    def _paid(self) -> str:
+        usage = self.usage()
+        if usage is None:
+            return f"{sum(e.tokens.sampled for e in self.episodes):,} tokens"
+        cost = f"  cost {usage.cost(self._price):.2f}" if self._price is not None else ""
+        return f"{usage.calls} calls  {usage.requests - usage.calls} again  {usage.completion_tokens:,} tokens{cost}"
+
+    def clear(self) -> None:
+        """Take the line away."""
+        if self._live:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(f"\r\x1b[K{text[:110]}" if self._live else f"rlvr: {text}\n")
+            sys.__stderr__.flush()
+
+
+def _new_record(what: str, agent: str) -> Path | None:
+    """`new_record`; None, and a line that says why, where nothing can be written."""
+    from rlvr.agents.evaluation.records import new_record, results_folder
+
+    try:
+        return new_record(what, agent)
+    except OSError as error:
+        why = f"{results_folder()}: {error.strerror or error}"
+        print(f"rlvr: the episodes are not kept, {why}; --out FILE keeps them elsewhere", file=sys.stderr)
+        return None
+
+
+def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
+    """Write what is measured beside the record; refuse to go on with a record of something else."""
+    from rlvr.agents.evaluation.records import options_beside
+
+    given = {name: str(value) for name, value in options.items() if name not in _NOT_MEASURED}
+    beside = options_beside(record)
+    record.parent.mkdir(parents=True, exist_ok=True)
+    if beside.exists():
+        try:
+            before = load_json(beside.read_text(encoding="utf-8"))
+        except ValueError:
+            before = None
+        if not isinstance(before, dict) or "command" not in before:
+            raise ValueError(f"{beside} does not hold the options of an evaluation: remove it, or give another --out")
+        changed = sorted(
+            name for name in {*before, *given} - {*_NOT_MEASURED} if before.get(name, "None") != given.get(name, "None")
+        )
+        if changed and record.exists():
+            raise ValueError(f"{record} was made with another {', '.join(changed)}: give another --out")
+    write_whole(beside, json.dumps(given, indent=1))
 
 
 def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
