@@ -21,6 +21,16 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _VERB = re.compile(r"(?:answer|solution|result)(?: is| are|\s*[:=])", re.IGNORECASE)
+_STYLED = re.compile(
+    r"\\(?:(?P<size>[lL]arge|LARGE|[hH]uge|normalsize|bf|rm|it)(?![A-Za-z])|underline|boldsymbol|bold|bm"
+    r"|(?:text)?color\s?\{[A-Za-z]{1,20}\})\s{0,4}"
+)
+_NO_STYLES: Final = frozenset(("frac", "sqrt", "left", "begi", "dfra", "boxe"))  # what answers begin with most often
+_THEREFORE = re.compile(
+    r"^\\(?:therefore(?![A-Za-z])|(?:text|mathrm|textbf|mbox)\s?"
+    r"\{\s?(?:the )?(?:final )?answer(?: is|:)\s?:?\s?\})\s*:?",
+    re.IGNORECASE,
+)
 _TEXT = re.compile(r"\\(?:text|texttt|textbf|textrm|textit|textsf|mathrm|mathtt|mathbf|mathit|mathsf|operatorname|mbox|"
                    r"underline|emph|textnormal|textup|boldsymbol)"
                    r"\s*\{([^{}]*)\}")  # fmt: skip
@@ -97,7 +107,7 @@ def undressed(answer: str) -> str:
     text = answer.strip()
     for _ in range(4):
         before = text
-        text = _unquoted(_unboxed(_undelimited(_SPACED.sub("", text))))
+        text = _unquoted(_unboxed(_unstyled(_undelimited(_SPACED.sub("", text)))))
         text = _without_full_stop(_without_lead(text).strip())
         text = text[1:].strip() if text[:1] == "=" and text[1:2] not in ("=", ">", "<") else text
         if text == before:
@@ -156,6 +166,20 @@ def _undelimited(text: str) -> str:
         if around and opening not in inner and closing not in inner and any(sign.isalnum() for sign in inner):
             return inner.strip()
     return text
+
+
+def _unstyled(text: str) -> str:
+    """Without a colour, a size or a weight of the whole, "therefore", and "The answer is" in a macro of text."""
+    if text[:1] != "\\" or text[1:5] in _NO_STYLES:
+        return text
+    text = _THEREFORE.sub("", text)
+    styled = _STYLED.match(text)
+    if styled is None:
+        return text
+    if not text.startswith("{", styled.end()):
+        return text[styled.end() :].strip() if styled["size"] else text
+    inner = text[styled.end() + 1 : -1]
+    return inner.strip() if closing_brace(text, styled.end() + 1, len(text)) == len(text) - 1 else text
 
 
 def _unboxed(text: str) -> str:

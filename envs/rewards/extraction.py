@@ -44,23 +44,39 @@ _TURN_END = re.compile(rf"[ \t]*(?:\n|$|{CONTROL_TOKEN.pattern})")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _HASH = re.compile(r"(?<!#)####(?!#)[ \t]{0,8}\n?[ \t]{0,8}")
 # "The answer is therefore 42", "**Answer** - 42", and "### Answer" on a line of its own; what stands before is checked.
+_OF: Final = (
+    r"(?:(?: here| (?:to|for) (?:the|this|your)(?: question| problem)?"
+    r"| (?:that )?(?:we|you)(?:'re| are)? (?:seek|want|looking for))\b)?"
+)
+_IS: Final = (
+    r"(?:'s|is|are|would be|will be|should be|must be|equals|becomes|(?:comes|turns|works) out (?:to be|to|as))\b"
+    r"(?:,? (?:therefore|thus|then|hence|so|indeed|in fact|simply|just|clearly|obviously|actually|exactly|equal to|"
+    r"given by|found to be|as follows)\b,?(?! (?:if|because)\b))?"
+)
 _LINE = re.compile(
-    r"(?<![^\W_])answer(?![^\W_])(?: (?:here|to (?:the|this) (?:question|problem)))?[\s*_`]{0,8}"
-    r"(?:(?:is|would be|will be|should be|must be|equals|comes out (?:to be|to|as))\b"
-    r"(?:,? (?:therefore|thus|then|hence|so|indeed|simply|just|clearly|exactly|equal to|as follows)\b,?"
-    r"(?! (?:if|because)\b))?"
-    r"|:|=|(?P<dash>(?<!\n)[-\u2013\u2014](?=[\s*]))|(?P<alone>(?<=\n)))"
-    r"(?P<around>(?:(?!```)[\s*_`:]){0,64})",
+    rf"answers?{_OF}\}}?(?:, (?:then|therefore|thus|so|hence),)?[\s*_`]{{0,8}}"
+    rf"(?:{_IS}|[:\uff1a]|=>?|[-\u2013\u2014]>|[\u2192\u21d2\u279c]"
+    r"|(?P<dash>(?<!\n)[-\u2013\u2014](?=[\s*])|(?<=[*_] )(?=\S))|(?P<alone>(?<=\n)))"
+    r"(?P<around>(?:(?!```)(?:[\s*_`:}\u2192\u27a1\ufe0f]|(?<=\n)(?:>|[-=]{3,40}(?=\n)))){0,64})",
     re.IGNORECASE,
 )
+_BOLD_TAG = re.compile(r"</?(?:b|strong)>")
 # Before "answer" on its line where a dash follows, or nothing.
-_LABEL = re.compile(r"[\s>#*_\u2022-]{0,12}(?:(?:the|my|our|final|correct)\s){0,3}[*_]{0,2}", re.IGNORECASE)
+_LABEL = re.compile(
+    r"(?:[^\w\n]|_|[0-9]|(?:step|part)\b){0,20}(?:(?:the|my|our|final|correct)\s){0,3}[*_]{0,2}", re.IGNORECASE
+)
 # Before "answer", perhaps with words of the second set between: this is another one than the reply's own.
 _NOT_OWN: Final = frozenset(
     "wrong incorrect false possible potential tentative first initial previous old other another no not if".split()
 )
 _NO_MARKUP: Final = str.maketrans(dict.fromkeys('*_`"', " "))
 _PLAIN_WORDS: Final = frozenset("the my our an a correct right final".split())
+# A formula on lines of its own, with nothing behind it on the line of its end.
+_DISPLAY = re.compile(
+    r"[ \t]{0,8}(?:\$\$[ \t]{0,8}\n(?P<inner>[^$]{1,2000})\$\$"
+    r"|\\\[[ \t]{0,8}\n(?P<inner2>(?:(?!\\\]).){1,2000})\\\])[ \t.,*]{0,8}(?=\n|$)",
+    re.DOTALL,
+)
 _FENCE = re.compile(r"[ \t]{0,8}(`{3,8})")
 # A closed list: another first word, such as "not" or the letter of an option, is a part of the answer.
 LANGUAGE: Final = (
@@ -84,13 +100,15 @@ _REMARK_WORDS: Final = frozenset(
     "done all good as required asked requested this that it s fits works holds each every row column sum the is are ok "
     "okay checked verified complete finished solved end hope helps great perfect yes".split()
 )
-_ENDINGS: Final = ";,:\u3002\uff0c\uff0e\uff1b\u2705\u2713\u2714\u2611\ufe0f"
+_ENDINGS: Final = (
+    "\U0001f389\U0001f3af\U0001f60a\U0001f642\U0001f44d\u2728;,:\u3002\uff0c\uff0e\uff1b\u2705\u2713\u2714\u2611\ufe0f"
+)
 _EMPHASIS = re.compile(r"(?<![A-Za-z0-9)])\*\*|\*\*(?![A-Za-z0-9(-])")  # elsewhere it is a power
 _EXCLAIMED = re.compile(r"""(?:[ *`$_"'\]]|(?<![\\A-Za-z])[A-Za-z]{3,}|/[A-Za-z]{1,4}|\\text\{[^{}]{1,40}\})!$""")
 # What begins so takes the sentence before it back, or offers another answer.
 _RETRACTED: Final = r"(?!\s*(?i:or|nor|wait|alternatively|maybe|perhaps|actually|no(?=[,.!]| wait\b))\b)"
 _SENTENCE_END = re.compile(
-    rf"(?:(?<!\.[A-Za-z])\.(?:\s|$)|\u3002|!\s+(?=[A-Z])){_RETRACTED}|,? (?:because|since|as|which|where)\b"
+    rf"(?:(?<!\.[A-Za-z])\.(?:\s|$)|\u3002|!\s+(?=[A-Z])){_RETRACTED}|,? \(?(?:because|since|as|which|where)\b"
 )
 
 
@@ -318,6 +336,8 @@ def last_tagged(text: str, name: str) -> str | None:
 def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
     position, marker, around = -1, "", ""
     text = text[-MAX_TRAILING_CHARS:]
+    if "</b>" in text or "</strong>" in text:
+        text = _BOLD_TAG.sub("**", text)
     if "hash" in markers and "####" in text:
         for match in _HASH.finditer(text):
             position, marker, around = match.end(), "hash", match[0]
@@ -330,6 +350,8 @@ def _last_trailing(text: str, markers: Sequence[str]) -> Extraction | None:
         return None
     if fence := _FENCE.match(text, position):
         return Extraction(_fenced(text, fence.end(), fence[1]), marker, fenced=True)
+    if display := _DISPLAY.match(text, position):
+        return Extraction((display["inner"] or display["inner2"]).strip(), marker, fenced=True)
     if around.endswith("`") and text.count("`", position, _end_of_line(text, position)) % 2:
         position -= 1  # the first of several parts in backticks: `19`, `61`
     end = _end_of_line(text, position)
@@ -350,13 +372,20 @@ def _labels(text: str) -> Iterator[re.Match[str]]:
         if match:
             line = text.rfind("\n", max(0, start - 40), start) + 1 or max(0, start - 40)
             alone = match["dash"] is not None or match["alone"] is not None
-            if not _is_denied(lowered[line:start]) and (not alone or _LABEL.fullmatch(text, line, start)):
+            inside = start > 0 and text[start - 1].isalnum()
+            if (
+                not inside
+                and not _is_denied(lowered[line:start])
+                and (not alone or _LABEL.fullmatch(text, line, start))
+            ):
                 yield match
         start = lowered.find("answer", start + 6 if match is None else match.end())
 
 
 def _is_denied(before: str) -> bool:
     """Whether what stands before "answer" on its line, in small letters, says that it is wrong, or only possible."""
+    if before in ("", "the ", "**"):  # the usual ones
+        return False
     if "~~" in before:
         return True
     words = before.translate(_NO_MARKUP).split()
@@ -426,6 +455,8 @@ def _undecorated(value: str) -> str:
     """
     around = " \t\r*" if value.count("`") > 2 else " \t\r*`"
     value = (_EMPHASIS.sub(" ", value) if "**" in value else value).lstrip(around).rstrip(around + _ENDINGS)
+    if value.endswith("$") and value.count("$") in (1, 2) and "$" not in value.rstrip("$"):
+        value = value.rstrip("$").rstrip()  # the end of a formula that began before the marker
     if value.endswith("."):
         return value[:-1].rstrip(around) + "."
     return value[:-1].rstrip(around) if value.endswith("!") and _EXCLAIMED.search(value[-60:]) else value

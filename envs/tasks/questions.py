@@ -184,8 +184,11 @@ def checked_extraction(found: Extraction, question: str, check: Callable[[str], 
     if not (block and found.below):
         texts.append(first_sentence(found, exclaimed=True))
     verdicts = (checked(text, question, check) for text in dict.fromkeys(texts))
-    first = next(verdicts)
-    return first if first.status != "unparsable" else next((v for v in verdicts if v.status != "unparsable"), first)
+    best = next(verdicts)
+    for verdict in verdicts:
+        if best.status == "unparsable" or verdict.status == "correct":
+            best = verdict if verdict.status != "unparsable" else best
+    return best
 
 
 def checked(answer: str, question: str, check: Callable[[str], str | None]) -> Verdict:

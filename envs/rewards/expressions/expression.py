@@ -229,7 +229,10 @@ class _Parser:
         terms: list[Node] = []
         sign = self._sign()
         while True:
+            is_negative = bool(terms) and sign in ("+", "-") and self.accept("+", "-") == "-"  # 3 + -2
             term = self.term()
+            if is_negative:
+                term = Node("neg", (term,))
             if sign in ("\\pm", "\\mp"):
                 term = Node(sign[1:], (term,))
             terms.append(Node("neg", (term,)) if sign == "-" else term)

@@ -15,12 +15,13 @@ _ROWS = re.compile(r"\[\s*(\[[^\[\]]{1,400}\](?:\s*,\s*\[[^\[\]]{1,400}\]){0,40}
 _ROW = re.compile(r"\[([^\[\]]*)\]")
 _COMMAND = re.compile(r"\\(?!text|mbox|neg|lnot|not)[A-Za-z]+")
 _BLANK_FIRST = re.compile(r"(\\(?:mathrm|text)\{)\\[ ,;:]")
+_VALUE_IN_TEXT = re.compile(r"^\\text\{\s?(-?[0-9][0-9.,/]{0,40})\s([A-Za-z][^{}]{0,40})\}$")
 # One letter is a unit only behind a blank.
 _UNIT: Final = r"(?:[mgshlLVWJNC]|[kcm]m|kg)(?:/(?:s|h|min)(?:\^2)?)?"
 _LETTER_UNIT = re.compile(
     rf"(?<=[0-9}}])(?:\s|\\[,;: ]|~){{1,3}}(?:({_UNIT})|\\(?:mathrm|text|rm)\s?\{{\s?({_UNIT})\}})(\^\{{?[23]\}}?)?$"
 )
-_NEEDS: Final = frozenset("=~{[*\\")
+_NEEDS: Final = frozenset("=~{[*^\\")
 
 
 def denied_name(answer: str) -> bool:
@@ -40,10 +41,13 @@ def in_grammar(answer: str, reference: str) -> str:
     if answer.isascii() and not _NEEDS & set(answer) and not answer[-1:].isalpha():
         return answer
     text = without_separators(answer)
+    if "=" in text:
+        text = text.replace("&=", "=").replace(":=", "=")
     if "**" in text:
         text = text.replace("**", "^")
     if "\\" in text:
         text = _UPRIGHT.sub(r"\1", _BLANK_FIRST.sub(r"\1 ", text))
+        text = _VALUE_IN_TEXT.sub(r"\1 \\text{ \2}", text)
     if reference in ("num", "neg", "div") and (unit := _LETTER_UNIT.search(text)):
         text = f"{text[: unit.start()]}\\text{{ {unit[1] or unit[2]}}}{unit[3] or ''}"
     if reference not in ("rel", "list", "") and text.count("=") == 1 and (name := _NAMED.match(text)):

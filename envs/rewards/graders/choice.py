@@ -44,7 +44,17 @@ _IN_BRACKETS = re.compile(r"^\((.*)\)$", re.DOTALL)
 _UNSURE = re.compile(
     r"\b(?:not|wrong|incorrect|or|nor|maybe|perhaps|probably|possibly|unless|if|but|guess|isn.?t)\b", re.IGNORECASE
 )
-_DRESSING = (("$$", "$$"), ("$", "$"), ("\\(", "\\)"), ("{", "}"), ("**", "**"), ("*", "*"), ("`", "`"), ('"', '"'))
+_DRESSING = (
+    ("$$", "$$"),
+    ("$", "$"),
+    ("\\(", "\\)"),
+    ("{", "}"),
+    ("**", "**"),
+    ("*", "*"),
+    ("`", "`"),
+    ('"', '"'),
+    ("\u201c", "\u201d"),
+)
 
 
 def grade_choice(
@@ -187,5 +197,5 @@ def _names_another(body: str, labels: Sequence[str]) -> bool:
     joined = rf"(?:^|[\s(,;/&|])(?:or|and|not|nor)\b[\s(*]*(?:{label})(?![A-Za-z0-9])"
     alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*]| [(\u2013-])"
     right = rf"(?:^|\W)(?:{label}) (?:is|was) (?:the )?(?:right|correct|best)\b"
-    pattern = f"{joined}|{alone}|{right}"
+    pattern = rf"{joined}|{alone}|{right}|[(\[](?i:{label})[)\]]"
     return re.search(pattern, body) is not None or bool(re.match(r"(?:or|and|not|nor)\b", body, re.IGNORECASE))

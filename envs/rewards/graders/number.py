@@ -49,7 +49,9 @@ _NAME = re.compile(
     rf"[A-Za-z][A-Za-z _]{{0,40}}|(?:\\(?:{'|'.join(sorted(GREEK - {'emptyset', 'varnothing'}))})|[A-Za-z]){_INDEX}"
     # f'(2), a_5, P(A \mid B), g(f(3)), gcd(12, 18), \det A, |A|, \angle ABC
     rf"|{APPLIED}"
-    r"|\\?det(?: [A-Z])?|\|[A-Z]\||\\angle [A-Z]{1,3}"
+    r"|\\?det(?: [A-Z])?|\|[A-Z]\||(?:m ?)?\\(?:angle|triangle) ?[A-Z]{1,3}|\\overline ?\{[A-Z]{2}\}|\[[A-Z]{3,5}\]"
+    # a + b, |a - b|, x_1 + x_2 + x_3
+    rf"|\|?[A-Za-z]{_INDEX}(?: ?[-+] ?[A-Za-z]{_INDEX}){{1,4}}\|?"
 )
 _TIE = re.compile(r"(?<=[^~\s$=])~(?=[^~=])")  # elsewhere it means "about", or strikes through
 _NOT_SIGN = re.compile(r"\\not(?![A-Za-z])|\u0338")
@@ -63,6 +65,8 @@ _RAISED_TO = re.compile(r"(?<=[A-Za-z])\^\{ ?(-?[123]) ?\}")
 _UNIT_PART = r"[A-Za-zΩμ][A-Za-zΩμ *·^0-9]{0,20}"
 _OF_UNITS = re.compile(rf"\\frac ?\{{ ?({_UNIT_PART}?) ?\}} ?\{{ ?({_UNIT_PART}) ?\}}")
 _NEGATIVE = re.compile(r"- ?\( ?((?:[0-9.]|\\frac)[^()]{0,80}?) ?\)")
+_ASSIGNED = re.compile(r"&=|:=|=&")
+_COLON = re.compile(r"(?!lambda\b)[A-Za-z][A-Za-z ]{1,40}: ?(?=[-+$€£.0-9\\])")
 _NEARLY = re.compile(r"\\(?:approx|simeq|cong|sim)(?![A-Za-z])|[≈≃≅]")
 _ESTIMATE = re.compile(r"-?[0-9]{1,12}(?:\.([0-9]{1,12}))")
 _OVER = re.compile(r"\{ ?([-+]?[0-9][0-9,.]{0,60}) ?\\over ?([0-9][0-9,.]{0,60}) ?\}")
@@ -217,7 +221,9 @@ def read_number(text: str) -> Number:
     if _NEARLY.search(cleaned):
         cleaned = _without_estimate(cleaned)
     if "=" in cleaned:
-        return _after_equals(cleaned)
+        return _after_equals(_ASSIGNED.sub("=", cleaned))
+    if (label := _COLON.match(cleaned)) and not denies(label[0]):
+        return _literal(cleaned[label.end() :])
     if negative := _NEGATIVE.fullmatch(cleaned):
         return _literal("-" + negative[1])
     return _literal(cleaned)
