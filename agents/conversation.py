@@ -62,6 +62,16 @@ def require_text(messages: Iterable[Message], who: str) -> None:
 StopReason = Literal["stop", "length", "context", "pause", "error"]
 
 
+# What an endpoint gave in the place of a reply, and why a verdict that is not right says so.
+FLAWS: Mapping[str, str] = {
+    "thought_only": "the endpoint gave a thought and no reply",
+    "empty": "the endpoint gave an empty reply",
+    "refused": "the model refused",
+    "filtered": "a content filter held the reply back",
+    "bad_call": "the arguments of a call are no JSON object",
+}
+
+
 # The version of the weights of a token that nobody sampled.
 NO_VERSION = -1
 
@@ -163,6 +173,8 @@ class Reply:
         context: ids of the messages that were new to the agent, up to where the assistant begins; they carry no loss.
         completion: the tokens of the reply, with mask and log-probabilities; None for agents that deal in text alone.
             With the stop "pause" it is the part that is there so far, and ``context`` is empty.
+        limit: with the stops "length" and "context" the limit that was reached, such as ``max_new_tokens 24``.
+        flaw: one of `FLAWS`; "" for a reply without.
     """
 
     text: str
@@ -171,6 +183,8 @@ class Reply:
     error: str = ""
     context: Sequence[int] = ()
     completion: TokenSequence | None = None
+    limit: str = ""
+    flaw: str = ""
 
 
 @dataclass(slots=True)

@@ -48,7 +48,7 @@ class Turn:
 
     ``end`` is the length of the episode's tokens after the reply: token t belongs to the first turn with end > t. It is
     0 for agents that deal in text alone. ``image`` is the image beside the observation, as a data URL of a PNG; "" if
-    there is none.
+    there is none. ``limit`` and ``flaw`` are those of the reply, see `rlvr.agents.conversation.Reply`.
     """
 
     observation: str
@@ -59,6 +59,8 @@ class Turn:
     verdict: Verdict | None = None
     end: int = 0
     image: str = ""
+    limit: str = ""
+    flaw: str = ""
 
     def message(self) -> Message:
         """The observation as a chat message."""
@@ -149,7 +151,7 @@ class Episode:
             if (value := getattr(self, name)) or name not in ("forked_from", "env_digest")
         }
         record["turns"] = [
-            {name: getattr(turn, name) for name in Turn.__slots__ if name != "image" or turn.image}
+            {name: value for name in Turn.__slots__ if (value := getattr(turn, name)) or name not in _SELDOM}
             | {"verdict": _plain(turn.verdict)}
             for turn in self.turns
         ]
@@ -177,6 +179,7 @@ class Episode:
         return cls(**fields)
 
 
+_SELDOM = ("image", "limit", "flaw")  # fields of a turn that are left out where they are empty
 _RENAMED = {"closing": "final_observation", "begun": "partial_completion"}  # fields of episodes stored before
 
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.agents.conversation import Conversation, Reply, TokenSequence, observation_to_message
+from rlvr.agents.conversation import FLAWS, Conversation, Reply, TokenSequence, observation_to_message
 from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExceeded
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
@@ -110,6 +110,7 @@ class ActiveEpisode:
         """Record the agent's reply; what plays it in the environment, None when the episode ends or pauses here."""
         episode, conversation, turn = self.episode, self.conversation, self.episode.turns[-1]
         turn.action, turn.stop = text, stop = reply.text, reply.stop
+        turn.limit, turn.flaw = reply.limit, reply.flaw
         if stop == "stop" or stop == "length":
             conversation.append_reply(reply)
             turn.end = len(conversation.tokens.ids)
@@ -120,7 +121,7 @@ class ActiveEpisode:
             episode.partial_completion = conversation.partial_completion.copy()
         elif reply.stop == "context":
             episode.truncated = True
-            episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason="the context was full before the reply")
+            episode.verdict = turn.verdict = Verdict(0.0, "wrong", reason=_full(turn.limit))
         else:
             episode.verdict = turn.verdict = env_error(str(reply.error), "agent")
         return None
@@ -147,7 +148,8 @@ class ActiveEpisode:
         except Exception as error:  # somebody else's environment returns anything
             return self.fail("step", error)
         episode.terminated, episode.truncated = bool(terminated), bool(truncated)
-        episode.verdict = turn.verdict or _from_reward(turn.reward, self.info)
+        episode.verdict = _explained(turn.verdict or _from_reward(turn.reward, self.info), turn)
+        turn.verdict = turn.verdict and episode.verdict
         episode.final_observation = text_of(observation)
         self._keep_tokens()
         return True
@@ -186,6 +188,23 @@ class ActiveEpisode:
     def _keep_tokens(self) -> None:
         if self.conversation.tokens:
             self.episode.tokens = self.conversation.tokens.copy()
+
+
+def _full(limit: str) -> str:
+    return "the context was full before the reply" + (f" ({limit})" if limit else "")
+
+
+def _explained(verdict: Verdict, turn: Turn) -> Verdict:
+    """A verdict that is not right says that the last reply was cut, or what came in its place."""
+    reasons = [FLAWS[turn.flaw]] if turn.flaw in FLAWS else []
+    if turn.stop == "length":
+        reasons.append(f"the reply was cut at {turn.limit or 'its token limit'}")
+    if not reasons or verdict.success or not verdict.valid:
+        return verdict
+    unread = verdict.status == "wrong" and not verdict.reward and turn.flaw in FLAWS and turn.flaw != "bad_call"
+    return verdict.replace(
+        status="unparsable" if unread else verdict.status, reason=f"{'; '.join(reasons)}: {verdict.reason}"
+    )
 
 
 def new_episode(env_id: str, request: RolloutRequest, env_digest: str = "") -> Episode:

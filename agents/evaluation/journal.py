@@ -58,6 +58,7 @@ class Journal:
             return
         record: dict[str, Any] = {"key": conversation.key, "answers": digest_of(conversation), "text": reply.text}
         record |= {"stop": reply.stop, "tokens": reply.tokens}
+        record |= {name: value for name in ("limit", "flaw") if (value := getattr(reply, name))}
         if reply.completion is not None:
             record |= {"context": [*reply.context], "completion": reply.completion.to_dict()}
         line = json.dumps(record) + "\n"
@@ -166,4 +167,5 @@ def _record(line: bytes, number: int, path: Path) -> dict[str, Any]:
 
 def _reply(record: dict[str, Any]) -> Reply:
     completion = TokenSequence(**record["completion"]) if "completion" in record else None
-    return Reply(record["text"], record["stop"], record["tokens"], "", record.get("context", ()), completion)
+    names = {name: str(record[name]) for name in ("limit", "flaw") if name in record}
+    return Reply(record["text"], record["stop"], record["tokens"], "", record.get("context", ()), completion, **names)

@@ -50,7 +50,7 @@ class RecordedAgent:
         turn = turns[number]
         verdict = self._episodes[conversation.key].verdict
         error = verdict.reason.removeprefix("agent: ") if turn.stop == "error" and verdict is not None else ""
-        return Reply(turn.action, stop=turn.stop, error=error)
+        return Reply(turn.action, stop=turn.stop, error=error, limit=turn.limit, flaw=turn.flaw)
 
 
 def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]:

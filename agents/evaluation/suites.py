@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -137,6 +138,7 @@ class SuiteScore:
         environments: how many have a valid episode; ``without`` of the suite's have none.
         success_all: mean over all environments of the success over all episodes, the invalid ones as failures.
         invalid_share: share of all episodes that are invalid.
+        cut_share: share of all replies that were cut at a token limit; ``flaws`` counts what came in the place of one.
     """
 
     success: float
@@ -147,11 +149,14 @@ class SuiteScore:
     without: int
     success_all: float
     invalid_share: float
+    cut_share: float
+    flaws: Mapping[str, int]
 
     def __str__(self) -> str:
         text = (
             f"success {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f}) over valid episodes, "
-            f"{self.success_all:.3f} over all, {self.invalid_share:.1%} invalid   mean reward {self.reward:.3f}"
+            f"{self.success_all:.3f} over all, {self.invalid_share:.1%} invalid, "
+            f"{self.cut_share:.1%} of the replies cut   mean reward {self.reward:.3f}"
         )
         left_out = f"; {self.without} have no valid episode and are left out" if self.without else ""
         return f"{text}   mean over {self.environments} environments{left_out}"
@@ -174,7 +179,20 @@ def score_suite(results: Sequence[Evaluation]) -> SuiteScore:
     success_all = math.fsum(result.success_all for result in results) / len(results)
     episodes = sum(result.episodes for result in results)
     invalid = episodes - sum(result.valid for result in results)
-    return SuiteScore(success, low, high, reward, count, len(results) - count, success_all, invalid / episodes)
+    replies = sum(result.replies for result in results)
+    flaws = sum((Counter(result.flaws) for result in results), Counter[str]())
+    return SuiteScore(
+        success=success,
+        low=low,
+        high=high,
+        reward=reward,
+        environments=count,
+        without=len(results) - count,
+        success_all=success_all,
+        invalid_share=invalid / episodes,
+        cut_share=sum(result.cut for result in results) / max(1, replies),
+        flaws=dict(flaws),
+    )
 
 
 def _levels(tasks: int, **levels: int) -> tuple[SuiteEntry, ...]:

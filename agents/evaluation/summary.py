@@ -20,6 +20,8 @@ from rlvr.agents.evaluation.faults import (
 from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, wilson
 from rlvr.agents.evaluation.votes import grader_of, majority
 
+MAX_CUT = 0.2  # share of replies that may be cut without a warning
+MORE_TOKENS = "--max-new-tokens gives them more, in a run's config sampling.max_new_tokens and max_length"
 MAX_CAUSES = 5  # that a summary lists
 
 
@@ -55,6 +57,9 @@ class Evaluation:
         turns: mean number of actions.
         statuses: how often each verdict status was given, invalid ones too.
         unread: how many actions, of all episodes and turns, were not understood.
+        replies: how many the agent gave, of all episodes and turns; ``cut`` of them ended at a token limit or found the
+            context full, and ``flaws`` counts those in whose place something else came, by the names of
+            `rlvr.agents.conversation.FLAWS`.
         tokens: mean number of sampled tokens an episode, 0 for agents without tokens.
         tasks: how many different tasks have a valid episode.
         pass_at: by k, the mean chance that one of k samples of a task succeeds; over tasks with k valid samples.
@@ -82,6 +87,14 @@ class Evaluation:
     gathered: tuple[str, ...] = ()
     provoked: tuple[InvalidCause, ...] = ()
     unread: int = 0
+    replies: int = 0
+    cut: int = 0
+    flaws: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def cut_share(self) -> float:
+        """Share of all replies that were cut; 0.0 without one."""
+        return self.cut / self.replies if self.replies else 0.0
 
     @property
     def success(self) -> float:
@@ -102,8 +115,9 @@ class Evaluation:
     def warnings(self) -> list[str]:
         """What keeps ``success`` from being taken at its word: more than 1 % invalid episodes, or where they gather."""
         alarm = invalid_warning(self.episodes - self.valid, self.episodes, self.success, self.invalid_causes)
+        cut = f"{self.cut_share:.1%} of the replies were cut, and what would have come is not seen: {MORE_TOKENS}"
         bugs = [f"{cause}: a bug that a policy can reach" for cause in self.provoked]
-        return [text for text in (alarm, *self.gathered, *bugs) if text]
+        return [text for text in (alarm, *self.gathered, *bugs, cut * (self.cut_share > MAX_CUT)) if text]
 
     @property
     def low(self) -> float:
@@ -151,7 +165,7 @@ class Evaluation:
         over_all = f"{self.successes}/{self.episodes} = {self.success_all:.3f} over all"
         if not self.valid:
             unknown = f"no episode counts, so nothing is known of the success; {over_all}"
-            return "\n".join([unknown, f"verdicts: {statuses}", *causes])
+            return "\n".join([unknown, f"verdicts: {statuses}", *self._flawed(), *causes])
         lines = [
             f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})"
             f" over valid episodes, {over_all}",
@@ -164,10 +178,16 @@ class Evaluation:
             shares += [] if self.majority is None else [f"maj@{max(self.pass_at)} {self.majority:.3f}"]
             lines.append("   ".join(shares) + f"   over {self.tasks} tasks")
         unread = f"   actions not understood: {self.unread}" if self.unread else ""
-        return "\n".join([*lines, f"verdicts: {statuses}{unread}", *causes])
+        return "\n".join([*lines, f"verdicts: {statuses}{unread}", *self._flawed(), *causes])
+
+    def _flawed(self) -> list[str]:
+        """A line on replies that were cut, or in whose place something else came; none where there was none."""
+        counts = {"cut": self.cut, **self.flaws}
+        listed = ", ".join(f"{name.replace('_', ' ')} {count}" for name, count in counts.items() if count)
+        return [f"of {self.replies} replies: {listed}"] if listed else []
 
 
-_PROPERTIES = ("success", "success_all", "invalid_share", "low", "high")
+_PROPERTIES = ("success", "success_all", "invalid_share", "cut_share", "low", "high")
 
 
 def summarise(episodes: Sequence[Episode]) -> Evaluation:
@@ -179,8 +199,12 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
     trials = [len(samples) for samples in by_task.values()]
     most = max(trials, default=0)
     ks = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most} - {0})
+    replies = [turn for episode in episodes for turn in episode.turns if turn.stop not in ("error", "pause")]
     return Evaluation(
         episodes=len(episodes),
+        replies=len(replies),
+        cut=sum(turn.stop in ("length", "context") for turn in replies),
+        flaws=dict(Counter(turn.flaw for turn in replies if turn.flaw)),
         valid=len(valid),
         successes=sum(successes),
         reward=math.fsum(episode.reward for episode in valid) / count,

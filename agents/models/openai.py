@@ -25,6 +25,7 @@ from rlvr.envs.tools.calls import STYLES, Call, read_calls, split_calls, write_c
 from rlvr.envs.tools.tool import argument_names, shown
 
 PATH = "/chat/completions"
+LIMITS = ("max_tokens", "max_completion_tokens")  # fields of a request that limit a reply
 OPENING, CLOSING = "<think>", "</think>"
 THINK, THOUGHT = f"{OPENING}\n", f"\n{CLOSING}\n\n"
 
@@ -183,16 +184,16 @@ class OpenAIAgent:
         try:
             choice = answer["choices"][0]
             message, finish = choice["message"], choice.get("finish_reason")
-            text = _text(message.get("content")) or _text(message.get("refusal"))
+            content, refusal = _text(message.get("content")), _text(message.get("refusal"))
+            text = content or refusal
             thought = _text(message.get("reasoning_content")) or _text(message.get("reasoning"))
             calls = [_native_call(made["function"]) for made in message.get("tool_calls") or []]
         except (KeyError, IndexError, TypeError, AttributeError):
             what = f"{self.endpoint.address(PATH)} sent a reply that is no chat completion"
             raise EndpointError(what, code=NO_COMPLETION, lasting=True) from None
-        if finish == "content_filter":
-            what = f"{self.endpoint.address(PATH)} held the reply back (content_filter)"
-            raise EndpointError(what, code="content_filter")
-        if not (text or thought or calls) and finish not in ("stop", "length"):
+        is_readable = all(map(_has_arguments, message.get("tool_calls") or []))
+        flaw = _flaw(finish, content, refusal, thought, is_readable) if not (calls and is_readable) else ""
+        if not (text or thought or calls) and finish not in ("stop", "length", "content_filter"):
             raise EndpointError(f"{self.endpoint.address(PATH)} sent a reply without text (finish_reason {finish!r})")
         text = clean(text)
         if calls:
@@ -201,7 +202,16 @@ class OpenAIAgent:
             text = self._thoughts.marked(text, finish == "length")
         if self.keep_reasoning and thought:
             text = _with_thought(clean(thought), text, bool(text) or finish != "length")
-        return Reply(text, "length" if finish == "length" else "stop", _number(answer, "completion_tokens"))
+        tokens = _number(answer, "completion_tokens")
+        if finish == "length":
+            return Reply(text, "length", tokens, limit=self._token_limit())
+        return Reply(text, "stop", tokens, flaw=flaw)
+
+    def _token_limit(self) -> str:
+        """The limit of a reply's tokens as it is sent, ``max_tokens 512``."""
+        sent = {"max_tokens": self.endpoint.max_tokens} | self.request
+        limits = [f"{name} {value}" for name, value in sent.items() if value is not None and name in LIMITS]
+        return " and ".join(limits) or "the server's token limit"
 
     def _count(self, usage: Any, failed: int = 0) -> None:
         with self._counting:
@@ -232,6 +242,28 @@ class UnparsedThoughts:
             return text
         self._without += not is_cut
         return THINK + text if 0 < self._closed >= self._without else text
+
+
+def _flaw(finish: Any, content: str, refusal: str, thought: str, is_readable: bool) -> str:
+    """What came in the place of a reply, one of `FLAWS`; "" for a reply."""
+    if finish == "content_filter":
+        return "filtered"
+    if not is_readable:
+        return "bad_call"
+    if content:
+        return ""
+    if refusal:
+        return "refused"
+    return "thought_only" if thought else "empty"
+
+
+def _has_arguments(made: Mapping[str, Any]) -> bool:
+    """Whether the arguments of a call are an object, or none at all."""
+    given = made["function"].get("arguments") or {}
+    try:
+        return isinstance(parse_object(given, "arguments") if isinstance(given, str) else given, dict)
+    except Unreadable:
+        return False
 
 
 def _native_call(function: Mapping[str, Any]) -> Call:

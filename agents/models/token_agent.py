@@ -171,12 +171,16 @@ class TokenAgent(ABC):
         if draft.error:
             return Reply("", "error", error=draft.error)
         if not completion.sampled:
-            return Reply("", "context")
+            return Reply("", "context", limit=f"max_length {self.max_length}")
         if self.segment is not None and self._limit(draft, self.max_new_tokens):
             return Reply("", "pause", completion.sampled, completion=completion)
         ended = self._ended(draft)
         text = self.renderer.reply_text(completion.ids[:-1] if ended else completion.ids, draft.context)
-        return Reply(text, "stop" if ended else "length", completion.sampled, "", draft.context, completion)
+        if ended:
+            return Reply(text, "stop", completion.sampled, "", draft.context, completion)
+        full = self.max_length is not None and draft.length >= self.max_length
+        limit = f"max_length {self.max_length}" if full else f"max_new_tokens {self.max_new_tokens}"
+        return Reply(text, "length", completion.sampled, "", draft.context, completion, limit)
 
 
 @dataclass(slots=True)

@@ -42,6 +42,7 @@ def evaluation_metrics(way: str, episodes: list[Episode], result: Evaluation) ->
         "success_all": result.success_all,
         "reward": result.reward,
         "tool_calls": tool_calls(episodes),
+        "cut": result.cut_share,
         **_invalid(result),
     }
     return {f"{way}_{name}": value for name, value in figures.items()}

@@ -263,7 +263,6 @@ FAULTS = {
     "null": "without choices, with status 200",
     "parts": "no chat completion",
     "nothing": "without text",
-    "filtered": "content_filter",
     "reset": "could not be reached",
     "cut": "in the middle of its reply",
     "redirect": "status 307",
