@@ -23,7 +23,6 @@ from rlvr.agents.driver.env_calls import EnvCall
 from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.code_rule import CodeRefused, code_allowed, make_env, require_code, settings_are_data
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.json_text import load_json, require_shallow
 
 FIELDS = ("env_id", "module", "kwargs", "seed", "options", "thought")
@@ -362,6 +361,3 @@ def require_single_turn(spec: TaskSpec, env: gym.Env[str, str], info: Mapping[st
     turns = turns_of(env, info)
     if turns is not None and turns > 1:
         raise ValueError(f"{spec.env_id} has up to {turns} turns: {SINGLE_TURN}")
-
-
-__getattr__ = renamed_in_module(__name__, {"Session": "EpisodeSession"}, globals())

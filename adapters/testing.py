@@ -34,7 +34,6 @@ from rlvr.adapters.members import exchanges as exchanges
 from rlvr.adapters.spec import TaskSpec
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv, replay
 from rlvr.envs.core.verdict import env_error
@@ -588,6 +587,3 @@ def _require(holds: bool, otherwise: str) -> None:
     """An assert statement that ``python -O`` keeps."""
     if not holds:
         raise AssertionError(otherwise)
-
-
-__getattr__ = renamed_in_module(__name__, {"Call": "EngineCall", "Engine": "RecordingEngine"}, globals())

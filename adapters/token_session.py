@@ -8,7 +8,6 @@ from typing import Any
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.agents import Message, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
-from rlvr.envs.core.deprecation import warn_renamed
 
 
 class TokenSession:
@@ -95,22 +94,3 @@ class TokenSession:
         if not completion:  # it failed before the first turn, and trainers want a token
             completion.append_context([self.renderer.end_id or 0])
         return self.tokens.ids[: self.start], completion if self.session.valid else completion.without_loss()
-
-    # old names
-
-    @property
-    def over(self) -> bool:
-        """The old name of `done`."""
-        warn_renamed("TokenSession.over", "done")
-        return self.done
-
-    @property
-    def room(self) -> int:
-        """The old name of `tokens_left`."""
-        warn_renamed("TokenSession.room", "tokens_left")
-        return self.tokens_left
-
-    def hear(self, ids: Sequence[int], logprobs: Sequence[float] | None = None) -> None:
-        """The old name of `step_tokens`."""
-        warn_renamed("TokenSession.hear", "step_tokens")
-        self.step_tokens(ids, logprobs)

@@ -9,7 +9,6 @@ from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.agents.evaluation import Evaluation, evaluate, summarise, task_requests
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ConstantAgent, ExpertAgent, HumanAgent, RandomAgent
-from rlvr.envs.core.deprecation import moved_modules, renamed_in_module
 
 __all__ = [
     "Agent",
@@ -30,14 +29,3 @@ __all__ = [
     "summarise",
     "task_requests",
 ]
-
-__getattr__ = renamed_in_module(__name__, {"Request": "RolloutRequest"}, globals())
-moved_modules(
-    __name__,
-    {
-        "models": (
-            *("calls", "decoding", "kv_cache", "openai", "sampling", "tiny", "token_agent", "transformers", "vllm"),
-        ),
-        "driver": ("active_episode", "env_calls", "episode_loop"),
-    },
-)

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.seeding import stream
 
 PHRASES: Mapping[str, str] = MappingProxyType(
@@ -61,6 +60,3 @@ class ThinkingBudget:
     def applies(self, completion: str) -> bool:
         """Whether the completion so far is still a thought; one that has ended its thought goes on to its answer."""
         return not (CLOSING in self.text and CLOSING in completion)
-
-
-__getattr__ = renamed_in_module(__name__, {"Interruption": "ThinkingBudget"}, globals())

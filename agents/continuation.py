@@ -17,7 +17,6 @@ from rlvr.agents.driver.env_calls import DEFAULT_SECONDS, ThreadedEnvCalls
 from rlvr.agents.driver.episode_loop import EpisodeLoop
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs import TextEnv
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_of
 
 
@@ -132,10 +131,3 @@ def _activate(start: BranchStart) -> ActiveEpisode:
     episode = Episode(env_id="", key=conversation.key, seed=0)
     episode.turns.append(Turn(message["content"], message["role"], "", "stop"))
     return ActiveEpisode(start.env, episode, conversation)
-
-
-__getattr__ = renamed_in_module(
-    __name__,
-    {"play_on": "continue_from", "branches": "branch_points", "Branch": "BranchPoint", "Start": "BranchStart"},
-    globals(),
-)

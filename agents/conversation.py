@@ -14,7 +14,6 @@ from typing import Any, Literal, NotRequired, Protocol, TypedDict
 
 import gymnasium as gym
 
-from rlvr.envs.core.deprecation import renamed_in_module, warn_renamed
 from rlvr.envs.core.images import text_of, url_of
 
 
@@ -142,11 +141,6 @@ class TokenSequence:
         """Fill in the versions of the tokens so far, which nobody counted."""
         self.versions += [NO_VERSION] * (len(self.ids) - len(self.versions))
 
-    def unsampled(self) -> TokenSequence:
-        """The old name of `without_loss`."""
-        warn_renamed("TokenSequence.unsampled", "without_loss")
-        return self.without_loss()
-
     def without_loss(self) -> TokenSequence:
         """A copy of which nothing is trained on."""
         return TokenSequence([*self.ids], [0] * len(self), [0.0] * len(self))
@@ -223,8 +217,6 @@ class Conversation:
             return
         if reply.stop not in ("stop", "length"):
             raise ValueError(f"the agent has no reply to {self.key!r}: {reply.error or 'the context is full'}")
-        if reply.completion is None and self.rendered > len(self.messages):
-            warn_renamed("appending to Conversation.tokens in an agent", "returning Reply(context=…, completion=…)")
         self.messages.append({"role": "assistant", "content": reply.text})
         if reply.completion is not None:
             self.tokens.append_context(reply.context)
@@ -264,6 +256,3 @@ def capability(agent: object, name: Capability) -> Any:
     - ``close()``: lets go of what the agent holds.
     """
     return getattr(agent, name, None) or None
-
-
-__getattr__ = renamed_in_module(__name__, {"heard": "observation_to_message"}, globals())

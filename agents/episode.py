@@ -8,7 +8,6 @@ from typing import Any
 
 from rlvr.agents.conversation import Message, StopReason, TokenSequence
 from rlvr.envs import Verdict
-from rlvr.envs.core.deprecation import renamed_in_module, warn_renamed
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,12 +161,12 @@ class Episode:
 
     @classmethod
     def from_dict(cls, record: Mapping[str, Any]) -> Episode:
-        """The episode of a record that `to_dict` made, in this version or the one before.
+        """The episode of a record that `to_dict` made.
 
         Raises:
             KeyError, TypeError, ValueError: the record is none of an episode.
         """
-        fields = {_RENAMED.get(name, name): value for name, value in record.items()}
+        fields = dict(record)
         if unknown := sorted(fields.keys() - set(cls.__dataclass_fields__)):
             raise ValueError(f"unknown field {', '.join(unknown)}: another tool or another version of rlvr wrote it")
         if missing := [name for name in ("env_id", "key", "seed") if name not in fields]:
@@ -180,21 +179,6 @@ class Episode:
 
 
 _SELDOM = ("image", "limit", "flaw")  # fields of a turn that are left out where they are empty
-_RENAMED = {"closing": "final_observation", "begun": "partial_completion"}  # fields of episodes stored before
-
-
-def _old_name(old: str, new: str) -> property:
-    """A property that reads another one and warns."""
-
-    def read(episode: Episode) -> Any:
-        warn_renamed(f"Episode.{old}", new)
-        return getattr(episode, new)
-
-    return property(read, doc=f"The old name of `{new}`.")
-
-
-for _old, _new in {**_RENAMED, "over": "done", "cut": "hit_token_limit"}.items():
-    setattr(Episode, _old, _old_name(_old, _new))
 
 
 def _plain(verdict: Verdict | None) -> dict[str, Any] | None:
@@ -203,6 +187,3 @@ def _plain(verdict: Verdict | None) -> dict[str, Any] | None:
 
 def _verdict(record: Mapping[str, Any] | None) -> Verdict | None:
     return None if record is None else Verdict.from_dict(record)
-
-
-__getattr__ = renamed_in_module(__name__, {"Request": "RolloutRequest"}, globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError, field_validator, model_validator
 
@@ -18,7 +18,7 @@ from rlvr.algorithms.config_sections import (
 )
 from rlvr.algorithms.names import hint
 from rlvr.algorithms.off_policy import corrected, samples_off_policy
-from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, renamed_choices, renamed_filters
+from rlvr.algorithms.presets import FILTERS, PRESETS, Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
 from rlvr.algorithms.tinker.limits import why_not
@@ -97,8 +97,6 @@ class ModelSection(Section):
 
 
 class SamplingSection(Section):
-    OLD_FIELDS: ClassVar[dict[str, str]] = {"interruption": "thinking_phrase"}
-
     max_new_tokens: int = Field(64, ge=1)
     """Tokens a turn may take."""
     max_length: int = Field(512, ge=2)
@@ -120,8 +118,6 @@ class SamplingSection(Section):
 
 class WarmStartSection(Section):
     """Supervised steps on demonstrations, before any reward is seen."""
-
-    OLD_FIELDS: ClassVar[dict[str, str]] = {"shortcut_share": "direct_answer_share"}
 
     steps: int = Field(0, ge=0)
     """Steps on the expert's own demonstrations."""
@@ -456,7 +452,7 @@ class TrainConfig(Section):
         """The algorithm with its overrides; of an objective that is none, what its log-probabilities need."""
         algorithm = ALGORITHMS[self.algorithm]
         base = algorithm if isinstance(algorithm, Preset) else algorithm.as_preset(PRESETS["reinforce"])
-        preset = base.replace(**_typed(renamed_choices(self.overrides, base.advantage)))
+        preset = base.replace(**_typed(self.overrides))
         return corrected(preset, self.schedule) if isinstance(algorithm, Preset) else preset
 
     def filters(self) -> tuple[str, ...]:
@@ -466,7 +462,7 @@ class TrainConfig(Section):
             ValueError: there is no such filter.
         """
         preset = self.preset()
-        chosen = preset.filters if self.selection.filters is None else renamed_filters(self.selection.filters)
+        chosen = preset.filters if self.selection.filters is None else self.selection.filters
         if "partial_rollouts" in chosen and self.sampling.segment:
             if {"dynamic_sampling", "active_sampling"} & {*chosen}:
                 raise ValueError("partial_rollouts cannot wait for refills: leave out dynamic and active sampling")

@@ -3,31 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar, Literal
+from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
-
-from rlvr.envs.core.deprecation import warn_renamed
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 
 class Section(BaseModel):
     """Closed and frozen; the text under a field is its help."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
-    OLD_FIELDS: ClassVar[dict[str, str]] = {}  # names of the version before, which warn
-
-    @model_validator(mode="before")
-    @classmethod
-    def _renamed(cls, values: Any) -> Any:
-        if not isinstance(values, dict):
-            return values
-        renamed = {}
-        for name, value in values.items():
-            new = cls.OLD_FIELDS.get(name, name)
-            if new != name:
-                warn_renamed(f"the config's field {name!r}", repr(new))
-            renamed[new] = value
-        return renamed
 
 
 POLICY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,40}")

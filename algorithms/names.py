@@ -1,4 +1,4 @@
-"""Names of choices: the nearest one for a wrong one, and the new one for an old one."""
+"""Names of choices: the nearest one for a wrong one."""
 
 from __future__ import annotations
 

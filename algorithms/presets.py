@@ -21,7 +21,6 @@ from rlvr.algorithms.losses.clip_rules import CLIP_RULES, ClipRule
 from rlvr.algorithms.losses.corrections import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
 from rlvr.algorithms.losses.kl import ESTIMATORS as KL_ESTIMATORS
 from rlvr.algorithms.names import hint, one_of
-from rlvr.envs.core.deprecation import warn_renamed
 
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
@@ -30,57 +29,6 @@ FILTERS = (
     "dynamic_sampling", "active_sampling", "zero_gradient", "no_positive_resampling", "overlong_filter",
     "soft_overlong", "thinking_budget", "curriculum", "length_reward", "partial_rollouts", "keep_correct", "keep_short",
 )  # fmt: skip
-
-# Names of the version before, which warn; they go in the next.
-OLD_CHOICES = {
-    "level": "ratio_level",
-    "anchor": "ratio_denominator",
-    "sampler_penalty": "behaviour_penalty",
-    "count_empty_rows": "count_empty_sequences",
-    "kl_place": "kl_in",
-}
-OLD_VALUES: Mapping[str, Mapping[str, str]] = {
-    "clip": {
-        "cap": "cispo",
-        "band": "prime",
-        "tv": "dppo",
-        "log_one_sided": "gmpo",
-        "sigmoid": "sapo",
-        "square": "kimi",
-        "negative_cap": "topr",
-    },
-    "ratio_denominator": {"sampler": "behaviour"},
-    "aggregation": {"rows": "sequence_mean"},
-    "filters": {"interruptions": "thinking_budget"},
-}
-# What the choice `k` of the version before was to each advantage.
-_K_WAS = {"gfpo": "group_keep", "passk": "pass_k", "vine": "continuations"}
-
-
-def renamed_filters(filters: Any) -> tuple[str, ...]:
-    """Filters under their present names; an old name warns."""
-    return tuple(_renamed_value("filters", name) for name in filters)
-
-
-def _renamed_value(choice: str, value: Any) -> Any:
-    new = OLD_VALUES.get(choice, {}).get(value) if isinstance(value, str) else None
-    if new is None:
-        return value
-    warn_renamed(f"{choice}={value!r}", repr(new), stacklevel=5)
-    return new
-
-
-def renamed_choices(given: Mapping[str, Any], advantage: str = "") -> dict[str, Any]:
-    """Choices under their present names and values; an old one warns. ``advantage`` says what the old `k` was."""
-    renamed: dict[str, Any] = {}
-    for name, value in given.items():
-        new = OLD_CHOICES.get(name, name)
-        if name == "k":
-            new = _K_WAS.get(str(given.get("advantage", advantage)), "group_keep")
-        if new != name:
-            warn_renamed(f"the preset's {name!r}", repr(new), stacklevel=4)
-        renamed[new] = renamed_filters(value) if new == "filters" else _renamed_value(new, value)
-    return renamed
 
 
 @dataclass(frozen=True)
@@ -237,37 +185,12 @@ class Preset(Choices):
             TypeError: there is no such choice.
             ValueError: it does not go with the others.
         """
-        changes = renamed_choices(changes, self.advantage)
         known = [field.name for field in dataclasses.fields(self)]
         for name in changes:
             if name not in known:
                 raise TypeError(f"a preset has no choice {name!r}{hint(name, known)}; choices: {', '.join(known)}")
         return dataclasses.replace(self, **changes)
 
-    def but(self, **changes: Any) -> Preset:
-        """The old name of `replace`."""
-        warn_renamed("Preset.but", "replace")
-        return self.replace(**changes)
-
-    def __getattr__(self, name: str) -> Any:
-        new = _K_WAS.get(self.advantage, "group_keep") if name == "k" else OLD_CHOICES.get(name)
-        if new is None:
-            raise AttributeError(f"a preset has no choice {name!r}")
-        warn_renamed(f"Preset.{name}", new)
-        return getattr(self, new)
-
-
-def _accept_old_choices(preset: type[Preset]) -> None:
-    """Let the constructor take old names of choices, too, with a warning."""
-    build = preset.__init__
-
-    def __init__(self: Preset, *values: Any, **given: Any) -> None:
-        build(self, *values, **renamed_choices(given))
-
-    preset.__init__ = __init__  # type: ignore[method-assign]
-
-
-_accept_old_choices(Preset)
 
 _GEN = ("dynamic_sampling", "soft_overlong", "overlong_filter")
 _SCALE = ("zero_gradient", "no_positive_resampling", "thinking_budget")

@@ -147,7 +147,7 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
 
 @pytest.mark.parametrize("folder", ["examples", "benchmarks"])
 def test_programs_import_names_that_there_are(folder: str) -> None:
-    """Read and not imported: some of these programs need a foreign framework. An old name that warns is none."""
+    """Read and not imported: some of these programs need a foreign framework."""
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "rlvr":

@@ -25,7 +25,6 @@ from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, s
 from rlvr.adapters.serving.answers import MAX_SECONDS, Range, differs
 from rlvr.adapters.serving.connection import OPEN_SECONDS, RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
-from rlvr.envs.core.deprecation import RenamedAttribute
 from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
@@ -136,7 +135,6 @@ class RemoteEnv(gym.Env[Any, str]):
     """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012  (gymnasium's own declaration)
-    name = RenamedAttribute("name", "served_id")
 
     def __init__(
         self,

@@ -28,7 +28,6 @@ from rlvr.adapters.serving.answers import (
 from rlvr.adapters.serving.bounded_json import read_object
 from rlvr.adapters.serving.listening import allowed_files
 from rlvr.adapters.serving.wire import MAX_ANSWER_VALUES, MAX_FRAME, MAX_PIXELS, SOCKET_PATH, write
-from rlvr.envs.core.deprecation import renamed_in_module
 
 if TYPE_CHECKING:
     from websockets.sync.client import ClientConnection
@@ -381,6 +380,3 @@ def _message(data: str | bytes) -> dict[str, Any]:
         return read_object(data, MAX_ANSWER_VALUES, unique=False)  # all that is read from it is checked
     except ValueError as error:
         raise WrongMessage(f"a message that cannot be read: {error}") from None
-
-
-__getattr__ = renamed_in_module(__name__, {"Connection": "WireConnection"}, globals())

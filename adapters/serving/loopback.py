@@ -20,7 +20,6 @@ from typing import Any, NamedTuple
 
 from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
 from rlvr.adapters.serving.guard import bears_key, wrong_host, wrong_origin
-from rlvr.envs.core.deprecation import renamed_in_module
 
 MAX_BODY = 64 * 2**20
 MAX_VALUES = 1 << 20  # of a body
@@ -223,6 +222,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
-
-
-__getattr__ = renamed_in_module(__name__, {"Refusal": "HttpError", "Request": "HttpRequest"}, globals())

@@ -36,7 +36,6 @@ from rlvr.adapters.serving.loopback import Answer, HttpError, HttpRequest, Loopb
 from rlvr.agents import Message
 from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, env_error
 from rlvr.envs.tools.calls import Reading, split_calls
@@ -466,6 +465,3 @@ def _verdict(ended: _Ended) -> Verdict:
         return env_error(f"the harness returned {ended.result!r:.100}, which is no reward")
     status: Status = "correct" if reward >= 1 else "partial" if reward > 0 else "wrong"
     return Verdict(reward, status, reason="the harness is done")
-
-
-__getattr__ = renamed_in_module(__name__, {"Connection": "HarnessConnection"}, globals())

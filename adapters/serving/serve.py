@@ -42,7 +42,6 @@ from rlvr.adapters.serving.wire import (
     read_json,
     write,
 )
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import text_space
 
 if TYPE_CHECKING:
@@ -577,6 +576,3 @@ class EnvServer:
         self._uvicorn.should_exit = True
         if self._thread is not None:
             self._thread.join()
-
-
-__getattr__ = renamed_in_module(__name__, {"Face": "ServerApp", "Server": "EnvServer"}, globals())

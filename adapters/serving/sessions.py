@@ -28,7 +28,6 @@ from rlvr.adapters.serving.answers import MAX_SECONDS, Range
 from rlvr.adapters.serving.guard import without_paths
 from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
 from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.tasks.digests import env_digest
 from rlvr.envs.vector.arguments import checked_workers, makers_of, sharing
@@ -524,4 +523,3 @@ def _speaks(space: gym.Space[Any]) -> bool:
 
 
 __all__ = ["MAX_STATES", "Result", "SessionEnv", "SessionTable"]
-__getattr__ = renamed_in_module(__name__, {"Sessions": "SessionTable", "Slot": "SessionEnv"}, globals())

@@ -24,7 +24,6 @@ import numpy as np
 
 from rlvr.adapters.serving.bounded_json import TooManyValues, kind_of, read_object
 from rlvr.envs import Verdict
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.images import DATA_URL, data_url, read_png
 
 VERSION = 1
@@ -424,6 +423,3 @@ def _array(kind: Any, shape: Any, numbers: Any) -> Any:
     if not all(isinstance(number, int | float) for number in plain):
         raise ValueError("it holds something other than numbers")
     return np.array(plain, dtype=np.dtype(kind)).reshape(shape)
-
-
-__getattr__ = renamed_in_module(__name__, {"Refusal": "ProtocolError", "Request": "WireRequest"}, globals())

@@ -12,8 +12,6 @@ from hashlib import blake2b
 import numpy as np
 import torch
 
-from rlvr.envs.core.deprecation import moved_names
-
 # Logits held at once, in numbers: above this they are made, used and made again, a piece at a time.
 LOGITS_AT_ONCE = 2**24
 IN_CACHE = 2**18  # the same on a CPU, where they are to stay in its cache while a token is chosen
@@ -151,13 +149,3 @@ def truncate(probabilities: torch.Tensor, top_k: int | None, top_p: float) -> to
         ordered = ordered.masked_fill(before >= top_p * probabilities.sum(-1, keepdim=True), 0.0)
         probabilities = torch.zeros_like(probabilities).scatter(-1, order, ordered)
     return probabilities
-
-
-__getattr__ = moved_names(
-    __name__,
-    {
-        "rlvr.algorithms.data.batch": ("token_budget_batches",),
-        "rlvr.algorithms.train.head": ("SequenceScores", "score_hidden", "score_logits"),
-        "rlvr.algorithms.train.scoring": ("has_plain_head", "score_sequences", "sequence_logprobs"),
-    },
-)

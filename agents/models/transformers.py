@@ -12,7 +12,6 @@ from typing import Any
 from rlvr.agents.budget import ThinkingBudget
 from rlvr.agents.models.tiny import MISSING_EXTRA
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent
-from rlvr.envs.core.deprecation import warn_renamed
 
 try:
     from rlvr.agents.models.decoding import Sampling, sample, sample_each
@@ -39,7 +38,6 @@ class TransformersAgent(TokenAgent):
         max_length: the longest sequence of an episode, in tokens; by default what the model's configuration
             names. See `TokenAgent`, also for ``template_options``, ``thinking_budget`` and ``segment``.
         max_sequences: the most conversations sampled at once; the others wait. None: all of them.
-        rows: the old name of ``max_sequences``.
 
     Raises:
         ImportError: on import of this module: the extra ``train`` is missing.
@@ -59,14 +57,10 @@ class TransformersAgent(TokenAgent):
         seed: int = 0,
         max_length: int | None = None,
         max_sequences: int | None = None,
-        rows: int | None = None,
         template_options: Mapping[str, Any] | None = None,
         thinking_budget: ThinkingBudget | None = None,
         segment: int | None = None,
     ) -> None:
-        if rows is not None:
-            warn_renamed("TransformersAgent(rows=…)", "max_sequences")
-            max_sequences = rows
         if max_sequences is not None and max_sequences < 1:
             raise ValueError(f"max_sequences={max_sequences} must be at least 1")
         self.sampling = Sampling(temperature, top_p, top_k, greedy)

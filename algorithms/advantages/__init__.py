@@ -15,7 +15,6 @@ from rlvr.algorithms.advantages.group_baselines import (
     rloo,
     scalerl,
 )
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.monte_carlo import brpo, budget_probs, split_steps, vine
 from rlvr.algorithms.advantages.registry import ADVANTAGES, compute_advantages, critic_targets
 from rlvr.algorithms.advantages.roles import RoleBaselines, role_turn_returns
@@ -26,7 +25,6 @@ from rlvr.algorithms.advantages.turn_returns import Turns, process_supervision, 
 __all__ = [
     "ADVANTAGES",
     "Advantage",
-    "AdvantageInputs",
     "Played",
     "RoleBaselines",
     "Sources",

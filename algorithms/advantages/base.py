@@ -10,10 +10,10 @@ from rlvr.agents.conversation import Agent, TokenSequence
 from rlvr.agents.episode import Episode
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.groups import as_floats
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.losses.inputs import as_mask
+from rlvr.algorithms.inputs import AdvantageInputs
 from rlvr.algorithms.losses.kl import reward_kl
+from rlvr.algorithms.losses.sequences import as_mask
 
 
 class SequenceScorer(Protocol):

@@ -8,8 +8,8 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of, why
 from rlvr.algorithms.advantages.gather import ragged
 from rlvr.algorithms.advantages.groups import as_floats
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 
 def teacher_advantages(teacher: Any, student: Any, mask: Tensor) -> Tensor:

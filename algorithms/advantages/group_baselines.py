@@ -16,8 +16,8 @@ from typing import Any
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, mask_of
 from rlvr.algorithms.advantages.groups import EPS, Groups, as_floats, as_rewards
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 
 def group_mean(rewards: Any, group: Any) -> Tensor:

@@ -14,10 +14,10 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, Played, Sources, at_last_token, mask_of, why
 from rlvr.algorithms.advantages.gather import ragged, ragged_ints
 from rlvr.algorithms.advantages.groups import Groups, as_floats
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.token_returns import gae
 from rlvr.algorithms.advantages.turn_returns import Turns, per_turn
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 MAX_STEPS = 25  # VinePPO's cap on the steps of an episode
 

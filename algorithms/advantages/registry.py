@@ -19,9 +19,9 @@ from rlvr.algorithms.advantages import (
 )
 from rlvr.algorithms.advantages.base import Advantage, floats, mask_of, token_kl
 from rlvr.algorithms.advantages.groups import as_rewards
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.token_returns import whiten
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 _FILES = (group_baselines, token_returns, turn_returns, monte_carlo, roles, semantic, distillation)
 
@@ -81,8 +81,7 @@ def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mappi
 
 
 def _inputs(batch: AdvantageInputs | Mapping[str, Any] | None) -> AdvantageInputs:
-    packed = isinstance(batch, Mapping) and any(batch.get(name) is not None for name in ("sequence_id", "row_id"))
-    if packed:
+    if isinstance(batch, Mapping) and batch.get("sequence_id") is not None:
         raise ValueError("advantages are computed before packing: give one line per sequence, and no sequence_id")
     return AdvantageInputs.of(batch or {})
 

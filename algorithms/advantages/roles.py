@@ -9,9 +9,9 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of, why
 from rlvr.algorithms.advantages.gather import turns
 from rlvr.algorithms.advantages.groups import Groups, as_rewards
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.turn_returns import returns_of_turns
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 
 class RoleBaselines:

@@ -11,8 +11,8 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, Played, Sources, why
 from rlvr.algorithms.advantages.group_baselines import group_z
 from rlvr.algorithms.advantages.groups import Groups
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.inputs import AdvantageInputs
 
 
 def semantic_entropy(clusters: Any, group: Any) -> Tensor:

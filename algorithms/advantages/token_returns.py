@@ -15,9 +15,9 @@ from rlvr.algorithms.advantages.base import Advantage, at_last_token, floats, ma
 from rlvr.algorithms.advantages.gather import earned_per_token, state_values
 from rlvr.algorithms.advantages.group_baselines import group_mean
 from rlvr.algorithms.advantages.groups import Groups, as_floats, as_rewards
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.losses.inputs import as_mask
+from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.losses.sequences import as_mask
 
 
 def whiten(advantages: Tensor, mask: Tensor, *, sample: bool = True, eps: float = 1e-8) -> Tensor:

@@ -8,10 +8,10 @@ from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.base import Advantage, floats, mask_of, why
 from rlvr.algorithms.advantages.gather import state_values, turns, turns_as_steps
 from rlvr.algorithms.advantages.groups import EPS, Groups, as_floats
-from rlvr.algorithms.advantages.inputs import AdvantageInputs
 from rlvr.algorithms.advantages.token_returns import bootstrap, gae, return_to_go, whiten
 from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.losses.inputs import as_mask
+from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.losses.sequences import as_mask
 
 
 class Turns:

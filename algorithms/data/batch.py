@@ -8,7 +8,7 @@ from typing import Any
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.losses.inputs import LossInputs
+from rlvr.algorithms.inputs import LossInputs
 
 
 @dataclass(frozen=True, slots=True)

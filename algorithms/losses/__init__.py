@@ -9,7 +9,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rlvr.algorithms.losses.inputs import LossInputs
+    from rlvr.algorithms.inputs import LossInputs
     from rlvr.algorithms.losses.policy import policy_loss
     from rlvr.algorithms.losses.stats import merge_stats
 

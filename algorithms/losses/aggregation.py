@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.entries import MissingInput
-from rlvr.algorithms.losses.inputs import LossInputs, SequenceIndex, as_mask, groups_of, sequences_of
+from rlvr.algorithms.inputs import LossInputs, MissingInput
+from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, groups_of, sequences_of
 
 AGGREGATIONS = {
     "token_mean": "sum / N tokens",

@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.losses.sequences import SequenceIndex
 
 
 @dataclass(frozen=True)

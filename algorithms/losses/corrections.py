@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.entries import MissingInput
-from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.inputs import MissingInput
+from rlvr.algorithms.losses.sequences import SequenceIndex
 from rlvr.algorithms.names import one_of
 
 

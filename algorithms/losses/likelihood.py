@@ -8,8 +8,9 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.group_baselines import rloo
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
-from rlvr.algorithms.losses.inputs import LossInputs, SequenceIndex, as_mask, sequences_of
+from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, sequences_of
 
 
 def nll_loss(

@@ -25,8 +25,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import Denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.presets import PRESETS, Preset
 

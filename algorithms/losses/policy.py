@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import (
     Denominators,
     aggregate,
@@ -17,8 +18,8 @@ from rlvr.algorithms.losses.aggregation import (
 )
 from rlvr.algorithms.losses.clip_rules import Clipped, Terms
 from rlvr.algorithms.losses.corrections import CorrectionInputs, correction_weights, sequence_correction_weights
-from rlvr.algorithms.losses.inputs import LossInputs, SequenceIndex, as_mask, groups_of, sequences_of
 from rlvr.algorithms.losses.kl import kl_loss
+from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, groups_of, sequences_of
 from rlvr.algorithms.losses.stats import policy_stats
 from rlvr.algorithms.presets import Preset
 

@@ -11,8 +11,8 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.groups import Groups, as_rewards
-from rlvr.algorithms.entries import MissingInput
-from rlvr.algorithms.losses.inputs import LossInputs, SequenceIndex, as_mask, sequences_of
+from rlvr.algorithms.inputs import LossInputs, MissingInput
+from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, sequences_of
 
 Batch = LossInputs | Mapping[str, Any]
 
@@ -89,15 +89,15 @@ def _columns(new: Tensor, batch: Batch, pairs: Any = None, *, reference: bool) -
 
 
 def pairs_of(batch: Batch, pairs: Any) -> Any:
-    """[P, 2] indices: as given, or the mapping's own `pairs`.
+    """[P, 2] indices: as given, or the batch's own.
 
     Raises:
         MissingInput: neither has them.
     """
-    found = batch.get("pairs") if pairs is None and isinstance(batch, Mapping) else pairs
-    if found is None:
+    pairs = LossInputs.of(batch).pairs if pairs is None else pairs
+    if pairs is None:
         raise MissingInput("a preference loss needs 'pairs': [P, 2] ints, the preferred and the other sequence of each")
-    return found
+    return pairs
 
 
 def _pair_loss(

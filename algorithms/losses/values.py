@@ -6,7 +6,7 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.losses.aggregation import Denominators
-from rlvr.algorithms.losses.inputs import as_mask
+from rlvr.algorithms.losses.sequences import as_mask
 
 
 class ValueHead(torch.nn.Module):

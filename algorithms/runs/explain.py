@@ -12,8 +12,8 @@ from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.scripted import printable
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import TrainConfig, load_config
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import AGGREGATIONS, Denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import PolicyTerms, policy_loss, policy_terms
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -45,7 +44,5 @@ def decoder(run: Path) -> Callable[[Sequence[int]], list[str]] | None:
 
 
 def config_of(run: Path) -> TrainConfig:
-    """The config in a run's folder, also of a run that a version before wrote."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return load_config(run / "config.yaml")
+    """The config in a run's folder."""
+    return load_config(run / "config.yaml")

@@ -8,8 +8,8 @@ from typing import Any
 
 from rlvr.algorithms._torch import Tensor
 from rlvr.algorithms.data.batch import Padded, TrainingBatch
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import Denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 
 LOGPROBS = ("old_logprobs", "ref_logprobs")
 

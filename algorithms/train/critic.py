@@ -14,8 +14,8 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.advantages.registry import critic_targets
 from rlvr.algorithms.config import CriticSection
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import count_denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.values import ValueHead, value_loss
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.train.learner import Learner

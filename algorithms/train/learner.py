@@ -16,8 +16,8 @@ from rlvr.algorithms.engine.accumulation import Accumulation
 from rlvr.algorithms.engine.adamw import ADAMW
 from rlvr.algorithms.engine.layers import CompiledLayers, require_compiler
 from rlvr.algorithms.engine.offload import OffloadedActivations
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import Denominators, count_denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.losses.stats import merge_stats
 from rlvr.algorithms.presets import Preset

@@ -22,7 +22,7 @@ from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.data.batch import Padded
 from rlvr.algorithms.data.collect import Collected
 from rlvr.algorithms.data.selection import best_of_n, keep_correct
-from rlvr.algorithms.losses.inputs import LossInputs
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.likelihood import verifree_loss
 from rlvr.algorithms.losses.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
 from rlvr.algorithms.losses.stats import merge_stats

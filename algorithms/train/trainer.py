@@ -28,7 +28,7 @@ from rlvr.algorithms.data.step_metrics import collection_metrics, evaluation_met
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen
-from rlvr.algorithms.entries import MissingInput
+from rlvr.algorithms.inputs import MissingInput
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
 from rlvr.algorithms.population.interrupts import RunInterrupted, StopSignal

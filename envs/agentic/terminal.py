@@ -33,7 +33,6 @@ from rlvr.envs.agentic import (
 from rlvr.envs.agentic.chores import VARIABLES, Chore, judged
 from rlvr.envs.agentic.keys import Key, read_keys
 from rlvr.envs.agentic.screens import COLUMNS, ROWS, Screen
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.seeding import nameless
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, unparsable, wrong
@@ -349,6 +348,3 @@ def _replayed(state: TerminalState) -> tuple[_LiveTerminal, str, int]:
     for text in state.typed:
         screen, mark = _press(live, read_keys(text))
     return live, screen, mark
-
-
-__getattr__ = renamed_in_module(__name__, {"Sitting": "TerminalState"}, globals())

@@ -11,16 +11,12 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from rlvr.envs.core.deprecation import RenamedAttribute, warn_renamed
 from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
 from rlvr.envs.core.verdict import Verdict, wrong
 
 S = TypeVar("S")
 
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
-
-# Names that a task may have been written with; they go in the next version.
-_RENAMED = {"certain": "always_solvable", "space": "enumerate_contents", "shortcut": "direct_answer"}
 
 
 class Transition(NamedTuple):
@@ -61,13 +57,6 @@ class Task(Generic[S]):
     always_solvable: bool = True
     lists_moves: bool = False
     image_shape: tuple[int, int, int] | None = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        for old, new in _RENAMED.items():
-            if old in vars(cls) and new not in vars(cls):
-                warn_renamed(f"{cls.__name__}.{old}", new)
-                setattr(cls, new, vars(cls)[old])
 
     @classmethod
     def has_split(cls, split: str, settings: Mapping[str, Any]) -> bool:
@@ -184,7 +173,3 @@ class Task(Generic[S]):
 
     def close(self) -> None:
         """Let go of what runs on behalf of the task, such as tools; called by ``env.close()``. It may be used again."""
-
-
-for _old, _new in _RENAMED.items():  # a ``__getattr__`` would make every attribute of a task slower to read
-    setattr(Task, _old, RenamedAttribute(_old, _new))

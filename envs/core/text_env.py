@@ -17,7 +17,6 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from rlvr.envs.core.code_rule import require_registered_task
-from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.core.hints import check_reset_options, did_you_mean
 from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import hooked
@@ -280,11 +279,6 @@ class TextEnv(gym.Env[Any, str]):
     def direct_answer(self) -> str | None:
         """The final answer without the work that leads to it; None where there is no work to skip."""
         return self.task.direct_answer(self._current())
-
-    def shortcut(self) -> str | None:
-        """The old name of ``direct_answer``."""
-        warn_renamed("shortcut()", "direct_answer()")
-        return self.direct_answer()
 
     def sample_action(self, rng: random.Random) -> str:
         """A random action: a well-formed one where the task has such a notion, else random text."""

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, get_args
 
-from rlvr.envs.core.deprecation import warn_renamed
-
 Status = Literal["correct", "partial", "wrong", "unparsable", "timeout", "verifier_error", "env_error"]
 
 STATUSES: frozenset[str] = frozenset(get_args(Status))
@@ -71,11 +69,6 @@ class Verdict:
 
     def replace(self, **changes: Any) -> Verdict:
         """A copy with some fields changed."""
-        return replace(self, **changes)
-
-    def but(self, **changes: Any) -> Verdict:
-        """The old name of ``replace``."""
-        warn_renamed("Verdict.but()", "Verdict.replace()")
         return replace(self, **changes)
 
     def to_dict(self) -> dict[str, Any]:

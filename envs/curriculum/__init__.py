@@ -5,7 +5,6 @@ Pure Python; whatever has state gives it as plain JSON for a checkpoint.
 
 from __future__ import annotations
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
 from rlvr.envs.curriculum.mixture import Mixture, MixtureEnv, MixturePart
 from rlvr.envs.curriculum.rates import PassRates, Retirement, difficulty_filter, easy_to_hard
@@ -22,5 +21,3 @@ __all__ = [
     "difficulty_filter",
     "easy_to_hard",
 ]
-
-__getattr__ = renamed_in_module(__name__, {"Part": "MixturePart"}, globals())

@@ -1,6 +1,5 @@
 """Running what a model wrote: one interface, four tiers, and a refusal where none of them holds."""
 
-from rlvr.envs.core.deprecation import moved_modules, renamed_in_module
 from rlvr.envs.sandbox.limits import (
     Limits,
     Result,
@@ -33,14 +32,3 @@ __all__ = [
     "probe",
     "shared",
 ]
-
-__getattr__ = renamed_in_module(__name__, {"Session": "SandboxSession", "Workspace": "TerminalWorkspace"}, globals())
-moved_modules(
-    __name__,
-    {
-        "inside": (
-            *("kernel", "scratch", "channel", "wire", "referee", "terminal", "program", "cleaner", "zygote"),
-            "container",
-        )
-    },
-)

@@ -24,7 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from rlvr.envs.core.deprecation import warn_renamed
 from rlvr.envs.sandbox import plans, probes
 from rlvr.envs.sandbox.direct import DEFAULT_IMAGE, ContainerBackend, LocalBackend
 from rlvr.envs.sandbox.inside import wire
@@ -115,12 +114,6 @@ class Sandbox:
     def supervisor_pid(self) -> int | None:
         """The process above all processes of this sandbox, for those who watch it; None before the first program."""
         return self._backend.supervisor_pid
-
-    @property
-    def keeper_pid(self) -> int | None:
-        """The old name of ``supervisor_pid``."""
-        warn_renamed("Sandbox.keeper_pid", "Sandbox.supervisor_pid")
-        return self.supervisor_pid
 
     # --- one program ---
 

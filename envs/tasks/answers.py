@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.tasks import guesses
 from rlvr.envs.tasks.dates import ISO, in_iso
 from rlvr.envs.tasks.questions import CheckedAnswerTask, Question
@@ -205,6 +204,3 @@ class Board(CheckedAnswerTask):
             if row != right:
                 return f"row {number} is wrong"
         return None
-
-
-__getattr__ = renamed_in_module(__name__, {"Listing": "ListAnswerTask"}, globals())

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, NamedTuple
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.task import DRAWS, Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import Extraction, extract, first_sentence
@@ -230,7 +229,3 @@ def whole_numbers(answer: str, count: int | None = None, most: int = 1_000) -> l
     if count is not None and len(numbers) != count:
         raise ValueError(f"the answer has {counted(len(numbers), 'number')} instead of {count}")
     return numbers
-
-
-_RENAMED = {"Asked": "QuestionTask", "Questions": "ExactAnswerTask", "Constructions": "CheckedAnswerTask"}
-__getattr__ = renamed_in_module(__name__, _RENAMED, globals())

@@ -16,13 +16,13 @@ from weakref import WeakValueDictionary
 
 import gymnasium as gym
 
-from rlvr.envs.core.decontamination import Overlap, find_overlaps
 from rlvr.envs.core.seeding import digest_of_texts, stream
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.grading import grade
 from rlvr.envs.tasks import prompts
+from rlvr.envs.tasks.decontamination import Overlap, find_overlaps
 
 Row = Mapping[str, Any]
 MOST_EXAMPLES = 64

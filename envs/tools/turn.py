@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import Call, Reading
 from rlvr.envs.tools.tool import ToolError, ToolFault, shown
@@ -57,6 +56,3 @@ def carry_out(reading: Reading, calls: int, budget: int, use: Callable[[Call], s
     if calls >= budget:
         outputs.append(ANSWER_NOW)
     return TurnResult("\n".join(outputs), calls, verdict)
-
-
-__getattr__ = renamed_in_module(__name__, {"Heard": "TurnResult"}, globals())

@@ -15,7 +15,6 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rlvr.envs.core.deprecation import renamed_in_module
 from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
@@ -406,6 +405,3 @@ def _kit(given: str | Kit) -> Kit:
     if given not in KITS:
         raise ValueError(f"there is no tool {given!r}{did_you_mean(given, KITS)}")
     return KITS[given]()
-
-
-__getattr__ = renamed_in_module(__name__, {"Working": "ToolsState"}, globals())

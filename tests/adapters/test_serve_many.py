@@ -62,8 +62,6 @@ def test_each_of_several_environments_says_what_it_says_directly(several: EnvSer
     direct = gym.make(env_id).unwrapped
     with connect(several.url, env=env_id) as env, connect(f"{several.origin}/?env={env_id}") as same:
         assert env.served_id == env_id
-        with pytest.warns(DeprecationWarning, match="RemoteEnv.name is now called served_id"):
-            assert env.name == env_id
         assert env.reset(seed=3) == same.reset(seed=3) == direct.reset(seed=3)
         assert env.step(SEVEN) == same.step(SEVEN) == direct.step(SEVEN)
     with closing(connect_vector(several.url, 2, env=env_id)) as vector:

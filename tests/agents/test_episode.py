@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.agents import Episode, ExpertAgent, Reply, Rollout, RolloutRequest, TokenSequence, Turn
+from rlvr.agents import Episode, ExpertAgent, Rollout, RolloutRequest, TokenSequence, Turn
 from rlvr.envs import Verdict
 from rlvr.envs.core.verdict import INVALID, STATUSES
 
@@ -137,55 +137,3 @@ def test_a_request_names_its_episode_by_all_that_makes_it_another():
     assert RolloutRequest(**base, group=7).key("id") in keys, "which group it is in changes nothing about the episode"
     assert RolloutRequest(seed=0).options() == {}
     assert RolloutRequest(seed=0, index=0, split="test").options() == {"index": 0, "split": "test"}
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [("over", "done"), ("cut", "hit_token_limit"), ("closing", "final_observation"), ("begun", "partial_completion")],
-)
-def test_old_names_are_read_for_one_version_and_warn(old: str, new: str):
-    episode = Episode("x", "x", 0, final_observation="bye", partial_completion=TokenSequence([1], [1], [-1.0]))
-    with pytest.warns(DeprecationWarning, match=new):
-        assert getattr(episode, old) == getattr(episode, new)
-    stored = {old if name == new else name: value for name, value in episode.to_dict().items()}
-    assert Episode.from_dict(stored) == episode
-
-
-def test_old_functions_are_found_for_one_version_and_warn():
-    from rlvr.agents import budget, continuation
-
-    with pytest.warns(DeprecationWarning, match="continue_from"):
-        assert continuation.play_on is continuation.continue_from
-    with pytest.warns(DeprecationWarning, match="ThinkingBudget"):
-        assert budget.Interruption is budget.ThinkingBudget
-    with pytest.warns(DeprecationWarning, match="without_loss"):
-        assert TokenSequence([1], [1], [-1.0]).unsampled() == TokenSequence([1], [0], [0.0])
-
-
-def test_old_names_warn_and_still_work():
-    import rlvr.agents
-    from rlvr.agents import conversation, episode, speaker
-    from rlvr.agents.chat_function import as_chat_function
-
-    for module in (rlvr.agents, episode):
-        with pytest.deprecated_call(match="RolloutRequest"):
-            assert module.Request is RolloutRequest
-    with pytest.deprecated_call(match="observation_to_message"):
-        assert conversation.heard("hi", {"role": "tool"}) == {"role": "tool", "content": "hi"}
-    with pytest.deprecated_call(match="as_chat_function"):
-        assert speaker.speaker is as_chat_function
-
-
-def test_an_agent_that_appends_its_tokens_itself_still_works_and_is_warned():
-    class Old:
-        def act(self, conversations):
-            for conversation in conversations:
-                conversation.tokens.append_context([1, 2])
-                conversation.tokens.append_sampled([3], [-0.5])
-                conversation.rendered = len(conversation.messages) + 1
-            return [Reply("\\boxed{0}", "stop", 1) for _ in conversations]
-
-    with pytest.deprecated_call(match="returning Reply"):
-        (played,) = Rollout("rlvr/GuessNumber-v0", Old())([RolloutRequest(seed=0)])
-    assert played.tokens.ids == [1, 2, 3] * len(played.turns)
-    assert played.turns[0].end == 3

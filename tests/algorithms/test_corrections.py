@@ -18,7 +18,7 @@ from rlvr.algorithms.losses.corrections import (
     seq_tis,
     tis,
 )
-from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.losses.sequences import SequenceIndex
 
 RHO = torch.tensor([[4.0, 0.25, 1.5, 99.0], [0.2, 1.0, 1.0, 99.0]])  # products 1.5 and 0.2
 MASK = torch.tensor([[True, True, True, False]] * 2)

@@ -11,8 +11,8 @@ from torch.nn import functional as F
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
 from rlvr.algorithms.data.batch import Padded, TrainingBatch
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import count_denominators
-from rlvr.algorithms.losses.inputs import LossInputs
 from rlvr.algorithms.losses.policy import policy_loss
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.train import head

@@ -37,8 +37,16 @@ def collect(logits: torch.Tensor, gen: torch.Generator) -> dict:
         "right": right, "turn": each, "turn_rewards": right / LENGTH, "step": each, "step_rewards": right / LENGTH,
         "step_values": (right.cumsum(1) - right + to_come) / LENGTH, "budget_slice": each,
         "budget_scores": right.cumsum(1) / LENGTH, "clusters": (tokens * VOCABULARY ** torch.arange(LENGTH)).sum(1),
-        "teacher": torch.where(right > 0, 0.9, 0.1 / 3).log(), "roles": prompt.tolist(),
+        "teacher_logprobs": torch.where(right > 0, 0.9, 0.1 / 3).log(), "roles": prompt.tolist(),
     }  # fmt: skip
+
+
+K_OF = {"passk": "pass_k", "vine": "continuations"}
+
+
+def entries(batch: dict) -> dict:
+    """The batch without what this test alone reads."""
+    return {name: value for name, value in batch.items() if name not in ("tokens", "prompt", "right")}
 
 
 def rewards_of(batch: dict, advantage: str) -> torch.Tensor:
@@ -49,7 +57,8 @@ def rewards_of(batch: dict, advantage: str) -> torch.Tensor:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PRESETS)
 def test_it_learns(name: str):
-    preset = PRESETS[name].replace(k=4)
+    preset = PRESETS[name]
+    preset = preset.replace(**{K_OF.get(preset.advantage, "group_keep"): 4})
     gen = torch.Generator().manual_seed(0)
     logits = torch.zeros(PROMPTS, LENGTH, VOCABULARY, dtype=torch.float64, requires_grad=True)
     values = torch.zeros(PROMPTS, LENGTH, dtype=torch.float64, requires_grad=True)
@@ -62,13 +71,13 @@ def test_it_learns(name: str):
         batch = collect(logits, gen) | {"role_baselines": baselines}
         rewards = rewards_of(batch, preset.advantage)
         batch["values"] = values.detach()[batch["prompt"]]
-        batch["advantages"] = compute_advantages(rewards, batch["group"], preset, batch)
+        batch["advantages"] = compute_advantages(rewards, batch["group"], preset, entries(batch))
         for half in (slice(0, None, 2), slice(1, None, 2)):  # two updates per batch: the second is off-policy
             part = {k: v[half] if isinstance(v, torch.Tensor) else v for k, v in batch.items()}
             new = logits.log_softmax(-1)[part["prompt"]].gather(2, part["tokens"][..., None])[..., 0]
-            loss, _ = policy_loss(new, part, preset, count_denominators(part))
+            loss, _ = policy_loss(new, entries(part), preset, count_denominators(entries(part)))
             if preset.critic:
-                targets, where = critic_targets(rewards[half], preset, part)
+                targets, where = critic_targets(rewards[half], preset, entries(part))
                 loss = loss + value_loss(values[part["prompt"]], part["values"], targets, where, clip=None)[0]
             optimiser.zero_grad()
             loss.backward()

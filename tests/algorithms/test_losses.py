@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlvr.algorithms.losses import merge_stats, policy_loss
 from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
 from rlvr.algorithms.losses.corrections import geo_mask, icepop, seq_tis, tis
-from rlvr.algorithms.losses.inputs import SequenceIndex
+from rlvr.algorithms.losses.sequences import SequenceIndex
 from rlvr.algorithms.presets import PRESETS
 
 from .cases import KINDS, as_lists, make, pack, take
@@ -220,7 +220,7 @@ def test_on_policy_only_the_denominator_is_left(name: str):
         "seq_mean_token_sum": 12,
         "seq_mean_token_sum_norm": 12 * 9,
         "prompt_mean": 4 * tokens,
-        "sequence_mean": 12 * lengths if preset.level == "sequence" else 12,
+        "sequence_mean": 12 * lengths if preset.ratio_level == "sequence" else 12,
         "sum": 1,
     }[preset.aggregation]
     expected = torch.where(mask, -batch["advantages"][:, None] / divisor, 0)

@@ -1,66 +1,53 @@
-"""One name for one thing: old names warn with the new one, and nobody compares the name of a part."""
+"""One name for one thing: a wrong one is an error with the nearest, and nobody compares the name of a part."""
 
 from __future__ import annotations
 
 import ast
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
-from rlvr.algorithms import ADVANTAGES, ALGORITHMS, CLIP_RULES, LossInputs, policy_loss
-from rlvr.algorithms.config import load_config
-from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.algorithms import (
+    ADVANTAGES,
+    ALGORITHMS,
+    CLIP_RULES,
+    compute_advantages,
+    count_denominators,
+    nll_loss,
+    policy_loss,
+)
+from rlvr.algorithms.presets import PRESETS
 
 from .cases import make
 
 ROOM = Path(__file__).parents[2] / "algorithms"
-VALUES = [("clip", "cap", "cispo"), ("clip", "tv", "dppo"), ("ratio_denominator", "sampler", "behaviour")]
+OLD = [{"level": "none"}, {"clip": "cap"}, {"ratio_denominator": "sampler"}, {"kl_place": "loss"}, {"k": 3}]
 
 
-@pytest.mark.parametrize(("choice", "old", "new"), VALUES)
-def test_old_values_of_choices_warn(choice: str, old: str, new: str):
-    changes = {"ratio_max": 5.0} if new == "cispo" else {}
-    with pytest.warns(DeprecationWarning, match=new):
-        assert getattr(PRESETS["ppo"].replace(**{choice: old}, **changes), choice) == new
+@pytest.mark.parametrize("change", OLD, ids=str)
+def test_names_that_are_none_are_refused(change: dict):
+    with pytest.raises((TypeError, ValueError), match=next(iter(change))):
+        PRESETS["gfpo"].replace(**change)
 
 
-def test_old_choices_warn_wherever_they_stand():
-    with pytest.warns(DeprecationWarning, match="ratio_level"):
-        made = Preset("mine", level="none", clip="none")
-    assert made.ratio_level == "none"
-    with pytest.warns(DeprecationWarning, match="ratio_level"):
-        assert made.level == "none"
-    with pytest.warns(DeprecationWarning, match="replace"):
-        assert made.but(gamma=0.5).gamma == 0.5
-    for name, new in (("gfpo", "group_keep"), ("passk", "pass_k"), ("vineppo", "continuations")):
-        with pytest.warns(DeprecationWarning, match=new):
-            assert getattr(PRESETS[name].replace(k=3), new) == 3
-    with pytest.warns(DeprecationWarning, match="kl_in"):
-        assert PRESETS["grpo"].kl_place == PRESETS["grpo"].replace(kl_place="loss").kl_in == "loss"
-    with pytest.raises(AttributeError, match="no choice 'levle'"):
-        _ = made.levle
-
-
-def test_old_entries_of_a_batch_warn_and_mean_the_same():
+@pytest.mark.parametrize("function", [partial(policy_loss, preset=PRESETS["grpo"]), nll_loss])
+@pytest.mark.parametrize(("wrong", "right"), [("sequence_ids", "sequence_id"), ("old_logprob", "old_logprobs")])
+def test_a_batch_is_closed(function, wrong: str, right: str):
+    """An entry that nobody reads would change the loss in silence."""
     batch = make("plain")
-    old = {
-        {"old_logprobs": "old", "behaviour_logprobs": "sampler", "ref_logprobs": "ref"}.get(k, k): batch[k]
-        for k in batch
-    }
-    with pytest.warns(DeprecationWarning, match="behaviour_logprobs"):
-        loss = policy_loss(batch["new"], old, PRESETS["grpo"])[0]
-    assert torch.equal(loss, policy_loss(batch["new"], batch, PRESETS["grpo"])[0])
-    assert torch.equal(loss, policy_loss(batch["new"], LossInputs.of(batch), PRESETS["grpo"])[0])
+    with pytest.raises(TypeError, match=f"no entry '{wrong}'; did you mean '{right}'"):
+        function(batch["new"], {**batch, wrong: batch["mask"]})
+    with pytest.raises(TypeError, match=f"no entry '{wrong}'"):
+        count_denominators({**batch, wrong: None})
 
 
-def test_old_fields_of_a_config_warn():
-    with pytest.warns(DeprecationWarning, match="thinking_phrase"):
-        assert load_config({"sampling": {"interruption": "qwen3"}}).sampling.thinking_phrase == "qwen3"
-    with pytest.warns(DeprecationWarning, match="direct_answer_share"):
-        load_config({"warm_start": {"shortcut_share": 0.5}})
-    with pytest.warns(DeprecationWarning, match="thinking_budget"):
-        assert load_config({"selection": {"filters": ["interruptions"]}}).filters() == ("thinking_budget",)
+def test_advantages_take_a_closed_batch_too():
+    rewards, group = torch.tensor([1.0, 0.0]), torch.tensor([0, 0])
+    assert compute_advantages(rewards, group, PRESETS["grpo"], {"old_logprobs": None}).shape == (2,)
+    with pytest.raises(TypeError, match="no entry 'length'; did you mean"):
+        compute_advantages(rewards, group, PRESETS["grpo"], {"length": rewards})
 
 
 def compared(path: Path) -> list[tuple[int, str]]:

@@ -212,7 +212,8 @@ def test_budget_slices_reach_their_tokens():
 
 def test_distillation_follows_the_teacher():
     mask = torch.tensor([[True, True, False]])
-    batch = {"mask": mask, "teacher": tensor([[-1.0, -3.0, 0.0]]), "behaviour_logprobs": tensor([[-2.0, -1.0, 0.0]])}
+    teacher, behaviour = tensor([[-1.0, -3.0, 0.0]]), tensor([[-2.0, -1.0, 0.0]])
+    batch = {"mask": mask, "teacher_logprobs": teacher, "behaviour_logprobs": behaviour}
     given = compute_advantages([0.0], [0], PRESETS["on_policy_distillation"], batch)
     torch.testing.assert_close(given, tensor([[1.0, -2.0, 0.0]]))
 

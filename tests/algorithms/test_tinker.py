@@ -13,7 +13,7 @@ from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.algorithms.config import ConfigError, load_config
 from rlvr.algorithms.config_sections import SamplerSection
 from rlvr.algorithms.data.batch import TrainingBatch, pad
-from rlvr.algorithms.losses.inputs import LossInputs
+from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.presets import PRESETS
 from rlvr.algorithms.sampling.protocol import SamplerError
 from rlvr.algorithms.tinker.build import connect

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlvr.envs.core.decontamination import find_overlaps, without_overlaps
+from rlvr.envs.tasks.decontamination import find_overlaps, without_overlaps
 
 STORY = (
     "A gardener plants nine rows of eleven tulips along the northern wall of the park. Fifteen of them do not grow "

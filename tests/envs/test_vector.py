@@ -1041,15 +1041,6 @@ def test_environments_of_different_ids_and_of_different_spaces(build):
     assert "those of the first are" in infos["verdict"][1].reason
 
 
-@pytest.mark.parametrize(("old", "new"), [("Seat", "EnvSlot"), ("Order", "Command"), ("Answer", "CallResult")])
-def test_names_of_the_version_before_warn(old, new):
-    before, now = (importlib.import_module(f"rlvr.envs.vector.{name}") for name in ("seat", "env_slot"))
-    with pytest.warns(DeprecationWarning, match=f"seat.{old} is now rlvr.envs.vector.env_slot.{new}"):
-        assert getattr(before, old) is getattr(now, new)
-    with pytest.raises(AttributeError, match="nothing"):
-        _ = before.nothing
-
-
 def test_importing_the_package_does_not_import_it():
     code = "import rlvr, sys; print('rlvr.envs.vector' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

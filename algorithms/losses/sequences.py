@@ -1,58 +1,11 @@
-"""What a loss reads: `LossInputs`, frozen, each entry with its shape; and which token belongs to which sequence."""
+"""Which token belongs to which sequence, padded or packed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, fields
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.entries import Entries, MissingInput, entry
-
-
-@dataclass(frozen=True, kw_only=True)
-class LossInputs(Entries):
-    """The entries of a (micro-)batch for `policy_loss`; B sequences of T tokens, or R sequences packed into B lines."""
-
-    mask: Tensor | None = entry("B, T", "bool, True on the tokens that the policy sampled")
-    advantages: Tensor | None = entry("R or B, T", "see compute_advantages; None until they are computed")
-    old_logprobs: Tensor | None = entry(
-        "B, T", "log-probs of the trainer when the batch was taken, the denominator of its ratio or correction"
-    )
-    behaviour_logprobs: Tensor | None = entry(
-        "B, T", "log-probs of the policy that sampled, as its engine reported them: the denominator of a ratio"
-    )
-    ref_logprobs: Tensor | None = entry(
-        "B, T", "log-probs of the frozen reference for the KL term; without one use .replace(kl_coef=0.0)"
-    )
-    entropy: Tensor | None = entry(
-        "B, T", "entropy of the policy at each token, with gradient; or use .replace(entropy_coef=0.0)"
-    )
-    group: Tensor | None = entry("R", "ints, ids of prompts, unique over the whole batch")
-    sequence_id: Tensor | None = entry("B, T", "ints, which sequence each token of a packed batch belongs to")
-    max_length: float | None = entry("", "Dr. GRPO's constant: the generation budget in tokens, never the padded width")
-
-    def pick(self, index: Any, width: int | None = None) -> LossInputs:
-        """The sequences with these indices [K], trimmed to ``width`` tokens, of a batch that is not packed."""
-        if self.sequence_id is not None:
-            raise ValueError("sequences of a packed batch share lines: cut it before packing")
-
-        def cut(value: Tensor) -> Tensor:
-            chosen = value[index]
-            return chosen if width is None or chosen.dim() < 2 else chosen[:, :width]
-
-        return self._each_tensor(cut)
-
-    def to(self, device: Any) -> LossInputs:
-        """On another device."""
-        return self._each_tensor(lambda value: value.to(device))
-
-    def _each_tensor(self, change: Callable[[Tensor], Tensor]) -> LossInputs:
-        entries: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(self)}
-        changed: dict[str, Any] = {
-            name: change(value) if isinstance(value, torch.Tensor) else value for name, value in entries.items()
-        }
-        return LossInputs(**changed)
+from rlvr.algorithms.inputs import LossInputs, MissingInput
 
 
 class SequenceIndex:
