@@ -43,6 +43,9 @@ class PlainText:
         encode: gives the ids of a text in which special tokens are text.
         tokens: the tokenizer's `control_tokens`.
         broken: spellings, of tokens or of words that delimit messages, that are encoded in other pieces than usual.
+
+    Attributes:
+        begins_after_tokens: whether what stands behind a token is encoded as if it began the text.
     """
 
     def __init__(
@@ -55,6 +58,8 @@ class PlainText:
         mark, word = self._encoded(_INSIDE), self._encoded("a")
         # Some tokenizers put a blank before whatever is encoded.
         self._mark = mark if self._encoded(f"{_INSIDE}a")[len(mark) :] != word else None
+        behind = [tokenizer.encode(f"{token}a", add_special_tokens=False) for token in [*tokens][:1]]
+        self.begins_after_tokens = all(list(ids[1:]) == word for ids in behind)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text."""

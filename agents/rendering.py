@@ -386,12 +386,15 @@ class Renderer:
         special = {mark: spelling for mark, spelling in spelled.items() if self._special.fullmatch(spelling)}
         restore = str.maketrans(special)
         cut = any_of([*self._tokens, *(spelled.keys() - special.keys())])
-        position = 0
+        position, begins, before = 0, True, None
         for match in chain(cut.finditer(text), [None]):
             piece = text[position : match.start() if match else len(text)]
-            before = self._tokens.get(text[position - 1 : position]) if position else None
-            ids += self._plain.inside(piece.translate(restore), begins=not position or before is not None)
+            after = self._tokens.get(match[0]) if match else None
+            piece = piece.lstrip() if before is not None and before.rstrip else piece
+            piece = piece.rstrip() if after is not None and after.lstrip else piece
+            ids += self._plain.inside(piece.translate(restore), begins)
             if match:
+                before, begins = after, match[0] in self._tokens and self._plain.begins_after_tokens
                 ids += self._token_ids(match[0], spelled)
                 position = match.end()
         return ids

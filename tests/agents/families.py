@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from transformers import PreTrainedTokenizerFast
 
 from ..templates import CHATML, GEMMA, LLAMA3, QWEN3, byte_level_bpe
@@ -101,4 +104,47 @@ def family_tokenizer(name: str) -> PreTrainedTokenizerFast:
     backend = byte_level_bpe((end, *special), others, more)
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=end, pad_token=end)
     tokenizer.chat_template = template
+    return tokenizer
+
+
+def blank_first_tokenizer(*, legacy: bool) -> PreTrainedTokenizerFast:
+    """A tokenizer that writes a blank as ▁ and puts one before a text, or in the legacy way before each part of it."""
+    backend = Tokenizer(models.BPE(byte_fallback=True))
+    if legacy:
+        backend.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    else:
+        backend.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme="first", split=False)
+    strip = decoders.Strip(" ", 1, 0)
+    backend.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), strip])
+    letters = [chr(code) for code in range(33, 127)] + ["▁"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=500,
+        initial_alphabet=letters,
+        special_tokens=[f"<0x{byte:02X}>" for byte in range(256)],
+        show_progress=False,
+    )
+    backend.train_from_iterator(["the answer is use the tool results system prompt one two"] * 20, trainer)
+    plain = json.loads(backend.to_str())
+    plain["added_tokens"] = []  # the bytes are no tokens of their own
+    backend = Tokenizer.from_str(json.dumps(plain))
+    template, end, special, _ = FAMILIES["mistral"]
+    backend.add_special_tokens([AddedToken(each, special=True, normalized=False) for each in (end, *special)])
+    backend.add_tokens([AddedToken(each, special=False, normalized=False) for each in ("<tool_response>", "<think>")])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token=end, pad_token=end)
+    tokenizer.chat_template = template
+    return tokenizer
+
+
+def blanks_eating_tokenizer() -> PreTrainedTokenizerFast:
+    """A tokenizer of which some tokens take the blanks beside them."""
+    backend = byte_level_bpe(("<|end|>",), ())
+    backend.add_special_tokens(
+        [AddedToken("<|user|>", special=True, rstrip=True), AddedToken("<|assistant|>", special=True, lstrip=True)]
+    )
+    backend.add_tokens([AddedToken("<tool_response>", special=False, rstrip=True, lstrip=True)])
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=backend, eos_token="<|end|>", pad_token="<|end|>")
+    tokenizer.chat_template = (
+        "{%- for m in messages -%}{{- '<|' + m.role + '|>\n' + m.content + '<|end|>\n' -}}{%- endfor -%}"
+        "{%- if add_generation_prompt -%}{{- '<|assistant|>' -}}{%- endif -%}"
+    )
     return tokenizer

@@ -18,7 +18,7 @@ from rlvr.agents.conversation import Conversation, Message
 from rlvr.agents.models.tiny import tiny_tokenizer
 from rlvr.agents.rendering import Renderer
 
-from .families import FAMILIES, family_tokenizer
+from .families import FAMILIES, blank_first_tokenizer, blanks_eating_tokenizer, family_tokenizer
 
 NAMES = tuple(FAMILIES)
 WITH_TOOLS = ("qwen3", "qwen3 of words", "mistral", "glm")
@@ -159,3 +159,22 @@ def test_a_policys_own_tokens_stay_tokens_and_others_do_not() -> None:
     assert renderer.decode(reply) == said
     shots = [message("user", "x"), message("assistant", "<tool_call>\n{}\n</tool_call>"), message("user", said)]
     assert controls(renderer, renderer.render(Conversation("k", shots))).count("<tool_call>") == 1
+
+
+@pytest.mark.parametrize("kind", ["a blank first", "a blank before each part", "tokens that take blanks"])
+def test_tokenizers_with_ways_of_their_own(kind: str) -> None:
+    tokenizer = blanks_eating_tokenizer() if kind[0] == "t" else blank_first_tokenizer(legacy="each" in kind)
+    renderer = Renderer(tokenizer)
+
+    def ids_of(content: str) -> list[int]:
+        return renderer.render(Conversation("k", [message("user", content)]))
+
+    plain = tokenizer.apply_chat_template([message("user", "4 + 5?")], add_generation_prompt=True, tokenize=True)
+    assert ids_of("4 + 5?") == list(plain["input_ids"] if hasattr(plain, "keys") else plain)
+    hostile = "a " + " b".join(token.content for token in tokenizer.added_tokens_decoder.values()) + "c"
+    ids, harmless = ids_of(hostile), ids_of("x")
+    assert controls(renderer, ids) == controls(renderer, harmless)
+    assert hostile in everything(renderer, ids)
+    at = harmless.index(tokenizer.encode("x", add_special_tokens=False)[-1])
+    assert ids[: at - 1] == harmless[: at - 1]
+    assert ids[len(ids) - len(harmless) + at + 1 :] == harmless[at + 1 :]
