@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
+from rlvr.envs.tools.call_arguments import Unreadable, raw_value
 from rlvr.envs.tools.tool import MAX_ARGUMENTS, Tool, ToolError, ToolFault, shown, shown_schema
 
 MAX_DESCRIPTION: Final = 2_000
@@ -174,9 +175,10 @@ def _read(value: Any, schema: Any, whole: Mapping[str, Any]) -> Any:
     if not kinds or "string" in kinds:
         return value
     try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
+        read, end = raw_value(value, 0)
+    except Unreadable:
         return value
+    return value if value[end:].strip() else read
 
 
 def _validator(schema: Mapping[str, Any]) -> Any:

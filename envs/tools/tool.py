@@ -125,8 +125,9 @@ class Tool:
         """The arguments; a list or an object that is no text comes as its JSON in styles that write text alone."""
         try:
             return self.arguments.model_validate(dict(arguments))
-        except ValidationError:
-            read = {name: _structure(value) for name, value in arguments.items()}
+        except ValidationError as error:
+            wrong = {problem["loc"][0] for problem in error.errors() if problem["loc"]}
+            read = {name: _structure(value) if name in wrong else value for name, value in arguments.items()}
             if read == arguments:
                 raise
             return self.arguments.model_validate(read)
@@ -176,7 +177,7 @@ def tool(function: Callable[..., Any], *, name: str | None = None, given: int = 
         default = ... if parameter.default is parameter.empty else parameter.default
         fields[parameter.name] = (hints[parameter.name], Field(default, description=descriptions.get(parameter.name)))
     title = name or function.__name__
-    model = create_model(title, __config__=ConfigDict(extra="forbid"), **fields)
+    model = create_model(title, __config__=ConfigDict(extra="forbid", allow_inf_nan=False), **fields)
     return Tool(title, text, model, function, given)
 
 
