@@ -408,12 +408,12 @@ class Renderer:
         return [self.tokenizer.convert_tokens_to_ids(cut)]
 
     def _template_end(self) -> int | None:
-        """The special token that the template puts right after a reply."""
+        """The token that the template puts right after a reply."""
         sentinel = "\ue000"
         end_marker = self._template([("user", "Question."), ("assistant", sentinel)], generate=False)
         if sentinel not in end_marker:
             raise ValueError("the chat template does not show the assistant's reply: use another template")
-        match = self._special.match(end_marker.partition(sentinel)[2].lstrip())
+        match = self._control.match(end_marker.partition(sentinel)[2].lstrip())
         return None if match is None else self.tokenizer.convert_tokens_to_ids(match[0])
 
     def _history(self) -> tuple[bool, str]:

@@ -22,7 +22,7 @@ from rlvr.envs.endpoint import Endpoint, EndpointError, call
 from rlvr.envs.rewards.extraction import spoken_text
 from rlvr.envs.tools.call_arguments import Unreadable, parse_object
 from rlvr.envs.tools.calls import STYLES, Call, read_calls, split_calls, write_calls
-from rlvr.envs.tools.tool import argument_names, shown
+from rlvr.envs.tools.tool import argument_names, shown, shown_tools
 
 PATH = "/chat/completions"
 LIMITS = ("max_tokens", "max_completion_tokens")  # fields of a request that limit a reply
@@ -153,7 +153,7 @@ class OpenAIAgent:
             "max_tokens": self.endpoint.max_tokens,
         }
         if tools:
-            body["tools"] = tools
+            body["tools"] = shown_tools(tools)
         if self.seed is not None:
             body["seed"] = _seed(self.seed, conversation)
         return {name: value for name, value in (body | self.request).items() if value is not None}

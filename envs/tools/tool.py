@@ -24,8 +24,8 @@ _ARGUMENT = re.compile(r"^\s*(\w+)(?:\s*\([^)]*\))?:\s*(.*)$")
 _TOKEN = re.compile(
     r"<[|｜][^<>\s|｜]{1,40}[|｜]?>|</?[^<>\s|｜/]{1,40}[|｜]>|◁[^◁▷\s]{1,40}▷"
     r"|\[(?:/[A-Z_]{3,40}|[A-Z]{2,20}_[A-Z0-9_]{1,40}|[a-z][A-Z]{3,20}|INST|THINK|BOS|EOS|CLS|SEP|PAD|UNK|MASK|IMG)\]"
-    r"|</?[A-Za-z]+(?:_|:(?!:))[A-Za-z0-9_:]{1,40}>|</?[a-z]{4,20}[0-9]{1,4}>"
-    r"|</?(?:[bse]o[stpm]|pad|unk|cls|sep|mask|s|think(?:ing)?|answer|observation|information)>"
+    r"|</?[A-Za-z]+_[A-Za-z0-9_]{1,40}>|</?[a-z]{4,20}[0-9]{1,4}>"
+    r"|</?(?:[bse]o[stpm]|pad|unk|cls|sep|mask|s|(?:[a-z]{1,20}:)?think(?:ing)?|answer|observation|information)>"
 )
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 

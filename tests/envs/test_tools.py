@@ -247,7 +247,17 @@ def test_output_holds_nothing_of_the_shape_of_a_control_token(token: str):
 
 @pytest.mark.parametrize(
     "text",
-    ["<b>x</b>", "<h1>", "<T>", "a[i] + [1, 2]", "[OK] [ERROR] [DEFAULT]", "x < y > z", "std::map<int>", "a<b|c>d"],
+    [
+        "<b>x</b>",
+        "<h1>",
+        "<T>",
+        "a[i] + [1, 2]",
+        "[OK] [ERROR] [DEFAULT]",
+        "x < y > z",
+        "std::map<int>",
+        "<xsl:if>",
+        "a<b|c>d",
+    ],
 )
 def test_output_that_only_looks_a_little_like_one_stays_as_it_is(text: str):
     assert shown(text) == text
