@@ -19,7 +19,7 @@ from rlvr.agents.chat_function import as_chat_function
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.envs import TextEnv
-from rlvr.envs.agentic.customers import MAX_ANSWER_CHARS, ModelCustomer, conversation
+from rlvr.envs.agentic.customers import MAX_ANSWER_CHARS, UNHEARD, ModelCustomer, conversation
 from rlvr.envs.core.text_env import replay
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.tools import Call, write_call
@@ -189,6 +189,22 @@ def test_a_function_that_hangs_raises_or_gives_no_text_is_a_fault():
         env.reset(seed=0)
         assert env.step("Who are you?")[4]["verdict"].status == status
     stopped.set()
+
+
+def test_a_message_that_the_model_cannot_answer_is_answered_and_ends_nothing():
+    def speak(messages):
+        if len(messages[-1]["content"]) > 1_000:
+            raise ValueError("beyond the context")
+        return "My name is Kim."
+
+    customer = ModelCustomer(speak)
+    env = desk(customer)
+    env.reset(seed=0)
+    observation, _, terminated, truncated, info = env.step("x" * 2_000)
+    assert (terminated, truncated, info["verdict"].valid) == (False, False, True)
+    assert UNHEARD in observation
+    assert UNHEARD in customer.replies.values()  # so that the episode is replayed as it was
+    assert "Kim" in env.step("Who are you?")[0]
 
 
 def test_an_episode_is_replayed_as_long_as_its_replies_are_there(server: Any):

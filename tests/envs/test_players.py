@@ -377,6 +377,24 @@ def test_seat_and_opponents_are_drawn_from_the_seed_and_can_be_chosen():
     assert reward == pytest.approx((info["verdict"].parts["return"] + 2) / 4)
 
 
+def test_a_game_that_fails_on_one_move_alone_gives_its_player_zero(monkeypatch):
+    from rlvr.envs.players.game import Referee
+
+    env = gym.make("rlvr/TicTacToeDuel-v0", seat=0).unwrapped
+    env.reset(seed=0)
+    move, play = env.task.referee.read(env._state.match, 0, env.solve()), Referee.play
+
+    def brittle(self, match, seat, played):
+        if played == move:
+            raise KeyError("no such square")
+        return play(self, match, seat, played)
+
+    monkeypatch.setattr(Referee, "play", brittle)
+    *_, info = env.step(env.solve())
+    assert (info["verdict"].status, info["verdict"].valid) == ("wrong", True)
+    assert "failed on what the policy wrote: KeyError" in info["verdict"].reason
+
+
 def test_a_fault_of_an_opponent_is_nobodys_loss(monkeypatch):
     env = gym.make("rlvr/TicTacToeDuel-v0", seat=0).unwrapped
     env.reset(seed=0)

@@ -11,10 +11,13 @@ import pytest
 from rlvr.agents import ExpertAgent, Reply, Rollout, evaluate, summarise, task_requests
 from rlvr.agents.evaluation.faults import provoked_causes
 from rlvr.envs import TextEnv
+from rlvr.envs.bridges.pools import verdict_on_fault
 from rlvr.envs.core import verdict as law
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import correct, wrong
+from rlvr.envs.rewards import grade, grading
 from rlvr.envs.rewards.rubric import Score
+from rlvr.envs.rewards.workers import WorkerError, WorkerFailed, WorkerSpent, WorkerTimeout
 from rlvr.envs.tools import Call, Functions, write_call
 
 SUMS = "rlvr/Sums-v0"
@@ -168,3 +171,33 @@ def test_a_reward_function_that_raises_on_a_reply_gives_zero_and_one_that_always
     assert (score("abc").status, score("abc").valid) == ("wrong", True)
     assert Score("inf", lambda sample: float("inf") if sample.completion else 0.0)("x").status == "wrong"
     assert Score("down", lambda sample: 1 / 0)("x").status == "verifier_error"
+
+
+@pytest.mark.parametrize(
+    ("error", "alone", "status"),
+    [
+        (WorkerFailed("it raised"), None, "wrong"),
+        (WorkerFailed("it raised"), WorkerFailed("so does the reference"), "verifier_error"),
+        (WorkerSpent("no memory"), None, "wrong"),
+        (WorkerSpent("no memory"), WorkerSpent("again"), "timeout"),
+        (WorkerTimeout("busy"), None, "timeout"),
+        (WorkerError("killed from outside"), None, "verifier_error"),
+    ],
+)
+def test_what_fails_in_a_worker_is_the_actions_doing_where_the_control_goes_through(error, alone, status):
+    def control():
+        if alone is not None:
+            raise alone
+
+    assert verdict_on_fault(error, control, None, "verifier_error").status == status
+
+
+def test_a_grader_that_raises_on_a_reply_gives_zero_and_one_that_always_does_is_a_fault(monkeypatch):
+    def brittle(completion, reference):
+        if completion == "boom" or reference is None:
+            raise IndexError(completion)
+        return wrong()
+
+    monkeypatch.setattr(grading, "grader", lambda kind: brittle)
+    assert grade("exact", "boom", "x").status == "wrong"
+    assert grade("exact", "boom", None).status == grade("exact", "calm", None).status == "verifier_error"

@@ -231,6 +231,26 @@ def test_a_late_answer_is_never_taken_for_the_next_one():
         env.close()
 
 
+@pytest.mark.parametrize("answer", [OSError(), "no JSON", error("EXECUTION_ERROR", "it broke")])
+def test_a_server_that_fails_on_one_action_alone_gives_zero(answer):
+    def handle(message, count):
+        if message["type"] == "step" and message["data"]["message"] == "boom":
+            return answer
+        return server_step(0.0, text=f"{message['type']} {count}")
+
+    with socket_server(handle) as url:
+        env = remote(url)
+        env.reset(seed=3)
+        env.step("first")
+        _, reward, terminated, truncated, info = env.step("boom")
+        assert (reward, terminated, truncated, info["success"]) == (0.0, True, False, False)
+        assert (info["verdict"].status, info["verdict"].valid) == ("wrong", True)
+        assert "failed on what the policy wrote" in info["verdict"].reason
+        env.reset(seed=3)
+        assert env.step("first")[0] == "step 1"
+        env.close()
+
+
 @pytest.mark.parametrize(
     "answer",
     [
