@@ -138,7 +138,7 @@ class _LiveTerminal:
 
 
 # Terminals that nobody types into at the moment, each of one episode instance; of all environments of this process.
-_TERMINALS = Sessions[_LiveTerminal](_LiveTerminal.close, most=128)
+_TERMINALS = Sessions[_LiveTerminal](_LiveTerminal.close)
 
 
 class TerminalState(NamedTuple):

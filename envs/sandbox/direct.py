@@ -22,6 +22,7 @@ from rlvr.envs.sandbox.progress import Watched
 from rlvr.envs.sandbox.running import Ended, Running
 
 DEFAULT_IMAGE = "python:3.12-slim"
+_LOCAL_ENVIRONMENT = {"PATH": os.defpath, "PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1"}
 _ENGINE_FAILED = (125, 126, 127)  # docker's and podman's own exit codes: the program never ran
 
 
@@ -54,6 +55,9 @@ class _Process:
             code = 128 - code
         self._ended = Ended(code, error=error)
         return self._ended
+
+    def lacks_disk(self) -> bool:
+        return False
 
     def watched(self) -> Watched | None:
         # A container's processes are not below the command that started it.
@@ -121,7 +125,7 @@ class _DirectBackend:
         try:
             process = subprocess.Popen(
                 argv, stdin=subprocess.PIPE if channel else feed, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                start_new_session=True, bufsize=0, env=_engine_environment() if container else {"PATH": os.defpath},
+                start_new_session=True, bufsize=0, env=_engine_environment() if container else _LOCAL_ENVIRONMENT,
             )  # fmt: skip
         except OSError as error:
             if home:
@@ -182,8 +186,8 @@ class ContainerBackend(_DirectBackend):
             "--memory-swap", f"{limits.memory_mb}m", "--ipc", "private", "--workdir", "/tmp",
             "--tmpfs", f"/tmp:rw,nosuid,nodev,exec,size={limits.disk_mb}m,mode=1777",
             "--ulimit", f"nofile={limits.open_files}", "--ulimit", "nproc=4096", "--ulimit", "core=0",
-            "--shm-size", "16m", "--log-driver", "none",
-            *image, "python3", "-I", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_INPUT,
+            "--shm-size", "16m", "--log-driver", "none", "--env", "PYTHONHASHSEED=0", "--env", "PYTHONSAFEPATH=1",
+            *image, "python3", "-s", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_INPUT,
         ], (self._engine, name)  # fmt: skip
 
 
@@ -200,7 +204,7 @@ class LocalBackend(_DirectBackend):
         return tempfile.mkdtemp(prefix="rlvr-unsafe-")
 
     def _command(self, limits: Limits) -> tuple[list[str], tuple[str, str] | None]:
-        return [sys.executable, "-I", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_INPUT], None
+        return [sys.executable, "-s", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_INPUT], None
 
 
 def engines() -> list[str]:

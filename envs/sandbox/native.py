@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import select
+import shutil
 import socket
 import subprocess
 import sys
@@ -236,6 +237,7 @@ class _Use:
     zygote: Zygote
     pool: NativeBackend
     cpu_seconds: float  # the limit of each process
+    disk_mb: float
     at_terminal: bool = False
     unsafe: bool = False
     _died: bool = False
@@ -262,6 +264,8 @@ class _Use:
             raise self._death()
         fields, self.zygote.clean = got[0]["ended"], got[0]["clean"]
         self._ended = Ended(-9, error=fields["error"]) if "error" in fields else Ended(**fields)
+        if self._ended.code and not self._killed and not self._ended.disk and self.lacks_disk():
+            raise SandboxDied("the disk of this machine is full", may_be_program=False)
         if self._ended.code == -9 and not self._explained(self._ended):
             if not self.zygote.supervisor.alive:  # it took the program with it, before the zygote
                 raise self._death()
@@ -287,6 +291,11 @@ class _Use:
             return SandboxDied("the program used up the memory of its sandbox", may_be_program=True)
         signals = self.tier == "T2" and kernel.landlock_version() < 6  # then it may signal its zygote
         return SandboxDied("the sandbox was killed under the program", may_be_program=signals)
+
+    def lacks_disk(self) -> bool:
+        """Whether the machine has less space left than the program may use: what others write is not its doing."""
+        folder = self.pool.plan.workdirs_in
+        return folder is not None and shutil.disk_usage(folder).free < self.disk_mb * (1 << 20)
 
     def watched(self) -> Watched | None:
         return self.zygote.watched
@@ -341,7 +350,7 @@ class NativeBackend:
 
     def __init__(self, plan: SandboxPlan, idle: int) -> None:
         self.tier: Tier = plan.tier
-        self._plan, self._idle_limit = plan, idle
+        self.plan, self._idle_limit = plan, idle
         self._lock = threading.Lock()
         self._idle: dict[str, list[Zygote]] = {"programs": [], "tests": []}
         self._supervisor: Supervisor | None = None
@@ -356,7 +365,7 @@ class NativeBackend:
             SandboxError: a zygote could not be started.
         """
         pool = "tests" if request["mode"] == "referee" else "programs"
-        disk_mb = limits.disk_mb if self._plan.tmpfs else None
+        disk_mb = limits.disk_mb if self.plan.tmpfs else None
         zygote = self._take(pool, disk_mb)
         while not zygote.wait_until_clean() or not _is_open(zygote.channel):
             self.give_back(zygote, healthy=False)
@@ -380,7 +389,7 @@ class NativeBackend:
         finally:
             for fd in theirs.values():
                 os.close(fd)
-        use = _Use(zygote, self, request["seconds"], at_terminal=request["mode"] == "terminal")
+        use = _Use(zygote, self, request["seconds"], limits.disk_mb, at_terminal=request["mode"] == "terminal")
         return Running(use, mine, limits, cancel, request.get("reply_bytes", 1 << 20))
 
     def _take(self, pool: str, disk_mb: float | None) -> Zygote:
@@ -414,7 +423,7 @@ class NativeBackend:
                     self._supervisor = Supervisor()
                 supervisor = self._supervisor
             try:
-                return Zygote(supervisor, self._plan.one_more(disk_mb), pool)
+                return Zygote(supervisor, self.plan.one_more(disk_mb), pool)
             except SandboxError:
                 if supervisor.alive:
                     raise

@@ -90,7 +90,7 @@ def make(tier: Tier, packages: tuple[str, ...], total_memory_mb: int, terminals:
     python, prefix, uncover = _interpreter(drop, packages)
     readable = [] if prefix.startswith("/usr/") else [prefix]
     config: dict[str, Any] = {"tier": tier, "packages": list(packages), "own_uid": drop, "terminals": terminals}
-    command = (python, "-I", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_DESCRIPTOR, "zygote", CONFIG)
+    command = (python, "-s", "-S", "-B", "-X", "utf8", "-c", bundle.BOOT_FROM_DESCRIPTOR, "zygote", CONFIG)
     shared: dict[str, Any] = {
         "drop_uid": drop, "uncover": tuple(uncover), "config": config,
         "cgroup": (*cgroup_parents(), *_share_parents()), "total_memory_mb": total_memory_mb,

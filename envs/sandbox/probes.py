@@ -69,7 +69,8 @@ checks = {
     "other processes cannot be traced": refused(lambda: attach(parent)) and refused(lambda: attach(os.getppid())),
     "no new namespaces": refused(namespaces),
     "memory is limited": refused(lambda: len(bytearray(2 << 30)) and None),
-    "the environment is clean": set(os.environ) <= {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "HOSTNAME"},
+    "the environment is clean": set(os.environ) <= {"PATH", "HOME", "TMPDIR", "LANG", "LC_CTYPE", "HOSTNAME",
+        "PYTHONHASHSEED"},
     "the number of processes is limited": storm(),
 }
 print("\n".join(name for name, held in checks.items() if held))

@@ -19,7 +19,7 @@ from typing import Protocol
 from rlvr.envs.sandbox.idle import pause_soon
 from rlvr.envs.sandbox.inside.channel import readable
 from rlvr.envs.sandbox.inside.scratch import below, is_running
-from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxError, SandboxStarved, Tier
+from rlvr.envs.sandbox.limits import Limits, Result, RunStatus, SandboxDied, SandboxError, SandboxStarved, Tier
 from rlvr.envs.sandbox.progress import RunProgress, Watched
 
 PATIENCE = 10.0  # wall time over the program's own, at most; more where many threads want each processor
@@ -61,6 +61,9 @@ class ProgramHandle(Protocol):
 
     def poll_exit(self) -> Ended | None:
         """How the program ended, if it has. Raises SandboxError if the sandbox itself is gone."""
+
+    def lacks_disk(self) -> bool:
+        """Whether the machine has less space left on its disk than the program may use."""
 
     def watched(self) -> Watched | None:
         """Where to look for the program's processes; None where they cannot be seen."""
@@ -243,6 +246,15 @@ class Running:
             raise ProgramEnded("killed")
         replies.data.clear()
         return head
+
+    def check_disk(self) -> None:
+        """After an error of the program's.
+
+        Raises:
+            SandboxDied: the machine has less space left on its disk than the program may use: others took it.
+        """
+        if self._handle.lacks_disk():
+            raise SandboxDied("the disk of this machine is full", may_be_program=False)
 
     def rest(self) -> None:
         """Let the program, and all that it has started, stand still until it is asked again."""

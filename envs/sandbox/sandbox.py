@@ -68,13 +68,11 @@ class Sandbox:
         tier: ``auto`` for the strongest that holds here, or ``T3``, ``T2``, ``T1`` to demand one.
         parallel: programs at one time; more wait for their turn (their clock does not run yet).
         packages: folders that programs may import from, read-only (a ``site-packages``, for example).
-        total_memory_mb: of one sandbox with all its processes: by a control group, or where none can be made, by
-            looking at what its processes hold (T1: by ``Limits.memory_mb`` alone).
+        total_memory_mb: of one sandbox with all its processes (T1: ``Limits.memory_mb`` alone).
         terminals: whether programs find the devices of a terminal, and on T3 a ``/proc`` with their own processes; see
             ``terminal``.
         image: the container image of tier T1; it needs ``python3`` and is never pulled.
-        unsafe_local: run programs on this machine without any protection. They can do all that you can. Every
-            ``Result`` says so.
+        unsafe_local: run programs without any protection: they can do all that you can. Every ``Result`` says so.
 
     Raises:
         SandboxUnavailable: no tier holds, or not the one demanded; the message says what is missing.
@@ -135,7 +133,7 @@ class Sandbox:
             files: relative path to content, written before it starts.
             limits: what it may use; it is ended within ``limits.seconds`` plus half a second.
             argv: its arguments.
-            env: variables besides PATH, HOME, TMPDIR and LANG; nothing of our own environment is passed on.
+            env: variables besides PATH, HOME, TMPDIR, LANG and PYTHONHASHSEED; none of ours is passed on.
 
         Raises:
             SandboxError: the sandbox failed, or its supervisor was killed while the program ran; never because of what
@@ -242,7 +240,7 @@ class Sandbox:
             rows, columns: how large the terminal says it is.
             setup: a bash script, run before anything else.
             daemons: programs that run in the background from the start, each with a name.
-            env: variables besides PATH, HOME, LANG and TERM.
+            env: variables besides PATH, HOME, LANG, TERM and PYTHONHASHSEED.
 
         Raises:
             SandboxError: the sandbox failed, or the setup or a daemon did.
@@ -343,6 +341,8 @@ class Channel:
             raise OutOfTurn("killed") from None
         if not isinstance(answer, dict) or answer.pop("nonce", None) != nonce:
             raise OutOfTurn("killed")
+        if "error" in answer:
+            self._running.check_disk()
         return answer
 
     def hang_up(self) -> bool:

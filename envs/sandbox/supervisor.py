@@ -9,6 +9,7 @@ that does all this: when one of them is killed, the other ends all that the two 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import select
@@ -22,6 +23,10 @@ from rlvr.envs.sandbox import cgroups
 from rlvr.envs.sandbox.inside import kernel, scratch
 from rlvr.envs.sandbox.inside.channel import readable, receive, send
 
+# Of the interpreter, which therefore is not isolated from it: with a fixed seed, sets have the same order each time.
+_ENVIRONMENT = {
+    "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0", "PYTHONSAFEPATH": "1",
+}  # fmt: skip
 CONFIG = "<config>"  # stands in a command line where the sandbox's own configuration will
 
 
@@ -228,7 +233,7 @@ def _become_sandbox(plan: dict[str, Any], fds: list[int], group: cgroups.Group |
         os.setpgid(0, 0)  # not a session each: the scheduler shares out the machine by sessions
         if group is not None:
             group.enter()
-        kept = [os.dup2(fd, 200 + n) for n, fd in enumerate(fds)]
+        kept = [fcntl.fcntl(fd, fcntl.F_DUPFD, 16) for fd in fds]
         if plan["uncover"] or plan["tmpfs"]:
             kernel.enter_mount_namespace()
             _uncover(plan["uncover"])
@@ -245,7 +250,7 @@ def _become_sandbox(plan: dict[str, Any], fds: list[int], group: cgroups.Group |
         for slot, fd in enumerate((null, null, kept[3], kept[0], kept[1], kept[2])):
             os.dup2(fd, slot)
         os.closerange(6, 1 << 20)
-        os.execve(plan["argv"][0], plan["argv"], {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"})
+        os.execve(plan["argv"][0], plan["argv"], _ENVIRONMENT)
     except BaseException as error:
         os.write(2, f"{type(error).__name__}: {error}".encode())
     finally:

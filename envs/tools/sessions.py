@@ -13,7 +13,7 @@ import itertools
 import os
 import threading
 import weakref
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -50,16 +50,15 @@ class Handle:
 
 
 class Sessions(Generic[T]):
-    """At most ``most`` sessions that nobody uses at the moment; the one unused for longest is closed for a new one.
+    """Sessions that nobody uses at the moment: as many as there are episodes under way.
 
     Whoever takes a session has it alone, and gives it back under a new handle. Once nothing holds a handle any more,
     its session is closed. Safe for threads; after a fork the child has none of its parent's.
     """
 
-    def __init__(self, close: Callable[[T], Any], most: int = 256) -> None:
+    def __init__(self, close: Callable[[T], Any]) -> None:
         self._close = close
-        self._most = most
-        self._idle: OrderedDict[int, tuple[weakref.ref[Handle], T]] = OrderedDict()
+        self._idle: dict[int, tuple[weakref.ref[Handle], T]] = {}
         self._dropped: deque[int] = deque()
         self._lock = threading.Lock()
         _EVERY.add(self)
@@ -81,16 +80,12 @@ class Sessions(Generic[T]):
         watched = weakref.ref(handle, partial(_drop, weakref.ref(self), handle.number))
         with self._lock:
             self._idle[handle.number] = watched, session
-            excess = len(self._idle) - self._most
-            oldest = [self._idle.popitem(last=False)[1] for _ in range(excess)]
-        for _, each in oldest:
-            self._close(each)
         return handle
 
     def clear(self) -> None:
         """Close all that nobody uses."""
         with self._lock:
-            idle, self._idle = self._idle, OrderedDict()
+            idle, self._idle = self._idle, {}
         for _, session in idle.values():
             self._close(session)
 
@@ -106,7 +101,7 @@ class Sessions(Generic[T]):
     def _forget(self) -> None:
         """After a fork: what runs belongs to the parent, and so may whoever held the lock."""
         _inherited.append(self._idle)
-        self._idle, self._dropped, self._lock = OrderedDict(), deque(), threading.Lock()
+        self._idle, self._dropped, self._lock = {}, deque(), threading.Lock()
 
 
 _EVERY: weakref.WeakSet[Sessions[Any]] = weakref.WeakSet()

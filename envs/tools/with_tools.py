@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -25,6 +26,7 @@ from rlvr.envs.tools.tool import MAX_OUTPUT, SessionLost, Tool, ToolError, ToolF
 from rlvr.envs.tools.turn import carry_out
 
 LiveSessions = dict[int, Any]  # by the number of their kit
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,16}\b")
 
 
 class MadeCall(NamedTuple):
@@ -53,8 +55,9 @@ class WithTools(Task[ToolsState]):
     """A task with tools.
 
     The live part, an interpreter say, belongs to one episode instance (see ``Sessions``). A fork, a copy or a restored
-    episode makes its calls again in a session of its own. Each must give the output that it gave before. One that twice
-    does not, as it draws at random or asks for the time, ends the restored episode as ``env_error``.
+    episode makes its calls again in a session of its own. Each must give the output that it gave before. Where one
+    twice does not, as it asks for the time, the policy is told and goes on in a fresh session. If the tool itself is
+    not repeatable (``Kit.repeatable``), the restored episode ends as ``env_error``.
 
     Args:
         task: the task.
@@ -361,10 +364,14 @@ class SessionLease:
                     self.made[number] = call
                 return session
             kit.close(session)
-        name = self.made[differ[0]].name
-        raise ToolFault(
-            f"this episode cannot be brought back to where it was: call {differ[0] + 1}, of {name}, was made again in "
-            "a fresh session and gave another output"
+        text = f"call {differ[0] + 1}, of {self.made[differ[0]].name}, was made again in a fresh session and gave"
+        if not kit.repeatable:
+            raise ToolFault(f"this episode cannot be brought back to where it was: {text} another output")
+        self._live = {**(self._live or {}), index: kit.open()}
+        self.made = [call for number, call in enumerate(self.made) if number not in numbers]
+        raise ToolError(
+            f"not carried out: what the calls before had made is lost, for {text} another output (as the time would); "
+            "the next call has the fresh session"
         )
 
     def _again(self, kit: Kit, session: Any, call: MadeCall) -> MadeCall:
@@ -391,7 +398,8 @@ def _message(error: Exception) -> str:
 
 
 def _digest(output: str) -> str:
-    return blake2b(output.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    """Of an output, whatever addresses of memory it shows."""
+    return blake2b(_ADDRESS.sub("", output).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def written(name: str, arguments: Mapping[str, Any]) -> MadeCall:

@@ -386,7 +386,10 @@ def test_a_forked_process_takes_nothing_of_its_parents(name: str):
     said = os.read(read, 1_000)
     os.close(read)
     told, status = json.loads(said)
-    assert (told, status) == (drawn, "partial") if name == "SQL" else status == "env_error"
+    # In the sandbox it was the program that asked for chance, elsewhere the tool is not repeatable.
+    statuses = {"SQL": "partial", "python": "unparsable", "shell": "unparsable"}
+    assert status == statuses.get(name, "env_error")
+    assert (told == drawn) == (name == "SQL")
     assert private.read(env.step(private.tell(0))[0]) == drawn
     env.close()
 
@@ -468,9 +471,10 @@ def test_abandoned_episodes_do_not_pile_up():
     for each in twins:
         each.reset(seed=0)
         each.step(call("add"))
-    assert kit.alive <= 256
-    assert {each.step(call("add"))[0] for each in twins} == {"2"}  # those that were closed are made again
-    assert kit.alive <= 256
+    assert kit.alive == len(twins) + 1
+    assert {each.step(call("add"))[0] for each in twins} == {"2"}
+    del twins, each
+    assert kit.alive == 1
 
 
 @pytest.mark.slow
@@ -501,7 +505,7 @@ def test_the_garbage_collector_closes_sessions_outside_of_anybodys_lock():
 
 def test_a_handle_names_one_session_once():
     closed: list[str] = []
-    sessions: Sessions[str] = Sessions(closed.append, most=3)
+    sessions: Sessions[str] = Sessions(closed.append)
     handle = sessions.give("one")
     assert (sessions.take(handle), sessions.take(handle), sessions.take(None), sessions.take(Handle())) == (
         "one",
@@ -510,11 +514,11 @@ def test_a_handle_names_one_session_once():
         None,
     )
     handles = [sessions.give(name) for name in "abcd"]
-    assert closed == ["a"]
-    assert [sessions.take(each) for each in handles[:2]] == [None, "b"]
+    assert closed == []
+    assert [sessions.take(each) for each in handles[:2]] == ["a", "b"]
     assert copy.copy(handles[2]) is None
     del handles
-    assert sorted(closed) == ["a", "c", "d"]
+    assert sorted(closed) == ["c", "d"]
 
 
 @in_sandbox

@@ -544,15 +544,15 @@ def test_replay_of_an_episode_with_tools_is_exact():
     assert repr(rlvr.replay(env, 1, actions)) == repr(rlvr.replay(env, 1, actions))
 
 
-def test_sessions_close_the_one_unused_for_longest():
-    closed: list[str] = []
-    sessions: Sessions[str] = Sessions(closed.append, most=2)
-    first, second, third = [sessions.give(name) for name in "abc"]
-    assert closed == ["a"]
-    assert (sessions.take(first), sessions.take(second), sessions.take(second)) == (None, "b", None)
+def test_sessions_are_as_many_as_there_are_handles():
+    closed: list[int] = []
+    sessions: Sessions[int] = Sessions(closed.append)
+    handles = [sessions.give(number) for number in range(1000)]
+    assert closed == []
+    assert [sessions.take(each) for each in handles[1:]] == list(range(1, 1000))
     sessions.clear()
-    assert closed == ["a", "c"]
-    assert sessions.take(third) is None
+    assert closed == [0]
+    assert sessions.take(handles[0]) is None
 
 
 def test_a_fault_has_a_status():

@@ -6,10 +6,12 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from rlvr.envs.sandbox import Limits, Sandbox, plans
+from rlvr.envs.rewards.graders.code import grade_code
+from rlvr.envs.sandbox import Limits, Sandbox, native, plans
 
 pytestmark = pytest.mark.sandbox
 FILL = """
@@ -23,6 +25,7 @@ try:
 except OSError as error:
     print(size, error.errno)
 """
+STREAM = {"tests": [{"stdin": "", "stdout": "2\n"}]}
 WAYS = {
     "reserved": "os.posix_fallocate(file.fileno(), 0, 16 << 20)",
     "written": "file.write(bytes(16 << 20))",
@@ -96,3 +99,29 @@ def test_where_nothing_can_be_mounted_a_folder_is_measured(tier: str, without_mo
         assert box.run_python("open('x', 'w').write('mine'); print(1)").stdout == "1\n"
         assert box.run_python(code, limits=Limits(seconds=60)).status == "disk_limit"
         assert box.run_python("import os; print(os.listdir('.'))").stdout == "['main.py']\n"
+
+
+def test_where_nothing_can_be_mounted_no_space_is_reserved(tier: str, without_mounts: None) -> None:
+    if tier == "T3":
+        pytest.skip("T3 always mounts")
+    code = "import ctypes\nfile = open('x', 'wb')\nprint(ctypes.CDLL(None).fallocate(file.fileno(), 0, 0, 1 << 20))"
+    with Sandbox(tier=tier, parallel=1) as box:
+        assert box.run_python(code).stdout == "-1\n"
+        assert box.run_python("import os\nwith open('x', 'wb') as f: os.posix_fallocate(f.fileno(), 0, 9999)").ok
+
+
+@pytest.mark.parametrize("row", [{"entry_point": "f", "tests": [{"args": [2], "expected": 2}]}, STREAM])
+def test_a_disk_that_others_filled_is_no_fault_of_the_program(
+    row: dict[str, Any], tier: str, without_mounts: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if tier == "T3":
+        pytest.skip("T3 always mounts")
+    code = "import os\ndef f(x): return x\ndef g(): raise OSError(28, os.strerror(28))\n"
+    code += "if __name__ == '__main__': g()\nf = lambda x: g()"
+    with Sandbox(tier=tier, parallel=1) as box:
+        assert grade_code(code, row, sandbox=box).status == "wrong"
+        usage = shutil.disk_usage(tempfile.gettempdir())
+        monkeypatch.setattr(native.shutil, "disk_usage", lambda _: usage._replace(free=1 << 20))
+        verdict = grade_code(code, row, sandbox=box)
+        assert (verdict.status, "full" in verdict.reason) == ("verifier_error", True), verdict
+        assert grade_code("def f(x): return x\nprint(2)", row, sandbox=box).reward == 1.0

@@ -78,7 +78,7 @@ def test_environment_is_clean_and_folder_empty(sandbox: Sandbox, host: object) -
     result = sandbox.run_python(
         "import os; print(sorted(os.environ), os.listdir('.'), os.listdir(os.environ['TMPDIR']))"
     )
-    assert result.stdout == "['HOME', 'LANG', 'PATH', 'TMPDIR'] ['main.py'] ['main.py']\n"
+    assert result.stdout == "['HOME', 'LANG', 'PATH', 'PYTHONHASHSEED', 'TMPDIR'] ['main.py'] ['main.py']\n"
 
 
 PROGRAMS_THAT_DO_NOT_END = {
@@ -141,8 +141,8 @@ with tempfile.NamedTemporaryFile("w+") as f: f.write("x"); f.seek(0); print(f.re
     assert result.stdout == "1\n36\n5\nx\n", result.stderr
 
 
-def test_two_runs_draw_different_numbers(sandbox: Sandbox) -> None:
-    code = "import random; print(random.random())"
+def test_two_runs_get_different_numbers_of_the_machine(sandbox: Sandbox) -> None:
+    code = "import random; print(random.SystemRandom().random())"
     assert sandbox.run_python(code).stdout != sandbox.run_python(code).stdout
 
 

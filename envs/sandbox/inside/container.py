@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import tempfile
 from typing import Any, NoReturn
 
 from rlvr.envs.sandbox.inside import kernel, program
@@ -36,5 +35,7 @@ def run(request: dict[str, Any]) -> NoReturn:
     if request["lock"]:  # a container's own profile may allow sockets and namespaces
         kernel.no_new_privileges()
         kernel.install_seccomp(kernel.seccomp_filter())
-    home = request.get("home") or tempfile.mkdtemp(prefix="work-")
+    home = request.get("home")
+    if home is None:
+        os.mkdir(home := "/tmp/work", 0o700)
     program.run({**request, "home": home, "packages": request.get("packages", [])})

@@ -76,6 +76,7 @@ _CLONE, _PRLIMIT64, _IOCTL, _FCNTL, _SETRLIMIT = (56, 220), (302, 261), (16, 29)
 # These "do not exist": programs have another way. clone3 hides its flags behind a pointer, for one. The files of
 # memfd_create are memory that no limit counts. A timer of timer_create may wake what we have halted (SIGCONT).
 _ABSENT = {"clone3": (435, 435), "memfd_create": (319, 279), "timer_create": (222, 107)}
+_FALLOCATE, _EOPNOTSUPP = (285, 47), 95
 # kill, tkill and rt_sigqueueinfo name whom they signal first; tgkill and rt_tgsigqueueinfo second.
 _SIGNALLING = ([(62, 129), (200, 130), (129, 138)], [(234, 131), (297, 240)])
 _LANDLOCK_CREATE, _LANDLOCK_ADD, _LANDLOCK_RESTRICT = 444, 445, 446
@@ -120,8 +121,8 @@ def seccomp_filter(
 
     Args:
         without_namespaces: also refuse to leave the process group and to watch folders.
-        read_only: False if the host's files are mounted so that they may be changed; then changing times and extended
-            attributes is refused as well.
+        read_only: False if the program writes to the host's disk; then changing times and extended attributes and
+            reserving space are refused as well.
         own_uid: False if besides the program shares its uid with the user; then chmod and chown are refused as well.
         allow_own_limits: a program may give itself any limit, of processor time too, for it cannot end as killed by
             us; the limits of other processes it may neither change nor, with prlimit, read.
@@ -141,6 +142,8 @@ def seccomp_filter(
         code += [(at_least, 0, 1, 0x40000000), (ret, 0, 0, eperm)]
     for absent in _ABSENT.values():
         code += [(equal, 0, 1, absent[column]), (ret, 0, 0, enosys)]
+    if not read_only:  # to reserve space takes the whole disk faster than anybody looks
+        code += [(equal, 0, 1, _FALLOCATE[column]), (ret, 0, 0, 0x00050000 | _EOPNOTSUPP)]
     code += [(equal, 0, 4, _CLONE[column]), (load, 0, 0, arg0_low), (any_bit, 0, 1, CLONE_NEW_ANY),
              (ret, 0, 0, eperm), (ret, 0, 0, allow)]  # fmt: skip
     # prlimit on somebody else needs no more than an equal uid. The kernel kills who is over a processor limit: with a

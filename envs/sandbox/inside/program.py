@@ -12,6 +12,7 @@ import ast
 import atexit
 import binascii
 import builtins
+import importlib.machinery
 import json
 import linecache
 import os
@@ -45,13 +46,36 @@ def make_ready() -> None:
     for name in [n for n in sys.modules if n == "rlvr" or n.startswith("rlvr.")]:
         del sys.modules[name]
     os.environ.clear()
-    os.environ.update({"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"})
+    os.environ.update({"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"})
+    sys.meta_path.insert(0, _Seeding())
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
     sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr  # type: ignore[misc]
     sys.set_int_max_str_digits(0)
     builtins.quit = builtins.exit = _sitebuiltins.Quitter("exit", "Ctrl-D")
+
+
+class _Seeding:
+    """Gives the modules that draw at random the same seed in each program, so that it can be run again exactly."""
+
+    def __init__(self) -> None:
+        self._seeded = {"random", "numpy.random"}
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        if name not in self._seeded:
+            return None
+        self._seeded.discard(name)
+        spec = importlib.machinery.PathFinder.find_spec(name, path, target)
+        if spec is not None and spec.loader is not None:
+            execute = spec.loader.exec_module
+
+            def execute_and_seed(module: types.ModuleType) -> None:
+                execute(module)
+                module.seed(0)
+
+            spec.loader.exec_module = execute_and_seed  # type: ignore[method-assign]
+        return spec
 
 
 def _prepare(request: dict[str, Any]) -> None:

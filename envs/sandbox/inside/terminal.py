@@ -88,7 +88,8 @@ class _Terminal:
         for number in _OF_TERMINALS:
             signal.signal(number, signal.SIG_IGN)
         self._environment = {
-            "PATH": os.environ["PATH"], "HOME": self._home, "LANG": "C.UTF-8", "TERM": "linux", **request["variables"]
+            "PATH": os.environ["PATH"], "HOME": self._home, "LANG": "C.UTF-8", "TERM": "linux",
+            "PYTHONHASHSEED": "0", **request["variables"],
         }  # fmt: skip
         given = {"PS0": "", "PS1": "\\s-\\v\\$ ", "PS2": "> ", **self._environment}
         self._shells_environment = {**given, **{name: given[name] + mark for name, mark in _PROMPTS.items()}}
