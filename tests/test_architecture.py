@@ -31,9 +31,9 @@ SHARED_IN_ENVS = {
     "wrappers",
     "curriculum",
 }  # what families of environments may import
-HEAVY = ("torch", "transformers", "datasets", "sympy", "pandas", "math_verify", "matplotlib", "rich", "yaml")
+HEAVY = ("torch", "transformers", "datasets", "sympy", "flint", "pandas", "math_verify", "matplotlib", "rich", "yaml")
 # A distribution whose module has another name.
-MODULE_NAMES = {"pyyaml": "yaml", "pillow": "PIL"}
+MODULE_NAMES = {"pyyaml": "yaml", "pillow": "PIL", "python-flint": "flint"}
 # Packages that a framework's own surface is spoken in, and that framework.
 COMPANIONS = {
     "resources_servers": "nemo_gym",

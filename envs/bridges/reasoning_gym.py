@@ -225,12 +225,12 @@ def _notation(text: str) -> str:
 
 def _same_integral(answer: str, gold: str, variable: str) -> bool:
     from rlvr.envs.rewards.expressions.expression import parse
-    from rlvr.envs.rewards.graders.mathematical import _check_cost, as_lists
+    from rlvr.envs.rewards.graders.mathematical import as_lists, check_cost
 
     lists = []
     for text in (answer, gold):
         tree = parse(_notation(text))
-        _check_cost(tree)
+        check_cost(tree)
         lists.append(as_lists(tree))
         if not _operations(lists[-1]) <= SCALAR:
             raise ValueError("the answer is no function")

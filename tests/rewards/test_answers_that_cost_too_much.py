@@ -1,4 +1,4 @@
-"""An answer on which the grader runs out is wrong, unless the reference alone runs out; and it holds up no other."""
+"""An answer on which the grader runs out earns 0, unless the reference alone runs out; and it holds up no other."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ GOOD = ("math:factorial", [5])
 
 
 @pytest.mark.slow
-def test_a_bomb_is_wrong_and_its_reference_is_still_good() -> None:
+def test_a_bomb_is_not_decided_and_its_reference_is_still_good() -> None:
     verdict = grade("math", BOMB, FOREIGN, timeout=2.0)
-    assert (verdict.status, verdict.reward) == ("wrong", 0.0)
+    assert (verdict.status, verdict.reward) == ("unparsable", 0.0)
     assert "processor time" in verdict.reason  # the control: it did run out
     assert grade("math", rf"\boxed{{{FOREIGN}}}", FOREIGN).reward == 1.0
-    assert [each.status for each in grade_batch("math", [BOMB, BOMB], [FOREIGN] * 2, timeout=2.0)] == ["wrong"] * 2
+    assert [each.status for each in grade_batch("math", [BOMB, BOMB], [FOREIGN] * 2, timeout=2.0)] == ["unparsable"] * 2
 
 
 def test_a_reference_that_is_a_bomb_itself_is_our_fault() -> None:

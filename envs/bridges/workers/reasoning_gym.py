@@ -58,10 +58,10 @@ def same_up_to_constant(answer: list[Any], gold: list[Any], variable: str) -> bo
     """Whether two trees of our own parser have the same derivative."""
     import sympy
 
-    from rlvr.envs.rewards.expressions.symbolic import _sympy
+    from rlvr.envs.rewards.expressions.symbolic import to_sympy, tree_of_lists
 
     symbol = sympy.Symbol(variable, real=True)
-    difference = sympy.diff(_sympy(answer, False) - _sympy(gold, False), symbol)
+    difference = sympy.diff(to_sympy(tree_of_lists(answer), False) - to_sympy(tree_of_lists(gold), False), symbol)
     return bool(difference == 0 or sympy.simplify(difference) == 0)
 
 

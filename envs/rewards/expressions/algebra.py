@@ -36,6 +36,8 @@ MAX_FACTORIAL: Final = 300
 PI: Final[Atom] = ("pi",)
 E: Final[Atom] = ("e",)
 I: Final[Atom] = ("i",)  # noqa: E741
+_HALF_TURN: Final[Monomial] = frozenset([(I, Fraction(1)), (PI, Fraction(1))])
+_CIRCULAR: Final = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"])
 _QUOTIENTS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
 
 
@@ -50,10 +52,15 @@ UNIT: Final = {ONE: Fraction(1)}
 
 
 class Algebra:
-    """Normal forms under one work budget."""
+    """Normal forms under one work budget.
 
-    def __init__(self, work: Work | None = None) -> None:
+    With ``exponentials``, circular and hyperbolic functions are powers of e, so that their identities are identities of
+    polynomials.
+    """
+
+    def __init__(self, work: Work | None = None, *, exponentials: bool = False) -> None:
         self.work = work or Work()
+        self.exponentials = exponentials
 
     # -- quotients
 
@@ -89,23 +96,14 @@ class Algebra:
         top = multiply(left.top, right.bottom, self.work)
         return self.quotient(top, multiply(left.bottom, right.top, self.work))
 
-    def difference_is_zero(self, left: Normal, right: Normal) -> tuple[bool, bool]:
-        """Whether two forms are equal; and, when they are not, whether that proves that their values differ."""
+    def difference(self, left: Normal, right: Normal) -> Polynomial:
+        """Their difference times both denominators: empty where the two forms are equal."""
         rest = add(
             multiply(left.top, right.bottom, self.work), multiply(right.top, left.bottom, self.work), self.work, -1
         )
         if any(key[0] == "f" for monomial in rest for key, _ in monomial):
             rest = self._rewritten(rest)
-        return not rest, all(_independent(monomial) for monomial in rest) and _one_transcendental(rest)
-
-    def compare_powers(self, left: Normal, right: Normal, exponent: int) -> tuple[bool, bool]:
-        """``difference_is_zero`` of powers of two constants whose values are close to one another, and not to zero.
-
-        Of such values equal powers prove equality, and different powers a difference. (False, False) otherwise.
-        """
-        if any(key[0] not in ("p", "P", "f", "pi", "e") for form in (left, right) for m in form.top for key, _ in m):
-            return False, False
-        return self.difference_is_zero(self._whole_power(left, exponent), self._whole_power(right, exponent))
+        return rest
 
     def _rewritten(self, poly: Polynomial) -> Polynomial:
         """With ``cos² = 1 - sin²``, and whole powers of opaque radicals multiplied out, as long as there are any."""
@@ -171,8 +169,10 @@ class Algebra:
             raise MathSyntaxError(f"{digits[:20]} is not a number in base {base}") from None
 
     def _neg(self, node: Node) -> Normal:
-        inner = self.normal(node.args[0])
-        return Normal({monomial: -value for monomial, value in inner.top.items()}, inner.bottom)
+        return self._negative(self.normal(node.args[0]))
+
+    def _negative(self, form: Normal) -> Normal:
+        return Normal({monomial: -value for monomial, value in form.top.items()}, form.bottom)
 
     def _add(self, node: Node) -> Normal:
         total = self.normal(node.args[0])
@@ -269,10 +269,12 @@ class Algebra:
 
     def _exponential(self, base: Normal, exponent: Normal) -> Normal:
         """A power with a symbolic exponent: one atom for each prime or symbol of the base and term of the exponent."""
-        if exponent.bottom is not UNIT or base.bottom is not UNIT or len(base.top) != 1:
-            return Normal(atom(("f", "exponential", key_of(base), key_of(exponent))), UNIT)
-        ((monomial, coefficient),) = base.top.items()
-        if coefficient < 0:
+        ((monomial, coefficient),) = base.top.items() if len(base.top) == 1 else ((ONE, Fraction(-1)),)
+        is_positive = base.bottom is UNIT and coefficient > 0 and all(_is_positive(key) for key, _ in monomial)
+        if exponent.bottom is not UNIT or not is_positive:
+            flipped = self._negative(exponent)
+            if _spelling(flipped.top) < _spelling(exponent.top):
+                return Normal(atom(("f", "exponential", key_of(base), key_of(flipped)), -1), UNIT)
             return Normal(atom(("f", "exponential", key_of(base), key_of(exponent))), UNIT)
         self.work.spend(20 + coefficient.numerator.bit_length() + coefficient.denominator.bit_length())
         bases = {key: Fraction(power) for key, power in factorise(coefficient.numerator).items()}
@@ -285,18 +287,19 @@ class Algebra:
             if not term:
                 result = self.times(result, self.power(base, size))
                 continue
-            if bases == {E: 1} and term == frozenset([(I, Fraction(1)), (PI, Fraction(1))]):
-                result = self.times(result, self._turn(size))
+            turn = self._turn(size) if bases == {E: 1} and term == _HALF_TURN else None
+            if turn is not None:
+                result = self.times(result, turn)
                 continue
             exponents: dict[Atom, Fraction] = {("x", key, term): part * size for key, part in bases.items()}
             result = self.times(result, Normal({reduced(exponents)[0]: Fraction(1)}, UNIT))
         return result
 
-    def _turn(self, half_turns: Fraction) -> Normal:
-        """``e ** (i * pi * half_turns)``."""
+    def _turn(self, half_turns: Fraction) -> Normal | None:
+        """``e ** (i * pi * half_turns)`` at multiples of 15 degrees."""
         cosine, sine = self._circular(half_turns + Fraction(1, 2)), self._circular(half_turns)
         if cosine is None or sine is None:
-            return Normal(atom(("f", "turn", half_turns)), UNIT)
+            return None
         return self.plus(cosine, self.times(sine, Normal(atom(I), UNIT)))
 
     # -- functions
@@ -312,6 +315,8 @@ class Algebra:
                     return Normal(constant(value), UNIT)
         if name in ("ln", "log", "log_", "exp") and len(args) == (2 if name == "log_" else 1):
             return self._logarithm(name, args)
+        if self.exponentials and name in _CIRCULAR and len(args) == 1:
+            return self._as_exponentials(name, args[0])
         if name in _QUOTIENTS and len(args) == 1:
             top, bottom = _QUOTIENTS[name]
             above = self._circle(top, args[0]) if top else Normal(UNIT, UNIT)
@@ -331,6 +336,19 @@ class Algebra:
         if name == "ln":
             return value
         return self.over(value, self._ln(args[1] if name == "log_" else Normal(constant(10), UNIT)))
+
+    def _as_exponentials(self, name: str, argument: Normal) -> Normal:
+        turned = argument if name.endswith("h") else self.times(argument, Normal(atom(I), UNIT))
+        up, down = self._pow_of_e(turned), self._pow_of_e(self._negative(turned))
+        cosine, sine = self.plus(up, down), self.plus(up, down, -1)  # twice the cosine, and 2 or 2i times the sine
+        if not name.endswith("h"):
+            sine = self.over(sine, Normal(atom(I), UNIT))
+        two = Normal(constant(2), UNIT)
+        above, below = {
+            "sin": (sine, two), "cos": (cosine, two), "tan": (sine, cosine), "cot": (cosine, sine),
+            "sec": (two, cosine), "csc": (two, sine),
+        }[name.removesuffix("h")]  # fmt: skip
+        return self.over(above, below)
 
     def _pow_of_e(self, exponent: Normal) -> Normal:
         size = _rational(exponent)
@@ -367,9 +385,9 @@ class Algebra:
             exact = self._circular(half_turns + (Fraction(1, 2) if name == "cos" else 0))
             if exact is not None:
                 return exact
-        flipped = {monomial: -value for monomial, value in argument.top.items()}
-        if repr(sorted(map(repr, flipped.items()))) < repr(sorted(map(repr, argument.top.items()))):
-            inner = self.opaque(name, [Normal(flipped, argument.bottom)])
+        flipped = self._negative(argument)
+        if _spelling(flipped.top) < _spelling(argument.top):
+            inner = self.opaque(name, [flipped])
             return inner if name == "cos" else Normal({m: -v for m, v in inner.top.items()}, UNIT)
         return self.opaque(name, [argument])
 
@@ -412,9 +430,30 @@ def _content(form: Normal) -> Fraction:
     return Fraction(gcd(*tops), lcm(*bottoms))
 
 
+def _spelling(poly: Polynomial) -> list[str]:
+    """What orders a polynomial and its negative."""
+    return sorted(map(repr, poly.items()))
+
+
 def _may_distribute(key: Atom, power: Fraction) -> bool:
     """Whether a root may be drawn through a factor: its base is positive, or it stands to the first power."""
-    return key[0] in ("p", "P", "pi", "e", "x") or (key[0] == "s" and power == 1)
+    return power == 1 if key[0] == "s" else _is_positive(key)
+
+
+def _is_positive(key: Atom) -> bool:
+    """Whether an atom stands for a positive number, symbols taken as such."""
+    if key[0] == "x":
+        return _is_positive(key[1]) and all(_is_real(inner) for inner, _ in key[2])
+    return key[0] in ("p", "P", "pi", "e", "s")
+
+
+def _is_real(key: Atom) -> bool:
+    return _is_positive(key) or (key[:2] == ("f", "ln") and key[2][0] in ("p", "P"))
+
+
+def is_decisive(rest: Polynomial) -> bool:
+    """Whether a difference that is not empty proves that the values differ."""
+    return all(_independent(monomial) for monomial in rest) and _one_transcendental(rest)
 
 
 def _independent(monomial: Monomial) -> bool:

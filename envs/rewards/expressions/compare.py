@@ -1,21 +1,18 @@
-"""Whether two expression trees say the same: exact where normal forms decide, by structure for everything else.
-
-The answer is True, False, or ``Undecided`` when floating point cannot tell two values apart and no rule proves them
-equal; only then is computer algebra asked.
-"""
+"""Whether two expression trees say the same: structures part by part, scalars as ``scalars`` decides."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.expressions.algebra import Algebra, Normal
 from rlvr.envs.rewards.expressions.expression import Node
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
-from rlvr.envs.rewards.expressions.numeric import NoValue, evaluate, real
-from rlvr.envs.rewards.expressions.polynomial import Work, multiply
+from rlvr.envs.rewards.expressions.numeric import NoValue, at_point, enclose, is_real, sign
+from rlvr.envs.rewards.expressions.polynomial import multiply
+from rlvr.envs.rewards.expressions.scalars import INFINITY, Decide, ScalarComparison, Undecided
 from rlvr.envs.rewards.expressions.units import measure
 
 MAX_ITEMS: Final = 24
@@ -24,38 +21,34 @@ _FLIPPED: Final = {"<": ">", ">": "<", "<=": ">=", ">=": "<=", "=": "=", "!=": "
 _STRUCTURES: Final = frozenset(["tuple", "set", "matrix", "list", "cup", "cap", "setminus", "rel", "text", "row"])
 
 
-class Undecided(Exception):
-    """Two scalars that floating point cannot tell apart and no rule proves equal."""
-
-    def __init__(self, left: Node, right: Node) -> None:
-        super().__init__("undecided")
-        self.left = left
-        self.right = right
-
-
 class Interval(NamedTuple):
-    """A real interval: its ends as trees, whether they belong to it, and its ends as floats for the order."""
+    """A real interval: its ends as trees, and whether they belong to it."""
 
     low: Node
     low_closed: bool
     high: Node
     high_closed: bool
-    position: tuple[float, float]
 
 
-def same(answer: Node, gold: Node, work: Work | None = None) -> bool:
+def same(answer: Node, gold: Node, *, is_costly: bool = False, decide: Decide | None = None) -> bool:
     """Whether an answer equals the reference.
 
+    Args:
+        answer, gold: their trees.
+        is_costly: whether the reference itself is over the caps on normal forms, so that these prove nothing.
+        decide: whether two scalars that are left open are equal; raises Undecided.
+
     Raises:
-        Undecided: exact rules do not settle it.
+        Undecided: it is proven neither equal nor different, whatever the parts that are settled say.
         MathLimitError: it would cost more than the budget.
     """
-    return _Comparison(work or Work()).answers(answer, gold)
+    return _Comparison(is_costly, decide).answers(answer, gold)
 
 
 class _Comparison:
-    def __init__(self, work: Work) -> None:
-        self.algebra = Algebra(work)
+    def __init__(self, is_costly: bool, decide: Decide | None) -> None:
+        self.algebra = Algebra()
+        self.scalars = ScalarComparison(self.algebra, is_costly, decide)
 
     # -- structures
 
@@ -95,9 +88,9 @@ class _Comparison:
             return self.sets(answer, gold)
         if answer.op in _STRUCTURES or gold.op in _STRUCTURES:
             return False
-        return self.scalars(answer, gold)
+        return self.scalars.equal(answer, gold)
 
-    def unordered(self, answers: Sequence[Node], golds: Sequence[Node], *, dedupe: bool) -> bool:
+    def unordered(self, answers: Sequence[Node], golds: Sequence[Node], *, dedupe: bool = False) -> bool:
         if max(len(answers), len(golds)) > MAX_ITEMS:
             raise MathLimitError(f"a list may have {MAX_ITEMS} items")
         if dedupe:
@@ -105,11 +98,25 @@ class _Comparison:
         if len(answers) != len(golds):
             return False
         left = list(golds)
+        open_pair: Undecided | None = None
         for answer in answers:
-            index = next((k for k, gold in enumerate(left) if self.answers(_unassigned(answer), _unassigned(gold))), -1)
-            if index < 0:
+            index = -1
+            matches: Undecided | None = None
+            for k, gold in enumerate(left):
+                try:
+                    if self.answers(_unassigned(answer), _unassigned(gold)):
+                        index = k
+                        break
+                except Undecided as error:
+                    matches = error
+            if index >= 0:
+                del left[index]
+            elif matches is None:
                 return False
-            del left[index]
+            else:
+                open_pair = matches
+        if open_pair is not None:
+            raise open_pair
         return True
 
     def _distinct(self, items: Sequence[Node]) -> list[Node]:
@@ -120,9 +127,20 @@ class _Comparison:
         return kept
 
     def ordered(self, answers: Sequence[Node], golds: Sequence[Node]) -> bool:
-        return len(answers) == len(golds) and all(
-            self.answers(answer, gold) for answer, gold in zip(answers, golds, strict=True)
-        )
+        return len(answers) == len(golds) and self._all(zip(answers, golds, strict=True))
+
+    def _all(self, pairs: Iterable[tuple[Node, Node]]) -> bool:
+        """Whether both of each pair are equal; one pair that differs settles it, whatever is open of others."""
+        undecided: Undecided | None = None
+        for answer, gold in pairs:
+            try:
+                if not self.answers(answer, gold):
+                    return False
+            except Undecided as error:
+                undecided = error
+        if undecided is not None:
+            raise undecided
+        return True
 
     def matrices(self, answer: Node, gold: Node) -> bool:
         rows, gold_rows = _rows(answer), _rows(gold)
@@ -131,7 +149,7 @@ class _Comparison:
             if vector is None or gold_vector is None or answer.op == gold.op:
                 return False
             return self.ordered(vector, gold_vector)
-        return all(self.ordered(row, gold_row) for row, gold_row in zip(rows, gold_rows, strict=True))
+        return self.ordered([cell for row in rows for cell in row], [cell for row in gold_rows for cell in row])
 
     # -- quantities: units, degrees, percent
 
@@ -151,7 +169,7 @@ class _Comparison:
             if (measured is None) != (gold_measured is None):
                 return False
         elif "degree" in (answer.op, gold.op) and _mentions_pi(gold_value if answer.op == "degree" else value):
-            return self.scalars(answer, gold)
+            return self.scalars.equal(answer, gold)
         return self.single(value, gold_value)
 
     def _percents(self, answer: Node, gold: Node) -> bool:
@@ -162,7 +180,7 @@ class _Comparison:
         for left, right in ((answer, gold), (_inner(answer), gold), (answer, _inner(gold))):
             if "percent" not in (left.op, right.op) and self.single(left, right):
                 return True
-        return self.scalars(answer, gold)
+        return self.scalars.equal(answer, gold)
 
     # -- relations
 
@@ -193,7 +211,7 @@ class _Comparison:
         first, *rest = answer.args
         if first.op == "neg" or not _is_name(first) or _contains(rest[-1], first):
             rest = [first, *rest]
-        return all(self.answers(value, gold) for value in rest)
+        return self._all((value, gold) for value in rest)
 
     def _two_relations(self, answer: Node, gold: Node) -> bool:
         if len(answer.args) != 2 or len(gold.args) != 2:
@@ -204,14 +222,26 @@ class _Comparison:
             return False
         if answer.name in ("in", "~", "==", "->", "sim", "|") or gold.name in ("in", "~", "==", "->", "sim", "|"):
             return answer.name == gold.name and self.ordered(answer.args, gold.args)
+        ratio = self._ratio(self._difference(answer), self._difference(gold))
+        if ratio is not None:
+            return (answer.name if ratio > 0 else _FLIPPED[answer.name]) == gold.name
         if answer.name == gold.name and self.ordered(answer.args, gold.args):
             return True
-        difference, gold_difference = self._difference(answer), self._difference(gold)
-        ratio = self._ratio(difference, gold_difference)
-        if ratio is None:
+        return self._proportional(answer, gold)
+
+    def _proportional(self, answer: Node, gold: Node) -> bool:
+        """Whether the differences of both sides are multiples of one another: F(x) G(p) = G(x) F(p) at a point p."""
+        if _STRUCTURES & {arg.op for arg in (*answer.args, *gold.args)}:
             return False
-        name = answer.name if ratio > 0 else _FLIPPED[answer.name]
-        return name == gold.name
+        sides = [Node("add", (node.args[0], Node("neg", (node.args[1],)))) for node in (answer, gold)]
+        values = [at_point(side, 1) for side in sides]
+        try:
+            factor = sign(values[0]) * sign(values[1])
+        except NoValue:
+            return False
+        if not factor or (answer.name if factor > 0 else _FLIPPED[answer.name]) != gold.name:
+            return False
+        return self.scalars.equal(Node("mul", (sides[0], values[1])), Node("mul", (sides[1], values[0])))
 
     def _difference(self, relation: Node) -> Normal | None:
         try:
@@ -236,68 +266,14 @@ class _Comparison:
     # -- real sets
 
     def sets(self, answer: Node, gold: Node) -> bool:
-        if answer.op == gold.op == "tuple" and answer.name == gold.name:
-            return self.ordered(answer.args, gold.args)
+        if answer.op == gold.op == "tuple":
+            return answer.name == gold.name and self.ordered(answer.args, gold.args)
         intervals, gold_intervals = _intervals(answer), _intervals(gold)
         if intervals is None or gold_intervals is None:
             if answer.op == gold.op and answer.op in ("cup", "cap", "setminus"):
-                return self.unordered(answer.args, gold.args, dedupe=False)
+                return self.unordered(answer.args, gold.args)
             return False
-        intervals.sort(key=lambda interval: interval.position)
-        gold_intervals.sort(key=lambda interval: interval.position)
-        if len(intervals) != len(gold_intervals):
-            return False
-        return all(self._same_interval(a, b) for a, b in zip(intervals, gold_intervals, strict=True))
-
-    def _same_interval(self, left: Interval, right: Interval) -> bool:
-        if (left.low_closed, left.high_closed) != (right.low_closed, right.high_closed):
-            return False
-        return self.answers(left.low, right.low) and self.answers(left.high, right.high)
-
-    # -- scalars
-
-    def scalars(self, answer: Node, gold: Node) -> bool:
-        infinite, gold_infinite = _infinite(answer), _infinite(gold)
-        if infinite or gold_infinite:
-            return infinite == gold_infinite
-        try:
-            form, gold_form = self.algebra.normal(answer), self.algebra.normal(gold)
-            equal, decisive = self.algebra.difference_is_zero(form, gold_form)
-        except MathLimitError:
-            raise
-        except MathSyntaxError:
-            return False
-        if equal or decisive:
-            return equal
-        for salt in (1, -2 if _has_sign_of_its_own(answer) or _has_sign_of_its_own(gold) else 2):
-            if self._differ(answer, gold, salt):
-                return False
-        for exponent in (2, 3) if abs(evaluate(gold, 1)) > 1e-6 else ():
-            equal, decisive = self.algebra.compare_powers(form, gold_form, exponent)
-            if equal or decisive:
-                return equal
-        raise Undecided(answer, gold)
-
-    def _differ(self, answer: Node, gold: Node, salt: int) -> bool:
-        """Whether floating point tells two scalars apart; so does a value that the answer alone lacks."""
-        try:
-            expected = evaluate(gold, salt)
-        except NoValue:
-            raise Undecided(answer, gold) from None
-        try:
-            value = evaluate(answer, salt)
-        except NoValue:
-            return True
-        return abs(value - expected) > 1e-12 * max(abs(value), abs(expected), 1e-3)
-
-
-def _has_sign_of_its_own(node: Node) -> bool:
-    """Whether a tree depends on the sign of a symbol: ``|x|``, or the root of an even power."""
-    if node.op == "call" and node.name == "abs":
-        return True
-    if node.op == "root" and node.args[0].op == "pow" and node.args[0].args[1].value % 2 == 0:
-        return True
-    return any(_has_sign_of_its_own(arg) for arg in node.args)
+        return self.unordered([_brackets(each) for each in intervals], [_brackets(each) for each in gold_intervals])
 
 
 def _without_estimate(node: Node) -> Node:
@@ -306,7 +282,8 @@ def _without_estimate(node: Node) -> Node:
         return node
     names, value, estimate = node.name.split(), node.args[-2], node.args[-1]
     try:
-        close = abs(evaluate(value) - evaluate(estimate)) <= 0.005 * abs(evaluate(value))
+        exact = enclose(value)
+        close = abs(exact - enclose(estimate)) * 200 <= abs(exact)
     except NoValue:
         return node
     if not close or len(set(names)) > 2 or "~" in names[:-1] or _is_name(value):
@@ -439,13 +416,6 @@ def _point(node: Node) -> tuple[Node, ...] | None:
     return tuple(item.args[1] for item in node.args) if names == sorted(set(names)) else None
 
 
-def _infinite(node: Node) -> int:
-    """1 for infinity, -1 for minus infinity, 0 for everything else."""
-    if node.op == "neg":
-        return -_infinite(node.args[0])
-    return int(node.op == "const" and node.name == "inf")
-
-
 def _real_line(node: Node) -> Node:
     """All real numbers as an interval, whether as a letter or in words."""
     if (node.op == "sym" and node.name in ("\\mathbb{R}", "\\mathbbR")) or (
@@ -487,11 +457,12 @@ def _intervals(node: Node) -> list[Interval] | None:
 
 
 def _interval(low: Node, low_closed: bool, high: Node, high_closed: bool) -> Interval | None:
-    try:
-        position = (real(low), real(high))
-    except NoValue:
-        return None
-    return Interval(low, low_closed, high, high_closed, position)
+    return Interval(low, low_closed, high, high_closed) if is_real(low) and is_real(high) else None
+
+
+def _brackets(interval: Interval) -> Node:
+    name = ("[" if interval.low_closed else "(") + ("]" if interval.high_closed else ")")
+    return Node("tuple", (interval.low, interval.high), name=name)
 
 
 def _inequality(node: Node) -> Interval | None:
@@ -512,6 +483,3 @@ def _inequality(node: Node) -> Interval | None:
     if args[0].op == "sym":
         return _interval(Node("neg", (INFINITY,)), False, args[1], names[0] == "<=")
     return _interval(args[0], names[0] == "<=", INFINITY, False) if args[1].op == "sym" else None
-
-
-INFINITY: Final = Node("const", name="inf")

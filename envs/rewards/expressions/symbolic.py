@@ -1,64 +1,167 @@
-"""Computer algebra, run inside the worker pool only: sympy on trees that were built by our own parser, and math-verify.
+"""Computer algebra, run inside the worker pool only: sympy on trees of our own parser, latex2sympy's reading of LaTeX.
 
-Nothing here turns text into Python: trees arrive as data, LaTeX goes through math-verify's grammar with its plain-text
-reader (which would call ``parse_expr``) left out.
+Nothing here turns text into Python: trees arrive as data, LaTeX goes through a grammar. sympy transforms expressions
+and never estimates them: what it reduces to zero is equal, after balls of many bits did not tell the two apart.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from fractions import Fraction
+from typing import Any, Final
+
+from rlvr.envs.rewards.expressions.algebra import Algebra
+from rlvr.envs.rewards.expressions.compare import same
+from rlvr.envs.rewards.expressions.expression import Node, number, parse, symbol
+from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.expressions.numeric import SALTS, NoValue, are_apart, at_point, has_symbols, is_real
+from rlvr.envs.rewards.expressions.scalars import INFINITY, ScalarComparison, Undecided
+from rlvr.envs.rewards.expressions.words import denies
+from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic
+
+BITS: Final = (4_096, 16_384)  # of the balls that are tried before sympy is asked
+MAX_BITS: Final = 400_000  # of a proof that two algebraic numbers are equal
+
+_SYMPY_NAMES: Final = {
+    "ln": "log", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
+    "arctanh": "atanh", "abs": "Abs", "binom": "binomial", "ceil": "ceiling", "max": "Max", "min": "Min",
+    **{name: name for name in (
+        "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "exp", "factorial", "floor", "gcd", "lcm",
+    )},
+}  # fmt: skip
+_OUR_NAMES: Final = {name: ours for ours, name in _SYMPY_NAMES.items()}
+_STRUCTURES: Final = {
+    "FiniteSet": ("set", ""), "EmptySet": ("set", ""), "Tuple": ("tuple", "()"),
+    "Union": ("cup", ""), "Equality": ("rel", "="), "Unequality": ("rel", "!="), "StrictLessThan": ("rel", "<"),
+    "LessThan": ("rel", "<="), "StrictGreaterThan": ("rel", ">"), "GreaterThan": ("rel", ">="),
+}  # fmt: skip
+_CONSTANTS: Final = {
+    "Pi": Node("const", name="pi"), "Exp1": symbol("e"), "ImaginaryUnit": symbol("i"), "Infinity": INFINITY,
+    "NegativeInfinity": Node("neg", (INFINITY,)),
+}  # fmt: skip
 
 
 def warm() -> None:
     """Import what the other functions need, and run each once; called before workers are forked."""
-    same_trees(["num", "", "1", "1", []], ["num", "", "1", "1", []])
-    same_latex("\\frac{1}{2}", "\\frac{2}{4}")
+    x = ["sym", "x", "0", "1", []]
+    same_trees(["call", "floor", "0", "1", [x]], ["call", "ceil", "0", "1", [x]])
+    same_latex("\\frac{1}{2}", "\\int_0^1 x\\,dx")
 
 
-def same_trees(left: list[Any], right: list[Any]) -> bool:
-    """Whether sympy proves that two trees have the same value."""
+def same_trees(answer: list[Any], gold: list[Any]) -> bool | str:
+    """Whether two trees are equal by proof; a text that says why where they are proven neither equal nor different."""
+    return _decided(lambda: same(tree_of_lists(answer), tree_of_lists(gold), is_costly=True, decide=_decide))
+
+
+def same_latex(answer: str, gold: str) -> bool | str:
+    """``same_trees`` of LaTeX; what our grammar refuses is read by latex2sympy's."""
+    reference = _read(gold)
+    if reference is None:
+        return answer == gold or "the reference is not read, and not spelled so"
+    try:
+        tree: Node | None = parse(answer)
+    except (MathSyntaxError, RecursionError):
+        tree = None if denies(answer) else _read(answer)
+    if tree is None:
+        return "the answer is not read"
+    return _decided(lambda: same(tree, reference, is_costly=True, decide=_decide))
+
+
+def _decided(compare: Callable[[], bool]) -> bool | str:
+    try:
+        return compare()
+    except Undecided as error:
+        return str(error)
+    except MathLimitError as error:
+        return f"over a cap: {error}"
+
+
+def _decide(answer: Node, gold: Node) -> bool:
+    """Whether two scalars are equal that the rules of ``scalars`` leave open."""
+    are_constant = not has_symbols(answer) and not has_symbols(gold)
+    for bits in BITS if are_constant else BITS[:1]:
+        try:
+            if are_apart(gold, answer, bits, SALTS[:1] if are_constant else SALTS):
+                return False
+        except NoValue:
+            break
+    equal = are_equal_algebraic(answer, gold, MAX_BITS) if are_constant else None
+    if equal is not None:
+        return equal
+    if _is_zero(answer, gold):
+        return True
+    raise Undecided("proven neither equal nor different")
+
+
+def _is_zero(answer: Node, gold: Node) -> bool:
+    """Whether sympy reduces a difference to zero, with symbols positive or, where their sign matters, real."""
     import sympy
 
-    positive = not (_has_sign_of_its_own(left) or _has_sign_of_its_own(right))
-    difference = _sympy(left, positive) - _sympy(right, positive)
+    is_positive = not (_has_sign_of_its_own(answer) or _has_sign_of_its_own(gold))
+    difference = to_sympy(answer, is_positive) - to_sympy(gold, is_positive)
     if difference == 0:
         return True
-    for transform in (sympy.radsimp, sympy.trigsimp, sympy.nsimplify, sympy.simplify):
+    for transform in (sympy.radsimp, sympy.trigsimp, sympy.simplify, _factored):
         difference = transform(difference)
         if difference == 0:
             return True
-    return bool(difference.equals(0))
+    return has_symbols(from_sympy(difference)) and _is_constant_zero(answer, gold, difference)
 
 
-def same_latex(answer: str, reference: str) -> bool:
-    """Whether math-verify reads two LaTeX texts as the same value."""
-    from math_verify import LatexExtractionConfig, parse, verify
-
-    config = [LatexExtractionConfig()]
-    gold = parse(f"\\boxed{{{reference}}}", config, parsing_timeout=None)
-    given = parse(f"\\boxed{{{answer}}}", config, parsing_timeout=None)
-    return bool(given and gold and verify(gold, given, timeout_seconds=None))
-
-
-def _has_sign_of_its_own(tree: list[Any]) -> bool:
-    """Whether symbols must not be taken as positive: there is an absolute value or a root in the tree."""
-    return tree[:2] == ["call", "abs"] or tree[0] == "root" or any(_has_sign_of_its_own(branch) for branch in tree[4])
-
-
-def _sympy(tree: list[Any], positive: bool) -> Any:
+def _factored(value: Any) -> Any:
+    """With what stands under roots and in functions factored, then simplified."""
     import sympy
 
-    op, name, numerator, denominator, branches = tree
-    if op == "num":
-        return sympy.Rational(int(numerator), int(denominator))
-    if op == "const":
-        return sympy.pi if name == "pi" else sympy.oo
-    if op == "sym":
-        return {"e": sympy.E, "i": sympy.I}.get(name) or sympy.Symbol(name, positive=positive or None, real=True)
-    args = [_sympy(branch, positive) for branch in branches]
-    if op == "call":
-        return _function(name, args)
-    build: dict[str, Any] = {
+    return sympy.simplify(sympy.factor(value, deep=True))
+
+
+def _is_constant_zero(answer: Node, gold: Node, difference: Any) -> bool:
+    """Whether all derivatives of a difference are zero, and the difference itself is at a point where both are real."""
+    import sympy
+
+    for variable in difference.free_symbols:
+        slope = sympy.simplify(sympy.diff(difference, variable))
+        if slope != 0:
+            rest = from_sympy(slope)
+            if rest.op == "call" or not ScalarComparison(Algebra(), True, None).equal(rest, number(0)):
+                return False
+    for salt in SALTS:
+        left, right = at_point(answer, salt), at_point(gold, salt)
+        if is_real(left) and is_real(right):
+            return ScalarComparison(Algebra(), True, _decide).equal(left, right)
+    return False
+
+
+# -- trees, and sympy's expressions
+
+
+def tree_of_lists(lists: list[Any]) -> Node:
+    """A tree from ``[op, name, numerator, denominator, [args]]``."""
+    op, name, numerator, denominator, args = lists
+    value = Fraction(int(numerator), int(denominator))
+    return Node(op, tuple(tree_of_lists(arg) for arg in args), name, value)
+
+
+def _has_sign_of_its_own(tree: Node) -> bool:
+    """Whether symbols must not be taken as positive: there is an absolute value or a root in the tree."""
+    return (tree.op, tree.name) == ("call", "abs") or tree.op == "root" or any(map(_has_sign_of_its_own, tree.args))
+
+
+def to_sympy(tree: Node, is_positive: bool) -> Any:
+    """A scalar tree as an expression, its symbols real and perhaps positive."""
+    import sympy
+
+    if tree.op == "num":
+        return sympy.Rational(tree.value.numerator, tree.value.denominator)
+    if tree.op == "const":
+        return sympy.pi if tree.name == "pi" else sympy.oo
+    if tree.op == "sym":
+        constants = {"e": sympy.E, "i": sympy.I}
+        return constants.get(tree.name) or sympy.Symbol(tree.name, positive=is_positive or None, real=True)
+    args = [to_sympy(arg, is_positive) for arg in tree.args]
+    if tree.op == "call":
+        return _function(tree.name, args)
+    build: dict[str, Callable[[], Any]] = {
         "add": lambda: sympy.Add(*args),
         "neg": lambda: -args[0],
         "mul": lambda: args[0] * args[1],
@@ -68,7 +171,9 @@ def _sympy(tree: list[Any], positive: bool) -> Any:
         "percent": lambda: args[0] / 100,
         "degree": lambda: args[0] * sympy.pi / 180,
     }
-    return build[op]()
+    if tree.op not in build:
+        raise Undecided(f"a {tree.op} is not one value")
+    return build[tree.op]()
 
 
 def _function(name: str, args: list[Any]) -> Any:
@@ -78,26 +183,68 @@ def _function(name: str, args: list[Any]) -> Any:
         return sympy.log(args[0]) / sympy.log(10)
     if name == "log_":
         return sympy.log(args[0]) / sympy.log(args[1])
-    names = {
-        "ln": "log", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "abs": "Abs", "binom": "binomial",
-        "ceil": "ceiling", "max": "Max", "min": "Min",
-    }  # fmt: skip
-    allowed = (
-        "sin",
-        "cos",
-        "tan",
-        "cot",
-        "sec",
-        "csc",
-        "sinh",
-        "cosh",
-        "tanh",
-        "exp",
-        "factorial",
-        "floor",
-        "gcd",
-        "lcm",
-    )
-    if name in names or name in allowed:
-        return getattr(sympy, names.get(name, name))(*args)
+    if name in _SYMPY_NAMES:
+        return getattr(sympy, _SYMPY_NAMES[name])(*args)
     return sympy.Function(name)(*args)
+
+
+def _read(latex: str) -> Node | None:
+    """The tree of LaTeX by latex2sympy's grammar, integrals, sums and limits worked out; None where that refuses it."""
+    from latex2sympy2_extended import NormalizationConfig, latex2sympy
+    from latex2sympy2_extended.latex2sympy2 import ConversionConfig
+
+    normalization = NormalizationConfig(units=True, malformed_operators=True, nits=True)
+    conversion = ConversionConfig(lowercase_symbols=False)
+    try:
+        return from_sympy(latex2sympy(latex, None, True, False, normalization, conversion))
+    except MemoryError:
+        raise
+    except Exception:  # of sympy and the grammar, in many kinds
+        return None
+
+
+def from_sympy(value: Any) -> Node:
+    """The tree of a relation, a set, a tuple or a matrix part by part, and of a scalar, worked out."""
+    import sympy
+
+    kind = type(value).__name__
+    if isinstance(value, sympy.MatrixBase):
+        return Node("matrix", tuple(Node("row", tuple(map(from_sympy, row))) for row in value.tolist()))
+    if isinstance(value, sympy.Interval):
+        name = ("(" if value.left_open else "[") + (")" if value.right_open else "]")
+        return Node("tuple", (from_sympy(value.start), from_sympy(value.end)), name=name)
+    if kind in _STRUCTURES:
+        op, name = _STRUCTURES[kind]
+        return Node(op, tuple(map(from_sympy, value.args)), name=name)
+    return _scalar(value.doit())
+
+
+def _scalar(value: Any) -> Node:
+    """The tree of a scalar; what was not worked out is a function without arguments, named by what it spells."""
+    import sympy
+
+    kind = type(value).__name__
+    if isinstance(value, sympy.Float):
+        return number(Fraction(str(value)))  # as many digits as the text had
+    if isinstance(value, sympy.Rational):
+        return number(Fraction(int(value.p), int(value.q)))
+    if kind in _CONSTANTS:
+        return _CONSTANTS[kind]
+    if isinstance(value, sympy.Symbol):
+        return symbol(value.name)
+    binders = (sympy.Integral, sympy.Sum, sympy.Product, sympy.Limit, sympy.Derivative, sympy.Subs, sympy.Lambda)
+    if isinstance(value, binders) or not all(isinstance(arg, sympy.Basic) for arg in value.args):
+        return Node("call", name=str(value.as_dummy()))
+    args = tuple(map(_scalar, value.args))
+    if kind == "Add":
+        return Node("add", args)
+    if kind == "Mul":
+        product = args[0]
+        for arg in args[1:]:
+            product = Node("mul", (product, arg))
+        return product
+    if kind == "Pow":
+        return Node("pow", args)
+    if kind == "log":
+        return Node("call", args, name="log_" if len(args) == 2 else "ln")
+    return Node("call", args, name=_OUR_NAMES.get(kind, kind))

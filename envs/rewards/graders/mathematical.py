@@ -1,7 +1,7 @@
 """MATH-style answers, LaTeX or plain: exact comparison on an own grammar, computer algebra where that is undecided.
 
 Almost every answer is settled in this process within a millisecond. Two kinds go to the worker pool, where they can be
-killed: values that floating point cannot tell apart and no rule proves equal, and references outside the grammar.
+killed: values that are not proven equal or different here, and references outside the grammar.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from rlvr.envs.core.verdict import Status, Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
 from rlvr.envs.rewards.expressions.algebra import Algebra
-from rlvr.envs.rewards.expressions.compare import Undecided, same
+from rlvr.envs.rewards.expressions.compare import same
 from rlvr.envs.rewards.expressions.expression import Node, number, parse
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.expressions.scalars import Undecided
 from rlvr.envs.rewards.expressions.simplest import why_not_simplest
 from rlvr.envs.rewards.expressions.written import denied_name, in_grammar
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
@@ -42,11 +43,15 @@ _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
 
 class Gold(NamedTuple):
-    """A reference, read once: its text, its tree (None when it is outside the grammar), its bare spelling."""
+    """A reference, read once.
+
+    ``tree`` is None when it is outside the grammar; ``is_costly``: its normal form is over the caps.
+    """
 
     text: str
     tree: Node | None
     spelling: str
+    is_costly: bool = False
 
 
 class Pending(NamedTuple):
@@ -83,9 +88,10 @@ def grade_math(
         simplest: whether an equal answer must be worked out as well, see ``rlvr.envs.rewards.expressions.simplest``.
 
     Returns:
-        1 for an answer equal to the reference. An answer over a cap is ``unparsable`` with the cap in the reason. An
-        answer on which computer algebra runs out of time or memory, or fails, is ``wrong`` when the reference alone
-        goes through; else it is ``timeout`` or ``verifier_error``, as is a fault of the machine: both not valid.
+        1 for an answer that is proven equal to the reference. An answer over a cap, and one that is proven neither
+        equal nor different, is ``unparsable``, and the reason says so; also where computer algebra runs out of time or
+        memory on it, or fails. Where the reference alone does not go through either, the verdict is ``timeout`` or
+        ``verifier_error``, as it is for a fault of the machine: both not valid.
 
     Raises:
         BadReference, BadOption: the reference or an option is malformed.
@@ -203,11 +209,12 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
 def _compare(answer: str, gold: Gold) -> Verdict | Pending:
     if gold.tree is None:
         return _foreign(answer, gold)
+    tree = None
     try:
-        if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree):
+        if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree, is_costly=gold.is_costly):
             return correct(answer)
         tree = parse(answer)
-        if same(tree, gold.tree):
+        if same(tree, gold.tree, is_costly=gold.is_costly):
             return correct(answer)
         if tree.op == "text" != gold.tree.op and not _NO_VALUE.search(tree.name):
             return unparsable("words, where a value is asked for", answer)
@@ -218,8 +225,9 @@ def _compare(answer: str, gold: Gold) -> Verdict | Pending:
         return unparsable(f"over a cap: {error}", answer)
     except MathSyntaxError as error:
         return unparsable(f"not read: {error}", answer)
-    except Undecided as pair:
-        return Pending(SAME_TREES, (as_lists(pair.left), as_lists(pair.right)), answer, gold)
+    except Undecided:
+        tree = tree or number(Fraction(answer))
+        return Pending(SAME_TREES, (as_lists(tree), as_lists(gold.tree)), answer, gold)
 
 
 def _foreign(answer: str, gold: Gold) -> Verdict | Pending:
@@ -237,9 +245,11 @@ def _from_pool(pending: Pending, outcome: tuple[str, Any], alone: str) -> Verdic
     """The verdict on what the pool said; ``alone`` says what is wrong with the reference alone, if anything."""
     status, value = outcome
     if status == "done":
-        return correct(pending.answer, "equal by computer algebra") if value is True else wrong(pending.answer)
+        if isinstance(value, str):
+            return unparsable(f"not decided: {value}", pending.answer)
+        return correct(pending.answer, "equal by computer algebra") if value else wrong(pending.answer)
     if _may_be_its_own_doing(outcome) and not alone:
-        return wrong(pending.answer, f"cannot be compared: {value}"[:300])
+        return unparsable(f"not decided: {value}"[:300], pending.answer)
     reason = f"the reference alone: {alone}" if alone else str(value)
     fault: Status = "timeout" if status in ("timeout", "spent") else "verifier_error"
     return Verdict(0.0, fault, pending.answer, reason[:300])
@@ -287,14 +297,17 @@ def read_gold(reference: str | int | float | Fraction) -> Gold:
         raise BadReference(f"a math reference has 1 to {MAX_REFERENCE_CHARS:,} characters, got {len(text):,}")
     try:
         tree = parse(text)
-        _check_cost(tree)
     except (MathSyntaxError, RecursionError):
         return Gold(text, None, spelling(text))
+    try:
+        check_cost(tree)
+    except MathLimitError:
+        return Gold(text, tree, spelling(text), is_costly=True)
     return Gold(text, tree, spelling(text))
 
 
-def _check_cost(tree: Node) -> None:
-    """Raise MathLimitError for a reference whose normal form is over the caps: then computer algebra compares."""
+def check_cost(tree: Node) -> None:
+    """Raise MathLimitError for a tree whose normal form is over the caps."""
     try:
         Algebra().normal(tree)
     except MathLimitError:
