@@ -8,9 +8,10 @@ not overlap. Everything else is ``Undecided``.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
-from rlvr.envs.rewards.expressions.algebra import Algebra, is_decisive
+from rlvr.envs.rewards.expressions.algebra import Algebra, Normal, is_decisive
 from rlvr.envs.rewards.expressions.expression import Node
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import BITS, SALTS, NoValue, are_apart, enclose, has_symbols, rational
@@ -38,6 +39,7 @@ class ScalarComparison:
         self.algebra = algebra
         self.is_costly = is_costly
         self.decide = decide
+        self.forms: dict[Node, Normal] = {}
 
     def equal(self, answer: Node, gold: Node) -> bool:
         infinite, gold_infinite = _infinite(answer), _infinite(gold)
@@ -45,7 +47,9 @@ class ScalarComparison:
             return infinite == gold_infinite
         rest: Polynomial | None = None
         try:
-            rest = self.algebra.difference(self.algebra.normal(answer), self.algebra.normal(gold))
+            form, gold_form = self._normal(answer), self._normal(gold)
+            with suppress(MathLimitError):
+                rest = self.algebra.difference(form, gold_form)
         except MathLimitError:
             if not self.is_costly:
                 raise
@@ -58,6 +62,12 @@ class ScalarComparison:
         if rest is not None and is_decisive(rest):
             return False
         return self._without_forms(answer, gold, rest)
+
+    def _normal(self, node: Node) -> Normal:
+        form = self.forms.get(node)
+        if form is None:
+            form = self.forms[node] = self.algebra.normal(node)
+        return form
 
     def _without_forms(self, answer: Node, gold: Node, rest: Polynomial | None) -> bool:
         """What normal forms leave open: by balls, by what is proven of constants, by exponentials, by ``decide``."""

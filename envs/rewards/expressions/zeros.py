@@ -245,7 +245,7 @@ def _logarithms_vanish(terms: list[tuple[Fraction, Atom]], max_bits: int) -> boo
     product = _ONE
     total: list[Node] = []
     for factor, part in terms:
-        exponent, tree = int(factor * times), tree_of({frozenset([(part, Fraction(1))]): Fraction(1)})
+        exponent, tree = int(factor * times), _tree_of_atom(part)
         total.append(Node("mul", (number(factor * times), tree)))
         product = Node("mul", (product, _exponential(tree, exponent)))
     value = enclose(Node("add", (*total, number(0))), 128)

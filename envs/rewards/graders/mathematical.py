@@ -307,13 +307,14 @@ def read_gold(reference: str | int | float | Fraction) -> Gold:
 
 
 def check_cost(tree: Node) -> None:
-    """Raise MathLimitError for a tree whose normal form is over the caps."""
+    """Raise MathLimitError for a tree whose normal form, or that of one of its parts, is over the caps."""
     try:
         Algebra().normal(tree)
     except MathLimitError:
         raise
-    except MathSyntaxError:
-        pass  # no scalar: compared by structure
+    except MathSyntaxError:  # no scalar: compared part by part
+        for arg in tree.args:
+            check_cost(arg)
 
 
 def undelimited(text: str) -> str:
