@@ -230,13 +230,13 @@ def _is_angle(part: Atom) -> bool:
 
 
 def _logarithm_in(monomial: Monomial) -> Atom | None:
-    """The logarithm or angle among the factors, pi only where there is no other."""
+    """The logarithm or angle among the factors; pi, or the logarithm of a prime, only where there is no other."""
     parts = [
         key
         for key, power in monomial
         if power == 1 and (key == PI or key[:2] == ("f", "ln") or (key[1:2] and key[1] in _ANGLES))
     ]
-    return min(parts, key=lambda key: (key == PI, repr(key)), default=None)
+    return min(parts, key=lambda key: (key == PI, isinstance(key[-1][0], str), repr(key)), default=None)
 
 
 def _logarithms_vanish(terms: list[tuple[Fraction, Atom]], max_bits: int) -> bool:
