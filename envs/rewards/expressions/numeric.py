@@ -254,16 +254,29 @@ def _root(base: acb, degree: int) -> acb:
 
 
 def rational(node: Node) -> Fraction | None:
-    """The value of a number, its negative, or a quotient of two such; None for anything else."""
+    """The value of numbers and of their sums, products, quotients and small powers; None for anything else."""
     if node.op == "num":
         return node.value
+    if node.op not in ("neg", "add", "mul", "div", "pow"):
+        return None
+    values = []
+    for arg in node.args:
+        value = rational(arg)
+        if value is None:
+            return None
+        values.append(value)
     if node.op == "neg":
-        inner = rational(node.args[0])
-        return None if inner is None else -inner
+        return -values[0]
+    if node.op == "add":
+        return sum(values, Fraction(0))
+    if node.op == "mul":
+        return values[0] * values[1]
     if node.op == "div":
-        top, bottom = rational(node.args[0]), rational(node.args[1])
-        return None if top is None or not bottom else top / bottom
-    return None
+        return values[0] / values[1] if values[1] else None
+    base, exponent = values
+    if exponent.denominator > 1 or abs(exponent) > 64 or (not base and exponent <= 0):
+        return None
+    return Fraction(base**exponent.numerator)
 
 
 def _call(name: str, values: list[acb]) -> acb:

@@ -18,6 +18,8 @@ from rlvr.envs.rewards.expressions.numeric import BITS, SALTS, NoValue, are_apar
 from rlvr.envs.rewards.expressions.polynomial import Polynomial
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic, is_zero
 
+MAX_BITS: Final = 20_000  # of the precision of a proof; together milliseconds
+MAX_NODE_BITS: Final = 400_000  # the same, times the nodes of both trees
 INFINITY: Final = Node("const", name="inf")
 Decide = Callable[[Node, Node], bool]
 
@@ -74,10 +76,11 @@ class ScalarComparison:
         if _differ(answer, gold, BITS) or _differ(answer, gold, 16 * BITS):
             return False
         if not has_symbols(answer) and not has_symbols(gold):
-            equal = are_equal_algebraic(answer, gold)
+            max_bits = min(MAX_BITS, MAX_NODE_BITS // (_size(answer) + _size(gold)))
+            equal = are_equal_algebraic(answer, gold, max_bits)
             if equal is not None:
                 return equal
-            if rest is not None and is_zero(rest):
+            if rest is not None and is_zero(rest, max_bits):
                 return True
         if self._equal_as_exponentials(answer, gold):
             return True
@@ -104,6 +107,10 @@ class ScalarComparison:
             except NoValue:
                 pass
         raise Undecided("the answer is not proven to have a value")
+
+
+def _size(node: Node) -> int:
+    return 1 + sum(map(_size, node.args))
 
 
 def _differ(answer: Node, gold: Node, bits: int) -> bool:

@@ -19,7 +19,6 @@ from rlvr.envs.rewards.expressions.latex import MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import NoValue, arb_library, difference, enclose, rational
 from rlvr.envs.rewards.expressions.polynomial import Atom, Monomial, Polynomial
 
-MAX_BITS: Final = 20_000  # of precision: milliseconds
 _MAX_ORDER: Final = 5_000
 _MAX_EXPONENT: Final = 20_000
 _CIRCULAR: Final = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
@@ -171,8 +170,8 @@ def _multiple(node: Node) -> Fraction:
     return ratio
 
 
-def are_equal_algebraic(left: Node, right: Node, max_bits: int = MAX_BITS) -> bool | None:
-    """Whether two algebraic numbers are equal; None for others, or where the proof needs more bits."""
+def are_equal_algebraic(left: Node, right: Node, max_bits: int) -> bool | None:
+    """Whether two algebraic numbers are equal; None for others, or where the proof needs more bits of precision."""
     field = _Field()
     try:
         top, bottom = _sum(field.size(left), field.size(right))
@@ -196,7 +195,7 @@ def are_equal_algebraic(left: Node, right: Node, max_bits: int = MAX_BITS) -> bo
 # -- logarithms and angles
 
 
-def is_zero(poly: Polynomial, max_bits: int = MAX_BITS) -> bool:
+def is_zero(poly: Polynomial, max_bits: int) -> bool:
     """Whether a polynomial of constants is proven to be zero."""
     try:
         left: dict[Monomial, Polynomial] = defaultdict(dict)
