@@ -37,7 +37,7 @@ PI: Final[Atom] = ("pi",)
 E: Final[Atom] = ("e",)
 I: Final[Atom] = ("i",)  # noqa: E741
 _HALF_TURN: Final[Monomial] = frozenset([(I, Fraction(1)), (PI, Fraction(1))])
-_CIRCULAR: Final = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh"])
+_CIRCULAR: Final = frozenset(["sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch"])
 _QUOTIENTS: Final = {"tan": ("sin", "cos"), "cot": ("cos", "sin"), "sec": ("", "cos"), "csc": ("", "sin")}
 
 
@@ -220,9 +220,10 @@ class Algebra:
             return Normal(self._radical(rational, exponent), UNIT)
         if base.bottom is UNIT and len(base.top) == 1:
             ((monomial, coefficient),) = base.top.items()
-            if coefficient > 0 and all(_may_distribute(key, power) for key, power in monomial):
+            is_odd = exponent.denominator % 2 == 1  # the real root, of what is negative, too
+            if (coefficient > 0 or is_odd) and all(_may_distribute(key, power, is_odd) for key, power in monomial):
                 inner, factor = reduced({key: power * exponent for key, power in monomial})
-                root = rational_power(coefficient, exponent, self.work)
+                root = self._radical(coefficient, exponent)
                 return Normal(multiply(root, {inner: factor}, self.work), UNIT)
         return self._opaque_power(base, exponent)
 
@@ -435,9 +436,9 @@ def _spelling(poly: Polynomial) -> list[str]:
     return sorted(map(repr, poly.items()))
 
 
-def _may_distribute(key: Atom, power: Fraction) -> bool:
-    """Whether a root may be drawn through a factor: its base is positive, or it stands to the first power."""
-    return power == 1 if key[0] == "s" else _is_positive(key)
+def _may_distribute(key: Atom, power: Fraction, is_odd: bool) -> bool:
+    """Whether a root may be drawn through a factor: it is positive, a symbol under an odd root, or its first power."""
+    return power == 1 or (is_odd and power.denominator == 1) if key[0] == "s" else _is_positive(key)
 
 
 def _is_positive(key: Atom) -> bool:

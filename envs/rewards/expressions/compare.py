@@ -186,6 +186,8 @@ class _Comparison:
 
     def relations(self, answer: Node, gold: Node) -> bool:
         if answer.op == gold.op == "rel":
+            if (answer.name == "in") != (gold.name == "in"):
+                return self.sets(answer, gold)
             return self._two_relations(answer, gold)
         if any(node.op == "rel" and set(node.name.split()) <= _ORDER | {"!="} for node in (answer, gold)):
             return self.sets(answer, gold)

@@ -26,7 +26,8 @@ _SYMPY_NAMES: Final = {
     "ln": "log", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
     "arctanh": "atanh", "abs": "Abs", "binom": "binomial", "ceil": "ceiling", "max": "Max", "min": "Min",
     **{name: name for name in (
-        "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "exp", "factorial", "floor", "gcd", "lcm",
+        "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch", "exp", "factorial",
+        "floor", "gcd", "lcm", "gamma", "zeta", "erf", "Si", "Ci", "Ei",
     )},
 }  # fmt: skip
 _OUR_NAMES: Final = {name: ours for ours, name in _SYMPY_NAMES.items()}
@@ -101,7 +102,7 @@ def _is_zero(answer: Node, gold: Node) -> bool:
     difference = to_sympy(answer, is_positive) - to_sympy(gold, is_positive)
     if difference == 0:
         return True
-    for transform in (sympy.radsimp, sympy.trigsimp, sympy.simplify, _factored):
+    for transform in (sympy.radsimp, sympy.trigsimp, sympy.simplify, _factored, _with_powers_of_e):
         difference = transform(difference)
         if difference == 0:
             return True
@@ -113,6 +114,14 @@ def _factored(value: Any) -> Any:
     import sympy
 
     return sympy.simplify(sympy.factor(value, deep=True))
+
+
+def _with_powers_of_e(value: Any) -> Any:
+    """With ``exp(exponent * log(base))`` for each power, then simplified."""
+    import sympy
+
+    power = sympy.Wild("base"), sympy.Wild("exponent")
+    return sympy.simplify(value.replace(power[0] ** power[1], sympy.exp(power[1] * sympy.log(power[0]))))
 
 
 def _is_constant_zero(answer: Node, gold: Node, difference: Any) -> bool:

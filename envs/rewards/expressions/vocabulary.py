@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 _FUNCTION_NAMES = """
-sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log exp gcd lcm max min det lg deg arg asin acos atan abs
+sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh coth sech csch
+ln log exp gcd lcm max min det lg deg arg asin acos atan abs
 """
 _GREEK_NAMES = """
 alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta kappa lambda mu nu xi rho sigma tau phi varphi chi psi

@@ -23,6 +23,7 @@ _MAX_ORDER: Final = 5_000
 _MAX_EXPONENT: Final = 20_000
 _CIRCULAR: Final = frozenset(["sin", "cos", "tan", "cot", "sec", "csc"])
 _ANGLES: Final = frozenset(["arctan", "arcsin", "arccos"])
+_LOGARITHMS: Final = frozenset(["ln", "arcsinh", "arccosh", "arctanh"])
 _I: Final = Node("sym", name="i")
 _ONE: Final = number(1)
 
@@ -233,7 +234,7 @@ def _logarithm_in(monomial: Monomial) -> Atom | None:
     parts = [
         key
         for key, power in monomial
-        if power == 1 and (key == PI or key[:2] == ("f", "ln") or (key[1:2] and key[1] in _ANGLES))
+        if power == 1 and (key == PI or (key[0] == "f" and key[1] in _ANGLES | _LOGARITHMS))
     ]
     return min(parts, key=lambda key: (key == PI, isinstance(key[-1][0], str), repr(key)), default=None)
 
@@ -258,14 +259,22 @@ def _exponential(tree: Node, times: int) -> Node:
     argument = tree.args[0]
     if tree.name == "ln":
         return _power(argument, times)
-    if tree.name == "arctan":
-        turned = Node("mul", (_I, argument))
+    if tree.name in ("arctan", "arctanh"):
+        turned = Node("mul", (_I, argument)) if tree.name == "arctan" else argument
         quotient = Node("div", (Node("add", (_ONE, turned)), Node("add", (_ONE, Node("neg", (turned,))))))
         return _power(quotient, times // 2)
-    square = Node("add", (_ONE, Node("neg", (_power(argument, 2),))))
-    other = Node("root", (square, number(2)))
+    if tree.name == "arcsinh":
+        return _power(Node("add", (argument, _root(Node("add", (_power(argument, 2), _ONE))))), times)
+    if tree.name == "arccosh":
+        below, above = (Node("add", (argument, number(step))) for step in (-1, 1))
+        return _power(Node("add", (argument, Node("mul", (_root(below), _root(above))))), times)
+    other = _root(Node("add", (_ONE, Node("neg", (_power(argument, 2),)))))
     real, imaginary = (other, argument) if tree.name == "arcsin" else (argument, other)
     return _power(Node("add", (real, Node("mul", (_I, imaginary)))), times)
+
+
+def _root(radicand: Node) -> Node:
+    return Node("root", (radicand, number(2)))
 
 
 def _power(base: Node, exponent: int) -> Node:
