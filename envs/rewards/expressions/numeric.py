@@ -110,7 +110,7 @@ def enclose(node: Node, bits: int = BITS, salt: int = 1) -> acb:
     """
     with _working_with(bits):
         try:
-            value = _value(node, salt)
+            value: acb = _value(node, salt)
         except (OverflowError, ValueError, ZeroDivisionError, MemoryError) as error:
             raise NoValue(str(error)) from error
     if not value.is_finite():
@@ -191,7 +191,7 @@ def at_point(node: Node, salt: int) -> Node:
     return Node(node.op, tuple(at_point(arg, salt) for arg in node.args), node.name, node.value)
 
 
-def _value(node: Node, salt: int) -> acb:
+def _value(node: Node, salt: int) -> Any:
     op = node.op
     if op == "num":
         return _exact(node.value)
@@ -234,7 +234,7 @@ def _exact(value: Fraction) -> acb:
     return exact
 
 
-def _power(base: acb, exponent: Node, salt: int) -> acb:
+def _power(base: acb, exponent: Node, salt: int) -> Any:
     size = rational(exponent)
     if size is None:
         if base.is_zero():
@@ -245,11 +245,10 @@ def _power(base: acb, exponent: Node, salt: int) -> acb:
         size *= size.denominator if size.denominator <= 10_000 else 1
     if base.is_zero() and size <= 0:
         raise NoValue("zero to a power that is not positive")
-    power: acb = base**size.numerator if size.denominator == 1 else base ** _exact(size)
-    return power
+    return base**size.numerator if size.denominator == 1 else base ** _exact(size)
 
 
-def _root(base: acb, degree: int) -> acb:
+def _root(base: acb, degree: int) -> Any:
     """The principal root; of a negative real number and an odd degree the real one."""
     if degree % 2 and base.imag.is_zero() and base.real < 0:
         return -(-base).root(degree)
@@ -282,7 +281,7 @@ def rational(node: Node) -> Fraction | None:
     return Fraction(base**exponent.numerator)
 
 
-def _call(name: str, values: list[acb]) -> acb:
+def _call(name: str, values: list[acb]) -> Any:
     if name in _functions() and len(values) == 1:
         return _functions()[name](values[0])
     if name == "log_" and len(values) == 2:
@@ -297,7 +296,7 @@ def _call(name: str, values: list[acb]) -> acb:
     raise NoValue(f"no value for {name}")
 
 
-def _far_factorial(value: acb) -> acb:
+def _far_factorial(value: acb) -> Any:
     """Of a large number, where exact digits would fill the memory: with few bits only."""
     if arb_library().ctx.prec > 4 * BITS:
         raise NoValue("a factorial over the cap")
