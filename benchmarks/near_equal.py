@@ -11,16 +11,19 @@ some of the same pairs.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from results import Table, write_results
-
 from rlvr.envs.rewards import grade
 from rlvr.envs.rewards.workers import shared_pool
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ROOT = Path(__file__).parents[1]
 
