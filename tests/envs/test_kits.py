@@ -59,6 +59,9 @@ class Site(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         rows = [[text.lower().count(letter) for letter in "abc"] for text in asked["input"]]
+        if any("flood" in text for text in asked["input"]):
+            self.send_error(400, "beyond the context")
+            return
         if self.path == "/wrong/embeddings":
             rows = rows[1:]
         data = [{"index": place, "embedding": row} for place, row in enumerate(rows)]
@@ -377,6 +380,19 @@ def test_search_by_embeddings(port: int):
     assert env.step(call("search", query="aaaa", limit=2))[0].splitlines() == ["1. aaaaaaaaa: a", "2. aab: b"]
     assert env.step(call("search", query=" "))[0] == "nothing was found"
     assert env.step(call("read_document", title="aab"))[0] == "b"
+
+
+def test_a_query_that_the_endpoint_does_not_embed_is_told_to_the_policy(port: int):
+    kit = Search(
+        [Document("a", "a"), Document("b", "b")],
+        embeddings=Endpoint(f"http://127.0.0.1:{port}/v1", "letters", retries=0),
+    )
+    env = gym.make(SUMS, tools=[kit]).unwrapped
+    env.reset(seed=0)
+    observation, _, terminated, _, info = env.step(call("search", query="flood"))
+    assert "answered with status 400" in observation
+    assert (terminated, info["verdict"].valid) == (False, True)
+    assert env.step(call("search", query="aaa"))[0].startswith("1. ")
 
 
 def test_an_endpoint_that_does_not_embed_is_a_fault(port: int):
