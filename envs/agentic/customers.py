@@ -95,7 +95,10 @@ class ModelCustomer:
             except ToolFault as fault:
                 if not goes_through(lambda: self._ask(conversation(wanted, known, (), "Hello?"))):
                     raise fault from None
-                answer = UNHEARD
+                try:  # it may have been away for a moment
+                    answer = self._ask(messages)
+                except ToolFault:
+                    answer = UNHEARD
             with self._lock:
                 answer = self.replies.setdefault(key, answer)  # of two who asked at once, the first
                 while len(self.replies) > REMEMBERED:

@@ -19,7 +19,7 @@ from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, goes_through, provoked_verdict, wrong
+from rlvr.envs.core.verdict import Verdict, correct, is_provoked, provoked_verdict, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
 from rlvr.envs.tools.with_tools import SessionLease, ToolsState, written
 
@@ -146,7 +146,8 @@ class MCPWorld(WithTools):
             verdict = fault.verdict
         except Exception as error:
             untouched = state._replace(made=state.made[: len(state.inner.task.get("setup", ()))], calls=0, live=None)
-            if goes_through(lambda: self._checked(untouched, "")):
+            again = state._replace(live=None)
+            if is_provoked(lambda: self._checked(again, action), lambda: self._checked(untouched, "")):
                 verdict = provoked_verdict("the checker", error)
             else:
                 verdict = Verdict(0.0, "verifier_error", reason=f"the checker: {type(error).__name__}: {error}"[:500])

@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 import gymnasium as gym
 
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.verdict import Status, Verdict, goes_through, provoked_verdict
+from rlvr.envs.core.verdict import Status, Verdict, is_provoked, provoked_verdict
 
 MAX_MESSAGE: Final = 16 << 20  # bytes of one answer
 MAX_TEXT: Final = 1_000_000  # characters of an observation
@@ -254,7 +254,7 @@ class BridgedEnv(gym.Env[str, str]):
             finally:
                 twin._leave()
 
-        return not goes_through(lambda: once(text)) and goes_through(lambda: once(""))
+        return is_provoked(lambda: once(text), lambda: once(""))
 
     def _facts(self) -> dict[str, Any]:
         name = self.spec.id if self.spec else type(self).__name__

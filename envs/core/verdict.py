@@ -158,6 +158,11 @@ def _log(where: str, reason: str, error: BaseException | str) -> None:
     _LOG.warning("%s %s%s%s: a bug that a policy can reach; its episodes get 0", where, PROVOKED, reason[:300], at)
 
 
+def is_provoked(same: Callable[[], object], control: Callable[[], object]) -> bool:
+    """Whether what failed fails again, and with a control in place of the policy's words does not."""
+    return not goes_through(same) and goes_through(control)
+
+
 def goes_through(control: Callable[[], object]) -> bool:
     """Whether a call with a control in place of the policy's words raises nothing."""
     try:

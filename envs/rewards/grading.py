@@ -8,7 +8,7 @@ from functools import cache, partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from rlvr.envs.core.verdict import Verdict, goes_through, provoked_verdict
+from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.errors import BadOption, BadReference
 
 if TYPE_CHECKING:
@@ -78,11 +78,11 @@ def grade(kind: str, completion: str, reference: Any, **options: Any) -> Verdict
     except TypeError as error:
         if error.__traceback__ is not None and error.__traceback__.tb_next is None:
             raise
-        return _failed(error, kind, partial(function, "", reference, **options))
+        return _failed(error, kind, lambda text: function(text, reference, **options), completion)
     except Exception as error:
         if kind in SLOW and _refused(error):
             raise
-        return _failed(error, kind, partial(function, "", reference, **options))
+        return _failed(error, kind, lambda text: function(text, reference, **options), completion)
 
 
 def _refused(error: Exception) -> bool:
@@ -92,9 +92,10 @@ def _refused(error: Exception) -> bool:
     return isinstance(error, SandboxUnavailable)
 
 
-def _failed(error: Exception, kind: str, control: Callable[[], object]) -> Verdict:
+def _failed(error: Exception, kind: str, again: Callable[[str], object], completion: str) -> Verdict:
     """A fault of the grader: a 0 where an empty reply is graded against the same reference."""
-    if not isinstance(error, BadReference) and goes_through(control):
+    bad_row = isinstance(error, BadReference)
+    if not bad_row and is_provoked(partial(again, completion), partial(again, "")):
         return provoked_verdict(f"the grader {kind}", error)
     return Verdict(0.0, "verifier_error", reason=f"{type(error).__name__}: {error}"[:300])
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlvr.envs.core.verdict import Verdict, goes_through, provoked_verdict
+from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.errors import BadOption
 from rlvr.envs.rewards.grading import grade, grader
 
@@ -103,7 +103,7 @@ class Score(Rubric):
         try:
             value = self._value(sample)
         except Exception as error:
-            if goes_through(lambda: self._value(replace(sample, completion=""))):
+            if is_provoked(lambda: self._value(sample), lambda: self._value(replace(sample, completion=""))):
                 return provoked_verdict(f"the reward {self.name}", error)
             return Verdict(0.0, "verifier_error", reason=f"{self.name}: {type(error).__name__}: {error}"[:300])
         status = "correct" if value >= 1.0 else "partial" if value > 0.0 else "wrong"

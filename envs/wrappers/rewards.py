@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gymnasium as gym
 
 from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.images import text_of
-from rlvr.envs.core.verdict import Verdict
+from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.rubric import Rubric, Sample
 from rlvr.envs.rewards.spurious import IncorrectReward, MarkerReward, RandomReward
 from rlvr.envs.wrappers.base import Step, TextWrapper
@@ -67,7 +68,7 @@ class RubricReward(TextWrapper):
         faulty = own is not None and not own.valid
         if faulty or not (self.every_turn or terminated or truncated):
             return observation, float(reward), terminated, truncated, info
-        paid = self.rubric.evaluate(Sample(action, prompt=prompt, truncated=truncated, info=info))
+        paid = self._paid(Sample(action, prompt=prompt, truncated=truncated, info=info))
         if not paid.valid:
             info = {**info, "verdict": paid} | ({"success": False} if "success" in info else {})
             return observation, 0.0, terminated, not terminated, info
@@ -75,6 +76,16 @@ class RubricReward(TextWrapper):
             paid = own.replace(reward=paid.reward, parts={**paid.parts, "own": own.reward})
         info = {**info, "verdict": paid}
         return observation, paid.reward, terminated, truncated, info
+
+    def _paid(self, sample: Sample) -> Verdict:
+        """The rubric's verdict; 0 where it raises on this action alone."""
+        evaluate = self.rubric.evaluate
+        try:
+            return evaluate(sample)
+        except Exception as error:
+            if not is_provoked(lambda: evaluate(sample), lambda: evaluate(replace(sample, completion=""))):
+                raise
+            return provoked_verdict("the rubric", error)
 
 
 class SpuriousReward(RubricReward):

@@ -16,9 +16,10 @@ from rlvr.envs.core import verdict as law
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import correct, wrong
 from rlvr.envs.rewards import grade, grading
-from rlvr.envs.rewards.rubric import Score
+from rlvr.envs.rewards.rubric import Rubric, Score
 from rlvr.envs.rewards.workers import WorkerError, WorkerFailed, WorkerSpent, WorkerTimeout
 from rlvr.envs.tools import Call, Functions, write_call
+from rlvr.envs.wrappers import RubricReward
 
 SUMS = "rlvr/Sums-v0"
 
@@ -171,6 +172,26 @@ def test_a_reward_function_that_raises_on_a_reply_gives_zero_and_one_that_always
     assert (score("abc").status, score("abc").valid) == ("wrong", True)
     assert Score("inf", lambda sample: float("inf") if sample.completion else 0.0)("x").status == "wrong"
     assert Score("down", lambda sample: 1 / 0)("x").status == "verifier_error"
+    turns = iter([ConnectionError("for a moment")])
+
+    def away_once(sample):
+        for error in turns:
+            raise error
+        return 1.0
+
+    assert Score("remote", away_once)("x").status == "verifier_error"
+
+
+class Own(Rubric):
+    def evaluate(self, sample):
+        return correct(reward=1 / (3 - len(sample.completion)))
+
+
+def test_a_rubric_that_raises_on_an_action_gives_zero():
+    env = RubricReward(gym.make(SUMS), Own())
+    env.reset(seed=0)
+    _, reward, terminated, _, info = env.step("abc")
+    assert (reward, terminated, info["verdict"].valid) == (0.0, True, True)
 
 
 @pytest.mark.parametrize(
