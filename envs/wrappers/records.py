@@ -155,7 +155,7 @@ class EpisodeRecorder(TextWrapper):
             "key": "/".join(map(str, names)),
             "turns": record.turns,
             "verdict": record.turns[-1]["verdict"],
-            "closing": record.observation,
+            "final_observation": record.observation,
             "terminated": terminated,
             "truncated": truncated,
         }
@@ -201,6 +201,6 @@ def replay_record(
         was_shown, is_shown = turn.get("image", ""), image_of(observation)
         if bool(was_shown) != (is_shown is not None) or (was_shown and (read_data_url(was_shown) != is_shown).any()):
             raise ValueError(f"turn {number} shows another image than was recorded")
-    if len(now) != len(then) or observations[-1] != record["closing"]:
+    if len(now) != len(then) or observations[-1] != record["final_observation"]:
         raise ValueError(f"the episode has another end now: {len(now)} turns, {len(then)} were recorded")
     return steps
