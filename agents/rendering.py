@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from rlvr.agents.conversation import Conversation, Message, require_text
 from rlvr.agents.plain_text import PlainText, any_of, control_tokens
-from rlvr.agents.template_deadline import TemplateTooLong, in_time
 from rlvr.agents.template_words import CLOSING, OPENING, Turn, template_words
+from rlvr.agents.template_worker import TemplateStopped, render_template
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -214,7 +214,7 @@ class Renderer:
     def _try_template(self, turns: Sequence[Turn], generate: bool) -> str | None:
         try:
             return self._template(turns, generate=generate)
-        except TemplateTooLong:
+        except TemplateStopped:
             raise
         except ValueError:
             return None
@@ -325,23 +325,18 @@ class Renderer:
     def _template(self, turns: Sequence[Turn], *, generate: bool, tools: list[Any] | None = None) -> str:
         messages = [{"role": role, "content": content} for role, content in turns]
         try:
-            text: str = in_time(
-                lambda: self.tokenizer.apply_chat_template(
-                    messages, tools=tools, tokenize=False, add_generation_prompt=generate, **self.template_options
-                )
-            )
-        except (ImportError, TemplateTooLong):
+            return render_template(self.tokenizer, messages, tools, self.template_options, generate=generate)
+        except (ImportError, TemplateStopped):
             raise
         except Exception as error:  # a template is a stranger's program, and fails in any way
             roles = ", ".join(role for role, _ in turns)
             raise ValueError(f"the chat template refuses messages of the roles {roles}: {error!s:.300}") from error
-        return text
 
     def _shows(self, turns: Sequence[Turn], content: str) -> bool:
         """Whether the template accepts these turns and shows this content."""
         try:
             return content in self._template(turns, generate=True)
-        except TemplateTooLong:
+        except TemplateStopped:
             raise
         except ValueError:
             return False
