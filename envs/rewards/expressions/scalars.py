@@ -41,7 +41,7 @@ class ScalarComparison:
         self.algebra = algebra
         self.is_costly = is_costly
         self.decide = decide
-        self.forms: dict[Node, Normal] = {}
+        self.forms: dict[int, tuple[Node, Normal]] = {}  # by the identity of the tree, which is kept
 
     def equal(self, answer: Node, gold: Node) -> bool:
         infinite, gold_infinite = _infinite(answer), _infinite(gold)
@@ -66,10 +66,9 @@ class ScalarComparison:
         return self._without_forms(answer, gold, rest)
 
     def _normal(self, node: Node) -> Normal:
-        form = self.forms.get(node)
-        if form is None:
-            form = self.forms[node] = self.algebra.normal(node)
-        return form
+        if id(node) not in self.forms:
+            self.forms[id(node)] = node, self.algebra.normal(node)
+        return self.forms[id(node)][1]
 
     def _without_forms(self, answer: Node, gold: Node, rest: Polynomial | None) -> bool:
         """What normal forms leave open: by balls, by what is proven of constants, by exponentials, by ``decide``."""

@@ -43,15 +43,11 @@ _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
 
 class Gold(NamedTuple):
-    """A reference, read once.
-
-    ``tree`` is None when it is outside the grammar; ``is_costly``: its normal form is over the caps.
-    """
+    """A reference, read once: its text, its tree (None when it is outside the grammar), its bare spelling."""
 
     text: str
     tree: Node | None
     spelling: str
-    is_costly: bool = False
 
 
 class Pending(NamedTuple):
@@ -209,25 +205,47 @@ def _settle(completion: str, reference: Any, markers: Sequence[str]) -> Verdict 
 def _compare(answer: str, gold: Gold) -> Verdict | Pending:
     if gold.tree is None:
         return _foreign(answer, gold)
+    try:
+        return _compare_trees(answer, gold, gold.tree, is_costly=False)
+    except MathLimitError as error:
+        if not _is_costly(gold.tree):
+            return unparsable(f"over a cap: {error}", answer)
+    try:
+        return _compare_trees(answer, gold, gold.tree, is_costly=True)
+    except MathLimitError as error:
+        return unparsable(f"over a cap: {error}", answer)
+
+
+def _compare_trees(answer: str, gold: Gold, gold_tree: Node, is_costly: bool) -> Verdict | Pending:
+    """``_compare`` with a reference that is read; raises MathLimitError."""
     tree = None
     try:
-        if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold.tree, is_costly=gold.is_costly):
+        if _SCIENTIFIC.fullmatch(answer) and same(number(Fraction(answer)), gold_tree, is_costly=is_costly):
             return correct(answer)
         tree = parse(answer)
-        if same(tree, gold.tree, is_costly=gold.is_costly):
+        if same(tree, gold_tree, is_costly=is_costly):
             return correct(answer)
-        if tree.op == "text" != gold.tree.op and not _NO_VALUE.search(tree.name):
+        if tree.op == "text" != gold_tree.op and not _NO_VALUE.search(tree.name):
             return unparsable("words, where a value is asked for", answer)
         return wrong(answer)
     except RecursionError:
         return unparsable("over a cap: the answer nests too deep", answer)
-    except MathLimitError as error:
-        return unparsable(f"over a cap: {error}", answer)
+    except MathLimitError:
+        raise
     except MathSyntaxError as error:
         return unparsable(f"not read: {error}", answer)
     except Undecided:
         tree = tree or number(Fraction(answer))
-        return Pending(SAME_TREES, (as_lists(tree), as_lists(gold.tree)), answer, gold)
+        return Pending(SAME_TREES, (as_lists(tree), as_lists(gold_tree)), answer, gold)
+
+
+def _is_costly(tree: Node) -> bool:
+    """Whether a reference is over the caps on normal forms itself."""
+    try:
+        check_cost(tree)
+    except MathLimitError:
+        return True
+    return False
 
 
 def _foreign(answer: str, gold: Gold) -> Verdict | Pending:
@@ -296,14 +314,9 @@ def read_gold(reference: str | int | float | Fraction) -> Gold:
     if not text or len(text) > MAX_REFERENCE_CHARS:
         raise BadReference(f"a math reference has 1 to {MAX_REFERENCE_CHARS:,} characters, got {len(text):,}")
     try:
-        tree = parse(text)
+        return Gold(text, parse(text), spelling(text))
     except (MathSyntaxError, RecursionError):
         return Gold(text, None, spelling(text))
-    try:
-        check_cost(tree)
-    except MathLimitError:
-        return Gold(text, tree, spelling(text), is_costly=True)
-    return Gold(text, tree, spelling(text))
 
 
 def check_cost(tree: Node) -> None:
