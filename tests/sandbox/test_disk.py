@@ -33,7 +33,7 @@ WAYS = {
 }
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def box(tier: str) -> Iterator[Sandbox]:
     if tier == "T2" and not plans.can_mount():
         pytest.skip("nothing can be mounted here")

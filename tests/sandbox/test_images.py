@@ -78,6 +78,21 @@ def test_a_script_that_bash_cannot_take_is_said() -> None:
     assert done.files is not None
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("target", ["0", "-1", "$PPID", "1"])
+@pytest.mark.parametrize("name", ["KILL", "STOP", "TERM", "QUIT"])
+def test_a_command_s_signals_reach_no_other_process(name: str, target: str) -> None:
+    done = run_in_image(base_files({}), f"kill -{name} {target}; echo on", seconds=60.0)
+    assert done.files is not None
+    assert done.output.endswith("on\n") or done.exit_code in (-9, -15, -3, 137, 143, 131, 147), done
+
+
+def test_a_command_that_stops_itself_is_not_waited_for() -> None:
+    done = run_in_image(base_files({}), "kill -STOP $$; echo on", seconds=600.0)
+    assert (done.exit_code, done.output) == (147, "")
+    assert run_in_image(base_files({}), "(sleep 0.5; kill -STOP $BASHPID) & sleep 0.8; echo on").output == "on\n"
+
+
 def test_a_command_sets_its_own_limits() -> None:
     done = run_in_image(b"", "ulimit -t 5 && ulimit -n 50 && prlimit --nofile=20 bash -c 'ulimit -n; ulimit -t'")
     assert (done.exit_code, done.output) == (0, "20\n5\n")

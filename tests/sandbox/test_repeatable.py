@@ -32,6 +32,7 @@ def call(code: str) -> str:
     return write_call(Call("python", {"code": code}), "hermes")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", [name for name in SAME_AGAIN if "address" not in name])
 def test_a_program_says_the_same_in_every_sandbox(what: str, tier: str) -> None:
     printed = set()

@@ -66,6 +66,7 @@ def test_a_session_that_signals_its_group_lives_or_is_ended(name: str, box: Sand
             assert session.run("6 * 7").stdout == "42\n"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["STOP", "KILL", "TERM", "QUIT"])
 @pytest.mark.parametrize("target", ["$PPID", "0", "-1", "$$", "$(($$ - 1))", "$(($PPID + 1))"])
 def test_what_holds_a_terminal_is_out_of_reach(target: str, name: str, box: Sandbox) -> None:
