@@ -23,7 +23,7 @@ from rlvr.agents.evaluation.faults import read_causes
 from rlvr.algorithms.runs.analysis import COLUMNS, analyse
 from rlvr.algorithms.runs.hacking import signs_section
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
-from rlvr.envs.core.files import WRITER, write_whole
+from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.terminal import printable
 
@@ -74,7 +74,7 @@ def _document(title: str, style: str, body: str) -> str:
     """A page of HTML; the title is escaped here."""
     return (
         "<!doctype html><html lang='en'><head><meta charset='utf-8'>"
-        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">{WRITER}'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">'
         f"<title>{_shown(title)}</title><style>{style}</style></head><body>{body}</body></html>"
     )
 

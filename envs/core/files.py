@@ -19,7 +19,6 @@ _FLAGS = {
 }
 
 MARK = "user.rlvr.sha256"  # extended attribute of a file: the SHA-256 of what was written
-WRITER = '<meta name="generator" content="rlvr">'  # in the pages that may be written anew
 
 
 class LinkRefused(OSError):

@@ -13,6 +13,8 @@ from rlvr.cli_options import add_force, add_settings, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import mark_written
 
+REPORT = '<iframe sandbox title="report" srcdoc="'  # what the page of a report, and no other, is made of
+
 if TYPE_CHECKING:
     from rlvr.agents import Episode
 
@@ -111,9 +113,7 @@ def report(options: argparse.Namespace, rest: list[str]) -> int:
 
 def _require_own_page(page: Path, force: bool) -> None:
     """A report of an earlier time is written anew; another file of that name is somebody's work."""
-    from rlvr.envs.core.files import WRITER
-
-    if page.is_file() and WRITER not in page.read_text(encoding="utf-8", errors="replace"):
+    if page.is_file() and REPORT not in page.read_text(encoding="utf-8", errors="replace"):
         require_new(page, force)
 
 
