@@ -33,6 +33,7 @@ def env_source(env: EnvSection, settings: Mapping[str, Any], split: str) -> tupl
 
 def digests_of(train: Any, evaluation: Any) -> dict[str, str]:
     """The digests of the environments of two rollouts, see `rlvr.envs.tasks.digests`."""
+    # rows as they were read, so that a file which is written anew with the same rows changes nothing
     return {"train": env_digest(train.env), "evaluation": env_digest(evaluation.env)}
 
 
@@ -45,14 +46,16 @@ def require_same_tasks(before: Mapping[str, str] | None, now: Mapping[str, str],
     Raises:
         ConfigError: rows or settings are others.
     """
-    if before is None:
+    if before is None:  # of a version without digests
         say("digest unknown: the checkpoint does not say which rows the run began with, so nobody can tell")
         return
     for name, digest in now.items():
+        # Other rows, or others of the settings, make another run of it.
         if why := refusal(before.get(name, ""), digest):
             raise ConfigError(
                 f"the run's environment of {name} has changed: it {why}: put back what has changed, or begin another"
             )
+        # Code alone: a version of rlvr may be newer, and the tasks are the same.
         if differing_parts(before.get(name, ""), digest):
             say(f"the code of the environment has changed since the run began ({before[name]}; now {digest})")
             return

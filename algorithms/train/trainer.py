@@ -37,7 +37,7 @@ from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.checkpoints import Checkpoint, latest_checkpoint, load_checkpoint, step_name
 from rlvr.algorithms.runs.clocks import Clock, Stopwatch
 from rlvr.algorithms.runs.trackers import figures, open_tracker, push_policy
-from rlvr.algorithms.sampling.build import build_sampler
+from rlvr.algorithms.sampling.build import build_sampler, load_model
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
 from rlvr.algorithms.sampling.protocol import PolicyWeights
@@ -48,7 +48,6 @@ from rlvr.algorithms.train.critic import Critic
 from rlvr.algorithms.train.game_evaluation import GameEvaluation, role_metrics
 from rlvr.algorithms.train.methods import PolicyGradient, build_method
 from rlvr.algorithms.train.optimiser import build_optimiser
-from rlvr.algorithms.train.policy import load_model
 from rlvr.algorithms.train.saver import Saver
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.algorithms.train.world import ProcessWorld, SharedRollout, assign, run_folder
