@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.rollout import Rollout
+from rlvr.envs.rewards.extraction import visible_text
+
+LENIENT_CHARS = 20_000  # of the end of a reply
+_NUMBER = re.compile(r"-?(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]{1,40})(?:\.[0-9]{1,40})?(?:/[0-9]{1,40})?")
+_LETTER = re.compile(r"(?<![A-Za-z0-9'])[A-Z](?![A-Za-z0-9'])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +82,31 @@ def regrade(rollout: Rollout, episodes: Sequence[Episode]) -> Iterator[Regraded]
     for index, after in rollout.stream(requests):
         before = episodes[index]
         yield Regraded(before, replace(after, key=before.key, tokens=before.tokens))
+
+
+def lenient_successes(rollout: Rollout, episodes: Sequence[Episode]) -> int:
+    """How many valid episodes of one turn succeed where any form will do: an upper bound on what the form costs.
+
+    A success stays one. Of another reply the last number and the last single capital letter of its visible text are
+    graded, each in a box; one that is right is enough. It is a figure to read beside the strict one, and no reward: it
+    pays what a reply never called its answer.
+
+    Args:
+        rollout: as `regrade` takes it.
+        episodes: as they were recorded; those of several turns, and invalid ones, are left out.
+    """
+    single = [episode for episode in episodes if episode.valid and len(episode.turns) == 1]
+    succeeded = {number for number, episode in enumerate(single) if episode.success}
+    for last_of in (_NUMBER, _LETTER):
+        numbers, boxed = [], []
+        for number, episode in enumerate(single):
+            found = last_of.findall(visible_text(episode.turns[0].action)[-LENIENT_CHARS:])
+            if number not in succeeded and found:
+                numbers.append(number)
+                boxed.append(replace(episode, turns=[replace(episode.turns[0], action=f"\\boxed{{{found[-1]}}}")]))
+        after = {each.before.key: each.after.success for each in regrade(rollout, boxed)}
+        succeeded |= {number for number, episode in zip(numbers, boxed, strict=True) if after[episode.key]}
+    return len(succeeded)
 
 
 def _seen(episode: Episode) -> list[tuple[str, str]]:

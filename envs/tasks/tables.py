@@ -215,8 +215,9 @@ class TableTask(Task[Problem]):
         return "\n".join([state.question, *sorted(state.options)])
 
     def observe(self, state: Problem) -> str:
-        """The worked examples, if any, then the question as ``asked`` words it; the prompt style is in ``system``."""
-        return state.before + self.asked(state)
+        """The question as ``asked`` words it, behind worked examples in their form; the style is in ``system``."""
+        question = self.asked(state)
+        return f"{state.before}Question: {question}\nAnswer:" if state.before else question
 
     def apply(self, state: Problem, action: str) -> Transition:
         return Transition(state, self.judge(state, action), terminated=True)

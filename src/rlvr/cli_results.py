@@ -47,7 +47,7 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     """Play the actions of recorded episodes again and say which verdicts are others now."""
     from rlvr.agents import ConstantAgent, Rollout, summarise
     from rlvr.agents.evaluation.records import write_episodes
-    from rlvr.agents.evaluation.regrade import Regraded
+    from rlvr.agents.evaluation.regrade import Regraded, lenient_successes
     from rlvr.agents.evaluation.regrade import regrade as played_again
     from rlvr.agents.evaluation.same_tasks import digest_notes
 
@@ -60,9 +60,12 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     for episode in recorded(options.file):
         by_env.setdefault(episode.env_id, []).append(episode)
     found: list[Regraded] = []
+    lenient = 0
     for env_id, episodes in by_env.items():
         require_registered(env_id, settings)
-        found += played_again(Rollout(env_id, ConstantAgent(), env_settings=settings), episodes)
+        rollout = Rollout(env_id, ConstantAgent(), env_settings=settings)
+        found += played_again(rollout, episodes)
+        lenient += lenient_successes(rollout, [each.after for each in found[-len(episodes) :]])
     for each in found:
         if each.changed:
             other = "" if each.same_task else " (the task has changed)"
@@ -75,6 +78,9 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
     for note in digest_notes([("the record", [e.before for e in found]), ("now", [e.after for e in found])]):
         print(f"note: {note}")
     print(f"before:\n{summarise([e.before for e in found])}\nnow:\n{summarise([e.after for e in found])}")
+    if single := sum(e.after.valid and len(e.after.turns) == 1 for e in found):
+        of_what = "the last number or single letter of a reply, in whatever form; never a reward"
+        print(f"lenient success {lenient}/{single} = {lenient / single:.3f} ({of_what})")
     return 0
 
 

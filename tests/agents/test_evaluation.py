@@ -26,9 +26,10 @@ from rlvr.agents import (
     summarise,
     task_requests,
 )
+from rlvr.agents.conversation import Reply
 from rlvr.agents.evaluation import read_episodes, votes, wilson, write_episodes
 from rlvr.agents.evaluation.compare import compare
-from rlvr.agents.evaluation.regrade import regrade
+from rlvr.agents.evaluation.regrade import lenient_successes, regrade
 from rlvr.agents.evaluation.statistics import (
     pass_all_k,
     pass_at_k,
@@ -519,3 +520,23 @@ def test_tokens_and_time_are_said_of_agents_that_have_them(capsys):
     (result,) = json.loads(capsys.readouterr().out)
     assert result["seconds"] > 0
     assert result["new_episodes"] == 2
+
+
+def test_a_lenient_figure_counts_the_last_number_or_letter_and_is_no_reward():
+    class Saying:
+        def act(self, conversations):
+            return [Reply(next(replies)) for _ in conversations]
+
+    right = Rollout("rlvr/GSM8K-v0", ConstantAgent(), env_settings={"split": "test"}).env.unwrapped
+    answers = []
+    for index in range(4):
+        right.reset(seed=0, options={"index": index})
+        answers.append(right.direct_answer().removeprefix("\\boxed{").removesuffix("}"))
+    replies = iter(
+        [f"It makes {answers[0]} of them.", f"\\boxed{{{answers[1]}}}", "No idea: 1234567.", "<think>" + answers[3]]
+    )
+    rollout = Rollout("rlvr/GSM8K-v0", Saying(), batch_size=1, env_settings={"split": "test"})
+    episodes = []
+    strict = evaluate(rollout, task_requests(4, None), on_episode=episodes.append)
+    assert (strict.successes, lenient_successes(rollout, episodes)) == (1, 2)
+    assert [episode.reward for episode in sorted(episodes, key=lambda e: e.index)] == [0.0, 1.0, 0.0, 0.0]

@@ -332,9 +332,9 @@ def test_worked_examples_stand_before_the_question_and_never_are_the_question(en
         options = {"index": index}
         question, _ = plain_env.reset(seed=3, options=options)
         prompt, _ = env.reset(seed=3, options=options)
-        assert prompt.endswith(question)
-        assert prompt.count("Question: ") == prompt.count("\nAnswer: ") == 3
-        assert env.task.problems[index].question not in prompt.removesuffix(question)
+        assert prompt.endswith(f"\n\nQuestion: {question}\nAnswer:")
+        assert prompt.count("Question: ") == prompt.count("\nAnswer:") == 4
+        assert env.task.problems[index].question not in prompt.removesuffix(f"{question}\nAnswer:")
         assert env.content == plain_env.content
         assert env.step(env.solve())[1] == 1.0
 
