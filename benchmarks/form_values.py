@@ -106,6 +106,7 @@ def fractions(kind: str) -> Family:
         while value.denominator == 1:
             value = Fraction(rng.randint(1, 40), rng.randint(2, 40))
         other = value + Fraction(1, value.denominator)
+        other += abs(other) == 1  # a half divided by one is a half
         return value, other, graded(kind, f"\\frac{{{value.numerator}}}{{{value.denominator}}}")
 
     def built(name: str, shape: str = "{{{}}}{{{}}}") -> Spell:

@@ -158,6 +158,7 @@ CHOICES = (
 )
 NO_CHOICES = (
     "C?",
+    "Answer: c: b",
     "C or B",
     "not C",
     "B or C",

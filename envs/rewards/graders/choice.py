@@ -193,6 +193,8 @@ def _check_rest(label: str, rest: str, labels: Sequence[str], texts: Sequence[st
 
 def _names_another(body: str, labels: Sequence[str]) -> bool:
     """Whether the text behind a letter offers a further letter: ``B) or C)``, ``B. C``, ``B: not B``."""
+    if _plain(body).casefold() in {label.casefold() for label in labels}:
+        return True  # "d: c"
     label = "|".join(re.escape(x) for x in sorted(labels, key=len, reverse=True))
     joined = rf"(?:^|[\s(,;/&|])(?:or|and|not|nor)\b[\s(*]*(?:{label})(?![A-Za-z0-9])"
     alone = rf"(?:^|[\s(\[,;/&|*])(?:{label})(?:$|[).,:;/&|\]*]| [(\u2013-])"
