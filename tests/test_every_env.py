@@ -29,6 +29,7 @@ from rlvr.adapters.testing import Private, check_interleaved, check_members
 from rlvr.envs import TextEnv, Verdict
 from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.core.images import image_of, text_of
+from rlvr.envs.core.registry import best_scores
 from rlvr.envs.core.seeding import SPLITS
 from rlvr.envs.core.task import Task
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
@@ -291,7 +292,8 @@ def test_the_expert_scores_one(env_id, level):
             assert (verdict.status, reward, terminated, truncated) == ("correct", 1.0, True, False), (seed, verdict)
             assert info["success"] is True
             assert scores[-1] == 1.0
-    assert max(scores) == 1.0
+    # where a sum is paid, what is lost until a habit is found out stays lost
+    assert max(scores) > 0.8 if getattr(env.task, "reward", "") == "payoff" else max(scores) == 1.0
     teams = getattr(getattr(env.task, "game", None), "teams", ())
     handicapped = level > 1 and 1 < len({*teams}) < len(teams)  # its mate errs, and the other team does not
     assert sum(scores) / len(scores) > (0.15 if handicapped else 0.3)  # an expert at a game of luck
@@ -348,6 +350,8 @@ def test_info_holds_the_identity_and_no_answer_before_the_end(env_id, level):
     env = gym.make(env_id, level=level).unwrapped
     _, info = env.reset(seed=2)
     said = {key for key in ("system", "tools") if getattr(env.task, key)}
+    best = best_scores(env_id)
+    said |= {"best_score"} if best and best[level - 1] < 1 else set()
     assert set(info) == RESET_KEYS | said
     assert all(isinstance(info[key], PLAIN) for key in RESET_KEYS), info
     assert (info["env_id"], info["level"], info["seed"], info["turn"]) == (env_id, level, 2, 0)

@@ -54,6 +54,8 @@ class Evaluation:
             ``gathered`` says where they gather, see `rlvr.agents.evaluation.faults.gathered_in`.
         provoked: the causes of valid episodes that got 0 as the environment failed on what the policy wrote.
         reward: mean return of the valid episodes.
+        best_score: mean of the best scores known of their levels, 1 where nothing else is known; None where no
+            level has one below 1.
         turns: mean number of actions.
         statuses: how often each verdict status was given, invalid ones too.
         unread: how many actions, of all episodes and turns, were not understood.
@@ -90,6 +92,7 @@ class Evaluation:
     replies: int = 0
     cut: int = 0
     flaws: dict[str, int] = field(default_factory=dict)
+    best_score: float | None = None
 
     @property
     def cut_share(self) -> float:
@@ -166,10 +169,11 @@ class Evaluation:
         if not self.valid:
             unknown = f"no episode counts, so nothing is known of the success; {over_all}"
             return "\n".join([unknown, f"verdicts: {statuses}", *self._flawed(), *causes])
+        best = "" if self.best_score is None else f" (best known {self.best_score:.3f})"
         lines = [
             f"success {self.successes}/{self.valid} = {self.success:.3f} (95 % {self.low:.3f} to {self.high:.3f})"
             f" over valid episodes, {over_all}",
-            f"mean reward {self.reward:.3f}   turns {self.turns:.2f}"
+            f"mean reward {self.reward:.3f}{best}   turns {self.turns:.2f}"
             + (f"   sampled tokens {self.tokens:.1f}" if self.tokens else ""),  # who deals in text alone has none
         ]
         if len(self.pass_at) > 1:
@@ -221,7 +225,14 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
         provoked=provoked_causes(episodes),
         gathered=gathered_in(episodes, list(map(task_of, episodes))),
         unread=sum(map(unread_actions, episodes)),
+        best_score=_best_score(valid),
     )
+
+
+def _best_score(valid: Sequence[Episode]) -> float | None:
+    """The mean over the episodes of what each verdict names as the best score known."""
+    scores = [1.0 if e.verdict is None else e.verdict.parts.get("best_score", 1.0) for e in valid]
+    return _mean(scores) if any(score < 1 for score in scores) else None
 
 
 def unread_actions(episode: Episode) -> int:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
-from typing import Any
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
 
 import gymnasium as gym
 
@@ -87,3 +90,43 @@ def splits_of(env: gym.Env[Any, Any]) -> tuple[str, ...]:
     if getattr(task, "size", None) is not None and split is not None:
         return (split,)
     return tuple(getattr(task, "splits", None) or ("train",))
+
+
+# The best score known of each level of an id: its expert's mean return, where luck or strong opponents keep that below
+# 1. ``python benchmarks/constants.py`` measures it and writes the file.
+BEST_SCORES: Final = Path(__file__).parents[1] / "best_scores.json"
+# What does not change which tasks there are, or what they pay.
+NEUTRAL: Final = frozenset({"split", "level", "max_turns", "render_mode", "brief", "disable_env_checker"})
+
+
+@cache
+def _stored() -> Mapping[str, Sequence[float]]:
+    scores: dict[str, list[float]] = json.loads(BEST_SCORES.read_text(encoding="utf-8")) if BEST_SCORES.exists() else {}
+    return scores
+
+
+def best_scores(env_id: str) -> Sequence[float]:
+    """The figure of each level of an id as it is registered; nothing where the expert scores 1 on all."""
+    return _stored().get(env_id, ())
+
+
+def best_score(spec: Any, level: int) -> float | None:
+    """The figure of a level of an environment; None where its expert scores 1, or its settings are not the id's own.
+
+    Args:
+        spec: of the environment, or None.
+        level: from 1.
+    """
+    scores = best_scores(spec.id) if spec is not None else ()
+    if not scores or level > len(scores) or scores[level - 1] >= 1:
+        return None
+    usual = gym.registry[spec.id].kwargs if spec.id in gym.registry else {}
+    settings = {name: value for name, value in spec.kwargs.items() if name not in NEUTRAL}
+    return scores[level - 1] if settings == {name: usual[name] for name in usual if name not in NEUTRAL} else None
+
+
+def store_best_scores(scores: Mapping[str, Sequence[float]]) -> None:
+    """Write the file: of each id the mean return of its expert, by level."""
+    lines = [f"{json.dumps(env_id)}: {json.dumps(list(scores[env_id]))}" for env_id in sorted(scores)]
+    BEST_SCORES.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    _stored.cache_clear()

@@ -159,6 +159,10 @@ class Task(Generic[S]):
         """
         return self.sample_action(state, stream(self.name, "example"))
 
+    def legal_actions(self, state: S) -> Sequence[str] | None:
+        """Every legal move as an action, in one order, or examples; None where the task does not list them."""
+        return None
+
     def out_of_turns(self, state: S, turns: int) -> Verdict:
         """The verdict on an episode that used up its turns."""
         return wrong(reason=f"no final answer within {turns} turns")

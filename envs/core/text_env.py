@@ -19,7 +19,7 @@ from gymnasium.utils import seeding
 from rlvr.envs.core.code_rule import require_registered_task
 from rlvr.envs.core.hints import check_reset_options, did_you_mean
 from rlvr.envs.core.images import Image, observation_space
-from rlvr.envs.core.registry import hooked
+from rlvr.envs.core.registry import best_score, hooked
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
@@ -65,8 +65,9 @@ class TextEnv(gym.Env[Any, str]):
     ``unparsable``, never ``wrong``.
 
     ``info`` holds the task's identity (``env_id, split, level, seed, index``), ``turn``, ``role`` (whose words the
-    observation is), ``system`` and ``tools`` (first only, if any), ``verdict`` after each step, and ``success`` at the
-    end. The observation after the last action is the verdict's reason.
+    observation is), ``system``, ``tools`` and ``best_score`` (first only, if any), ``verdict`` after each step, and
+    ``success`` at the end. ``best_score`` is the best score known of the level, where that is below 1; it stands in the
+    last verdict's parts too. The observation after the last action is the verdict's reason.
 
     Args:
         task: a task, or "module:Class" and, in ``settings``, what to build it with.
@@ -119,6 +120,7 @@ class TextEnv(gym.Env[Any, str]):
         self._state: Any = None
         self._info: dict[str, Any] = {}
         self._transcript: list[str] = []
+        self._best_score: float | None = None  # that is known of the level, where it is below 1
         self._unread = 0  # the last actions in a row that were not understood
         self._stream_seed: int | None = None
         self._streams: dict[tuple[str | None, int], Stream] = {}  # of this seed, by split and level
@@ -169,6 +171,9 @@ class TextEnv(gym.Env[Any, str]):
             info["system"] = task.system
         if task.tools:
             info["tools"] = task.tools
+        self._best_score = best_score(self.spec, level) if self.spec else None
+        if self._best_score is not None:
+            info["best_score"] = self._best_score
         if self.render_mode:
             self._transcript = [observation]
         return (self.shown(observation) if self._shows else observation), info
@@ -207,6 +212,8 @@ class TextEnv(gym.Env[Any, str]):
         elif turn >= self._limit:
             self._over = truncated = True
             verdict = last_word(verdict, task.out_of_turns(state, turn))
+        if self._over and self._best_score is not None:
+            verdict = verdict.replace(parts={**verdict.parts, "best_score": self._best_score})
         info["verdict"] = verdict
         self._unread = self._unread + 1 if verdict.status == "unparsable" else 0
         if self._over:
@@ -331,6 +338,7 @@ class TextEnv(gym.Env[Any, str]):
         self._over, self._next_index, self._unread = state.over, state.next_index, state.unread
         self._transcript = list(state.transcript)
         self._seed = state.identity["seed"]
+        self._best_score = best_score(self.spec, state.identity["level"]) if self.spec else None
         self._generator, self._np_random_seed = None, None
         if state.generator is not None:
             self.np_random.bit_generator.state = state.generator

@@ -150,6 +150,10 @@ class BoardGame(Game[BoardState], Generic[B]):
         """``best`` on the present board: the expert may join at any point."""
         return boxed(self.best(state.board))
 
+    def legal_actions(self, state: BoardState) -> list[str]:
+        """The moves of ``legal``, boxed."""
+        return [boxed(move) for move in self.legal(state.board)]
+
     def sample_action(self, state: BoardState, rng: random.Random) -> str:
         """One of the legal moves, each with the same chance."""
         return boxed(rng.choice(self.legal(state.board)))

@@ -1,7 +1,8 @@
-"""Card games: HigherLower, Blackjack and MemoryPairs. Reward 1 for the goal that the first observation states.
+"""Card games: HigherLower, Blackjack and MemoryPairs.
 
-Luck has a say in the first two, and their experts win most of the time; in MemoryPairs a player who forgets nothing
-always wins.
+HigherLower and MemoryPairs pay 1 for the goal that the first observation states. Luck has a say in HigherLower, whose
+expert wins most of the time; in MemoryPairs a player who forgets nothing always wins. Blackjack pays for the moves that
+win most points on average, whatever the cards bring.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import random
 from functools import lru_cache
 from typing import ClassVar, Final, NamedTuple
 
+from rlvr.envs.core.verdict import Status, Verdict
 from rlvr.envs.games.common import COLUMNS, Cell, Game, IllegalMove, Step, boxed, chance, go_on, lost, read_cell, won
 from rlvr.envs.games.common import drawn_board as board
 
@@ -103,7 +105,10 @@ RANKS: Final = ("A", *map(str, range(2, 11)), "J", "Q", "K")
 
 
 class BlackjackTable(NamedTuple):
-    """``shoe`` is the order of the cards (1 to 13) and ``drawn`` how many of them are out; both hands are places."""
+    """``shoe`` is the order of the cards (1 to 13) and ``drawn`` how many of them are out.
+
+    ``given_away`` is how many points less the moves bring on average than the best ones.
+    """
 
     seed: int
     level: int
@@ -113,15 +118,15 @@ class BlackjackTable(NamedTuple):
     dealer: tuple[int, ...]
     hand: int = 1
     points: int = 0
+    given_away: float = 0.0
     turn: int = 0
     message: str = ""
 
 
 class HouseRules(NamedTuple):
-    """The rules of a level: hands to play, points to end with, decks (0: one, shuffled for each hand), and the rest."""
+    """The rules of a level: hands to play, decks (0: one, shuffled for each hand), and the rest."""
 
     hands: int
-    goal: int
     decks: int
     open: bool
     double: bool
@@ -129,7 +134,7 @@ class HouseRules(NamedTuple):
 
 
 class Blackjack(Game[BlackjackTable]):
-    """Win hands of Blackjack against a dealer.
+    """Win points from the dealer in hands of Blackjack.
 
     Levels 1 to 5: 3 to 9 hands; the dealer's second card open, then hidden; doubling; one shoe for all hands.
     """
@@ -137,13 +142,17 @@ class Blackjack(Game[BlackjackTable]):
     levels = 5
     verbs = ("hit", "stand", "double")
     nouns = ("me", "down")
-    always_solvable = False
+    reward = (
+        "1 less the points that the moves give away on average, as a share of 0.3 a hand: the best moves are paid 1, "
+        "whatever the cards bring"
+    )
+    stake = 0.3  # points a hand that leave no reward where a player gives them away
     houses: ClassVar = (
-        HouseRules(3, 0, 0, True, False, False),
-        HouseRules(4, 0, 0, False, False, False),
-        HouseRules(5, 0, 0, False, True, False),
-        HouseRules(7, 0, 2, False, True, True),
-        HouseRules(9, 0, 2, False, True, True),
+        HouseRules(3, 0, True, False, False),
+        HouseRules(4, 0, False, False, False),
+        HouseRules(5, 0, False, True, False),
+        HouseRules(7, 2, False, True, True),
+        HouseRules(9, 2, False, True, True),
     )
 
     def start(self, rng: random.Random, level: int) -> BlackjackTable:
@@ -181,8 +190,9 @@ class Blackjack(Game[BlackjackTable]):
             f"or 1 where 11 would be too much (with an 11 the total is soft); J, Q and K count 10. Hit takes a card, "
             f"and over 21 loses at once; stand ends your hand. {sight} Then the dealer draws up to 17{drawing}; over "
             f"21 the dealer loses. The higher total wins a point from the other; equal totals move none.{double} A 21 "
-            f"of two cards is a 21 like any other. {shoe} for {'all hands' if house.decks else 'each hand'}. You win "
-            f"if you have {signed(house.goal)} points or more after the last hand. {self.reminder(state)} You have "
+            f"of two cards is a 21 like any other. {shoe} for {'all hands' if house.decks else 'each hand'}. Your "
+            f"reward is 1 for the moves that win most points on average, whatever the cards bring; it falls by what "
+            f"yours give away, and {self.stake:g} points a hand leave nothing. {self.reminder(state)} You have "
             f"{self.turns(state.level)} turns.\n{self.shown(state)}"
         )
 
@@ -200,6 +210,8 @@ class Blackjack(Game[BlackjackTable]):
         legal = ("hit", "stand", "double") if self.houses[state.level - 1].double else ("hit", "stand")
         if move not in legal or (move == "double" and len(state.player) > 2):
             raise IllegalMove(self.reminder(state).rstrip("."))
+        values = self.move_values(state)
+        state = state._replace(given_away=state.given_away + max(values.values()) - values[move])
         if move == "stand":
             return self._settle(state, 1)
         state = state._replace(player=(*state.player, state.shoe[state.drawn]), drawn=state.drawn + 1)
@@ -221,8 +233,12 @@ class Blackjack(Game[BlackjackTable]):
             f"({worded(state.dealer)}). {('You lose', 'Nobody wins', 'You win')[result + 1]}."
         )
         if state.hand == house.hands:
-            end = won if points >= house.goal else lost
-            return end(state, reason=f"{message} Points {signed(points)}, wanted {signed(house.goal)}.", points=points)
+            given_away = state.given_away / house.hands
+            reward = max(0.0, 1 - given_away / self.stake)
+            reason = f"{message} Points {signed(points)}. Your moves gave away {given_away:.2f} points a hand."
+            status: Status = "correct" if reward == 1 else "partial" if reward else "wrong"
+            verdict = Verdict(reward, status, reason=reason, parts={"points": points, "given_away": state.given_away})
+            return state._replace(turn=state.turn + 1, points=points), verdict, True, "user"
         state = state._replace(points=points, hand=state.hand + 1)
         if not house.decks:
             state = state._replace(shoe=shuffled(state.seed, state.hand, house), drawn=0)
@@ -230,31 +246,27 @@ class Blackjack(Game[BlackjackTable]):
         return go_on(state, f"{message}\n{self.shown(state)}")
 
     def solve(self, state: BlackjackTable) -> str:
-        """The best expectation over what has not been seen; in the last hand, the best chance of the goal."""
+        """The move with the most points on average."""
+        values = self.move_values(state)
+        best = max(values, key=lambda move: values[move])
+        return boxed(best, f"I have {'a ' if total(state.player)[1] else ''}{worded(state.player)}.")
+
+    def move_values(self, state: BlackjackTable) -> dict[str, float]:
+        """The expected points of each move in this hand, over what has not been seen, as if drawn cards came back."""
         house = self.houses[state.level - 1]
-        short = house.goal - state.points
-        last = state.hand == house.hands
-        gains = tuple(float(points >= short) if last else float(points) for points in range(-2, 3))
         hidden = 0 if house.open else 1
         out = state.shoe[: state.drawn]
         seen = [*out[: len(out) - len(state.player) - 2], *state.player, *state.dealer[: 2 - hidden]]
         counts = [4 * max(1, house.decks)] * 9 + [16 * max(1, house.decks)]
         for card in seen:
             counts[min(card, 10) - 1] -= 1
-        dealer = state.dealer[: 2 - hidden]
-        ends = dealer_ends(total(dealer), tuple(counts), house.soft)
-        best, move = stand_value(total(state.player)[0], ends, gains, 1), "stand"
-        hit = hit_value(total(state.player), tuple(counts), ends, gains)
-        if hit > best:
-            best, move = hit, "hit"
+        ends = dealer_ends(total(state.dealer[: 2 - hidden]), tuple(counts), house.soft)
+        mine = total(state.player)
+        values = {"stand": stand_value(mine[0], ends, 1), "hit": hit_value(mine, tuple(counts), ends)}
         if house.double and len(state.player) == 2:
-            doubled = [
-                (count, stand_value(added(total(state.player), value)[0], ends, gains, 2))
-                for value, count in enumerate(counts, 1)
-            ]
-            if sum(count * worth for count, worth in doubled) / sum(counts) > best:
-                move = "double"
-        return boxed(move, f"I have {'a ' if total(state.player)[1] else ''}{worded(state.player)}.")
+            doubled = (count * stand_value(added(mine, value)[0], ends, 2) for value, count in enumerate(counts, 1))
+            values["double"] = sum(doubled) / sum(counts)
+        return values
 
     def sample_action(self, state: BlackjackTable, rng: random.Random) -> str:
         """Hit or stand, or double where it is allowed now."""
@@ -326,26 +338,26 @@ def dealer_ends(now: Total, counts: tuple[int, ...], hits_soft: bool) -> dict[in
     return ends
 
 
-def stand_value(points: int, ends: dict[int, float], gains: tuple[float, ...], stake: int) -> float:
-    """What standing is worth; ``gains`` is the worth of -2, -1, 0, 1 and 2 points."""
+def stand_value(points: int, ends: dict[int, float], stake: int) -> float:
+    """The expected points of standing."""
     if points > 21:
-        return gains[2 - stake]
+        return -float(stake)
     value = 0.0
     for end, share in ends.items():
         result = 1 if end > 21 else (points > end) - (points < end)
-        value += share * gains[2 + stake * result]
+        value += share * stake * result
     return value
 
 
-def hit_value(now: Total, counts: tuple[int, ...], ends: dict[int, float], gains: tuple[float, ...]) -> float:
-    """What one card more is worth, if every later choice is the best one."""
+def hit_value(now: Total, counts: tuple[int, ...], ends: dict[int, float]) -> float:
+    """The expected points of one card more, if every later choice is the best one."""
     known: dict[Total, float] = {}
 
     def after(hand: Total) -> float:
         if hand[0] > 21:
-            return gains[1]
+            return -1.0
         if hand not in known:
-            known[hand] = max(stand_value(hand[0], ends, gains, 1), hit(hand))
+            known[hand] = max(stand_value(hand[0], ends, 1), hit(hand))
         return known[hand]
 
     def hit(hand: Total) -> float:

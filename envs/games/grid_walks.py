@@ -217,7 +217,7 @@ class LockedRooms(NamedTuple):
 class KeyDoor(SearchedGame[LockedRooms]):
     """Find keys, open doors and reach the goal.
 
-    Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, 1 to 4 doors on the way, and as many keys off it.
+    Levels 1 to 5: mazes of 4 x 4 to 8 x 8 rooms, 1 to 4 doors on the way, and as many keys off it.
     """
 
     def turns(self, level: int) -> int:
@@ -319,7 +319,7 @@ def hidden_keys(rng: random.Random, grid: list[list[str]], start: Place, goal: P
     return True
 
 
-FOG_ROOMS = (3, 4, 5, 6, 7)
+FOG_ROOMS = (4, 5, 6, 7, 8)
 
 
 class Fog(NamedTuple):
@@ -334,7 +334,7 @@ class Fog(NamedTuple):
 class FogMaze(BoardGame[Fog]):
     """Find the goal of a maze of which little can be seen.
 
-    Levels 1 to 5: mazes of 3 x 3 to 7 x 7 rooms, of which the 8 cells around the player are shown.
+    Levels 1 to 5: mazes of 4 x 4 to 8 x 8 rooms, of which the 8 cells around the player are shown.
 
     The turns are enough to walk every corridor twice. The expert goes on where it has not been, and back where there
     is no such way: in a maze without loops that finds every cell.

@@ -13,7 +13,7 @@ from rlvr.envs.games.common import COLUMNS
 
 # For each level: discs, pegs, and whether a disc may only go to the next peg.
 TOWERS = ((3, 3, False), (4, 3, False), (5, 3, False), (4, 3, True), (6, 3, False))
-DISC_TURNS = (12, 25, 50, 110, 90)
+DISC_TURNS = (8, 18, 36, 90, 75)
 
 
 class Tower(NamedTuple):
@@ -37,7 +37,7 @@ class HanoiGame(BoardGame[Tower]):
     nouns = ("peg", "rod", "top", "disc", "disk", "of", "from", "to")
 
     def turns(self, level: int) -> int:
-        """From 12 to 110, above the longest shortest solution of the level."""
+        """From 8 to 90, above the longest shortest solution of the level."""
         return DISC_TURNS[level - 1]
 
     def deal(self, rng: random.Random, level: int) -> Tower:

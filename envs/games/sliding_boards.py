@@ -21,7 +21,8 @@ SLIDES = (80, 100, 120, 180, 300)
 
 # Rows and columns, and the tile to reach. The tiles' sum grows by 2.2 a turn, so that about half as many turns as the
 # tile's value are needed; twice that are allowed.
-TARGETS = ((3, 32), (3, 64), (4, 256), (4, 512), (4, 1024))
+# Size and target, and the highest power of two of the first tiles.
+TARGETS = ((3, 64, 4), (3, 64, 3), (4, 256, 3), (4, 512, 3), (4, 1024, 3))
 
 
 class Tray(NamedTuple):
@@ -181,7 +182,7 @@ class Merging(NamedTuple):
 class Game2048(BoardGame[Merging]):
     """Slide and merge tiles up to a goal.
 
-    Levels 1 to 5: reach the tile 32 or 64 on a 3 x 3 board, or 256, 512 or 1,024 on 4 x 4.
+    Levels 1 to 5: reach the tile 64 on a 3 x 3 board, first from larger tiles, or 256, 512 or 1,024 on 4 x 4.
 
     New tiles come by chance, so that no player is sure to win; the expert hardly ever loses.
     """
@@ -193,12 +194,12 @@ class Game2048(BoardGame[Merging]):
         return TARGETS[level - 1][1]
 
     def deal(self, rng: random.Random, level: int) -> Merging:
-        """Tiles of 2, 4 and 8 in a third of the cells: of two tiles there are few boards; and a seed for the rest."""
-        size, target = TARGETS[level - 1]
+        """Tiles of 2 to 8 or 16 in a third of the cells: of two tiles there are few boards; and a seed for the rest."""
+        size, target, highest = TARGETS[level - 1]
         board = Merging(((0,) * size,) * size, target, rng.getrandbits(32))
         rows = board.rows
         for cell in rng.sample(range(size * size), size * size // 3):
-            rows = placed(rows, *divmod(cell, size), rng.randint(1, 3))
+            rows = placed(rows, *divmod(cell, size), rng.randint(1, highest))
         return board._replace(rows=rows)
 
     def guide(self, board: Merging) -> str:

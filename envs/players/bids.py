@@ -1,4 +1,4 @@
-"""Games in which all seats move at once: goofspiel, blotto, matrix games and auctions."""
+"""Goofspiel and Colonel Blotto: both seats move at once."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import permutations
 from operator import mul
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rlvr.envs.players.game import CHANCE, SeatGame
 
-HIDDEN = -1
 MOST_MIXED = 300  # divisions; beyond them the mixture takes seconds
 MIXING_STEPS = 1_000
 
@@ -129,6 +128,8 @@ class Blotto(SeatGame[BlottoState]):
     title = "Colonel Blotto"
     perfect_information = False
     nouns = ("soldiers", "fields")
+    rounds = 6
+    reward = "payoff"
 
     def __init__(self, *, soldiers: int = 10, fields: int = 3) -> None:
         if not (1 <= soldiers <= 50 and 2 <= fields <= 5):
@@ -188,6 +189,62 @@ class Blotto(SeatGame[BlottoState]):
         rng.shuffle(plan)
         return " ".join(map(str, plan))
 
+    def habits(self, level: int) -> Sequence[str]:
+        """``same`` division in every round; ``two`` by turns; ``beats``, after a first one, the other seat's last."""
+        plans = habitual_divisions(self.soldiers, self.fields)
+        pairs = [f"two {a}, {b}" for a, b in zip(plans, plans[1:] + plans[:1], strict=True)]
+        same = [f"same {plan}" for plan in plans]
+        return (same, [*same, *pairs], [*pairs, *(f"beats {plan}" for plan in plans)])[level - 1]
+
+    def habitual(self, habit: str, view: BlottoState, seat: int, past: Sequence[BlottoState] = ()) -> str:
+        kind, _, text = habit.partition(" ")
+        plans = text.split(", ")
+        if kind == "beats" and past:
+            return best_reply(past[-1].plans[1 - seat])
+        return plans[len(past) % len(plans)]
+
+    def answer_to_habits(
+        self, view: BlottoState, seat: int, rng: random.Random, past: Sequence[BlottoState] = ()
+    ) -> str:
+        """The best reply to what the habits that fit all rounds so far make now; the mixture while many do."""
+        other = 1 - seat
+        seen = [each.plans[other] for each in past]
+        expected: set[tuple[int, ...]] = set()
+        for level in (1, 2, 3):
+            for habit in self.habits(level):
+                moves = [self.habitual(habit, view, other, past[:number]) for number in range(len(past) + 1)]
+                if [tuple(map(int, move.split())) for move in moves[:-1]] == seen:
+                    expected.add(tuple(map(int, moves[-1].split())))
+        if not past or not expected:
+            return self.expert(view, seat, rng)
+        plans = [tuple(map(int, plan.split())) for plan in divisions(self.soldiers, self.fields)]
+        best = max(plans, key=lambda own: sum(won(own, each) for each in expected))
+        return " ".join(map(str, best))
+
+
+@lru_cache(maxsize=16)
+def habitual_divisions(soldiers: int, fields: int) -> list[str]:
+    """Divisions of the unbeaten mixture, in any order of the fields; of large games those that beat most others."""
+    plans, weights = unbeaten_mixture(soldiers, fields)
+    if not plans:
+        return list(best_divisions(soldiers, fields))
+    usual = max(weights) / 4
+    return sorted(
+        " ".join(map(str, order))
+        for plan, weight in zip(plans, weights, strict=True)
+        if weight > usual
+        for order in set(permutations(plan))
+    )
+
+
+@lru_cache(maxsize=4096)
+def best_reply(plan: tuple[int, ...]) -> str:
+    """A division that beats another where one does: as many soldiers as that has there, and one more, on few fields."""
+    soldiers, fields = sum(plan), len(plan)
+    replies = [tuple(map(int, reply.split())) for reply in divisions(soldiers, fields)]
+    best = max(replies, key=lambda each: (won(each, plan), -max(each), each))
+    return " ".join(map(str, best))
+
 
 @lru_cache(maxsize=16)
 def divisions(soldiers: int, fields: int) -> tuple[str, ...]:
@@ -242,233 +299,3 @@ def best_divisions(soldiers: int, fields: int) -> tuple[str, ...]:
     worths = {plan: worth(plan) for plan in plans}
     best = max(worths.values())
     return tuple(" ".join(map(str, plan)) for plan, value in worths.items() if value >= best - 2)
-
-
-# Payoffs of seat 0 and seat 1 for each pair of moves.
-MATRICES: dict[str, dict[str, Any]] = {
-    "prisoners_dilemma": {
-        "title": "The iterated prisoner's dilemma",
-        "moves": ("cooperate", "defect"),
-        "payoffs": (((3, 3), (0, 5)), ((5, 0), (1, 1))),
-        "par": 2.5,
-    },
-    "stag_hunt": {
-        "title": "The iterated stag hunt",
-        "moves": ("stag", "hare"),
-        "payoffs": (((4, 4), (0, 3)), ((3, 0), (2, 2))),
-        "par": 2.5,
-    },
-    "chicken": {
-        "title": "The iterated game of chicken",
-        "moves": ("swerve", "straight"),
-        "payoffs": (((3, 3), (2, 4)), ((4, 2), (0, 0))),
-        "par": 2.5,
-    },
-    "rock_paper_scissors": {
-        "title": "Rock, paper, scissors in rounds",
-        "moves": ("rock", "paper", "scissors"),
-        "payoffs": (((0, 0), (-1, 1), (1, -1)), ((1, -1), (0, 0), (-1, 1)), ((-1, 1), (1, -1), (0, 0))),
-        "par": None,
-    },
-    "matching_pennies": {
-        "title": "Matching pennies in rounds",
-        "moves": ("heads", "tails"),
-        "payoffs": (((1, -1), (-1, 1)), ((-1, 1), (1, -1))),
-        "par": None,
-    },
-}
-
-
-class RoundsState(NamedTuple):
-    """The pairs of moves so far."""
-
-    played: tuple[tuple[str, str], ...] = ()
-
-
-class MatrixGame(SeatGame[RoundsState]):
-    """A matrix game played for several rounds, with stated payoffs.
-
-    In a game of pure conflict the greater sum wins. Else the reward is one's sum as a share of ``par`` a round.
-
-    Args:
-        matrix: a name of ``MATRICES``.
-        rounds: how many.
-    """
-
-    perfect_information = False
-    zero_sum = False
-
-    def __init__(self, *, matrix: str = "prisoners_dilemma", rounds: int = 6) -> None:
-        if matrix not in MATRICES:
-            raise ValueError(f"there is no matrix {matrix!r}; there are {', '.join(MATRICES)}")
-        if not 1 <= rounds <= 100:
-            raise ValueError(f"rounds must be 1 to 100, not {rounds}")
-        self.matrix, self.rounds = matrix, rounds
-        entry = MATRICES[matrix]
-        self.title = entry["title"]
-        self.moves, self.payoffs, self.par = entry["moves"], entry["payoffs"], entry["par"]
-        values = [value for row in self.payoffs for pair in row for value in pair]
-        self.zero_sum = self.par is None
-        self.lowest, self.highest = float(rounds * min(values)), float(rounds * max(values))
-        if self.par is not None:
-            self.lowest -= 1.0  # a forfeit is worse than any way to play
-            self.spared = float(self.par * rounds)  # a full success for the other
-
-    @property
-    def name(self) -> str:
-        """``MatrixGame`` and the matrix: each has tasks of its own."""
-        return f"MatrixGame {self.matrix}"
-
-    @property
-    def decisions(self) -> int:
-        return self.rounds
-
-    def rules(self) -> str:
-        """Payoffs of both seats for each pair of moves, and what counts as success."""
-        rows = [
-            f"{mine} against {theirs}: {self.payoffs[a][b][0]} for seat 0, {self.payoffs[a][b][1]} for seat 1."
-            for a, mine in enumerate(self.moves)
-            for b, theirs in enumerate(self.moves)
-        ]
-        goal = "The greater sum wins."
-        if self.par is not None:
-            goal = f"Each seat wants a large sum for itself; {self.par * self.rounds:g} or more is a full success."
-        return (
-            f"{self.title}. For {self.rounds} rounds both seats move at the same time; a move is "
-            f"{', '.join(self.moves[:-1])} or {self.moves[-1]}. The points of a round, seat 0's move first:\n"
-            + "\n".join(rows)
-            + f"\n{goal}"
-        )
-
-    def start(self) -> RoundsState:
-        return RoundsState()
-
-    def actors(self, state: RoundsState) -> tuple[int, ...]:
-        """Both seats in every round, until the rounds are played."""
-        return (0, 1) if len(state.played) < self.rounds else ()
-
-    def legal(self, state: RoundsState, seat: int) -> tuple[str, ...]:
-        moves: tuple[str, ...] = self.moves
-        return moves
-
-    def apply_all(self, state: RoundsState, moves: Mapping[int, str]) -> RoundsState:
-        return RoundsState((*state.played, (moves[0], moves[1])))
-
-    def returns(self, state: RoundsState) -> tuple[float, ...]:
-        """The sums of points over all rounds."""
-        pairs = [self.payoffs[self.moves.index(a)][self.moves.index(b)] for a, b in state.played]
-        return float(sum(a for a, _ in pairs)), float(sum(b for _, b in pairs))
-
-    def outcome(self, returns: Sequence[float], seat: int) -> float:
-        """The greater sum wins in pure conflict; else the own sum over ``par`` a round, cut to [0, 1]."""
-        if self.par is None:
-            return super().outcome(returns, seat)
-        return max(0.0, min(1.0, returns[seat] / float(self.par * self.rounds)))
-
-    def show(self, view: RoundsState, seat: int) -> str:
-        """The pairs of moves so far, the own move first, and both sums."""
-        text = "; ".join(f"you {pair[seat]}, other {pair[1 - seat]}" for pair in view.played)
-        sums = self.returns(view)
-        return f"Rounds so far: {text or 'none'}. Points: you {sums[seat]:g}, other {sums[1 - seat]:g}."
-
-    def expert(self, view: RoundsState, seat: int, rng: random.Random) -> str:
-        """Cooperates with whoever answers as it was treated, and plays safe or selfish against the others.
-
-        In a game of pure conflict, the equilibrium: every move is as likely as the others.
-        """
-        if self.par is not None:
-            first = str(self.moves[0])
-            own, other = ([pair[who] for pair in view.played] for who in (seat, 1 - seat))
-            answers = other == [first, *own][: len(other)]
-            return first if answers or self.matrix == "chicken" else str(self.moves[1])
-        return str(rng.choice(self.moves))
-
-
-class AuctionState(NamedTuple):
-    """``values`` of the seats, -1 where hidden; ``bids`` when all have bid; ``dealt`` counts the values drawn."""
-
-    values: tuple[int, ...] = ()
-    bids: tuple[int, ...] = ()
-
-
-class SealedAuction(SeatGame[AuctionState]):
-    """An auction with sealed bids: the highest bid buys, and everybody knows only the own value.
-
-    Args:
-        seats: 2 to 6.
-        most: the highest value.
-        second_price: whether the winner pays the second bid; then bidding one's value is the best there is.
-    """
-
-    title = "Sealed-bid auction"
-    perfect_information = False
-    zero_sum = False
-    nouns = ("bid", "coins")
-
-    def __init__(self, *, seats: int = 3, most: int = 20, second_price: bool = False) -> None:
-        if not 2 <= seats <= 6:
-            raise ValueError(f"an auction has 2 to 6 seats, not {seats}")
-        if not 2 <= most <= 100:
-            raise ValueError(f"the highest value must be 2 to 100, not {most}")
-        self.seats, self.most, self.second_price = seats, most, second_price
-        self.lowest, self.highest = -float(most), float(most)
-
-    @property
-    def decisions(self) -> int:
-        return 1
-
-    def rules(self) -> str:
-        """The range of values, the price, and that the first of equal bids wins."""
-        pays = "the second highest bid" if self.second_price else "its own bid"
-        return (
-            f"An auction with sealed bids among {self.seats} seats. The thing is worth a number from 1 to {self.most} "
-            "to each seat, drawn for each alone and known to it alone. All bid at the same time, a whole number from 0 "
-            f"to {self.most}. The highest bid wins (of equal bids, that of the seat with the lowest number), and its "
-            f"seat pays {pays}. The winner's gain is the value less the price; everybody else's is 0. The game is won "
-            "by gaining more than every other seat."
-        )
-
-    def start(self) -> AuctionState:
-        return AuctionState()
-
-    def actors(self, state: AuctionState) -> tuple[int, ...]:
-        """Chance draws a value for each seat, then all bid at once."""
-        if len(state.values) < self.seats:
-            return (CHANCE,)
-        return () if state.bids else tuple(range(self.seats))
-
-    def chance(self, state: AuctionState) -> list[tuple[str, float]]:
-        return [(str(value), 1 / self.most) for value in range(1, self.most + 1)]
-
-    def witnesses(self, state: AuctionState, actor: int) -> Sequence[int]:
-        """A drawn value is seen by its seat alone, the bids by all."""
-        return (len(state.values),) if actor == CHANCE else range(self.seats)
-
-    def legal(self, state: AuctionState, seat: int) -> list[str]:
-        """Whole numbers from 0 to the highest value, above the own value too."""
-        return [str(bid) for bid in range(self.most + 1)]
-
-    def apply(self, state: AuctionState, seat: int, move: str) -> AuctionState:
-        return AuctionState((*state.values, int(move)))
-
-    def apply_all(self, state: AuctionState, moves: Mapping[int, str]) -> AuctionState:
-        return state._replace(bids=tuple(int(moves[seat]) for seat in range(self.seats)))
-
-    def returns(self, state: AuctionState) -> tuple[float, ...]:
-        """Value less price for the winner, which may be negative, 0 for all others."""
-        winner = state.bids.index(max(state.bids))
-        price = sorted(state.bids)[-2] if self.second_price else state.bids[winner]
-        return tuple(float(state.values[winner] - price) if seat == winner else 0.0 for seat in range(self.seats))
-
-    def view(self, state: AuctionState, seat: int) -> AuctionState:
-        """Hides the values of the other seats, also after the auction."""
-        return state._replace(values=tuple(v if at == seat else HIDDEN for at, v in enumerate(state.values)))
-
-    def show(self, view: AuctionState, seat: int) -> str:
-        bids = f" Bids: {', '.join(map(str, view.bids))}." if view.bids else ""
-        return f"The thing is worth {view.values[seat]} to you.{bids}"
-
-    def expert(self, view: AuctionState, seat: int, rng: random.Random) -> str:
-        """The equilibrium for evenly spread values: the value itself, or (n - 1) / n of it in a first-price auction."""
-        value = view.values[seat]
-        return str(value if self.second_price else value * (self.seats - 1) // self.seats)

@@ -57,6 +57,16 @@ class FirstBot:
         return game.legal(view, seat)[0]
 
 
+class HabitBot:
+    """Keeps to one habit of the game, such as ``copy stag``; it makes no random choice."""
+
+    def __init__(self, habit: str) -> None:
+        self.habit = habit
+
+    def choose(self, game: SeatGame[Any], view: Any, seat: int, rng: random.Random) -> str:
+        return game.habitual(self.habit, view, seat)
+
+
 class MinimaxBot:
     """Alpha-beta search of two-seat games of perfect information; positions below ``depth`` count as drawn.
 
@@ -219,6 +229,8 @@ def make_bot(name: str) -> Bot:
         ValueError: there is none of that name, or its number is not allowed.
     """
     kind, _, number = name.partition(":")
+    if kind == "habit":
+        return HabitBot(number)
     if kind not in BOTS:
         raise ValueError(f"there is no bot {name!r}; there are {', '.join(BOTS)}")
     if not number:
@@ -232,6 +244,31 @@ def make_bot(name: str) -> Bot:
     return BOTS[kind](value)
 
 
+def bot_odds(name: str, game: SeatGame[Any], view: Any, seat: int) -> dict[str, float]:
+    """The probability of each legal move of a bot whose moves can be foretold: random, first, expert or mixed.
+
+    Raises:
+        ValueError: the bot searches.
+        NotImplementedError: the odds of the game's expert are not known.
+    """
+    bot, legal = make_bot(name), game.legal(view, seat)
+    if isinstance(bot, FirstBot):
+        return {move: float(move == legal[0]) for move in legal}
+    if isinstance(bot, RandomBot):
+        noise = 1.0
+    elif isinstance(bot, ExpertBot | MixedBot):
+        noise = 1 - (1 - bot.noise) ** game.effort(view, seat) if isinstance(bot, MixedBot) else 0.0
+    else:
+        raise ValueError(f"the bot {name} searches: the odds of its moves are not computed")
+    odds = game.expert_odds(view, seat) if noise < 1 else {}
+    return {move: (1 - noise) * odds.get(move, 0.0) + noise / len(legal) for move in legal}
+
+
+def can_be_foretold(name: str) -> bool:
+    """Whether ``bot_odds`` knows the moves of a bot."""
+    return isinstance(make_bot(name), FirstBot | RandomBot | ExpertBot | MixedBot)
+
+
 def bot_for(game: SeatGame[Any], name: str) -> Bot:
     """The bot of a name, to play a game.
 
@@ -239,6 +276,11 @@ def bot_for(game: SeatGame[Any], name: str) -> Bot:
         ValueError: there is none of that name, its number is not allowed, or it cannot play the game.
     """
     bot, known = make_bot(name), known_bots(game)
+    if isinstance(bot, HabitBot):
+        names = sorted({habit for level in (1, 2, 3) for habit in game.habits(level)})
+        if bot.habit in names:
+            return bot
+        raise ValueError(f"{game.name} has no habit {bot.habit!r}; it has {', '.join(names) or 'none'}")
     if name.partition(":")[0] not in known:
         raise ValueError(f"the bot {name} cannot play {game.name}, but {', '.join(known)} can")
     return bot

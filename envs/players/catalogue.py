@@ -36,11 +36,11 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "BattleshipDuel": ("ships:BattleshipDuel", {}),
     "Goofspiel": ("bids:Goofspiel", {}),
     "Blotto": ("bids:Blotto", {}),
-    "PrisonersDilemma": ("bids:MatrixGame", {"matrix": "prisoners_dilemma"}),
-    "StagHunt": ("bids:MatrixGame", {"matrix": "stag_hunt"}),
-    "Chicken": ("bids:MatrixGame", {"matrix": "chicken"}),
-    "RockPaperScissors": ("bids:MatrixGame", {"matrix": "rock_paper_scissors"}),
-    "MatchingPennies": ("bids:MatrixGame", {"matrix": "matching_pennies"}),
+    "PrisonersDilemma": ("matrix_games:MatrixGame", {"matrix": "prisoners_dilemma"}),
+    "StagHunt": ("matrix_games:MatrixGame", {"matrix": "stag_hunt"}),
+    "Chicken": ("matrix_games:MatrixGame", {"matrix": "chicken"}),
+    "RockPaperScissors": ("matrix_games:MatrixGame", {"matrix": "rock_paper_scissors"}),
+    "MatchingPennies": ("matrix_games:MatrixGame", {"matrix": "matching_pennies"}),
     "PriceNegotiation": ("deals:PriceNegotiation", {}),
     "ShareNegotiation": ("deals:ShareNegotiation", {}),
     "WordChain": ("chains:WordChain", {}),
@@ -53,8 +53,8 @@ GAMES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
     "HiddenRoles": ("roles:HiddenRoles", {}),
     "Taboo": ("taboo:Taboo", {}),
     "TabooTeams": ("taboo:Taboo", {"pairs": 2, "sentences": 5}),
-    "SealedAuction": ("bids:SealedAuction", {}),
-    "VickreyAuction": ("bids:SealedAuction", {"second_price": True}),
+    "SealedAuction": ("auctions:SealedAuction", {}),
+    "VickreyAuction": ("auctions:SealedAuction", {"second_price": True}),
 }
 
 

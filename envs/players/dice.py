@@ -38,6 +38,9 @@ class LiarsDice(SeatGame[LiarsState]):
         self.seats, self.dice = seats, dice
         self.lowest = -1.0
         self.highest = 1.0 / (seats - 1) if seats > 2 else 1.0
+        if seats > 2:  # one of many loses a round, so that any play seldom does
+            self.rounds, self.reward, self.swing = 5, "payoff", self.highest
+            self.level_bots = ("mixed:0.8", "mixed:0.5", "mixed:0.3")  # type: ignore[misc]
 
     @property
     def decisions(self) -> int:
@@ -174,7 +177,7 @@ class Pig(SeatGame[PigState]):
     title = "Pig"
     opening = (0, 0)
 
-    def __init__(self, *, seats: int = 2, goal: int = 30) -> None:
+    def __init__(self, *, seats: int = 2, goal: int = 75) -> None:
         if not 2 <= seats <= 6:
             raise ValueError(f"pig has 2 to 6 seats, not {seats}")
         if not 2 <= goal <= 100:
@@ -182,6 +185,8 @@ class Pig(SeatGame[PigState]):
         self.seats, self.goal = seats, goal
         self.highest = 1.0
         self.lowest = -1.0 / (seats - 1) if seats > 2 else -1.0
+        if seats > 2:
+            self.level_bots = ("random", "mixed:0.6", "mixed:0.4")  # type: ignore[misc]
 
     @property
     def decisions(self) -> int:

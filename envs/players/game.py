@@ -45,6 +45,11 @@ class SeatGame(Generic[S]):
         version: counts changes after which earlier matches can no longer be compared with new ones.
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
+        level_bots: the bots of all other seats on each level, where those of other games make a constant move good.
+        rounds: how often a single-agent task plays the game, where luck decides one round.
+        reward: what a single-agent task pays by default: ``outcome``, ``payoff`` or ``expected``.
+        stake: the return of a round that counts as all: given away (``move_values``) it leaves no reward.
+        swing: the mean return of a round, up or down, that pays 1 or 0 over several rounds; None: the bounds.
     """
 
     title: str = ""
@@ -60,6 +65,11 @@ class SeatGame(Generic[S]):
     version: int = 1
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")
     opening: ClassVar[tuple[int, int]] = (0, 0)
+    level_bots: ClassVar[tuple[str, ...]] = ()
+    rounds: int = 1
+    reward: str = "outcome"
+    stake: float = 1.0
+    swing: float | None = None
 
     @property
     def name(self) -> str:
@@ -148,6 +158,44 @@ class SeatGame(Generic[S]):
             NotImplementedError: none is known; searching players still play games of perfect information.
         """
         raise NotImplementedError(f"{self.name} has no expert")
+
+    def expert_odds(self, view: Any, seat: int) -> Mapping[str, float]:
+        """The probability of each move that ``expert`` may choose.
+
+        Raises:
+            NotImplementedError: it is not known.
+        """
+        raise NotImplementedError(f"{self.name} does not know the odds of its expert")
+
+    def move_values(self, view: Any, seat: int, opponents: tuple[str, ...]) -> Mapping[str, float] | None:
+        """The expected return of each legal move to a seat that plays on as well as it can, or None if not computed.
+
+        Args:
+            view: of the seat, which moves.
+            seat: whose return it is.
+            opponents: the bot of each seat; that of the own seat is not read.
+        """
+        return None
+
+    def habits(self, level: int) -> Sequence[str]:
+        """The habits of the other seat on a level, one of which it keeps to; none: the level's bots play it."""
+        return ()
+
+    def habitual(self, habit: str, view: Any, seat: int, past: Sequence[Any] = ()) -> str:
+        """The move that a habit makes; ``past`` has the views of the rounds before.
+
+        Raises:
+            NotImplementedError: the game knows no habits.
+        """
+        raise NotImplementedError(f"{self.name} has no habits")
+
+    def answer_to_habits(self, view: Any, seat: int, rng: Any, past: Sequence[Any] = ()) -> str:
+        """A strong move against a seat that keeps to one habit of those that there are, not known which."""
+        raise NotImplementedError(f"{self.name} has no habits")
+
+    def payoff_against(self, habit: str, returns: Sequence[float], seat: int) -> float:
+        """Where the own return lies between the lowest and the highest that can be had against a habit, 0 to 1."""
+        return self.payoff(returns, seat)
 
     def effort(self, view: Any, seat: int) -> int:
         """How many steps lead to a good move; a ``mixed`` bot errs in each of them."""

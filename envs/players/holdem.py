@@ -42,6 +42,10 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     title = "Small no-limit hold'em"
     perfect_information = False
     nouns = ("chips", "chip")
+    rounds = 10
+    reward = "payoff"
+    swing = 5.0
+    level_bots = ("mixed:0.3", "mixed:0.1", "expert")
 
     def __init__(self, *, stack: int = 10) -> None:
         if not 4 <= stack <= 50:
@@ -174,13 +178,12 @@ class NoLimitHoldem(SeatGame[HoldemState]):
         )
 
     def expert(self, view: HoldemState, seat: int, rng: random.Random) -> str:
-        """Raises the size of the pot with a good hand, sometimes with a bad one; calls where the odds are right."""
+        """Raises by the least there is with a good hand; calls where the odds are right."""
         legal, own, most = self.legal(view, seat), view.spent[seat], max(view.spent)
         chance = equity(view.hands[seat], view.board)
         raises = [move for move in legal if move.startswith("raise")]
-        if raises and (chance > 0.55 or rng.random() < 0.1):
-            wish = 3 * most if chance > 0.7 else 2 * most
-            return min(raises, key=lambda move: abs(int(move.split()[1]) - wish))
+        if raises and chance > 0.45:
+            return raises[0]
         price = (most - own) / (2 * most)
         if "fold" not in legal or chance > price:
             return "call"

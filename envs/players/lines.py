@@ -166,6 +166,7 @@ class CubicTicTacToe(LineGame):
     title = "3-D tic-tac-toe"
     names = tuple(f"{letter}{row}{level}" for level in "1234" for row in "1234" for letter in "abcd")
     opening = (2, 6)
+    level_bots = ("mixed:0.3", "mixed:0.15", "expert")
 
     def __init__(self) -> None:
         self.lines = _cube_lines()
@@ -218,6 +219,7 @@ class ConnectFourDuel(SeatGame[DropState]):
 
     title = "Connect four"
     opening = (0, 6)
+    level_bots = ("mixed:0.7", "mixed:0.35", "expert")
 
     def __init__(self, *, width: int = 7, height: int = 6) -> None:
         if not (4 <= width <= 9 and 4 <= height <= 9):

@@ -3,12 +3,39 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
+from rlvr.envs.players.bots import bot_odds
+from rlvr.envs.players.exploitability import BestResponse, best_response
 from rlvr.envs.players.game import CHANCE, SeatGame
 
 HIDDEN = "?"
+
+
+class SmallPoker(SeatGame[Any]):
+    """A poker for two whose tree is small enough to be walked: the value of every move against a bot is exact."""
+
+    perfect_information = False
+    rounds = 8
+    reward = "expected"
+
+    def __init__(self) -> None:
+        self._responses: dict[tuple[int, str], BestResponse] = {}
+
+    def move_values(self, view: Any, seat: int, opponents: tuple[str, ...]) -> Mapping[str, float] | None:
+        """By a walk of the whole tree, once for each bot and seat."""
+        name = opponents[1 - seat]
+        response = self._responses.get((seat, name))
+        if response is None:
+            response = best_response(self, lambda at, mover, _: bot_odds(name, self, at, mover), seat)
+            self._responses[seat, name] = response
+        return response.move_values(view)
+
+    def expert(self, view: Any, seat: int, rng: random.Random) -> str:
+        """A move drawn with its ``expert_odds``."""
+        odds = self.expert_odds(view, seat)
+        return rng.choices([*odds], [*odds.values()])[0]
 
 
 class KuhnState(NamedTuple):
@@ -18,7 +45,7 @@ class KuhnState(NamedTuple):
     moves: str = ""
 
 
-class KuhnPoker(SeatGame[KuhnState]):
+class KuhnPoker(SmallPoker):
     """Kuhn poker: one card each, one bet, and bluffing that pays.
 
     Kuhn, "A simplified two-person poker" (1950): each puts in one chip, and may bet one more.
@@ -26,7 +53,7 @@ class KuhnPoker(SeatGame[KuhnState]):
 
     title = "Kuhn poker"
     lowest, highest = -2.0, 2.0
-    perfect_information = False
+    stake = 0.4
     ranks = "jqk"
 
     @property
@@ -92,23 +119,14 @@ class KuhnPoker(SeatGame[KuhnState]):
         shown = "" if HIDDEN in view.cards else f" Seat {1 - seat} shows {view.cards[1 - seat]}."
         return f"Your card: {view.cards[seat]}. Moves so far: {moves}.{shown}"
 
-    def expert(self, view: KuhnState, seat: int, rng: random.Random) -> str:
+    def expert_odds(self, view: KuhnState, seat: int) -> dict[str, float]:
         """An equilibrium (the one in which seat 0 bluffs with a third of its jacks)."""
         card, facing = view.cards[seat], view.moves.endswith("b")
         if facing:
             call = {"j": 0.0, "q": 1 / 3 + (1 / 3 if seat == 0 else 0), "k": 1.0}[card]
-            return "call" if rng.random() < call else "fold"
+            return {"call": call, "fold": 1 - call}
         bet = {"j": 1 / 3, "q": 0.0, "k": 1.0}[card]
-        return "bet" if rng.random() < bet else "check"
-
-    def probabilities(self, view: KuhnState, seat: int) -> dict[str, float]:
-        """The mixture that ``expert`` draws from."""
-        card, facing = view.cards[seat], view.moves.endswith("b")
-        if facing:
-            call = {"j": 0.0, "q": 1 / 3 + (1 / 3 if seat == 0 else 0), "k": 1.0}[card]
-            return {"fold": 1 - call, "call": call}
-        bet = {"j": 1 / 3, "q": 0.0, "k": 1.0}[card]
-        return {"check": 1 - bet, "bet": bet}
+        return {"bet": bet, "check": 1 - bet}
 
 
 class LeducState(NamedTuple):
@@ -119,7 +137,7 @@ class LeducState(NamedTuple):
     rounds: tuple[str, ...] = ("",)
 
 
-class LeducPoker(SeatGame[LeducState]):
+class LeducPoker(SmallPoker):
     """Leduc hold'em: two rounds of bets around one hidden card and one public card.
 
     Southey and others, "Bayes' Bluff" (2005): two jacks, queens and kings; two raises a round, of 2 and of 4 chips.
@@ -127,7 +145,7 @@ class LeducPoker(SeatGame[LeducState]):
 
     title = "Leduc hold'em"
     lowest, highest = -13.0, 13.0
-    perfect_information = False
+    stake = 2.5
     ranks = "jqk"
 
     @property
@@ -234,11 +252,11 @@ class LeducPoker(SeatGame[LeducState]):
             f"You have put in {chips[seat]}, the other seat {chips[1 - seat]}.{shown}"
         )
 
-    def expert(self, view: LeducState, seat: int, rng: random.Random) -> str:
+    def expert_odds(self, view: LeducState, seat: int) -> dict[str, float]:
         """Raises with a pair or a king, folds a jack that has to pay, calls with the rest."""
         card, legal = view.cards[seat], self.legal(view, seat)
         strong = card == view.board or (card == "k" and not view.board)
         if strong and "raise" in legal:
-            return "raise"
+            return {"raise": 1.0}
         weak = card == "j" if not view.board else card != view.board and card != "k"
-        return "fold" if weak and "fold" in legal else "call"
+        return {"fold" if weak and "fold" in legal else "call": 1.0}

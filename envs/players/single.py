@@ -10,18 +10,30 @@ from typing import Any, Final, NamedTuple
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, env_error, goes_through, provoked_verdict, wrong
-from rlvr.envs.players.bots import bot_for, make_bot
+from rlvr.envs.players.bots import bot_for, can_be_foretold, make_bot
 from rlvr.envs.players.catalogue import make_game, sentence_of
-from rlvr.envs.players.game import ILLEGAL, SYSTEM, TRIES, IllegalText, Match, Referee, SeatTexts
+from rlvr.envs.players.game import ILLEGAL, SYSTEM, TRIES, IllegalText, Match, Referee, SeatGame, SeatTexts
+from rlvr.envs.players.rounds import Rounds
 
 OPPONENTS: Final = (("random",), ("mixed",), ("expert",))  # of levels 1 to 3
 MATES: Final = (("expert",), ("mixed:0.1",), ("mixed:0.2",))  # of the policy's team: the worse, the harder
 AT_TABLES: Final = (("random",), ("mixed:0.75",), ("mixed",))  # where three teams or more play, and one wins
 SELF: Final = "self"
 POOL: Final = "pool"  # earlier policies of the run
+HABIT: Final = "habit:"  # before a rule without chance that the game knows
 MODEL, ENDPOINT = "model:", "endpoint:"  # before a folder, and before MODEL@URL
 OTHER_MOVES: Final = 20  # drawn for one that is not the policy's
+REWARDS: Final = ("outcome", "payoff", "expected")
 DRAWS: Final = 1_000  # games tried for one in which the policy's seat moves at all
+EXPECTED: Final = (
+    "Your reward is 1 for the moves that win most on average against seats that play so, whatever chance brings. It "
+    "falls by what your moves give away: {:g} a round on average leave nothing."
+)
+PAYOFF: Final = "Your reward grows evenly with your return, from 0 for {:g} to 1 for {:g}."
+HABITUAL: Final = (
+    "Seat {0} has one habit in all rounds: a rule without chance that names its next move from the moves before. Your "
+    "reward grows evenly with your sum, from 0 for the least that {1} to 1 for the most."
+)
 UNREAD: Final = Verdict(0.0, "unparsable", reason="not a legal move")
 PLAYED: Final = Verdict(0.0, "partial", reason="the game goes on")
 
@@ -32,7 +44,10 @@ def is_language_model(opponent: str) -> bool:
 
 
 class SeatEpisode(NamedTuple):
-    """A match as one seat plays it: who the others are, and what that seat has read so far."""
+    """A match as one seat plays it: who the others are, and what that seat has read so far.
+
+    ``given_away`` is how much less its moves return in expectation than the best ones.
+    """
 
     match: Match
     seat: int
@@ -40,6 +55,7 @@ class SeatEpisode(NamedTuple):
     turn: int = 0
     since: int = 0
     message: str = ""
+    given_away: float = 0.0
 
 
 class AsSingleAgent(Task[SeatEpisode]):
@@ -61,7 +77,11 @@ class AsSingleAgent(Task[SeatEpisode]):
         brief: leave the rules out of the first observation, for policies that are trained on one game.
         reward: ``outcome`` pays 1 for more than every other team has, 0.5 for as much as the best of them; ``payoff``
             pays where the return lies between the lowest and the highest that there is, and in a negotiation the own
-            gain as a share of twice that in the Nash solution.
+            gain as a share of twice that in the Nash solution; ``expected`` pays 1 less what the own moves gave away of
+            the expected return against these opponents, as a share of the game's ``stake`` for each round. None: what
+            the game names, with ``payoff`` for ``expected`` where an opponent cannot be foretold.
+        rounds: how often the game is played; the returns add up. None: as often as the game says, and once where a
+            language model has a seat.
 
     Raises:
         ValueError: there is no such game, seat or bot, or a setting is not allowed.
@@ -81,23 +101,25 @@ class AsSingleAgent(Task[SeatEpisode]):
         opponents: Sequence[str] | None = None,
         tries: int = TRIES,
         brief: bool = False,
-        reward: str = "outcome",
+        reward: str | None = None,
+        rounds: int | None = None,
     ) -> None:
-        self.game = make_game(game, **dict(game_settings or {}))
+        self.game = _game_of_rounds(make_game(game, **dict(game_settings or {})), rounds, opponents)
         self.referee = Referee(self.game, tries)
         chosen = range(self.game.seats) if seat is None else (seat,) if isinstance(seat, int) else tuple(seat)
         for each in chosen or (None,):
             if type(each) is not int or not 0 <= each < self.game.seats:
                 raise ValueError(f"there is no seat {each!r}: {self.game.name} has seats 0 to {self.game.seats - 1}")
-        if reward not in ("outcome", "payoff"):
-            raise ValueError(f"reward must be 'outcome' or 'payoff', not {reward!r}")
+        if reward not in (None, *REWARDS):
+            raise ValueError(f"reward must be one of {', '.join(REWARDS)}, not {reward!r}")
         if opponents is not None:
             if isinstance(opponents, str) or not opponents:
                 raise ValueError(f"opponents is a list of bots' names, not {opponents!r}")
             for name in opponents:
                 if not is_language_model(name):
                     bot_for(self.game, name)
-        self.game_name, self.brief, self.reward = game, brief, reward
+        self.game_name, self.brief = game, brief
+        self.reward = self._checked_reward(reward, opponents)
         self.players = tuple(chosen)  # that the policy may have
         self.self_play = False  # whether somebody plays the seats of language models; set by who does
         self.opponents = tuple(opponents) if opponents is not None else None
@@ -109,6 +131,17 @@ class AsSingleAgent(Task[SeatEpisode]):
     def describe(game: str, **settings: Any) -> str:
         """The first sentence of the game's docstring, for lists of ids."""
         return sentence_of(game)
+
+    def _checked_reward(self, reward: str | None, opponents: Sequence[str] | None) -> str:
+        foretold = all(not is_language_model(name) and can_be_foretold(name) for name in opponents or ())
+        if reward == "expected" and not (self.game.reward == "expected" and foretold):
+            others = ", ".join(opponents or ["bots"])
+            raise ValueError(
+                f"the reward 'expected' is not computed for {self.game.name} against {others}: it needs a game and "
+                "bots whose odds are known, so use 'payoff'"
+            )
+        usual = self.game.reward
+        return reward or ("payoff" if usual == "expected" and not foretold else usual)
 
     @property
     def name(self) -> str:
@@ -148,6 +181,10 @@ class AsSingleAgent(Task[SeatEpisode]):
         """The bots that another seat is drawn from."""
         if not self.game.has_expert:
             return self.opponents or OPPONENTS[0]
+        if self.opponents is None and (habits := self.game.habits(level)):
+            return [f"{HABIT}{habit}" for habit in habits]
+        if self.opponents is None and self.game.level_bots and other not in self.game.relies_on(seat):
+            return (self.game.level_bots[level - 1],)
         usual = MATES if other in self.game.relies_on(seat) else AT_TABLES if self._many_teams else OPPONENTS
         return self.opponents or usual[level - 1]
 
@@ -211,9 +248,42 @@ class AsSingleAgent(Task[SeatEpisode]):
 
     def observe(self, state: SeatEpisode) -> str:
         if state.turn == 0:
-            return self.first_text(state.match, state.seat)
+            return self.first_text(state.match, state.seat) + self._about_opponents(state)
         text = self.referee.observe(state.match, state.seat, state.since)
         return f"{state.message}\n{text}" if state.message else text
+
+    def _about_opponents(self, state: SeatEpisode) -> str:
+        """How the others play where that is not left to be found out, and what the reward is where none has won."""
+        if self.brief or self.reward == "outcome":
+            return ""
+        others = [(at, name) for at, name in enumerate(state.opponents) if at != state.seat]
+        if self.reward == "expected":
+            lines = [f"Seat {at} {manner(name)}." for at, name in others]
+            return "\n" + "\n".join([*lines, EXPECTED.format(self.game.stake)])
+        if not any(name.startswith(HABIT) for _, name in others):
+            if not isinstance(self.game, Rounds):
+                return ""
+            low, high = self.game.lowest, self.game.highest
+            if self.game.swing is not None:
+                high = self.game.swing * self.game.rounds
+                low = -high
+            return f"\n{PAYOFF.format(low, high)}"
+        best = "there is" if self.game.zero_sum else "can be had against this habit"
+        return f"\n{HABITUAL.format(others[0][0], best)}"
+
+    def _given_away(self, state: SeatEpisode, move: str) -> float:
+        """How much less a move returns in expectation than the best one."""
+        if self.reward != "expected":
+            return 0.0
+        values = self._move_values(state)
+        return max(values.values()) - values[move]
+
+    def _move_values(self, state: SeatEpisode) -> Mapping[str, float]:
+        view = self.game.view(state.match.state, state.seat)
+        values = self.game.move_values(view, state.seat, state.opponents)
+        if values is None:
+            raise NotImplementedError(f"{self.game.name} does not compute the values of its moves")
+        return values
 
     def apply(self, state: SeatEpisode, action: str) -> Transition:
         referee, seat, match = self.referee, state.seat, state.match
@@ -227,7 +297,9 @@ class AsSingleAgent(Task[SeatEpisode]):
             return Transition(after, self._forfeited(), True)
         since = len(match.log)
         try:
-            after = state._replace(match=referee.play(match, seat, move), turn=state.turn + 1, since=since, message="")
+            given_away = state.given_away + self._given_away(state, move)
+            match = referee.play(match, seat, move)
+            after = SeatEpisode(match, seat, state.opponents, state.turn + 1, since, "", given_away)
             after = self.advanced(after)
         except Exception as error:  # the rules or a bot failed
             if self._is_provoked(state, move):
@@ -257,7 +329,20 @@ class AsSingleAgent(Task[SeatEpisode]):
     def _verdict(self, state: SeatEpisode) -> Verdict:
         returns, game, loser = self.referee.returns(state.match), self.game, state.match.loser
         share, won = game.outcome(returns, state.seat), returns[state.seat]
-        reward = share if self.reward == "outcome" else game.payoff(returns, state.seat)
+        parts = {"return": won, "outcome": share}
+        if self.reward == "expected":
+            parts["given_away"] = state.given_away
+            rounds = game.rounds if isinstance(game, Rounds) else 1
+            share = reward = max(0.0, 1 - state.given_away / (rounds * game.stake))
+        elif self.reward == "payoff":
+            habit = state.opponents[1 - state.seat] if game.seats == 2 else ""
+            if habit.startswith(HABIT):
+                reward = game.payoff_against(habit.removeprefix(HABIT), returns, state.seat)
+                share = reward if not game.zero_sum else share
+            else:
+                reward = game.payoff(returns, state.seat)
+        else:
+            reward = share
         mine = state.seat
         if loser == mine:
             return self._forfeited()
@@ -266,21 +351,49 @@ class AsSingleAgent(Task[SeatEpisode]):
         text = ", ".join(f"seat {at}{' (you)' * (at == mine)} {value + 0.0:g}" for at, value in enumerate(returns))
         end = game.show(game.view(state.match.state, state.seat), state.seat)
         reason = f"The game is over. Returns: {text}.\n{end}"[:900]
-        parts = {"return": won, "outcome": share}
         status = "correct" if share >= 1 else "partial" if reward > 0 else "wrong"
         return Verdict(float(reward), status, reason=reason, parts=parts)  # type: ignore[arg-type]
 
     def solve(self, state: SeatEpisode) -> str:
-        """The game's expert; where it mixes, its choice is drawn from a stream keyed by what the seat has read."""
+        """The game's expert; where it mixes, its choice is drawn from a stream keyed by what the seat has read.
+
+        With the reward ``expected`` a best reply to the others, whose play the first observation states.
+        """
         view = self.game.view(state.match.state, state.seat)
+        if self.reward == "expected":
+            values = self._move_values(state)
+            return f"\\boxed{{{max(values, key=lambda move: values[move])}}}"
+        has_habit = any(name.startswith(HABIT) for name in state.opponents)
         rng = stream(self.name, "expert", self.game.show(view, state.seat), state.seat, state.turn)
-        return f"\\boxed{{{self.game.expert(view, state.seat, rng)}}}"
+        expert = self.game.answer_to_habits if has_habit else self.game.expert
+        return f"\\boxed{{{expert(view, state.seat, rng)}}}"
+
+    def legal_actions(self, state: SeatEpisode) -> list[str]:
+        return [f"\\boxed{{{move}}}" for move in self.referee.legal(state.match, state.seat)]
 
     def sample_action(self, state: SeatEpisode, rng: random.Random) -> str:
         return f"\\boxed{{{rng.choice(self.referee.legal(state.match, state.seat))}}}"
 
     def out_of_turns(self, state: SeatEpisode, turns: int) -> Verdict:
         return wrong(reason=f"the game was not finished in {turns} turns")
+
+
+def manner(name: str) -> str:
+    """How a bot plays, in words that follow its seat."""
+    kind, _, number = name.partition(":")
+    if kind == "mixed":
+        share = round(100 * float(number or 0.5))
+        return f"plays well, but makes {share} of 100 moves at random"
+    return {"random": "makes every move at random", "first": "always makes the first legal move"}.get(
+        kind, "always plays well"
+    )
+
+
+def _game_of_rounds(game: SeatGame[Any], rounds: int | None, opponents: Sequence[str] | None) -> SeatGame[Any]:
+    """The game itself, or several rounds of it."""
+    if rounds is None:
+        rounds = 1 if any(map(is_language_model, opponents or ())) else game.rounds
+    return game if rounds == 1 else Rounds(game, rounds)
 
 
 def game_task(env: Any) -> AsSingleAgent | None:

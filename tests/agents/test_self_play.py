@@ -73,7 +73,7 @@ def test_a_match_of_two_copies_has_returns_that_add_up_to_nothing():
 
 def test_a_seat_that_forfeits_loses_and_the_other_wins():
     own = played("TicTacToeDuel", Listed(lambda each, moves: moves[0] if "/seat " in each.key else "nonsense"))
-    assert {episode.verdict.status for episode in own} == {"wrong"}
+    assert {episode.verdict.status for episode in own} == {"unparsable"}
     assert all(len(episode.turns) == 3 for episode in own)
     other = played("TicTacToeDuel", Listed(lambda each, moves: "nonsense" if "/seat " in each.key else moves[0]))
     moved = [episode for episode in other if episode.turns]

@@ -42,7 +42,7 @@ def test_every_information_state_has_one_conversation(name):
 def test_a_conversation_is_what_the_environment_shows(brief):
     known = conversations(Referee(make_game("KuhnPoker")), system=not brief, brief=brief)
     shown = list(known.values())
-    env = gym.make("rlvr/KuhnPoker-v0", brief=brief, opponents=["random"])
+    env = gym.make("rlvr/KuhnPoker-v0", brief=brief, opponents=["random"], rounds=1, reward="payoff")
     for seed in range(40):
         observation, info = env.reset(seed=seed)
         prompt = [] if brief else [{"role": "system", "content": info["system"]}]

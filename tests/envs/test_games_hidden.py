@@ -407,7 +407,6 @@ def test_memory_without_forgetting_needs_no_more_flips_than_promised():
     [
         (hidden_boards.Battleship(), 0.75),
         (card_games.HigherLower(), 0.55),
-        (card_games.Blackjack(), 0.45),
         (chance.MultiArmedBandit(), 0.9),
         (chance.Secretary(), 0.5),
         (chance.PushYourLuck(), 0.5),

@@ -350,7 +350,7 @@ def test_bad_settings_of_a_seat_are_one_clear_error():
         ({"game": "KuhnPoker", "opponents": ["nobody"]}, "no bot"),
         ({"game": "KuhnPoker", "opponents": ["self", "mcts:5"]}, "mcts:5 cannot play KuhnPoker, but random, first"),
         ({"game": "PigTable", "opponents": ["minimax"]}, "minimax cannot play Pig, but random"),
-        ({"game": "KuhnPoker", "reward": "much"}, "'outcome' or 'payoff'"),
+        ({"game": "KuhnPoker", "reward": "much"}, "one of outcome, payoff, expected"),
         ({"game": "Hex", "game_settings": {"size": 2}}, "3 to 11"),
     ):
         with pytest.raises(ValueError, match=reason):
@@ -368,7 +368,7 @@ def test_seat_and_opponents_are_drawn_from_the_seed_and_can_be_chosen():
         text, _ = env.reset(seed=seed)
         seats.add(re.search(r"You are seat (\d); there are seats 0 and 1", text)[1])
     assert seats == {"0", "1"}
-    env = gym.make("rlvr/KuhnPoker-v0", seat=1, opponents=["expert"], reward="payoff").unwrapped
+    env = gym.make("rlvr/KuhnPoker-v0", seat=1, opponents=["expert"], reward="payoff", rounds=1).unwrapped
     text, _ = env.reset(seed=1)
     assert "You are seat 1; there are seats 0 and 1" in text
     over = False
@@ -419,7 +419,7 @@ def test_exploitability_of_the_uniform_policy_is_what_openspiel_computes():
 
 def test_the_equilibrium_of_kuhn_poker_cannot_be_exploited():
     game = KuhnPoker()
-    found = exploitability(game, lambda view, seat, legal: game.probabilities(view, seat))
+    found = exploitability(game, lambda view, seat, legal: game.expert_odds(view, seat))
     assert found.value == pytest.approx(0, abs=1e-12)
     assert found.values == pytest.approx((-1 / 18, 1 / 18))
 
