@@ -20,7 +20,7 @@ from typing import Any, Final, Generic, NamedTuple, TypeVar
 from rlvr.envs.core.code_rule import import_named
 from rlvr.envs.core.seeding import digest
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, env_error, goes_through, provoked_verdict, wrong
+from rlvr.envs.core.verdict import Verdict, correct, env_error, fails_again, goes_through, provoked_verdict, wrong
 from rlvr.envs.rewards.extraction import extract, visible_text
 from rlvr.envs.tools.sessions import Handle, Sessions
 
@@ -180,7 +180,7 @@ class BridgedTask(Task[BridgedEpisode], Generic[Live]):
             finally:
                 self._end_quietly(live)
 
-        return not goes_through(partial(once, action_text)) and any(goes_through(partial(once, o)) for o in others)
+        return fails_again(partial(once, action_text)) and any(goes_through(partial(once, o)) for o in others)
 
     def _after(self, state: BridgedEpisode, action_text: str, step: BridgedStep, live: Live) -> Transition:
         actions, turn = (*state.actions, action_text), state.turn + 1

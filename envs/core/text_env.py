@@ -24,7 +24,7 @@ from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuff
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.task import Task
 from rlvr.envs.core.terminal import printable
-from rlvr.envs.core.verdict import INVALID, Verdict, goes_through, last_word, provoked_verdict
+from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
 TEXT_METADATA = {"render_modes": ["ansi"], "render_fps": 1}
 # How the keys of a stream begin, and whether a content is in its split.
@@ -455,7 +455,7 @@ def provoked(env: TextEnv, state: Any, turn: int, action: str) -> bool:
     beginning to the same turn raises nothing: the expert, else random actions, else empty texts.
     """
     task, info = env.task, env._info
-    if goes_through(lambda: _observed(task, task.detached(state), action)):
+    if not fails_again(lambda: _observed(task, task.detached(state), action)):
         return False
 
     def control(act: Callable[[Any], str]) -> None:

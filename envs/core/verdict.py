@@ -159,8 +159,22 @@ def _log(where: str, reason: str, error: BaseException | str) -> None:
 
 
 def is_provoked(same: Callable[[], object], control: Callable[[], object]) -> bool:
-    """Whether what failed fails again, and with a control in place of the policy's words does not."""
-    return not goes_through(same) and goes_through(control)
+    """Whether what failed fails again, and with a control in place of the policy's words does not.
+
+    A module that is missing is never the policy's doing, though its words alone may have asked for it.
+    """
+    return fails_again(same) and goes_through(control)
+
+
+def fails_again(call: Callable[[], object]) -> bool:
+    """Whether a call raises, and not because the installation lacks a module."""
+    try:
+        call()
+    except ImportError:
+        return False
+    except Exception:
+        return True
+    return False
 
 
 def goes_through(control: Callable[[], object]) -> bool:

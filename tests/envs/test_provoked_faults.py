@@ -222,3 +222,15 @@ def test_a_grader_that_raises_on_a_reply_gives_zero_and_one_that_always_does_is_
     monkeypatch.setattr(grading, "grader", lambda kind: brittle)
     assert grade("exact", "boom", "x").status == "wrong"
     assert grade("exact", "boom", None).status == grade("exact", "calm", None).status == "verifier_error"
+
+
+def test_a_module_that_is_missing_is_never_the_policys_doing(monkeypatch: pytest.MonkeyPatch):
+    """Its words alone may ask for the module: half of a broken installation's answers would be wrong."""
+
+    def grader(completion: str, reference: object) -> object:
+        if completion:
+            raise ModuleNotFoundError("No module named 'flint'")
+        return wrong()
+
+    monkeypatch.setattr(grading, "grader", lambda kind: grader)
+    assert grade("number", "\\boxed{1}", "1").status == "verifier_error"

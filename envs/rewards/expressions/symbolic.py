@@ -198,7 +198,10 @@ def _function(name: str, args: list[Any]) -> Any:
 
 
 def _read(latex: str) -> Node | None:
-    """The tree of LaTeX by latex2sympy's grammar, integrals, sums and limits worked out; None where that refuses it."""
+    """The tree of LaTeX by math-verify's grammar, integrals, sums and limits worked out; None where it refuses.
+
+    The grammar is called itself: math-verify takes capital letters for small ones, so that A + a would be 2a.
+    """
     from latex2sympy2_extended import NormalizationConfig, latex2sympy
     from latex2sympy2_extended.latex2sympy2 import ConversionConfig
 
