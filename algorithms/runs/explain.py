@@ -17,7 +17,7 @@ from rlvr.algorithms.losses.aggregation import AGGREGATIONS, Denominators
 from rlvr.algorithms.losses.policy import PolicyTerms, policy_loss, policy_terms
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
-from rlvr.algorithms.runs.token_texts import decoder
+from rlvr.algorithms.runs.run_folder import decoder
 
 
 class ExplainError(ValueError):

@@ -7,12 +7,13 @@ import hashlib
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import write_episodes
+from rlvr.algorithms.config import TrainConfig, load_config
 from rlvr.envs.core.files import LinkRefused, make_folder, open_plain, require_plain, write_whole
 from rlvr.envs.core.json_text import load_json
 
@@ -222,6 +223,46 @@ def read_jsonl(path: Path) -> list[dict[str, Any]]:
             raise RunFolderError(f"line {number} of {path} is no record of a step")
         records.append(record)
     return records
+
+
+def decoder(run: Path) -> Callable[[Sequence[int]], list[str]] | None:
+    """The texts of token ids, one each, by the tokenizer of the run's policy; None where it is not on this machine.
+
+    It is the one that the run saved at its end, the one beside the model that it began with, or the embedded policy's.
+
+    Raises:
+        ValueError: the tokenizer cannot be read.
+    """
+    from tokenizers import Tokenizer
+
+    config = config_of(run) if (run / "config.yaml").is_file() else None
+    folders = [run / "policy", *([Path(config.model.name)] if config is not None else [])]
+    saved = next((path for folder in folders if (path := folder / "tokenizer.json").is_file()), None)
+    if saved is not None:
+        try:
+            backend = Tokenizer.from_file(str(saved))
+        except Exception as error:  # tokenizers raises nothing narrower
+            raise ValueError(f"{saved} is no tokenizer: {error}") from error
+    elif config is not None and config.model.name == "rlvr/tiny":
+        from rlvr.agents.models.tiny import WORDS, tiny_tokenizer
+
+        backend = tiny_tokenizer((*WORDS, *config.model.words)).backend_tokenizer
+    else:
+        return None
+
+    def decode(ids: Sequence[int]) -> list[str]:
+        vocabulary = backend.get_vocab_size()
+        texts: list[str] = backend.decode_batch(
+            [[token] if 0 <= token < vocabulary else [] for token in ids], skip_special_tokens=False
+        )
+        return texts
+
+    return decode
+
+
+def config_of(run: Path) -> TrainConfig:
+    """The config in a run's folder."""
+    return load_config(run / "config.yaml")
 
 
 def _finite(value: Any) -> Any:

@@ -12,7 +12,7 @@ from rlvr.algorithms.losses.policy import policy_terms
 from rlvr.algorithms.presets import Preset
 from rlvr.algorithms.registry import ALGORITHMS
 from rlvr.algorithms.runs.explain import rebuilt
-from rlvr.algorithms.runs.token_texts import config_of
+from rlvr.algorithms.runs.run_folder import config_of
 
 
 def token_columns(run: Path, record: Mapping[str, Any]) -> dict[str, list[float]]:

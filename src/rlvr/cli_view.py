@@ -82,7 +82,7 @@ def _readers() -> RunReaders:
         return token_columns(run, record)
 
     def decoder(run: Path) -> Any:
-        from rlvr.algorithms.runs.token_texts import decoder as of_run
+        from rlvr.algorithms.runs.run_folder import decoder as of_run
 
         return of_run(run)
 

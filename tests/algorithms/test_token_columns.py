@@ -9,8 +9,8 @@ import pytest
 
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.explain import explain
+from rlvr.algorithms.runs.run_folder import decoder
 from rlvr.algorithms.runs.token_columns import env_settings, token_columns
-from rlvr.algorithms.runs.token_texts import decoder
 from rlvr.algorithms.train.trainer import Trainer
 
 from .runs import Callback, small
