@@ -19,11 +19,13 @@ import sys
 import time
 from pathlib import Path
 
-from results import Table, write_results
-
 from rlvr.agents import Rollout, task_requests
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.envs.endpoint import Endpoint
+
+sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
+
+from results import Table, write_results
 
 ENV = "rlvr/Countdown-v0"
 LATENCY = 0.2
