@@ -11,8 +11,8 @@ from typing import Any
 
 _EXPORTS = {
     "presets": ("PRESETS", "Preset"),
-    "registry": ("ALGORITHMS",),
-    "losses.corrections": ("Correction",),
+    "registry": ("ALGORITHMS", "register_preset"),
+    "losses.corrections": ("Correction", "CorrectionRule", "register_correction"),
     "inputs": ("AdvantageInputs", "LossInputs", "MissingInput"),
     "losses.policy": ("policy_loss",),
     "losses.stats": ("merge_stats",),
@@ -22,8 +22,9 @@ _EXPORTS = {
         "RoleBaselines",
         "compute_advantages",
         "critic_targets",
+        "register_advantage",
     ),
-    "losses.clip_rules": ("CLIP_RULES", "ClipRule"),
+    "losses.clip_rules": ("CLIP_RULES", "ClipRule", "Clipped", "Terms", "register_clip_rule"),
     "losses.aggregation": ("Denominators", "count_denominators"),
     "losses.values": ("ValueHead", "value_loss"),
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),

@@ -18,8 +18,8 @@ from rlvr.algorithms.config_sections import (
 )
 from rlvr.algorithms.names import hint
 from rlvr.algorithms.off_policy import corrected, samples_off_policy
-from rlvr.algorithms.presets import FILTERS, PRESETS, Preset
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, name_objects
+from rlvr.algorithms.registry import ALGORITHMS, register_preset
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
 from rlvr.algorithms.tinker.limits import why_not
 
@@ -323,6 +323,16 @@ class TrainConfig(Section):
     @classmethod
     def _by_kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given  # sampler: vllm
+
+    @field_validator("algorithm", mode="before")
+    @classmethod
+    def _registered(cls, given: Any) -> Any:
+        return register_preset(given).name if isinstance(given, Preset) else given
+
+    @field_validator("overrides", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return name_objects(given) if isinstance(given, dict) else given
 
     @field_validator("algorithm")
     @classmethod

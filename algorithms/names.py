@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from rlvr.envs.core.hints import nearest
 
@@ -13,12 +13,11 @@ def hint(given: str, allowed: Iterable[str]) -> str:
     return f"; did you mean {near!r}?" if near else ""
 
 
-def one_of(what: str, given: str, allowed: Iterable[str]) -> None:
+def one_of(what: str, given: str, allowed: Collection[str]) -> None:
     """Refuse a name that is not allowed.
 
     Raises:
         ValueError: says which are, and the nearest.
     """
-    allowed = list(allowed)
     if given not in allowed:
         raise ValueError(f"unknown {what} {given!r}{hint(given, allowed)}; allowed: {', '.join(allowed)}")

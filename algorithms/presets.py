@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
+from functools import partial
 from typing import Any
 
 from rlvr.algorithms.advantages.base import Advantage
@@ -21,6 +21,7 @@ from rlvr.algorithms.losses.clip_rules import CLIP_RULES, ClipRule
 from rlvr.algorithms.losses.corrections import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
 from rlvr.algorithms.losses.kl import ESTIMATORS as KL_ESTIMATORS
 from rlvr.algorithms.names import hint, one_of
+from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
@@ -29,6 +30,20 @@ FILTERS = (
     "dynamic_sampling", "active_sampling", "zero_gradient", "no_positive_resampling", "overlong_filter",
     "soft_overlong", "thinking_budget", "curriculum", "length_reward", "partial_rollouts", "keep_correct", "keep_short",
 )  # fmt: skip
+
+
+# Choices that name a value of an open registry; an object given in its place is registered.
+_OPEN: Mapping[str, OpenRegistry[Any]] = {"advantage": ADVANTAGES, "clip": CLIP_RULES}
+
+
+def name_objects(choices: Mapping[str, Any]) -> dict[str, Any]:
+    """Choices by name, where an object or a function stands in the place of a name, which is then registered.
+
+    Raises:
+        TypeError: it lacks a part.
+        ValueError: its name is taken.
+    """
+    return {choice: _OPEN[choice].name_of(value) if choice in _OPEN else value for choice, value in choices.items()}
 
 
 @dataclass(frozen=True)
@@ -42,6 +57,8 @@ class Preset(Choices):
     """
 
     def __post_init__(self) -> None:
+        for choice, name in name_objects({choice: getattr(self, choice) for choice in _OPEN}).items():
+            object.__setattr__(self, choice, name)
         one_of("advantage", self.advantage, ADVANTAGES)
         one_of("ratio_level", self.ratio_level, RATIO_LEVELS)
         one_of("ratio_denominator", self.ratio_denominator, RATIO_DENOMINATORS)
@@ -300,4 +317,9 @@ _PRESETS = (
            note="the advantage is teacher minus behaviour policy, per token"),
 )  # fmt: skip
 
-PRESETS: Mapping[str, Preset] = MappingProxyType({preset.name: preset for preset in _PRESETS})
+PRESETS: OpenRegistry[Preset] = OpenRegistry(
+    "preset",
+    "rlvr.algorithms",
+    {preset.name: preset for preset in _PRESETS},
+    partial(require_parts, kind=Preset, what="preset"),
+)

@@ -6,9 +6,10 @@ What is listed trains, and what trains is listed. Nothing here needs torch.
 from __future__ import annotations
 
 import textwrap
+from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import fields
-from types import MappingProxyType
+from typing import Any
 
 from rlvr.algorithms.objectives import OBJECTIVES, Objective
 from rlvr.algorithms.presets import PRESETS, Preset
@@ -16,7 +17,20 @@ from rlvr.envs.core.hints import did_you_mean
 
 Algorithm = Preset | Objective
 
-ALGORITHMS: Mapping[str, Algorithm] = MappingProxyType({**PRESETS, **OBJECTIVES})
+# Both are read when a name is looked up, so what is registered later is there; iteration begins with the last.
+ALGORITHMS: Mapping[str, Algorithm] = ChainMap[str, Any](OBJECTIVES, PRESETS)  # type: ignore[arg-type]
+
+
+def register_preset(preset: Preset) -> Preset:
+    """Add an algorithm; ``algorithm: NAME`` in a config and ``NAME_loss`` then stand for it.
+
+    Raises:
+        TypeError: it is no `Preset`.
+        ValueError: its name is taken.
+    """
+    if getattr(preset, "name", None) in OBJECTIVES:
+        raise ValueError(f"there is an algorithm {preset.name!r} already: choose another name")
+    return PRESETS.register(preset)
 
 
 def table() -> str:

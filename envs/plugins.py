@@ -1,19 +1,24 @@
-"""Plug-ins: environments of other packages, found by their entry points.
+"""Plug-ins: what other packages add, found by their entry points.
 
-A package names, in the entry-point group ``rlvr.envs``, a module or a function without arguments that calls
-``rlvr.register``; ``import rlvr`` loads it. What it imports is paid by every ``import rlvr``, so it should name its
-tasks as "module:Class" texts and import nothing else. ``RLVR_PLUGINS=0`` in the environment loads none.
+A package names, in an entry-point group, a module or a function without arguments that registers what it adds. Those of
+``rlvr.envs`` call ``rlvr.register``, and ``import rlvr`` loads them. What they import is paid by every ``import rlvr``,
+so they should name their tasks as "module:Class" texts and import nothing else. The groups of open registries
+(`rlvr.envs.open_registry`) are loaded when they are needed. ``RLVR_PLUGINS=0`` in the environment loads none.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+import threading
 import warnings
+from collections.abc import Iterator
 
 import gymnasium as gym
 
 GROUP = "rlvr.envs"
+_lock = threading.RLock()
+_loaded: set[str] = set()
 
 
 def load_plugins() -> list[str]:
@@ -21,40 +26,58 @@ def load_plugins() -> list[str]:
 
     One that fails is a warning that names it. One that takes an id which is registered already loses that id.
     """
-    if os.environ.get("RLVR_PLUGINS") == "0" or not _named_by_any_package():
-        return []
-    from importlib.metadata import entry_points
-
     loaded = []
-    for point in sorted(entry_points(group=GROUP), key=lambda point: (point.name, point.value)):
-        before = dict(gym.registry)
-        try:
-            found = point.load()
-            if callable(found):
-                found()
-            loaded.append(point.name)
-        except Exception as error:
-            _warn(f"{_label(point)} could not be loaded: {type(error).__name__}: {error}")
+    before = dict(gym.registry)
+    for name, label, works in load_each(GROUP):
+        loaded += [name] * works
         for env_id, spec in before.items():
             if gym.registry.get(env_id) is not spec:
                 gym.registry[env_id] = spec
-                _warn(f"{_label(point)} may not register {env_id}, which exists")
+                _warn(f"{label} may not register {env_id}, which exists")
+        before = dict(gym.registry)
     return loaded
 
 
-def _label(point: object) -> str:
-    package = getattr(getattr(point, "dist", None), "name", None)
-    name, value = getattr(point, "name", "?"), getattr(point, "value", "?")
-    return f"plug-in {name!r} ({value}{f', package {package}' if package else ''})"
+def load_group_once(group: str) -> None:
+    """Load the entry points of a group, unless that was done or is being done; a failure is a warning."""
+    with _lock:  # another thread waits for names that are being registered
+        if group not in _loaded:
+            _loaded.add(group)  # before: what is loaded here may look names up
+            for _ in load_each(group):
+                pass
+
+
+def load_each(group: str) -> Iterator[tuple[str, str, bool]]:
+    """Load the entry points of a group, one after another: (its name, its label for people, whether it worked).
+
+    One that raises is a ``RuntimeWarning`` that names it and its package.
+    """
+    if os.environ.get("RLVR_PLUGINS") == "0" or not _named_by_any_package(group):
+        return
+    from importlib.metadata import entry_points
+
+    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
+        package = getattr(getattr(point, "dist", None), "name", None)
+        label = f"plug-in {point.name!r} ({point.value}{f', package {package}' if package else ''})"
+        works = False
+        try:
+            target = point.load()
+            if callable(target):
+                target()
+            works = True
+        except Exception as error:
+            _warn(f"{label} could not be loaded: {type(error).__name__}: {error}")
+        yield point.name, label, works
 
 
 def _warn(message: str) -> None:
+    """Warn of a plug-in."""
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
-def _named_by_any_package() -> bool:
-    """Whether an installed package has our group; takes one millisecond, where importlib.metadata takes thirty."""
-    mark = f"[{GROUP}]".encode()
+def _named_by_any_package(group: str) -> bool:
+    """Whether an installed package has a group; takes one millisecond, where importlib.metadata takes thirty."""
+    mark = f"[{group}]".encode()
     for folder in sys.path:
         try:
             names = os.listdir(folder or os.curdir)

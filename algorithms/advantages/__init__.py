@@ -16,7 +16,7 @@ from rlvr.algorithms.advantages.group_baselines import (
     scalerl,
 )
 from rlvr.algorithms.advantages.monte_carlo import brpo, budget_probs, split_steps, vine
-from rlvr.algorithms.advantages.registry import ADVANTAGES, compute_advantages, critic_targets
+from rlvr.algorithms.advantages.registry import ADVANTAGES, compute_advantages, critic_targets, register_advantage
 from rlvr.algorithms.advantages.roles import RoleBaselines, role_turn_returns
 from rlvr.algorithms.advantages.semantic import seed_grpo, semantic_entropy
 from rlvr.algorithms.advantages.token_returns import gae, raw, reinforce_pp, reinforce_pp_baseline, return_to_go, whiten
@@ -46,6 +46,7 @@ __all__ = [
     "process_supervision",
     "raw",
     "rebn",
+    "register_advantage",
     "reinforce_pp",
     "reinforce_pp_baseline",
     "return_to_go",

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
-from types import MappingProxyType
+from types import FunctionType
 from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
@@ -22,13 +22,42 @@ from rlvr.algorithms.advantages.groups import as_rewards
 from rlvr.algorithms.advantages.token_returns import whiten
 from rlvr.algorithms.choices import Choices
 from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 _FILES = (group_baselines, token_returns, turn_returns, monte_carlo, roles, semantic, distillation)
 
-ADVANTAGES: Mapping[str, Advantage] = MappingProxyType(
-    {one.name: one for file in _FILES for one in vars(file).values() if isinstance(one, Advantage)}
+
+def _as_advantage(value: Any) -> Advantage:
+    """An `Advantage`, also of a function (inputs, choices) -> [B], whose docstring begins with its formula."""
+    if isinstance(value, FunctionType):
+        formula = (value.__doc__ or "").strip().partition("\n")[0] or f"{value.__name__}(inputs, choices)"
+        value = Advantage(value.__name__, formula, value, value.__module__)
+    require_parts(value, Advantage, "advantage")
+    if not callable(value.compute):
+        raise TypeError(f"the advantage {value.name!r} needs compute, a function (inputs, choices) -> [B] or [B, T]")
+    return value  # type: ignore[no-any-return]
+
+
+ADVANTAGES: OpenRegistry[Advantage] = OpenRegistry(
+    "advantage",
+    "rlvr.algorithms",
+    {one.name: one for file in _FILES for one in vars(file).values() if isinstance(one, Advantage)},
+    _as_advantage,
 )
-"""Every `Advantage` of the files of this folder; a new one is an object in one of them, or a new file named above."""
+"""Every `Advantage` of the files of this folder, and those that were registered."""
+
+
+def register_advantage(advantage: Advantage | Callable[..., Tensor]) -> Advantage:
+    """Add an advantage; its name may then stand in a preset, a config and a flag.
+
+    Args:
+        advantage: an `Advantage`, or a function (inputs, choices) -> [B] that becomes one under its own name.
+
+    Raises:
+        TypeError: it lacks a part.
+        ValueError: its name is taken.
+    """
+    return ADVANTAGES.register(advantage)
 
 
 def compute_advantages(

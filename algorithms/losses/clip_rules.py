@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.choices import Choices
 from rlvr.algorithms.losses.sequences import SequenceIndex
+from rlvr.envs.open_registry import OpenRegistry, require_methods
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class Clipped:
 
 
 class ClipRule:
-    """Base of the rules. A new rule is a subclass and its line in `CLIP_RULES`.
+    """Base of the rules. A new rule is a subclass; `register_clip_rule` gives its name to presets.
 
     name            what `Preset.clip` says
     ratio_levels    levels of the ratio that it takes
@@ -394,19 +395,22 @@ def _like(x: Tensor, value: float) -> Tensor:
     return torch.full_like(x, value)
 
 
-CLIP_RULES = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            NoClip(),
-            PPOClip(),
-            CISPOCap(),
-            PrimeMask(),
-            DPPOMask(),
-            GMPOClip(),
-            SAPOGate(),
-            KimiSquare(),
-            TOPRCap(),
-        )
-    }
+def _as_clip_rule(value: Any) -> ClipRule:
+    rule: ClipRule = require_methods(value, ClipRule, ("loss", "formula"), "clip rule")
+    return rule
+
+
+_RULES = (NoClip(), PPOClip(), CISPOCap(), PrimeMask(), DPPOMask(), GMPOClip(), SAPOGate(), KimiSquare(), TOPRCap())
+CLIP_RULES: OpenRegistry[ClipRule] = OpenRegistry(
+    "clip rule", "rlvr.algorithms", {rule.name: rule for rule in _RULES}, _as_clip_rule
 )
+
+
+def register_clip_rule(rule: ClipRule) -> ClipRule:
+    """Add a clip rule, an object of a subclass of `ClipRule`; its name may then stand in ``clip``.
+
+    Raises:
+        TypeError: it lacks a part.
+        ValueError: its name is taken.
+    """
+    return CLIP_RULES.register(rule)

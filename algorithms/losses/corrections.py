@@ -16,12 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MappingProxyType
+from typing import Any
 
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.inputs import MissingInput
 from rlvr.algorithms.losses.sequences import SequenceIndex
 from rlvr.algorithms.names import one_of
+from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 
 @dataclass(frozen=True)
@@ -97,25 +98,40 @@ def _off_policy_mask(x: CorrectionInputs, sequences: SequenceIndex, bounds: Boun
     return (~((x.advantages < 0) & sequences.broadcast(stale))).to(x.new.dtype)
 
 
-CORRECTIONS = MappingProxyType(
-    {
-        rule.name: rule
-        for rule in (
-            CorrectionRule("tis", "min(rho_t, high)", _tis, per_token=True),
-            CorrectionRule("seq_tis", "min(prod rho, high)", _seq_tis),
-            CorrectionRule("icepop", "rho_t where low <= rho_t <= high, else 0", _icepop, per_token=True),
-            CorrectionRule("seq_mis", "prod rho where it lies in [low, high], else 0", _seq_mis),
-            CorrectionRule("geo_mask", "1 where exp(mean log rho) lies in [low, high]", _geo_mask, reweights=False),
-            CorrectionRule(
-                "off_policy_mask",
-                "0 where A < 0 and mean(behaviour - new) > high",
-                _off_policy_mask,
-                needs=("behaviour_logprobs",),
-                reweights=False,
-            ),
-        )
-    }
+def _as_correction(value: Any) -> CorrectionRule:
+    rule: CorrectionRule = require_parts(value, CorrectionRule, "correction")
+    if not callable(rule.weight):
+        raise TypeError(f"the correction {rule.name!r} needs weight, a function (inputs, sequences, bounds) -> [B, T]")
+    return rule
+
+
+_RULES = (
+    CorrectionRule("tis", "min(rho_t, high)", _tis, per_token=True),
+    CorrectionRule("seq_tis", "min(prod rho, high)", _seq_tis),
+    CorrectionRule("icepop", "rho_t where low <= rho_t <= high, else 0", _icepop, per_token=True),
+    CorrectionRule("seq_mis", "prod rho where it lies in [low, high], else 0", _seq_mis),
+    CorrectionRule("geo_mask", "1 where exp(mean log rho) lies in [low, high]", _geo_mask, reweights=False),
+    CorrectionRule(
+        "off_policy_mask",
+        "0 where A < 0 and mean(behaviour - new) > high",
+        _off_policy_mask,
+        needs=("behaviour_logprobs",),
+        reweights=False,
+    ),
 )
+CORRECTIONS: OpenRegistry[CorrectionRule] = OpenRegistry(
+    "correction", "rlvr.algorithms", {rule.name: rule for rule in _RULES}, _as_correction
+)
+
+
+def register_correction(rule: CorrectionRule) -> CorrectionRule:
+    """Add a correction; ``Correction(name, low, high)`` then puts it into a preset.
+
+    Raises:
+        TypeError: it lacks a part.
+        ValueError: its name is taken.
+    """
+    return CORRECTIONS.register(rule)
 
 
 @dataclass(frozen=True)
@@ -136,6 +152,7 @@ class Correction:
     high: float = math.inf
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "kind", CORRECTIONS.name_of(self.kind))
         one_of("correction", self.kind, CORRECTIONS)
         if not self.low <= self.high:
             raise ValueError(f"correction {self.kind!r}: low={self.low} is above high={self.high}")
