@@ -1,4 +1,5 @@
-"""Who may talk to a server of ours, and what it may say about the machine it runs on. No server starts in here.
+"""Who may talk to a server of ours, how much of it, and what it may say about the machine it runs on. No server starts
+in here.
 
 A web page can have its reader's browser send requests to a server on the reader's machine. The browser names the page
 in ``Origin``, and in ``Host`` the name that the page was loaded from: with DNS rebinding, a name of the attacker's that
@@ -10,10 +11,13 @@ from __future__ import annotations
 import hmac
 import ipaddress
 import json
+import logging
 import os
 import re
 import sys
 import tempfile
+import time
+import traceback
 from collections.abc import Awaitable, Callable, Collection, Mapping, MutableMapping
 from typing import Any
 
@@ -23,6 +27,70 @@ _BARE = re.compile(r"""(?<![\w/:.\\])(?:file://)?(?:/|[A-Za-z]:[\\/]|\\\\)[\w.+@
 HIDDEN = "<path>"
 POLICY_VIOLATION = 1008  # why a WebSocket was closed (RFC 6455)
 AsgiMessage = MutableMapping[str, Any]  # ASGI's
+LOGGED_AT_ONCE, LOGGED_A_SECOND = 10, 0.1  # records of one line of code
+MAX_LOGGED = 2_000  # characters of a record's message, and of its traceback
+
+
+class Allowance:
+    """How often something may happen.
+
+    Args:
+        at_once: times, after a while without any.
+        a_second: times, on average.
+        clock: what tells the seconds.
+    """
+
+    def __init__(self, at_once: float, a_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self.a_second = a_second
+        self._most, self._left, self._clock = at_once, at_once, clock
+        self._then = clock()
+
+    def take(self) -> bool:
+        """Whether it may happen now; if so, it counts."""
+        now = self._clock()
+        self._left = min(self._most, self._left + (now - self._then) * self.a_second)
+        self._then = now
+        if self._left < 1:
+            return False
+        self._left -= 1
+        return True
+
+
+class LimitedLog(logging.Filter):
+    """What strangers provoke may be logged, but cannot fill a disk: each line of code logs so often, and so much."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._lines: dict[tuple[str, int], Allowance] = {}
+        self._left_out: dict[tuple[str, int], int] = {}
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Whether a record is logged; one that is says how many before it were not, and is cut to its bounds."""
+        line = record.pathname, record.lineno
+        allowance = self._lines.setdefault(line, Allowance(LOGGED_AT_ONCE, LOGGED_A_SECOND))
+        if not allowance.take():
+            self._left_out[line] = self._left_out.get(line, 0) + 1
+            return False
+        left_out = self._left_out.pop(line, 0)
+        message = _cut(record.getMessage()) + (f" ({left_out} more like this were not logged)" if left_out else "")
+        record.msg, record.args = message, None
+        if record.exc_info and record.exc_info[1] is not None:
+            record.exc_text = _cut("".join(traceback.format_exception(record.exc_info[1])))
+        return True
+
+
+def _cut(text: str) -> str:
+    """A text in its bounds: its beginning, and its end, where a traceback says what was raised."""
+    half = MAX_LOGGED // 2
+    return text if len(text) <= MAX_LOGGED else f"{text[:half]} … {text[-half:]}"
+
+
+def limited_log(name: str) -> logging.Logger:
+    """The logger of that name, with limits."""
+    log = logging.getLogger(name)
+    if not any(isinstance(each, LimitedLog) for each in log.filters):
+        log.addFilter(LimitedLog())
+    return log
 
 
 def is_loopback(host: str) -> bool:

@@ -2,37 +2,78 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rlvr.adapters.serving.guard import POLICY_VIOLATION, Allowance, limited_log
 from rlvr.adapters.serving.wire import MAX_FRAME
 
 if TYPE_CHECKING:
-    import asyncio
-
     import uvicorn
     from starlette.applications import Starlette
+    from websockets.frames import Frame
 
 HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 SHUTDOWN_SECONDS = 3
 HEAD_SECONDS = 30.0  # for a client to say what it asks for, from its first byte or from the connection's beginning
+PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
+READ_AT_ONCE = 1 << 12  # bytes of a connection: before others had their turn it may ask for no more than is in these
+IDLE_FRAMES, IDLE_FRAMES_A_SECOND = 250, 50  # of a connection: pings, pongs, small fragments
+REFUSALS, REFUSALS_A_SECOND = 100, 50  # of a connection, which is listened to more slowly from then on
+SMALL_FRAGMENT = 1 << 10  # bytes
 
 
-def web_server(served: Starlette) -> uvicorn.Server:
-    """Uvicorn, which is to serve an application."""
+class Client:
+    """What one connection has of the server, and owes it.
+
+    Attributes:
+        large: held while a large message of it is read or answered: it has one such at a time.
+    """
+
+    def __init__(self) -> None:
+        self.large = asyncio.Lock()
+        self._allowance = Allowance(REFUSALS, REFUSALS_A_SECOND)
+        self._refused = 0
+
+    def refuse(self) -> None:
+        """Count a message that was none, or came at the wrong time."""
+        self._refused += 1
+
+    async def turn(self) -> None:
+        """Let others go first; whoever had many messages refused waits longer."""
+        await asyncio.sleep(0)
+        while self._refused:
+            if self._allowance.take():
+                self._refused -= 1
+            else:
+                await asyncio.sleep(1 / REFUSALS_A_SECOND)
+
+
+def web_server(served: Starlette, most_waiting: int) -> uvicorn.Server:
+    """Uvicorn, which is to serve an application.
+
+    Args:
+        served: the application.
+        most_waiting: connections that have not said what they ask for. Where there are more, the oldest is closed.
+    """
     import uvicorn
 
+    for name in ("uvicorn.error", "asyncio"):
+        limited_log(name)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
+    http, socket = _protocols(most_waiting)
     return uvicorn.Server(
         uvicorn.Config(
             served,
             log_level="warning",
             access_log=False,
-            http=_patient_protocol(),
-            ws="websockets-sansio",
+            loop="asyncio",  # whose transports obey READ_AT_ONCE
+            http=http,
+            ws=socket,
             ws_max_size=MAX_FRAME,
             ws_ping_interval=HEARTBEAT,
             ws_ping_timeout=HEARTBEAT,
@@ -43,18 +84,53 @@ def web_server(served: Starlette) -> uvicorn.Server:
     )
 
 
-def _patient_protocol() -> type[asyncio.Protocol]:
-    """Uvicorn's HTTP, whose patience ends where a request's head does not: it would wait for ever, and a few hundred
-    clients that send half a head, without a token, would hold every file descriptor of the process."""
-    from uvicorn.protocols.http.h11_impl import H11Protocol
+def _protocols(most_waiting: int) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
+    """Uvicorn's HTTP and WebSocket with an end to what one client may have of the server.
 
-    class PatientProtocol(H11Protocol):
-        """One connection."""
+    Theirs would wait for ever for the head of a request, and for a client to take its answers, and carry out all that
+    one read of 256 KiB asks for, such as 40,000 pings, before anybody else has a turn.
+    """
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+    class Patience:
+        """Cuts a connection whose other side does not take what it is sent."""
+
+        loop: asyncio.AbstractEventLoop
+        transport: Any
+        _cutting: asyncio.TimerHandle | None = None
+
+        def connection_made(self, transport: Any) -> None:
+            transport.max_size = READ_AT_ONCE
+            transport.set_write_buffer_limits(0)  # to be told of anything that is not taken
+            super().connection_made(transport)  # type: ignore[misc]
+
+        def pause_writing(self) -> None:
+            super().pause_writing()  # type: ignore[misc]
+            self._cutting = self._cutting or self.loop.call_later(PATIENCE, self.transport.abort)
+
+        def resume_writing(self) -> None:
+            super().resume_writing()  # type: ignore[misc]
+            self._let()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)  # type: ignore[misc]
+            self._let()
+
+        def _let(self) -> None:
+            if self._cutting is not None:
+                self._cutting.cancel()
+                self._cutting = None
+
+    waiting: dict[PatientHTTP, None] = {}  # the oldest first
+
+    class PatientHTTP(Patience, H11Protocol):
+        """A connection, until it becomes a WebSocket."""
 
         _giving_up: asyncio.TimerHandle | None = None
-        _upgraded = False
+        _is_over = False  # or a WebSocket
 
-        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        def connection_made(self, transport: Any) -> None:
             super().connection_made(transport)
             self._watch()
 
@@ -62,32 +138,82 @@ def _patient_protocol() -> type[asyncio.Protocol]:
             super().data_received(data)
             self._watch()
 
+        def pause_writing(self) -> None:
+            super().pause_writing()
+            self._watch()
+
+        def resume_writing(self) -> None:
+            super().resume_writing()
+            self._watch()
+
+        def on_response_complete(self) -> None:
+            super().on_response_complete()
+            self._watch()
+
         def connection_lost(self, exc: Exception | None) -> None:
-            self._upgraded = True
+            self._is_over = True
             self._watch()
             super().connection_lost(exc)
 
         def handle_websocket_upgrade(self, event: Any) -> None:
-            self._upgraded = True
+            self._is_over = True
+            self._let()
             super().handle_websocket_upgrade(event)
 
         def _waits(self) -> bool:
-            """Whether a request has yet to begin."""
-            return not self._upgraded and (self.cycle is None or self.cycle.response_complete)
+            """Whether a request has yet to begin, or its answer to be taken."""
+            if self._is_over:
+                return False
+            return self.cycle is None or self.cycle.response_complete or self.flow.write_paused
 
         def _watch(self) -> None:
-            if self._waits():
-                self._giving_up = self._giving_up or self.loop.call_later(HEAD_SECONDS, self._give_up)
-            elif self._giving_up is not None:
-                self._giving_up.cancel()
-                self._giving_up = None
+            if not self._waits():
+                waiting.pop(self, None)
+                if self._giving_up is not None:
+                    self._giving_up.cancel()
+                    self._giving_up = None
+            elif self not in waiting:
+                waiting[self] = None
+                self._giving_up = self.loop.call_later(HEAD_SECONDS, self._give_up)
+                if len(waiting) > most_waiting:
+                    next(iter(waiting))._give_up()
 
         def _give_up(self) -> None:
-            self._giving_up = None
             if self._waits():
-                self.transport.close()
+                self._is_over = True
+                self._watch()
+                self.transport.abort()
 
-    return PatientProtocol
+    class BoundedWebSocket(Patience, WebSocketsSansIOProtocol):
+        """A WebSocket whose pings, pongs and small fragments have a limit: an honest client sends few."""
+
+        def connection_made(self, transport: Any) -> None:
+            self._idle_frames = Allowance(IDLE_FRAMES, IDLE_FRAMES_A_SECOND)
+            super().connection_made(transport)
+
+        def handle_ping(self) -> None:
+            if self._allowed():
+                super().handle_ping()
+
+        def handle_pong(self, event: Frame) -> None:
+            if self._allowed():
+                super().handle_pong(event)
+
+        def handle_cont(self, event: Frame) -> None:
+            if len(event.data) >= SMALL_FRAGMENT or self._allowed():
+                super().handle_cont(event)
+
+        def _allowed(self) -> bool:
+            if self.close_sent or self._idle_frames.take():
+                return not self.close_sent
+            self.conn.fail(POLICY_VIOLATION, "too many pings, pongs or small fragments")
+            if self.conn.close_sent is None:  # it did not wait for the handshake
+                self.transport.abort()
+            else:
+                self.handle_parser_exception()
+            return False
+
+    return PatientHTTP, BoundedWebSocket
 
 
 def _is_news(record: logging.LogRecord) -> bool:

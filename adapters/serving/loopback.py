@@ -8,7 +8,6 @@ All of this is looked at before its body is read.
 from __future__ import annotations
 
 import json
-import logging
 import secrets
 import socket
 import threading
@@ -19,13 +18,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
 from rlvr.adapters.serving.bounded_json import TooManyValues, read_object
-from rlvr.adapters.serving.guard import bears_key, wrong_host, wrong_origin
+from rlvr.adapters.serving.guard import bears_key, limited_log, wrong_host, wrong_origin
 
 MAX_BODY = 64 * 2**20
 MAX_VALUES = 1 << 20  # of a body
 MAX_CONNECTIONS = 512
 LARGE_BODY = 1 << 20  # bytes; of such bodies two are read at a time
-log = logging.getLogger("rlvr.loopback")
+log = limited_log("rlvr.loopback")
 IDLE_SECONDS = 60.0  # a connection that says nothing for so long is closed
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import secrets
 import signal
 import threading
@@ -22,13 +21,11 @@ from gymnasium.spaces import Dict
 
 from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
-from rlvr.adapters.serving.bounded_json import TooManyValues, check_count
-from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import allowed_files, listening, web_server
+from rlvr.adapters.serving.guard import bears_key, is_loopback, limited_log, wrong_host, wrong_origin
+from rlvr.adapters.serving.listening import PATIENCE, Client, allowed_files, listening, web_server
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
-    MAX_ANSWER_VALUES,
     MAX_FRAME,
     MAX_ITEMS,
     MAX_UNDER_WAY,
@@ -37,10 +34,11 @@ from rlvr.adapters.serving.wire import (
     VERSION,
     ProtocolError,
     WireRequest,
+    answer_length,
+    fitting,
     id_of,
     parse_request,
     read_json,
-    write,
 )
 from rlvr.envs.core.images import text_space
 
@@ -53,15 +51,15 @@ if TYPE_CHECKING:
     from starlette.responses import Response
     from starlette.websockets import WebSocket
 
-PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
 MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
+WAITING, LEAST_WAITING = 256, 16  # connections that have not said what they ask for, the second where files are few
 OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
 WATCHED = "/health, /ready and /metrics"
 MISSING = 'serving needs {}: pip install "rlvr[serve]"'
-log = logging.getLogger("rlvr.serve")
+log = limited_log("rlvr.serve")
 
 
 class ServerApp:
@@ -77,6 +75,7 @@ class ServerApp:
         tables: what is served, by the ids of the environments.
         sessions: the first of them.
         draining: whether no session and no episode begins any more.
+        max_connections: WebSockets at once.
     """
 
     def __init__(
@@ -92,10 +91,11 @@ class ServerApp:
         self.loop: asyncio.AbstractEventLoop | None = None  # while it serves
         self._hosts = frozenset(hosts)
         self._held = 0
-        self._readers = ThreadPoolExecutor(2, "rlvr-serve-read")  # large messages, away from the event loop
+        self._threads = ThreadPoolExecutor(2, "rlvr-serve-json")  # large messages, away from the event loop
+        self._poster = Client()  # all who come by HTTP
         self.instance = secrets.token_hex(8)  # tells a client that the server it knew is gone
         self._token = token
-        self._max_connections = max_connections
+        self.max_connections = max_connections
         self._connections = 0
         self._posts = 0
 
@@ -146,8 +146,9 @@ class ServerApp:
         }
         return {"hello": {**greeting, "env": env}}
 
-    async def answer(self, data: str | bytes, owner: object | None, sessions: SessionTable) -> dict[str, Any]:
+    async def answer(self, data: str | bytes, client: Client, sessions: SessionTable) -> dict[str, Any]:
         """The answer to a message about the sessions of a table, whatever it is."""
+        owner = None if client is self._poster else client
         weight = len(data) if len(data) > SMALL else 0
         if self._held + weight > MAX_HELD:
             return {"id": None, **self._too_much().to_dict()}
@@ -155,7 +156,8 @@ class ServerApp:
         name: list[str | None] = [None]
         try:
             if weight:
-                request = await asyncio.get_running_loop().run_in_executor(self._readers, _read, data, name)
+                async with client.large:
+                    request = await asyncio.get_running_loop().run_in_executor(self._threads, _read, data, name)
             else:
                 request = _read(data, name)
             if request.op == "open":
@@ -179,7 +181,7 @@ class ServerApp:
         """End the sessions, and the threads."""
         for table in self.tables.values():
             table.shutdown()
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def drain(self, seconds: float) -> None:
         """Begin nothing new, and wait until no episode is under way, for so many seconds at most."""
@@ -227,7 +229,7 @@ class ServerApp:
     async def socket(self, socket: WebSocket) -> None:
         """One connection, to its end."""
         refusal = self.refused(socket)
-        if refusal is None and self._connections >= self._max_connections:
+        if refusal is None and self._connections >= self.max_connections:
             refusal = ProtocolError("full", f"there are {self._connections} connections already: try later")
         if refusal is not None:
             await socket.send_denial_response(_response({"id": None, **refusal.to_dict()}))
@@ -238,8 +240,8 @@ class ServerApp:
             await socket.send_denial_response(_response({"id": None, **unknown.to_dict()}))
             return
         self._connections += 1
-        owner = object()
-        reading = asyncio.create_task(self._read(socket, owner, sessions))
+        client = Client()
+        reading = asyncio.create_task(self._read(socket, client, sessions))
         try:
             await asyncio.wait([reading])
             if not reading.cancelled() and (error := reading.exception()) is not None:
@@ -247,9 +249,9 @@ class ServerApp:
         finally:
             reading.cancel()
             self._connections -= 1
-            sessions.disconnected(owner)
+            sessions.disconnected(client)
 
-    async def _read(self, socket: WebSocket, owner: object, sessions: SessionTable) -> None:
+    async def _read(self, socket: WebSocket, client: Client, sessions: SessionTable) -> None:
         """Take requests as they come; each is answered by a task of its own."""
         answering: set[asyncio.Task[None]] = set()
         reading = asyncio.current_task()
@@ -261,39 +263,53 @@ class ServerApp:
 
         try:
             await socket.accept()
-            await self._send(socket, self.hello(sessions))
+            await self._send(socket, self.hello(sessions), client)
             while (event := await socket.receive())["type"] == "websocket.receive":
+                await client.turn()
                 data = event.get("text") or event.get("bytes") or ""
                 if len(answering) >= MAX_UNDER_WAY:
-                    await self._send(socket, _overloaded(data))
+                    await self._send(socket, _overloaded(data), client)
                     continue
-                task = asyncio.create_task(self._serve(socket, data, owner, sessions))
+                task = asyncio.create_task(self._serve(socket, data, client, sessions))
                 answering.add(task)
                 task.add_done_callback(finish)
         finally:
             for task in list(answering):
                 task.cancel()
 
-    async def _serve(self, socket: WebSocket, data: str | bytes, owner: object, sessions: SessionTable) -> None:
-        await self._send(socket, await self.answer(data, owner, sessions))
+    async def _serve(self, socket: WebSocket, data: str | bytes, client: Client, sessions: SessionTable) -> None:
+        await self._send(socket, await self.answer(data, client, sessions), client)
 
-    async def _send(self, socket: WebSocket, message: dict[str, Any]) -> None:
-        async with asyncio.timeout(PATIENCE):
-            await socket.send_text(_fitting(message))
+    async def _send(self, socket: WebSocket, message: dict[str, Any], client: Client) -> None:
+        if "error" in message:
+            client.refuse()
+        async with self._written(message, client) as text, asyncio.timeout(PATIENCE):
+            await socket.send_text(text)
+
+    @contextlib.asynccontextmanager
+    async def _written(self, message: dict[str, Any], client: Client) -> AsyncIterator[str]:
+        """A message as text; of the large ones a client has one at a time, until it has taken it."""
+        if answer_length(message) <= SMALL:
+            yield fitting(message)
+            return
+        async with client.large:
+            yield await asyncio.get_running_loop().run_in_executor(self._threads, fitting, message)
 
     # HTTP
 
     async def post(self, request: HTTPRequest) -> Response:
         """One request in the body of a POST."""
         refusal = self.refused(request)
-        if refusal is None and self._posts >= self._max_connections:
+        if refusal is None and self._posts >= self.max_connections:
             refusal = ProtocolError("overloaded", f"{self._posts} requests are under way: try later")
         if refusal is not None:
             return _response({"id": None, **refusal.to_dict()})
         self._posts += 1
         try:
             sessions = self.table_of(request)
-            return _response(await self.answer(await self.body(request), None, sessions))
+            answer = await self.answer(await self.body(request), self._poster, sessions)
+            async with self._written(answer, self._poster) as text:
+                return _response(answer, text)
         except ProtocolError as late:
             return _response({"id": None, **late.to_dict()})
         finally:
@@ -371,28 +387,13 @@ def _plain(value: Any) -> int | str | None:
     return value if isinstance(value, int | str) else None
 
 
-def _fitting(message: dict[str, Any]) -> str:
-    text = write(message)
-    if len(text) > MAX_FRAME:
-        what = f"{len(text)} bytes, over {MAX_FRAME}"
-    else:
-        try:
-            check_count(text, MAX_ANSWER_VALUES)
-        except TooManyValues:
-            what = f"more than {MAX_ANSWER_VALUES} values"
-        else:
-            return text
-    return write(
-        {"id": message.get("id"), **ProtocolError("too_large", f"the answer has {what}: ask for fewer").to_dict()}
-    )
-
-
-def _response(message: dict[str, Any]) -> Response:
+def _response(message: dict[str, Any], text: str = "") -> Response:
+    """An answer by HTTP; ``text`` is the message, where it has been written."""
     from starlette.responses import Response
 
     status = CODES[message["error"]["code"]] if "error" in message else 200
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else None
-    return Response(_fitting(message), status, headers, "application/json")
+    return Response(text or fitting(message), status, headers, "application/json")
 
 
 def application(face: ServerApp) -> Starlette:
@@ -518,7 +519,7 @@ class EnvServer:
         self.port: int = self._socket.getsockname()[1]
         self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/?token={self.token}" if token == "" else self.origin
-        self._uvicorn = web_server(served)
+        self._uvicorn = web_server(served, self._most_waiting())
         self._uvicorn.handle_exit = self._signalled  # type: ignore
         self._thread: threading.Thread | None = None
 
@@ -527,10 +528,16 @@ class EnvServer:
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         most = 2 * sum(table.limit for table in self.tables.values()) + 16
-        if (files := allowed_files(most + OTHER_FILES)) < most + OTHER_FILES:
-            log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
         self._face = ServerApp(self.tables, self.token, most, hosts)
         return application(self._face)
+
+    def _most_waiting(self) -> int:
+        """How many connections may be open that have not said what they ask for, beside those that have."""
+        most = 0 if self._face is None else self._face.max_connections
+        files = allowed_files(most + max(most, WAITING) + OTHER_FILES)
+        if files < most + OTHER_FILES:
+            log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
+        return min(max(most, WAITING), max(LEAST_WAITING, files - most - OTHER_FILES))
 
     def drain(self) -> None:
         """Begin nothing new, and end when no episode is under way, or the time for that is up; returns at once."""

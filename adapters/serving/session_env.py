@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import secrets
 from collections.abc import Callable
 from typing import Any
@@ -11,14 +10,14 @@ import gymnasium as gym
 import numpy as np
 
 from rlvr.adapters.serving.answers import Range
-from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.guard import limited_log, without_paths
 from rlvr.adapters.serving.wire import MAX_FRAME, MAX_REWARD, ProtocolError, is_number, pack, unpack
 from rlvr.envs.core.images import image_of, text_of, text_space
 from rlvr.envs.core.spaces import Text
 
 MAX_STATES = 64  # snapshots of one session
 Result = dict[str, Any]
-log = logging.getLogger("rlvr.serve")
+log = limited_log("rlvr.serve")
 
 
 class SessionEnv(gym.Env[Any, Any]):

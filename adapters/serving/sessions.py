@@ -7,7 +7,6 @@ keeps its own thread or process busy and nobody else. All methods of `SessionTab
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import secrets
 import threading
@@ -25,7 +24,7 @@ from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.fleet.measures import Measures
 from rlvr.adapters.serving.answers import MAX_SECONDS, Range
-from rlvr.adapters.serving.guard import without_paths
+from rlvr.adapters.serving.guard import limited_log, without_paths
 from rlvr.adapters.serving.session_env import MAX_STATES, Result, SessionEnv, described
 from rlvr.adapters.serving.wire import EXPERT_CALLS, MAX_IMAGE_PIXELS, MAX_REWARD, ProtocolError, WireRequest
 from rlvr.envs.core.spaces import Text
@@ -40,7 +39,7 @@ REMEMBERED = 1024  # requests of a session, of a client that does not number the
 GONE_SECONDS = 5.0  # after which a vanished client's sessions yield to another's, who asks for them
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,23}")  # of a server
 YIELD_SECONDS = 15.0  # that `open` waits at most for them
-log = logging.getLogger("rlvr.serve")
+log = limited_log("rlvr.serve")
 
 
 class Answer:

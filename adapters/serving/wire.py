@@ -22,7 +22,7 @@ from typing import Any
 
 import numpy as np
 
-from rlvr.adapters.serving.bounded_json import TooManyValues, kind_of, read_object
+from rlvr.adapters.serving.bounded_json import TooManyValues, check_count, kind_of, read_object
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import DATA_URL, data_url, read_png
 
@@ -196,6 +196,33 @@ def _check_item(op: str, item: Any) -> None:
 def write(message: Mapping[str, Any]) -> str:
     """A message as text: ASCII alone, so that half of a surrogate pair, which a model may write, arrives as it left."""
     return json.dumps(message, separators=(",", ":"), allow_nan=False)
+
+
+def fitting(message: dict[str, Any]) -> str:
+    """An answer as text, or an error in its stead where it is over what a message may have."""
+    text = write(message)
+    if len(text) > MAX_FRAME:
+        what = f"{len(text)} bytes, over {MAX_FRAME}"
+    else:
+        try:
+            check_count(text, MAX_ANSWER_VALUES)
+        except TooManyValues:
+            what = f"more than {MAX_ANSWER_VALUES} values"
+        else:
+            return text
+    return write(
+        {"id": message.get("id"), **ProtocolError("too_large", f"the answer has {what}: ask for fewer").to_dict()}
+    )
+
+
+def answer_length(message: dict[str, Any]) -> int:
+    """About how many characters an answer has, as far as results can make it large."""
+    length = 0
+    for result in message.get("results", ()):
+        for value in result.values():
+            inner = value.values() if isinstance(value, dict) else (value,)
+            length += 40 + sum(len(text) for text in inner if isinstance(text, str | list))
+    return length
 
 
 def _deeper(value: Any, depth: int) -> bool:
