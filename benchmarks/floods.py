@@ -66,9 +66,9 @@ def serve() -> None:
     from rlvr.adapters.serving.serve import EnvServer
 
     gym.register(HEAVY, Heavy)
-    with EnvServer([GUESS, HEAVY], {}, limit=64, token=TOKEN) as server:
-        print(server.port, flush=True)
-        sys.stdin.read()
+    server = EnvServer([GUESS, HEAVY], {}, limit=64, token=TOKEN, drain=0)
+    print(server.port, flush=True)
+    server.run()
 
 
 # what floods are made of
@@ -274,13 +274,14 @@ class Server:
 
     def __init__(self, log: IO[bytes]) -> None:
         argv = [sys.executable, __file__, "--serve"]
-        self._process = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
+        self._process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=log)
         assert self._process.stdout is not None
         self.port = int(self._process.stdout.readline())
         self.process = psutil.Process(self._process.pid)
         self.url = f"http://127.0.0.1:{self.port}"
 
     def close(self) -> None:
+        self._process.terminate()
         self._process.communicate(timeout=60)
 
 

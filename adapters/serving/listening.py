@@ -65,15 +65,14 @@ def web_server(served: Starlette, most_waiting: int) -> uvicorn.Server:
     for name in ("uvicorn.error", "asyncio"):
         limited_log(name)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
-    http, socket = _protocols(most_waiting)
     return uvicorn.Server(
         uvicorn.Config(
             served,
             log_level="warning",
             access_log=False,
             loop="asyncio",  # whose transports obey READ_AT_ONCE
-            http=http,
-            ws=socket,
+            http=_http_protocol(most_waiting),
+            ws=_socket_protocol(),
             ws_max_size=MAX_FRAME,
             ws_ping_interval=HEARTBEAT,
             ws_ping_timeout=HEARTBEAT,
@@ -84,43 +83,43 @@ def web_server(served: Starlette, most_waiting: int) -> uvicorn.Server:
     )
 
 
-def _protocols(most_waiting: int) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
-    """Uvicorn's HTTP and WebSocket with an end to what one client may have of the server.
+# Uvicorn's own protocols would wait for ever for the head of a request, and for a client to take its answers. And they
+# carry out all that one read of 256 KiB asks for, such as 40,000 pings, before anybody else has a turn.
 
-    Theirs would wait for ever for the head of a request, and for a client to take its answers, and carry out all that
-    one read of 256 KiB asks for, such as 40,000 pings, before anybody else has a turn.
-    """
+
+class Patience:
+    """Cuts a connection whose other side does not take what it is sent."""
+
+    loop: asyncio.AbstractEventLoop
+    transport: Any
+    _cutting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        transport.max_size = READ_AT_ONCE
+        transport.set_write_buffer_limits(0)  # to be told of anything that is not taken
+        super().connection_made(transport)  # type: ignore[misc]
+
+    def pause_writing(self) -> None:
+        super().pause_writing()  # type: ignore[misc]
+        self._cutting = self._cutting or self.loop.call_later(PATIENCE, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        super().resume_writing()  # type: ignore[misc]
+        self._let()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)  # type: ignore[misc]
+        self._let()
+
+    def _let(self) -> None:
+        if self._cutting is not None:
+            self._cutting.cancel()
+            self._cutting = None
+
+
+def _http_protocol(most_waiting: int) -> type[asyncio.Protocol]:
+    """HTTP that gives up whoever asks for nothing, the oldest first where they are too many."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
-    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
-
-    class Patience:
-        """Cuts a connection whose other side does not take what it is sent."""
-
-        loop: asyncio.AbstractEventLoop
-        transport: Any
-        _cutting: asyncio.TimerHandle | None = None
-
-        def connection_made(self, transport: Any) -> None:
-            transport.max_size = READ_AT_ONCE
-            transport.set_write_buffer_limits(0)  # to be told of anything that is not taken
-            super().connection_made(transport)  # type: ignore[misc]
-
-        def pause_writing(self) -> None:
-            super().pause_writing()  # type: ignore[misc]
-            self._cutting = self._cutting or self.loop.call_later(PATIENCE, self.transport.abort)
-
-        def resume_writing(self) -> None:
-            super().resume_writing()  # type: ignore[misc]
-            self._let()
-
-        def connection_lost(self, exc: Exception | None) -> None:
-            super().connection_lost(exc)  # type: ignore[misc]
-            self._let()
-
-        def _let(self) -> None:
-            if self._cutting is not None:
-                self._cutting.cancel()
-                self._cutting = None
 
     waiting: dict[PatientHTTP, None] = {}  # the oldest first
 
@@ -184,6 +183,12 @@ def _protocols(most_waiting: int) -> tuple[type[asyncio.Protocol], type[asyncio.
                 self._watch()
                 self.transport.abort()
 
+    return PatientHTTP
+
+
+def _socket_protocol() -> type[asyncio.Protocol]:
+    from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
     class BoundedWebSocket(Patience, WebSocketsSansIOProtocol):
         """A WebSocket whose pings, pongs and small fragments have a limit: an honest client sends few."""
 
@@ -213,7 +218,7 @@ def _protocols(most_waiting: int) -> tuple[type[asyncio.Protocol], type[asyncio.
                 self.handle_parser_exception()
             return False
 
-    return PatientHTTP, BoundedWebSocket
+    return BoundedWebSocket
 
 
 def _is_news(record: logging.LogRecord) -> bool:

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import secrets
 import signal
+import sys
 import threading
 import time
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
 MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
+SWITCH_SECONDS = 0.0005  # that a step which computes holds Python's lock while others, and the event loop, want it
 WAITING, LEAST_WAITING = 256, 16  # connections that have not said what they ask for, the second where files are few
 OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
@@ -565,9 +567,13 @@ class EnvServer:
 
     def run(self) -> None:
         """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is shut down."""
+        interval = sys.getswitchinterval()
+        if threading.current_thread() is threading.main_thread():  # the process is the server's
+            sys.setswitchinterval(SWITCH_SECONDS)
         try:
             self._uvicorn.run(sockets=[self._socket])
         finally:
+            sys.setswitchinterval(interval)
             self._socket.close()
 
     def __enter__(self) -> Self:

@@ -454,7 +454,7 @@ def test_large_messages_are_read_beside_the_event_loop(server: EnvServer, monkey
         ask(link, {"id": "a", "op": "ping"})
         ask(link, '{"id": "a", "op": "ping"' + " " * serve.SMALL + "}")
     assert threads[0] == "rlvr-serve"
-    assert threads[1].startswith("rlvr-serve-read")
+    assert threads[1].startswith("rlvr-serve-json")
 
 
 def test_what_is_under_way_has_a_bound(server: EnvServer, monkeypatch):
