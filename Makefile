@@ -41,8 +41,8 @@ test-all: check
 	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --quiet
 
 check: $(VENV)/test.stamp
-	$(BIN)/ruff check . src/*.py src/rlvr/*.py
-	$(BIN)/ruff format --check . src/*.py src/rlvr/*.py
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

@@ -37,10 +37,12 @@ class Module:
 
 def modules(root: Path = ROOT) -> dict[str, Module]:
     """Every module of the package, by the name it is imported by; the links in src/ are not followed."""
-    files = {f"rlvr.{path.stem}": path for path in (root / "src" / "rlvr").glob("*.py")}
-    for room in ROOMS:
-        for path in (root / room).rglob("*.py"):
-            files[".".join(("rlvr", *path.relative_to(root).with_suffix("").parts))] = path
+    source = root / "src" / "rlvr"
+    places = [(source, [*source.glob("*.py"), *source.glob("cli/*.py")])]
+    places += [(root, [*(root / room).rglob("*.py")]) for room in ROOMS]
+    files = {}
+    for place, paths in places:
+        files |= {".".join(("rlvr", *path.relative_to(place).with_suffix("").parts)): path for path in paths}
     found = {}
     for name, path in sorted(files.items()):
         name = name.removesuffix(".__init__")

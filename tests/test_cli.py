@@ -18,7 +18,7 @@ import pytest
 import rlvr
 from rlvr.agents.models.tiny import build_tiny
 from rlvr.cli import main
-from rlvr.cli_eval import determinism
+from rlvr.cli.eval import determinism
 from rlvr.envs import list_envs
 
 CALCULATOR, GUESS, GSM8K = "rlvr/Calculator-v0", "rlvr/GuessNumber-v0", "rlvr/GSM8K-v0"
@@ -52,7 +52,8 @@ def wrong(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 def test_a_port_that_is_none_is_said_and_no_traceback(capsys, command, port):
     status, out, err = run(capsys, *command, f"--port={port}")
     assert (status, out) == (2, "")
-    assert err.endswith(f"argument --port: a port is a number from 0 to 65535, got '{port}'\n")
+    told = f"argument --port: a port is a number from 0 to 65535, got '{port}'; see `rlvr {command[0]} --help`"
+    assert err == f"rlvr: {told}\n"
 
 
 @pytest.mark.parametrize(
@@ -97,6 +98,50 @@ def test_what_holds_no_episodes_is_one_sentence(capsys, tmp_path, monkeypatch, c
 def test_a_folder_that_is_not_there_is_said_so(capsys, tmp_path, monkeypatch, command):
     monkeypatch.chdir(tmp_path)
     assert wrong(capsys, *command, "nowhere") == "rlvr: there is no folder nowhere\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("evl",), "there is no command 'evl'; did you mean 'eval'?"),
+        (("eval", "--epsodes", 3, "--env", GUESS), "unrecognized arguments: --epsodes 3; did you mean --episodes?"),
+        (("eval", "--env", GUESS, "--agent", "exprt"), "argument --agent: there is no 'exprt'; did you mean 'expert'?"),
+        (("play",), "the following arguments are required: env; see `rlvr play --help`"),
+        (("plan", "config.yaml", "--gpuz", 8), "unrecognized arguments: --gpuz 8; did you mean --gpu?"),
+        (("train", "--env.id", "GuesNumber"), f"there is no environment 'GuesNumber'; did you mean {GUESS}?"),
+    ],
+)
+def test_a_misspelt_word_is_answered_with_the_nearest(capsys, tmp_path, monkeypatch, arguments, told):
+    monkeypatch.chdir(tmp_path)
+    Path("config.yaml").write_text("steps: 3\n")
+    assert wrong(capsys, *arguments) == f"rlvr: {told}\n"
+
+
+@pytest.mark.parametrize("kind", [TypeError, KeyError, AttributeError, IndexError, AssertionError])
+def test_a_bug_of_ours_is_said_to_be_one_and_not_the_users_mistake(capsys, monkeypatch, kind):
+    found = {
+        TypeError: lambda: len(3),
+        KeyError: lambda: {}["x"],
+        AttributeError: lambda: (3).x,
+        IndexError: lambda: [][0],
+    }
+
+    def broken(options, rest):
+        found[kind]()
+
+    def false(options, rest):
+        raise kind
+
+    monkeypatch.setattr("rlvr.cli.environments.doctor", broken if kind in found else false)
+    status, out, err = run(capsys, "doctor")
+    assert (status, out, err.count("\n")) == (1, "", 1)
+    assert err.startswith(f"rlvr: this is a bug, and no mistake of yours: {kind.__name__} at {__file__}:")
+    assert "report it with what --traceback shows" in err
+    assert "Traceback (most recent call last)" in run(capsys, "doctor", "--traceback")[2]
+
+
+def test_a_type_that_code_refuses_by_a_sentence_is_the_users_mistake(capsys):
+    assert "did you mean 'split'?" in wrong(capsys, "audit", GUESS, "--set", "splitt=test")
 
 
 def test_an_interrupt_while_the_parser_is_made_is_no_traceback(capsys, monkeypatch):
@@ -399,9 +444,7 @@ def test_a_name_stands_for_its_id_whatever_the_case(capsys):
         assert GUESS in run(capsys, "eval", "--env", name, "--agent", "empty", "--episodes", 2)[1]
     assert run(capsys, "card", "countdown")[1] == run(capsys, "card", "rlvr/Countdown-v0")[1] != ""
     assert "did you mean rlvr/Countdown-v0?" in wrong(capsys, "card", "Countdwn")
-    assert "missing 3 required keyword-only arguments: 'server', 'tasks', and 'checker'" in wrong(
-        capsys, "audit", "mcp"
-    )  # not in the list
+    assert "MCPWorld needs the setting server, tasks, checker" in wrong(capsys, "audit", "mcp")  # not in the list
     assert "`rlvr envs` lists all" in wrong(capsys, "play", "qqqqqqqq")
 
 
@@ -434,7 +477,7 @@ def test_an_algorithm_is_described_by_its_choices(capsys):
 def test_an_audit_of_everything_says_what_it_has_no_data_for(capsys, monkeypatch):
     monkeypatch.delenv("RLVR_DATA")
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    monkeypatch.setattr("rlvr.cli.list_envs", lambda: [GSM8K, GUESS])
+    monkeypatch.setattr("rlvr.cli.environments.list_envs", lambda: [GSM8K, GUESS])
     status, out, _ = run(capsys, "audit", "--tasks", 1)
     assert status == 0
     assert f"{GSM8K}: skipped, no data for gsm8k" in out

@@ -71,7 +71,8 @@ def rlvr_commands() -> list[str]:
 @pytest.mark.parametrize("line", rlvr_commands())
 def test_commands_are_understood(line: str) -> None:
     """Each command parses, and each file it names exists."""
-    from rlvr.cli import _parser, train
+    from rlvr.cli import _parser
+    from rlvr.cli.train import train
 
     words = shlex.split(line)[1:]
     options, rest = _parser().parse_known_args(words)

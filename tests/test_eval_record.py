@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from rlvr import cli_eval
 from rlvr.agents import ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
+from rlvr.cli import eval as cli_eval
 from rlvr.cli import main
 
 EVAL = ["eval", "--env", "Countdown", "--agent", "expert", "--episodes", "3"]
@@ -114,7 +114,7 @@ def test_progress_is_told_where_there_is_no_terminal(monkeypatch, capfd):
 def test_an_interruption_says_how_to_go_on(tmp_path: Path):
     script = """
 import signal, sys, os
-import rlvr.cli_eval as record
+import rlvr.cli.eval as record
 from rlvr.cli import main
 take = record.EvaluationProgress.take
 def interrupt(self, episode):

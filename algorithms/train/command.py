@@ -19,11 +19,18 @@ from rlvr.agents.provenance import provenance
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml, to_yaml
 from rlvr.algorithms.runs.run_folder import RunFolder, require_free, require_untouched
 from rlvr.envs.core.code_rule import require_registered
-from rlvr.envs.core.hints import nearest
+from rlvr.envs.core.hints import with_near_flag
+from rlvr.envs.core.registry import full_id
 from rlvr.envs.core.terminal import printable
 
 if TYPE_CHECKING:
     from rlvr.algorithms.train.trainer import Callback
+
+
+EXAMPLES = """\
+examples:
+  rlvr train --env.id rlvr/Calculator-v0 --steps 30 --out runs/calculator
+  rlvr train --config examples/countdown.yaml --learner.lr 1e-5 --seed 1"""
 
 
 class Flags(TrainConfig, BaseSettings):
@@ -52,8 +59,8 @@ class Flags(TrainConfig, BaseSettings):
         return (init_settings,)
 
 
-def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
-    """The config, and whether to resume.
+def parse(arguments: Sequence[str], more_flags: Sequence[str] = ()) -> tuple[TrainConfig, bool]:
+    """The config, and whether to resume; ``more_flags`` are others that a misspelt one may mean.
 
     Raises:
         ConfigError: an unknown field, or a value out of range.
@@ -62,20 +69,13 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
         prog="rlvr train",
         usage="rlvr train [--config FILE] [--FIELD VALUE ...] | --resume --out FOLDER [--steps MORE]",
         description="Train a policy with verified rewards. Fields come from the config file, then flags, which win.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("--config", type=Path, help="YAML file of fields")
+    parser.more_flags = more_flags
     parser.add_argument("--allow-code", action="store_true", help="let the config name modules, functions, commands")
-    parser.add_argument(
-        "--resume",
-        action="store_true",
-        help="go on with the run in --out, by its own saved config; a larger --steps extends it",
-    )
-    parser.add_argument(
-        "--dry-run",
-        action="store_true",
-        help="make the model and the environment, say what would be done, and play and write nothing",
-    )
+    _add_options(parser)
     asks_help = {"-h", "--help"} & set(arguments)
     own, given = parser.parse_known_args([word for word in arguments if word not in asks_help])
     source: Any = CliSettingsSource(Flags, root_parser=parser)
@@ -88,7 +88,30 @@ def parse(arguments: Sequence[str]) -> tuple[TrainConfig, bool]:
         raise ConfigError(explain(error)) from error
     except (SettingsError, RecursionError) as error:  # JSON in a flag
         raise ConfigError(" ".join(str(error).split())[:300]) from None
-    return TrainConfig(**{name: getattr(flags, name) for name in TrainConfig.model_fields}), False
+    fields = {name: getattr(flags, name) for name in TrainConfig.model_fields}
+    return TrainConfig(**fields | {"env": flags.env.model_copy(update={"id": full_id(flags.env.id)})}), False
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what is no field of the config."""
+    parser.add_argument("--config", type=Path, help="YAML file of fields")
+    parser.add_argument(
+        "--resume",
+        action="store_true",
+        help="go on with the run in --out, by its own saved config; a larger --steps extends it",
+    )
+    parser.add_argument(
+        "--dry-run",
+        action="store_true",
+        help="make the model and the environment, say what would be done, and play and write nothing",
+    )
+
+
+def add_fields(parser: argparse.ArgumentParser, *, options: bool) -> None:
+    """Add the fields of a config to a parser, for the completion of a shell; ``options``: of `rlvr train` too."""
+    if options:
+        _add_options(parser)
+    CliSettingsSource(Flags, root_parser=parser)
 
 
 def _resumed(given: list[str], config: Path | None) -> TrainConfig:
@@ -117,12 +140,12 @@ def _resumed(given: list[str], config: Path | None) -> TrainConfig:
 class Parser(argparse.ArgumentParser):
     """argparse, with the nearest flag in its complaint instead of all of them."""
 
+    more_flags: Sequence[str] = ()
+
     def error(self, message: str) -> NoReturn:
         """Raises ConfigError with the nearest flag, where argparse would print all of them and exit."""
-        wrong = message.partition("unrecognized arguments: ")[2].split()
-        known = [flag for action in self._actions for flag in action.option_strings]
-        near = nearest(wrong[0].split("=")[0], known) if wrong else None
-        raise ConfigError(message + (f"; did you mean {near}?" if near else ""))
+        flags = [*self.more_flags, *(flag for action in self._actions for flag in action.option_strings)]
+        raise ConfigError(with_near_flag(message, flags))
 
 
 def train(arguments: Sequence[str]) -> int:

@@ -25,6 +25,13 @@ def did_you_mean(given: object, known: Iterable[str], otherwise: str = "there ar
     return f"; did you mean {near!r}?" if near else f"; {otherwise} {', '.join(names)}"
 
 
+def with_near_flag(message: str, flags: Iterable[str]) -> str:
+    """The complaint of an argument parser, with the flag that an unknown one is spelt like."""
+    unknown = message.partition("unrecognized arguments: ")[2].split()
+    near = nearest(unknown[0].partition("=")[0], flags) if unknown else None
+    return message + (f"; did you mean {near}?" if near else "")
+
+
 def check_reset_options(options: Mapping[str, object] | None, known: Iterable[str]) -> dict[str, Any]:
     """The options of ``reset`` as a dict of its own.
 

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import gymnasium as gym
 
+from rlvr.envs.core.hints import nearest
+
 NAMESPACE = "rlvr"
 ENTRY_POINT = "rlvr.envs.core.text_env:TextEnv"
 VECTOR_ENTRY_POINT = "rlvr.envs.core.registry:make_vector"
@@ -68,6 +70,23 @@ def list_envs(contains: str = "") -> list[str]:
     """The ids registered here or by a plug-in whose name contains a text, whatever the case; sorted."""
     ids = (spec.id for spec in gym.registry.values() if spec.namespace == NAMESPACE or spec.entry_point == ENTRY_POINT)
     return sorted(env_id for env_id in ids if contains.lower() in env_id.lower() and env_id not in TEMPLATES)
+
+
+def full_id(name: str) -> str:
+    """The id that a name without a namespace stands for: `Countdown` is `rlvr/Countdown-v0`, whatever the case.
+
+    Raises:
+        ValueError: no environment has such a name; the nearest is named.
+    """
+    if name in gym.registry or "/" in name or ":" in name:
+        return name  # gym.make says what is wrong with it
+    names = [(env_id.rpartition("/")[2].lower(), env_id) for env_id in (*list_envs(), *sorted(TEMPLATES))]
+    by_name = {name.partition("-v")[0]: env_id for name, env_id in names} | dict(names)
+    if name.lower() in by_name:
+        return by_name[name.lower()]
+    near = nearest(name.lower(), by_name)
+    hint = f"did you mean {by_name[near]}?" if near else "`rlvr envs` lists all"
+    raise ValueError(f"there is no environment {name!r}; {hint}")
 
 
 def without_checkers(env: gym.Env[Any, Any]) -> gym.Env[Any, Any]:

@@ -528,8 +528,12 @@ def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any])
 
 
 def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
-    known = [] if build.__init__ is object.__init__ else list(inspect.signature(build).parameters)
-    known = [name for name in known if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
+    parameters = {} if build.__init__ is object.__init__ else inspect.signature(build).parameters
+    known = [name for name in parameters if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
     for name in settings:
         if name not in known:
             raise TypeError(f"{build.__name__} has no setting {name!r}{did_you_mean(name, known, 'it has')}")
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    needed = [each.name for each in parameters.values() if each.default is each.empty and each.kind not in variadic]
+    if missing := [name for name in needed if name != "split" and name not in settings]:
+        raise TypeError(f"{build.__name__} needs the setting {', '.join(missing)}")

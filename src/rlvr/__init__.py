@@ -58,7 +58,7 @@ def evaluate(
     `rlvr.agents.evaluation.play.evaluate_env` says what the arguments mean; ``env`` may be a short name, `Countdown`.
     """
     from rlvr.agents.evaluation.play import evaluate_env
-    from rlvr.cli_options import full_id
+    from rlvr.envs.core.registry import full_id
 
     return evaluate_env(
         full_id(env), agent, episodes=episodes, samples=samples, seed=seed, record=record, settings=settings

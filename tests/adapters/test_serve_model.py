@@ -282,7 +282,7 @@ def test_what_a_request_may_not_ask_is_one_sentence(fields: dict[str, Any], said
     ],
 )
 def test_a_host_that_is_wrong_is_blamed_and_not_the_port(host, message):
-    from rlvr.cli_models import _free_port
+    from rlvr.cli.serve_model import _free_port
 
     with pytest.raises(ValueError, match=message) as raised:
         _free_port(host, 0)

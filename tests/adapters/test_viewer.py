@@ -16,7 +16,6 @@ from pathlib import Path
 
 import pytest
 
-from rlvr import cli_view
 from rlvr.adapters.viewer import foreign, traces
 from rlvr.adapters.viewer.app import ViewerServer
 from rlvr.adapters.viewer.export import write_export
@@ -26,6 +25,7 @@ from rlvr.adapters.viewer.queries import QueryError, listing, match_of
 from rlvr.adapters.viewer.sources import curves, find_sources
 from rlvr.agents.episode import Episode, Turn
 from rlvr.cli import main
+from rlvr.cli import view as cli_view
 from rlvr.envs.core.code_rule import command_line
 from rlvr.envs.core.verdict import Verdict
 
@@ -517,7 +517,7 @@ def test_a_port_in_use_and_an_address_of_others_are_one_sentence(tmp_path, capsy
 
 
 def test_an_episode_is_graded_again(tmp_path, indexed):
-    from rlvr.cli_view import _regraded
+    from rlvr.cli.view import _regraded
 
     path = tmp_path / "played.jsonl"
     assert main(["eval", "--env", "rlvr/Countdown-v0", "--agent", "expert", "--episodes", "2", "--out", str(path)]) == 0

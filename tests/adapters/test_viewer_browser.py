@@ -13,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from rlvr import cli_view
 from rlvr.adapters.viewer.app import ViewerServer
 from rlvr.adapters.viewer.export import write_export
 from rlvr.adapters.viewer.index import EpisodeIndex
@@ -21,6 +20,7 @@ from rlvr.adapters.viewer.pages import Pages, RunReaders
 from rlvr.adapters.viewer.sources import find_sources
 from rlvr.agents import ConstantAgent, Rollout, task_requests
 from rlvr.agents.episode import Episode, Turn
+from rlvr.cli import view as cli_view
 from rlvr.envs.core.verdict import Verdict
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")

@@ -214,7 +214,7 @@ def test_a_file_of_a_suite_may_name_its_agents_which_are_no_part_of_what_is_pinn
 
 
 def test_a_key_goes_to_the_server_that_the_command_names_alone(tmp_path, monkeypatch):
-    from rlvr.cli_suites import each_agent
+    from rlvr.cli.eval_agents import each_agent
 
     there, other = "http://127.0.0.1:9/v1", "http://127.0.0.1:8/v1"
     agents = [{"model": "a"}, {"model": "b", "endpoint": other}, {"model": "c", "endpoint": there}, "expert"]

@@ -8,7 +8,7 @@ import json
 import pytest
 
 from rlvr.cli import main
-from rlvr.cli_runs import DEFAULTS, config_of, env_settings, run_folder, take_sampling
+from rlvr.cli.eval_agents import DEFAULTS, config_of, env_settings, run_folder, take_sampling
 
 SEVEN = """
 env:

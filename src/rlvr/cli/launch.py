@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from rlvr.cli_options import add_force
+from rlvr.cli.options import add_force
 
 
 def launch(options: argparse.Namespace, rest: list[str]) -> int:
@@ -54,7 +54,7 @@ def _engine(name: str) -> str:
     return name
 
 
-def add_parser(commands: Any) -> None:
+def add_parsers(commands: Any) -> None:
     """Add ``launch`` to the sub-commands of `rlvr`."""
     launching = commands.add_parser("launch", help="run a training config with another trainer")
     launching.add_argument("engine", type=_engine, help="the trainer; an unknown one is answered with their names")

@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_force, add_settings, full_id, require_new, settings_of
+from rlvr.cli.options import add_force, add_settings, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import mark_written
+from rlvr.envs.core.registry import full_id
 
 if TYPE_CHECKING:
     from rlvr.adapters.export.selection import Filter, Selection
@@ -134,7 +135,7 @@ def _demonstrated(options: argparse.Namespace) -> Iterator[Episode]:
     return (episode for _, episode in sorted(rollout.stream(requests), key=lambda found: found[0]))
 
 
-def add_parser(commands: Any) -> None:
+def add_parsers(commands: Any) -> None:
     """Add ``export`` to the sub-commands of `rlvr`."""
     exporting = commands.add_parser(
         "export", help="write episodes as chats or trajectories, tasks for Harbor, or a package of OpenEnv"

@@ -8,17 +8,16 @@ import json
 import math
 import sys
 import time
-from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_settings, full_id, key_of, settings_of, value_of
-from rlvr.cli_results import recorded
-from rlvr.envs.core.code_rule import require_code, require_registered
+from rlvr.cli.options import add_settings, settings_of
+from rlvr.cli.results import recorded
+from rlvr.envs.core.code_rule import require_registered
 from rlvr.envs.core.files import write_whole
 from rlvr.envs.core.json_text import load_json
-from rlvr.envs.core.registry import size_of
+from rlvr.envs.core.registry import full_id, size_of
 
 if TYPE_CHECKING:
     from rlvr.agents import Agent, Episode, Evaluation, Rollout, RolloutRequest
@@ -37,8 +36,7 @@ _LEAST = {"episodes": 1, "samples": 1, "seed": 0, "concurrency": 1, "batch_size"
 
 def evaluate(options: argparse.Namespace, rest: list[str]) -> int:
     """Play tasks with each agent and print what they amount to."""
-    from rlvr.cli_runs import config_of, say_taken, take_sampling
-    from rlvr.cli_suites import check_samples, each_agent, pinned_suite
+    from rlvr.cli.eval_agents import check_samples, config_of, each_agent, pinned_suite, say_taken, take_sampling
 
     for name, least in _LEAST.items():
         if (value := getattr(options, name)) is not None and value < least:
@@ -77,7 +75,7 @@ def _entries(
 ) -> tuple[dict[str, tuple[dict[str, Any], int | None]], dict[str, Any]]:
     """The environments by id, each with its settings and number of tasks; and what of the settings is from a run."""
     from rlvr.agents.evaluation.play import with_test_split
-    from rlvr.cli_runs import env_settings
+    from rlvr.cli.eval_agents import env_settings
 
     trained: dict[str, Any] = {}
     if suite is not None:
@@ -107,8 +105,9 @@ def _measure(
     """Play with one agent; its results and its episodes are added to those of the others."""
     from rlvr.agents.conversation import capability
     from rlvr.agents.evaluation.records import remove_if_empty
+    from rlvr.cli.eval_agents import agent_of
 
-    agent = _agent(options, given)
+    agent = agent_of(options, given)
     try:
         plans = [_plan(env_id, settings, count, agent, options) for env_id, (settings, count) in entries.items()]
         if options.dry_run:
@@ -423,96 +422,6 @@ def _same_evaluation(record: Path, options: dict[str, Any]) -> None:
     write_whole(beside, json.dumps(given, indent=1))
 
 
-def _agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
-    from rlvr.agents import ConstantAgent, ExpertAgent, RandomAgent
-
-    if options.tool_messages and (options.endpoint is None or options.vllm is not None):
-        raise ValueError("--tool-messages is for --endpoint with --model: elsewhere tools' outputs have their role")
-    if options.endpoint is not None or options.vllm is not None:
-        return _foreign_agent(options, settings)
-    if options.options is not None:
-        raise ValueError("--options are for --endpoint and --vllm")
-    if options.model is not None:
-        from rlvr.agents.models.model_folder import policy_folder
-        from rlvr.agents.models.tiny import load_policy
-        from rlvr.agents.models.transformers import TransformersAgent
-
-        options.agent = options.model
-        model, tokenizer = load_policy(policy_folder(options.model), device=options.device, dtype=options.dtype)
-        if options.float32_head:
-            from rlvr.algorithms.train.head import use_float32
-
-            use_float32(model)
-        return TransformersAgent(
-            model,
-            tokenizer,
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature or 1.0,
-            greedy=options.temperature == 0,
-            seed=options.seed,
-            max_length=options.max_length,
-            template_options=options.template_options,
-            thinking_budget=options.thinking_budget,
-        )
-    scripted: dict[str, Callable[[], Agent]] = {
-        "expert": ExpertAgent,
-        "random": lambda: RandomAgent(options.seed),
-        "empty": ConstantAgent,
-    }
-    return scripted[options.agent]()
-
-
-def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
-    """vLLM in this process or behind an endpoint, or any chat endpoint."""
-    from rlvr.envs.endpoint import Endpoint, EndpointError
-
-    more = value_of(options.options or "{}")
-    if not isinstance(more, dict):
-        raise ValueError(f"--options takes a JSON object, got {options.options!r}")
-    options.agent = name = options.vllm or options.model
-    if options.endpoint is None:
-        server = None
-    else:
-        server = Endpoint(
-            options.endpoint,
-            name,
-            key_of(options.api_key_env),
-            deadline=options.deadline,
-            retries=4,
-            temperature=options.temperature,
-            max_tokens=options.max_new_tokens,
-        )
-        options.agent = f"{name} at {server.address()}"
-    if options.vllm is None and server is not None:
-        from rlvr.agents.models.openai import OpenAIAgent
-
-        style = str(settings.get("tool_style", "hermes"))
-        seed = options.seed if options.temperature else None
-        limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages}
-        return OpenAIAgent(server, seed=seed, tool_style=style, request=more, **limits)
-    from rlvr.agents.models.model_folder import policy_folder
-    from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
-
-    if server is not None and more:
-        raise ValueError("--options are vLLM's own in this process; a server was started with its own")
-    for name in sorted(more.keys() - PLAIN_OPTIONS):
-        require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
-    try:
-        return VLLMAgent.load(
-            policy_folder(name),
-            engine=server or {"dtype": options.dtype, **more},
-            max_new_tokens=options.max_new_tokens,
-            temperature=options.temperature or 1.0,
-            greedy=options.temperature == 0,
-            seed=options.seed,
-            max_length=options.max_length,
-            template_options=options.template_options,
-            thinking_budget=options.thinking_budget,
-        )
-    except EndpointError as error:
-        raise ValueError(str(error)) from error
-
-
 def price(text: str) -> tuple[float, float]:
     """Two numbers with a comma between them, as `--price` takes them."""
     try:
@@ -524,69 +433,94 @@ def price(text: str) -> tuple[float, float]:
     return prompt, completion
 
 
-def add_parser(commands: Any) -> None:
+def add_parsers(commands: Any) -> None:
     """Add ``eval`` to the sub-commands of `rlvr`."""
-    evaluating = commands.add_parser("eval", help="measure an agent")
-    what = evaluating.add_mutually_exclusive_group(required=True)
+    evaluating = commands.add_parser(
+        "eval",
+        help="measure an agent",
+        examples=(
+            "rlvr eval --env Countdown --agent expert --episodes 50",
+            "rlvr eval --suite quick --endpoint http://localhost:8000/v1 --model NAME --out results.jsonl",
+        ),
+    )
+    _add_tasks(evaluating.add_argument_group("what is played"))
+    _add_agents(evaluating.add_argument_group("who plays"))
+    _add_sampling(evaluating.add_argument_group("how a model is sampled"))
+    _add_endpoint(evaluating.add_argument_group("a model behind an endpoint"))
+    _add_results(evaluating.add_argument_group("what is kept and printed"))
+    evaluating.set_defaults(command=evaluate)
+
+
+def _add_tasks(group: argparse._ArgumentGroup) -> None:
+    what = group.add_mutually_exclusive_group(required=True)
     what.add_argument("--env", action="append", help="id of an environment; give it again for one more")
     what.add_argument("--suite", metavar="NAME", help="core, quick, or a YAML or JSON file: what is played is pinned")
-    evaluating.add_argument(
+    group.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
+    group.add_argument("--samples", type=int, default=1, help="episodes on each task")
+    group.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
+    add_settings(group)
+
+
+def _add_agents(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--agent",
         action="append",
         choices=("expert", "random", "empty"),
         help="an agent without a model; again, or with --model, for more",
     )
-    evaluating.add_argument(
+    group.add_argument(
         "--model",
         action="append",
         help="rlvr/tiny, a Hugging Face model by name or folder, a run's folder, a name at --endpoint; again for more",
     )
-    evaluating.add_argument(
+    group.add_argument(
         "--vllm",
         action="append",
         metavar="MODEL",
         help="a Hugging Face model, sampled by vLLM here or at --endpoint; again for one more",
     )
-    evaluating.add_argument(
-        "--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1"
-    )
-    evaluating.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
-    evaluating.add_argument(
-        "--tool-messages",
-        action="store_true",
-        default=None,  # as in records of before there was this option
-        help="send tools' outputs to the endpoint under the role tool; rlvr serve-model and vLLM take them",
-    )
-    evaluating.add_argument("--deadline", type=float, default=300.0, help="seconds a call may take, retries included")
-    evaluating.add_argument("--concurrency", type=int, default=32, help="calls to the endpoint under way at once")
-    evaluating.add_argument(
-        "--price", type=price, metavar="IN,OUT", help="what a million prompt and completion tokens cost: 0.15,0.6"
-    )
-    evaluating.add_argument("--options", metavar="JSON", help="more fields of the endpoint's request, or of vllm.LLM")
-    evaluating.add_argument("--episodes", type=int, help="how many tasks; all rows of a table, else 100, if left out")
-    evaluating.add_argument("--samples", type=int, default=1, help="episodes on each task")
-    evaluating.add_argument("--seed", type=int, default=0, help="decides the tasks and the sampling")
-    evaluating.add_argument(
-        "--out",
-        type=Path,
-        help="JSONL file of the episodes, for several agents a folder; goes on with one that is there; a new file in "
-        "$RLVR_RESULTS, or in runs/eval, if left out",
-    )
-    evaluating.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
-    system = evaluating.add_mutually_exclusive_group()
+    group.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
+    group.add_argument("--dtype", help="float32, bfloat16 or float16; that of a run, else float32, if left out")
+    group.add_argument("--batch-size", type=int, default=256, help="episodes under way at once")
+
+
+def _add_sampling(group: argparse._ArgumentGroup) -> None:
+    system = group.add_mutually_exclusive_group()
     system.add_argument(
         "--no-system", action="store_true", default=None, help="leave the environment's system prompt out"
     )
     system.add_argument(
         "--system", action="store_false", dest="no_system", default=None, help="show it, to a run's policy too"
     )
-    evaluating.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
-    evaluating.add_argument(
+    group.add_argument("--temperature", type=float, default=0.0, help="0 takes the likeliest token")
+    group.add_argument(
         "--max-new-tokens", type=int, help="tokens a turn may take; those of a run or a suite, else 512, if left out"
     )
-    evaluating.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1 …")
-    evaluating.add_argument("--dtype", help="float32, bfloat16 or float16; that of a run, else float32, if left out")
-    evaluating.add_argument("--json", action="store_true", help="print one JSON list, an object for each environment")
-    evaluating.add_argument("--dry-run", action="store_true", help="say what would be played, and play nothing")
-    add_settings(evaluating)
-    evaluating.set_defaults(command=evaluate)
+
+
+def _add_endpoint(group: argparse._ArgumentGroup) -> None:
+    group.add_argument("--endpoint", metavar="URL", help="an OpenAI-compatible server, as http://localhost:8000/v1")
+    group.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the endpoint's key")
+    group.add_argument(
+        "--tool-messages",
+        action="store_true",
+        default=None,  # as in records of before there was this option
+        help="send tools' outputs to the endpoint under the role tool; rlvr serve-model and vLLM take them",
+    )
+    group.add_argument("--deadline", type=float, default=300.0, help="seconds a call may take, retries included")
+    group.add_argument("--concurrency", type=int, default=32, help="calls to the endpoint under way at once")
+    group.add_argument(
+        "--price", type=price, metavar="IN,OUT", help="what a million prompt and completion tokens cost: 0.15,0.6"
+    )
+    group.add_argument("--options", metavar="JSON", help="more fields of the endpoint's request, or of vllm.LLM")
+
+
+def _add_results(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "--out",
+        type=Path,
+        help="JSONL file of the episodes, for several agents a folder; goes on with one that is there; a new file in "
+        "$RLVR_RESULTS, or in runs/eval, if left out",
+    )
+    group.add_argument("--json", action="store_true", help="print one JSON list, an object for each environment")
+    group.add_argument("--dry-run", action="store_true", help="say what would be played, and play nothing")

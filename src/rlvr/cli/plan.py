@@ -10,14 +10,15 @@ from typing import Any
 def plan(options: argparse.Namespace, rest: list[str]) -> int:
     """Print the plan; status 1 where it does not fit."""
     try:
-        from rlvr.algorithms.config import load_config
         from rlvr.algorithms.planning.report import Assumed, describe, in_transformers
         from rlvr.algorithms.planning.report import plan as make
         from rlvr.algorithms.planning.shapes import device_of, shape_of
         from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, measured_overhead
+        from rlvr.algorithms.train.command import parse
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
-    config = load_config(options.config)
+    flags = [f"--{name.replace('_', '-')}" for name in vars(options)]
+    config, _ = parse(["--config", str(options.config), *rest], flags)
     shape, device = shape_of(config, options.shape), device_of(options.gpu)
     assumed = Assumed(
         gpus=_at_least(options.gpus, 1, "--gpus"),
@@ -44,9 +45,18 @@ def _at_least(value: Any, least: int, name: str) -> Any:
     return value
 
 
-def add_parser(commands: Any) -> None:
+def add_parsers(commands: Any) -> None:
     """Add ``plan`` to the sub-commands of `rlvr`."""
-    planning = commands.add_parser("plan", help="memory, speed, hours and cost of a training config")
+    planning = commands.add_parser(
+        "plan",
+        help="memory, speed, hours and cost of a training config, with fields changed as by `rlvr train`",
+        usage="rlvr plan CONFIG [--FIELD VALUE ...] [--gpu GPU] [--gpus N] [...]",
+        allow_abbrev=False,
+        examples=(
+            "rlvr plan examples/countdown.yaml",
+            "rlvr plan examples/countdown.yaml --group-size 16 --gpu h200 --gpus 8",
+        ),
+    )
     planning.add_argument("config", type=Path, help="YAML file, as for `rlvr train`")
     planning.add_argument("--gpu", default="h100", help="its name, or GiB,TFLOPs,GB/s")
     planning.add_argument("--gpus", type=int, default=1, help="that learn, and sample unless --sampler-gpus says so")
@@ -59,4 +69,4 @@ def add_parser(commands: Any) -> None:
     planning.add_argument("--tail", type=float, default=1.0, help="sigma of its logarithm")
     planning.add_argument("--mfu", type=float, help="share of the peak that an update reaches")
     planning.add_argument("--dollars", type=float, help="an hour of a GPU")
-    planning.set_defaults(command=plan)
+    planning.set_defaults(command=plan, takes_fields=True)

@@ -6,45 +6,43 @@ import argparse
 import os
 from typing import Any
 
-from rlvr.cli_options import add_server, add_settings, full_id, server_of, settings_of
+from rlvr.cli.options import add_server, add_settings, server_of, settings_of
 from rlvr.envs.core.code_rule import require_registered
+from rlvr.envs.core.registry import full_id
 
 
 def add_parsers(commands: Any) -> None:
     """Add ``serve-ors``, ``serve`` and ``loadtest``."""
     _add_ors(commands)
-    serving = commands.add_parser("serve", help="serve environments over WebSocket and HTTP")
-    serving.add_argument("env", nargs="+", help="ids of environments; clients of several name theirs")
-    add_settings(serving)
-    add_server(serving, default_port=8765)
-    serving.add_argument("--expert", action="store_true", help="clients may ask for the expert's action, and snapshots")
-    serving.add_argument(
+    serving = commands.add_parser(
+        "serve",
+        help="serve environments over WebSocket and HTTP",
+        examples=(
+            "rlvr serve Countdown",
+            "rlvr serve Terminal --level 2 --backend process --host 0.0.0.0 --token-env RLVR_TOKEN",
+        ),
+    )
+    what = serving.add_argument_group("what is served")
+    what.add_argument("env", nargs="+", help="ids of environments; clients of several name theirs")
+    add_settings(what)
+    what.add_argument("--expert", action="store_true", help="clients may ask for the expert's action, and snapshots")
+    what.add_argument("--name", default="", help="of this server; its sessions' names begin with it")
+    what.add_argument(
         "--in-processes", metavar="ENV", action="append", default=[], help="played in processes, whatever --backend is"
     )
-    serving.add_argument("--name", default="", help="of this server; its sessions' names begin with it")
-    serving.add_argument("--session-steps", type=int, help="that a session may ask for")
-    serving.add_argument("--session-seconds", type=float, help="that a session may live, however often it is used")
-    serving.add_argument(
-        "--drain",
-        type=float,
-        default=30.0,
-        help="seconds that running episodes have after SIGTERM; 0 ends them at once",
-    )
+    what.add_argument("--session-steps", type=int, help="that a session may ask for")
+    what.add_argument("--session-seconds", type=float, help="that a session may live, however often it is used")
+    add_server(serving, default_port=8765)
     serving.set_defaults(command=serve)
     _add_loadtest(commands)
 
 
 def _add_ors(commands: Any) -> None:
     serving = commands.add_parser("serve-ors", help="serve environments by the Open Reward Standard")
-    serving.add_argument("ids", nargs="+", metavar="env", help="ids of environments")
-    serving.add_argument("--tasks", type=int, default=1_000, help="listed of a split that is endless")
-    serving.add_argument(
-        "--drain",
-        type=float,
-        default=30.0,
-        help="seconds that running episodes have after SIGTERM; 0 ends them at once",
-    )
-    add_settings(serving)
+    what = serving.add_argument_group("what is served")
+    what.add_argument("ids", nargs="+", metavar="env", help="ids of environments")
+    what.add_argument("--tasks", type=int, default=1_000, help="listed of a split that is endless")
+    add_settings(what)
     add_server(serving, default_port=8080)
     serving.set_defaults(command=serve_ors)
 
@@ -80,7 +78,6 @@ def serve(options: argparse.Namespace, rest: list[str]) -> int:
         name=options.name,
         session_steps=options.session_steps,
         session_seconds=options.session_seconds,
-        drain=options.drain,
         processes=[full_id(name) for name in options.in_processes],
     )
     each = " each" if len(options.env) > 1 else ""
@@ -122,7 +119,6 @@ def serve_ors(options: argparse.Namespace, rest: list[str]) -> int:
         ids,
         settings,
         tasks=options.tasks,
-        drain=options.drain,
         **server_of(options),
     )
     key = f", X-API-Key: {server.token}" if server.token and not (options.token_file or options.token_env) else ""

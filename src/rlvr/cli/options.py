@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-import gymnasium as gym
-
-from rlvr.envs import list_envs
 from rlvr.envs.core.files import is_as_written
-from rlvr.envs.core.hints import nearest
+from rlvr.envs.core.hints import did_you_mean, with_near_flag
 from rlvr.envs.core.json_text import TooDeep, load_json
-from rlvr.envs.core.registry import TEMPLATES
 
 MAX_PORT = 65_535
 
 
-class Help(argparse.HelpFormatter):
+class UsageError(ValueError):
+    """Words that are no command, or that a command does not take."""
+
+
+class Help(argparse.RawDescriptionHelpFormatter):
     """Help that says the default of each option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
@@ -29,30 +30,45 @@ class Help(argparse.HelpFormatter):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """The parser of a command, with such help."""
+    """The parser of a command, with such help, and the nearest word in its complaints."""
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(**{"formatter_class": Help, **settings})
+    def __init__(self, *, examples: Sequence[str] = (), **settings: Any) -> None:
+        epilog = "\n  ".join(["examples:", *examples]) if examples else None
+        super().__init__(**{"formatter_class": Help, "epilog": epilog, **settings})
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse's; a command knows all its words, unless it takes the fields of a config too."""
+        known, rest = super().parse_known_args(args, namespace)
+        if rest and not getattr(known, "takes_fields", False):
+            self.error(f"unrecognized arguments: {' '.join(rest)}")
+        return known, rest
+
+    def error(self, message: str) -> NoReturn:
+        """Raises UsageError, where argparse would print the usage and exit."""
+        flags = [flag for action in self._actions for flag in action.option_strings]
+        text = with_near_flag(message, flags)
+        raise UsageError(text if "did you mean" in text else f"{text}; see `{self.prog} --help`")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is not None and value not in action.choices:
+            is_command = isinstance(action, argparse._SubParsersAction)
+            what = f"there is no {'command ' * is_command}{value!r}{did_you_mean(value, map(str, action.choices))}"
+            raise argparse.ArgumentError(None if is_command else action, what)
 
 
-def full_id(name: str) -> str:
-    """The id that a name without a namespace stands for: `Countdown` is `rlvr/Countdown-v0`, whatever the case.
-
-    Raises:
-        ValueError: no environment has such a name; the nearest is named.
-    """
-    if name in gym.registry or "/" in name or ":" in name:
-        return name  # gym.make says what is wrong with it
-    names = [(env_id.rpartition("/")[2].lower(), env_id) for env_id in (*list_envs(), *sorted(TEMPLATES))]
-    by_name = {name.partition("-v")[0]: env_id for name, env_id in names} | dict(names)
-    if name.lower() in by_name:
-        return by_name[name.lower()]
-    near = nearest(name.lower(), by_name)
-    hint = f"did you mean {by_name[near]}?" if near else "`rlvr envs` lists all"
-    raise ValueError(f"there is no environment {name!r}; {hint}")
+def origin_of(error: BaseException) -> BaseException:
+    """The error itself, or what ``gym.make`` wraps in the settings, which the user has just typed."""
+    cause = error.__cause__
+    wrapped = cause is not None and str(error).startswith(f"{cause} was raised from the environment creator")
+    return cause if wrapped and cause is not None else error
 
 
-def add_settings(command: argparse.ArgumentParser) -> None:
+def one_line(error: BaseException) -> str:
+    """An error's text in one line."""
+    return " ".join(str(origin_of(error)).split())
+
+
+def add_settings(command: argparse._ActionsContainer) -> None:
     """Add the options from which `settings_of` makes the settings of an environment, and ``--allow-code``."""
     command.add_argument("--split", help="train, validation or test")
     command.add_argument("--level", type=int, help="difficulty, from 1")
@@ -62,12 +78,12 @@ def add_settings(command: argparse.ArgumentParser) -> None:
     add_allow_code(command)
 
 
-def add_allow_code(command: argparse.ArgumentParser) -> None:
+def add_allow_code(command: argparse._ActionsContainer) -> None:
     """Add ``--allow-code``."""
     command.add_argument("--allow-code", action="store_true", help="let settings name modules, functions and commands")
 
 
-def add_force(command: argparse.ArgumentParser) -> None:
+def add_force(command: argparse._ActionsContainer) -> None:
     """Add ``--force``, which `require_new` heeds."""
     command.add_argument("--force", action="store_true", help="write over a file that is there")
 
@@ -114,6 +130,7 @@ def server_of(options: argparse.Namespace) -> dict[str, Any]:
         "backend": options.backend,
         "workers": options.workers,
         "hosts": options.allow_host,
+        "drain": options.drain,
     }
 
 
@@ -155,20 +172,29 @@ def key_of(variable: str | None) -> str:
     return os.environ[variable]
 
 
-def add_server(serving: argparse.ArgumentParser, default_port: int) -> None:
-    """Add the options of a server, of which `token_of` reads some."""
-    serving.add_argument("--host", default="127.0.0.1", help="where to listen")
-    serving.add_argument("--port", type=port, default=default_port, help="0 takes any that is free")
-    token = serving.add_mutually_exclusive_group()
+def add_server(command: argparse.ArgumentParser, default_port: int) -> None:
+    """Add the options of a server, which `server_of` reads."""
+    where = command.add_argument_group("who may connect, and where")
+    where.add_argument("--host", default="127.0.0.1", help="where to listen")
+    where.add_argument("--port", type=port, default=default_port, help="0 takes any that is free")
+    where.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="name that clients may use")
+    token = where.add_mutually_exclusive_group()
     token.add_argument("--token-file", type=Path, help="file with the token that clients must show; else a new one")
     token.add_argument("--token-env", metavar="NAME", help="environment variable with it")
     token.add_argument("--no-token", action="store_true", help="let in every user of this machine")
-    serving.add_argument("--sessions", type=int, default=256, help="at once")
-    serving.add_argument("--ttl", type=float, default=600.0, help="seconds that an abandoned session lives on")
-    serving.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")
-    serving.add_argument("--backend", default="thread", choices=("thread", "process"), help="where environments run")
-    serving.add_argument("--workers", type=int, help="threads or processes")
-    serving.add_argument("--allow-host", metavar="NAME", action="append", default=[], help="name that clients may use")
+    limits = command.add_argument_group("sessions")
+    limits.add_argument("--sessions", type=int, default=256, help="at once")
+    limits.add_argument("--ttl", type=float, default=600.0, help="seconds that an abandoned session lives on")
+    limits.add_argument("--timeout", type=float, default=60.0, help="seconds a step may take; 0 for no limit")
+    limits.add_argument(
+        "--drain",
+        type=float,
+        default=30.0,
+        help="seconds that running episodes have after SIGTERM; 0 ends them at once",
+    )
+    machine = command.add_argument_group("how environments run")
+    machine.add_argument("--backend", default="thread", choices=("thread", "process"), help="where environments run")
+    machine.add_argument("--workers", type=int, help="threads or processes")
 
 
 def token_of(options: argparse.Namespace) -> str | None:
@@ -185,3 +211,11 @@ def token_of(options: argparse.Namespace) -> str | None:
     if not token:
         raise ValueError(f"there is no token in {options.token_file or options.token_env}")
     return str(token)
+
+
+def without_progress_bars() -> None:
+    """Keep transformers from drawing progress bars."""
+    from transformers.utils import logging
+
+    library: Any = logging
+    library.disable_progress_bar()

@@ -12,7 +12,7 @@ from pathlib import Path
 from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_force, add_settings, key_of, port, require_new, settings_of
+from rlvr.cli.options import add_force, add_settings, key_of, port, require_new, settings_of
 from rlvr.envs.core.files import mark_written
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def _regraded(
     return {"before": outcomes[0], "after": outcomes[1], "changed": found.changed, "same_task": found.same_task}
 
 
-def add_parser(commands: Any) -> None:
+def add_parsers(commands: Any) -> None:
     """Add ``view`` to the sub-commands of `rlvr`."""
     viewing = commands.add_parser("view", help="look at runs, evaluations and traces of other tools in a browser")
     viewing.add_argument("paths", nargs="*", type=Path, help="folders of runs, folders, or files; ./runs if left out")

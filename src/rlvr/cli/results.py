@@ -9,9 +9,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli_options import add_force, add_settings, require_new, settings_of
+from rlvr.cli.options import add_force, add_settings, require_new, settings_of
 from rlvr.envs.core.code_rule import require_registered
-from rlvr.envs.core.files import mark_written
+from rlvr.envs.core.files import mark_written, write_whole
+from rlvr.envs.core.json_text import load_json
 
 REPORT = '<iframe sandbox title="report" srcdoc="'  # what the page of a report, and no other, is made of
 
@@ -34,13 +35,6 @@ def compare(options: argparse.Namespace, rest: list[str]) -> int:
         for task in tasks[: options.tasks]:
             print(f"{name}: " + " ".join(f"{part} {value}" for part, value in asdict(task).items()))
     return 0
-
-
-def table(options: argparse.Namespace, rest: list[str]) -> int:
-    """Print or write a table of results, agents by environments."""
-    from rlvr.cli_suites import table as show
-
-    return show(options)
 
 
 def regrade(options: argparse.Namespace, rest: list[str]) -> int:
@@ -82,6 +76,61 @@ def regrade(options: argparse.Namespace, rest: list[str]) -> int:
         of_what = "the last number or single letter of a reply, in whatever form; never a reward"
         print(f"lenient success {lenient}/{single} = {lenient / single:.3f} ({of_what})")
     return 0
+
+
+def table(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print or write a table of results, agents by environments."""
+    if options.out is not None and options.out.suffix not in (".md", ".html"):
+        raise ValueError(f"--out takes X.md or X.html, not {options.out}")
+    if options.out is not None:
+        require_new(options.out, options.force)
+    from rlvr.agents.evaluation.table import result_table, setting_notes
+
+    results = [_result(given) for given in _files(options.files)]
+    agents = [agent for agent, _, _, _ in results]
+    played_with = [
+        (agent if agents.count(agent) == 1 else f"{agent} in {path}", played)
+        for agent, path, _, played in results
+        if played is not None
+    ]
+    found = result_table([(agent, episodes) for agent, _, episodes, _ in results], setting_notes(played_with))
+    if options.out is None:
+        print(found.to_markdown(), end="")
+        return 0
+    write_whole(options.out, found.to_html() if options.out.suffix == ".html" else found.to_markdown())
+    mark_written(options.out)
+    print(options.out)
+    return 0
+
+
+def _files(given: list[str]) -> list[str]:
+    """The files that are named, and those in a folder that is: `rlvr eval` of several agents writes one."""
+    from rlvr.agents.evaluation.records import is_beside_episodes
+
+    found: list[str] = []
+    for name in given:
+        inside = [name]
+        if Path(name).is_dir():
+            inside = sorted(str(path) for path in Path(name).glob("*.jsonl") if not is_beside_episodes(path))
+        if not inside:
+            raise FileNotFoundError(f"the folder {name} holds no *.jsonl")
+        found += inside
+    return found
+
+
+def _result(given: str) -> tuple[str, Path, list[Episode], dict[str, Any] | None]:
+    """Of ``FILE`` or ``NAME=FILE`` the name of its agent, its path, its episodes and the options beside it, if any."""
+    from rlvr.agents.evaluation.records import read_episodes
+    from rlvr.agents.evaluation.table import name_of
+
+    name, _, file = given.rpartition("=")
+    path = Path(given if Path(given).is_file() else file)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    beside = path.with_name(path.name + ".options.json")
+    played = load_json(beside.read_text(encoding="utf-8")) if beside.is_file() else None
+    options = played if isinstance(played, dict) else None
+    return (name_of(path, options) if path == Path(given) else name), path, read_episodes(path), options
 
 
 def _outcome(episode: Episode) -> str:
@@ -167,9 +216,6 @@ def add_parsers(commands: Any) -> None:
     add_settings(regrading)
     regrading.set_defaults(command=regrade)
 
-
-def add_report(commands: Any) -> None:
-    """Add ``report`` to the sub-commands of `rlvr`."""
     reporting = commands.add_parser("report", help="write the report of a run again")
     reporting.add_argument("run", type=Path, help="folder of a run")
     add_force(reporting)

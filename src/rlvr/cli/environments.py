@@ -1,0 +1,152 @@
+"""The commands on environments: ``envs``, ``card``, ``new``, ``play``, ``audit`` and ``doctor``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+from rlvr.cli.options import add_allow_code, add_settings, one_line, settings_of
+from rlvr.envs import TextEnv, list_envs
+from rlvr.envs.core.code_rule import make_env, require_registered
+
+
+def envs(options: argparse.Namespace, rest: list[str]) -> int:
+    """List the registered environments."""
+    ids = list_envs(options.contains)
+    if options.long:
+        from rlvr.envs.cards import summary
+
+        width = max(map(len, ids), default=0)
+    for env_id in ids:
+        print(f"{env_id:<{width}}  {summary(env_id)}" if options.long else env_id)
+    if not ids:
+        print(f"rlvr: no environment's id contains {options.contains!r}", file=sys.stderr)
+    return 0 if ids else 1
+
+
+def card(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print what there is to know about environments."""
+    from rlvr.envs.cards import card as describe
+
+    ids = []
+    for given in options.env:
+        require_registered(given, {})
+        module, _, env_id = given.rpartition(":")
+        if module:
+            importlib.import_module(module)  # which registers the id
+        ids.append(env_id)
+    print("\n\n".join(str(describe(env_id)) for env_id in ids))
+    return 0
+
+
+def play(options: argparse.Namespace, rest: list[str]) -> int:
+    """A person plays one episode in the terminal."""
+    from rlvr.agents import HumanAgent, Rollout, RolloutRequest
+    from rlvr.agents.scripted import printable
+
+    settings = settings_of(options)
+    require_registered(options.env, settings)
+    rollout = Rollout(options.env, HumanAgent(), env_settings=settings)
+    request = RolloutRequest(seed=_seed(options.seed), index=options.index)
+    try:
+        episode = rollout([request])[0]
+    except EOFError:
+        print()
+        return 130
+    print(printable(episode.final_observation))
+    if episode.verdict is not None:
+        reason = f" ({episode.verdict.reason})" if episode.verdict.reason and not episode.verdict.success else ""
+        print(printable(f"{episode.verdict.status}: reward {episode.reward:g}{reason}"))
+    return 0
+
+
+def audit(options: argparse.Namespace, rest: list[str]) -> int:
+    """Attack the verifiers of environments; status 1 if anything was found."""
+    from rlvr.envs.audit import audit as attack
+    from rlvr.envs.core.tables import DataError
+
+    clean, skipped = True, 0
+    for env_id in options.env or list_envs():
+        try:
+            env = make_env(env_id, **settings_of(options)).unwrapped
+        except DataError as error:
+            if options.env:
+                raise
+            skipped += 1
+            print(f"{env_id}: skipped, {one_line(error)}", flush=True)
+            continue
+        if not isinstance(env, TextEnv):
+            raise TypeError(f"{env_id} is no environment of this project's kind, and cannot be audited")
+        result = attack(env, options.tasks, options.seed)
+        print(result, flush=True)
+        clean = clean and result.clean
+    if skipped:
+        print(f"{skipped} environments without data were not audited")
+    return 0 if clean else 1
+
+
+def new(options: argparse.Namespace, rest: list[str]) -> int:
+    """Write a package with an environment in it."""
+    from rlvr.envs.template import env_id, new_package
+
+    for path in new_package(options.name, options.folder, options.kind):
+        print(path)
+    folder = options.folder / options.name
+    print(f"next: pip install -e {folder}[dev] && pytest {folder} && rlvr audit {env_id(options.name)}")
+    return 0
+
+
+def doctor(options: argparse.Namespace, rest: list[str]) -> int:
+    """Say which sandbox tier holds on this machine, and what would raise it."""
+    from rlvr.envs import sandbox
+
+    print(sandbox.doctor())
+    return 0
+
+
+def _seed(given: int | None) -> int:
+    import secrets
+
+    return secrets.randbits(32) if given is None else given
+
+
+def add_parsers(commands: Any) -> None:
+    """Add these commands to the sub-commands of `rlvr`."""
+    listing = commands.add_parser("envs", help="list the environments")
+    listing.add_argument("contains", nargs="?", default="", help="only ids that contain this text")
+    listing.add_argument("-l", "--long", action="store_true", help="with a sentence on each")
+    listing.set_defaults(command=envs)
+
+    describing = commands.add_parser("card", help="print the card of an environment")
+    describing.add_argument("env", nargs="+", help="ids of environments")
+    add_allow_code(describing)
+    describing.set_defaults(command=card)
+
+    writing = commands.add_parser("new", help="write a package with an environment of your own")
+    writing.add_argument("name", help="of the package, as my_env")
+    writing.add_argument(
+        "--kind",
+        choices=("single", "turns", "tools", "dataset", "players"),
+        default="single",
+        help="one turn, a game of many, a world of tools, rows of a table, a game of several seats",
+    )
+    writing.add_argument("--folder", type=Path, default=Path(), help="where to put it; here, if left out")
+    writing.set_defaults(command=new)
+
+    playing = commands.add_parser("play", help="play an episode yourself")
+    playing.add_argument("env", help="id of the environment")
+    playing.add_argument("--seed", type=int, help="which task; random if left out")
+    playing.add_argument("--index", type=int, help="which task of the seed")
+    playing.set_defaults(command=play)
+
+    auditing = commands.add_parser("audit", help="attack the verifiers of environments")
+    auditing.add_argument("env", nargs="*", help="ids; all registered ones if left out")
+    auditing.add_argument("--tasks", type=int, default=20, help="tasks of each level")
+    auditing.add_argument("--seed", type=int, default=0, help="which tasks")
+    auditing.set_defaults(command=audit)
+    for command in (playing, auditing):
+        add_settings(command)
+    commands.add_parser("doctor", help="say which sandbox holds on this machine").set_defaults(command=doctor)

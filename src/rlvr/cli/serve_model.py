@@ -1,0 +1,141 @@
+"""``rlvr serve-model``: a model behind OpenAI's chat completions."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import errno
+import os
+import secrets
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rlvr.cli.options import add_allow_code, key_of, port, value_of, without_progress_bars
+
+if TYPE_CHECKING:
+    pass
+
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
+    """Serve a model to clients of OpenAI's chat completions until Ctrl-C or SIGTERM."""
+    from rlvr.agents.models.model_folder import policy_folder
+
+    model = policy_folder(options.model)
+    name = options.name or Path(options.model).resolve().name
+    key = None if options.no_key else key_of(options.api_key_env) or secrets.token_urlsafe(24)
+    if key is None and options.host not in LOOPBACK:
+        raise ValueError("--no-key serves everybody who reaches the port: leave out --host, or let clients show a key")
+    if options.engine == "vllm":
+        return _serve_with_vllm(model, name, key, options)
+    if options.options is not None or options.host != "127.0.0.1":
+        raise ValueError("--host and --options are vLLM's: add --engine vllm, or reach this machine through ssh -L")
+    try:
+        from rlvr.adapters.serving.generate_server import ChatServer
+        from rlvr.agents.models.tiny import load_policy
+    except ModuleNotFoundError as error:
+        raise ImportError(f'serving a model needs {error.name}: pip install "rlvr[train]"') from error
+    without_progress_bars()
+    policy, tokenizer = load_policy(model, device=options.device or "cpu", dtype=options.dtype)
+    try:
+        server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
+    except OSError as error:
+        raise _not_listening("127.0.0.1", options.port, error) from error
+    with server, _stopped_by_signals() as stopped:
+        _say_where(f"{server.url}/v1", name, key, options)
+        stopped.wait()
+    return 0
+
+
+def _not_listening(host: str, port: int, error: OSError) -> ValueError:
+    if isinstance(error, socket.gaierror):
+        return ValueError(f"--host {host} is no address: {error.strerror}")
+    if error.errno == errno.EADDRNOTAVAIL:
+        return ValueError(f"--host {host} is not an address of this machine")
+    return ValueError(f"port {port} cannot be listened at ({error.strerror}): give another --port")
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[threading.Event]:
+    """An event that Ctrl-C and SIGTERM set meanwhile; the handlers of before return."""
+    stopped = threading.Event()
+    before = {signum: signal.signal(signum, lambda *_: stopped.set()) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield stopped
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
+
+
+def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.Namespace) -> int:
+    """Become vLLM's server."""
+    from rlvr.agents.models.vllm import MISSING as VLLM_MISSING
+    from rlvr.agents.models.vllm import PLAIN_OPTIONS, whole_prefills
+    from rlvr.agents.models.vllm_process import flags
+    from rlvr.envs.core.code_rule import require_code
+
+    if options.device is not None:
+        raise ValueError("--device is the other engine's: vLLM chooses by its build, or by --options")
+    more = value_of(options.options or "{}")
+    if not isinstance(more, dict):
+        raise ValueError(f"--options takes a JSON object, got {options.options!r}")
+    for option in sorted(more.keys() - PLAIN_OPTIONS):
+        require_code(f"--options {option}, which vLLM may take for a class or a file to load,")
+    try:
+        chosen = {"logprobs_mode": "processed_logprobs", **whole_prefills(), "dtype": options.dtype}
+    except ImportError as error:
+        raise ImportError(VLLM_MISSING) from error
+    chosen |= {"max_model_len": options.max_length} if options.max_length else {}
+    free = _free_port(options.host, options.port)
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
+    command += ["--served-model-name", name, "--host", options.host, "--port", str(free)]
+    command += flags(chosen | more)
+    variables = os.environ | {"PYTHONSAFEPATH": "1"} | ({"VLLM_API_KEY": key} if key else {})
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    _say_where(f"http://{host}:{free}/v1", name, key, options, ", once vLLM has started")
+    os.execve(sys.executable, command, variables)
+
+
+def _free_port(host: str, port: int) -> int:
+    """The port, or any that is free for 0: vLLM says neither which one it took nor, for a minute, that one is taken.
+
+    Raises:
+        ValueError: it cannot be listened at.
+    """
+    try:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as vLLM: what was closed just now is free
+            probe.bind((host, port))
+            return int(probe.getsockname()[1])
+    except OSError as error:
+        raise _not_listening(host, port, error) from error
+
+
+def _say_where(url: str, name: str, key: str | None, options: argparse.Namespace, when: str = "") -> None:
+    shown = f", key {key}" if key and options.api_key_env is None else ""
+    print(f"{name} at {url}{when}{shown} (Ctrl-C ends it)", flush=True)
+
+
+def add_parsers(commands: Any) -> None:
+    """Add ``serve-model`` to the sub-commands of `rlvr`."""
+    serving = commands.add_parser("serve-model", help="serve a model by OpenAI's chat completions")
+    serving.add_argument("model", help="folder of a run or of a model, rlvr/tiny, or a Hugging Face model by name")
+    serving.add_argument("--engine", choices=("transformers", "vllm"), default="transformers", help="what samples")
+    serving.add_argument("--name", help="of the model, for clients; the folder's name if left out")
+    serving.add_argument("--host", default="127.0.0.1", help="where vLLM listens")
+    serving.add_argument("--port", type=port, default=8000, help="0 takes any that is free")
+    key = serving.add_mutually_exclusive_group()
+    key.add_argument("--api-key-env", metavar="NAME", help="environment variable with the clients' key; else a new one")
+    key.add_argument("--no-key", action="store_true", help="let in every user of this machine")
+    serving.add_argument("--max-length", type=int, help="tokens of a conversation; what the model takes if left out")
+    serving.add_argument("--device", help="cpu, cuda, cuda:1 …; cpu if left out; not of vLLM")
+    serving.add_argument("--dtype", default="float32", help="of the weights: float32, bfloat16 or float16")
+    serving.add_argument("--options", metavar="JSON", help="more options of vLLM")
+    add_allow_code(serving)
+    serving.set_defaults(command=serve_model)
