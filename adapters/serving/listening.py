@@ -21,6 +21,7 @@ HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 SHUTDOWN_SECONDS = 3
 HEAD_SECONDS = 30.0  # for a client to say what it asks for, from its first byte or from the connection's beginning
 PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
+WAITING = 256  # connections that have not said what they ask for
 READ_AT_ONCE = 1 << 12  # bytes of a connection: before others had their turn it may ask for no more than is in these
 IDLE_FRAMES, IDLE_FRAMES_A_SECOND = 250, 50  # of a connection: pings, pongs, small fragments
 REFUSALS, REFUSALS_A_SECOND = 100, 50  # of a connection, which is listened to more slowly from then on
@@ -53,34 +54,33 @@ class Client:
                 await asyncio.sleep(1 / REFUSALS_A_SECOND)
 
 
-def web_server(served: Starlette, most_waiting: int) -> uvicorn.Server:
+def web_server(served: Starlette, most_waiting: int, **others: Any) -> uvicorn.Server:
     """Uvicorn, which is to serve an application.
 
     Args:
         served: the application.
         most_waiting: connections that have not said what they ask for. Where there are more, the oldest is closed.
+        others: as in ``uvicorn.Config``.
     """
     import uvicorn
 
     for name in ("uvicorn.error", "asyncio"):
         limited_log(name)
     logging.getLogger("uvicorn.error").addFilter(_is_news)
-    return uvicorn.Server(
-        uvicorn.Config(
-            served,
-            log_level="warning",
-            access_log=False,
-            loop="asyncio",  # whose transports obey READ_AT_ONCE
-            http=_http_protocol(most_waiting),
-            ws=_socket_protocol(),
-            ws_max_size=MAX_FRAME,
-            ws_ping_interval=HEARTBEAT,
-            ws_ping_timeout=HEARTBEAT,
-            ws_per_message_deflate=False,
-            timeout_graceful_shutdown=SHUTDOWN_SECONDS,
-            server_header=False,
-        )
-    )
+    settings: dict[str, Any] = {
+        "log_level": "warning",
+        "access_log": False,
+        "loop": "asyncio",  # whose transports obey READ_AT_ONCE
+        "http": _http_protocol(most_waiting),
+        "ws": _socket_protocol(),
+        "ws_max_size": MAX_FRAME,
+        "ws_ping_interval": HEARTBEAT,
+        "ws_ping_timeout": HEARTBEAT,
+        "ws_per_message_deflate": False,
+        "timeout_graceful_shutdown": SHUTDOWN_SECONDS,
+        "server_header": False,
+    }
+    return uvicorn.Server(uvicorn.Config(served, **settings | others))
 
 
 # Uvicorn's own protocols would wait for ever for the head of a request, and for a client to take its answers. And they

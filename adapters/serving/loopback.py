@@ -12,7 +12,7 @@ import secrets
 import socket
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import nullcontext, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -23,7 +23,8 @@ from rlvr.adapters.serving.guard import bears_key, limited_log, wrong_host, wron
 MAX_BODY = 64 * 2**20
 MAX_VALUES = 1 << 20  # of a body
 MAX_CONNECTIONS = 512
-LARGE_BODY = 1 << 20  # bytes; of such bodies two are read at a time
+LARGE_BODY = 1 << 20  # bytes; of such bodies two are parsed at a time
+MAX_HELD = 8 * MAX_BODY  # of all bodies that arrive at once
 log = limited_log("rlvr.loopback")
 IDLE_SECONDS = 60.0  # a connection that says nothing for so long is closed
 
@@ -119,23 +120,60 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.large = threading.BoundedSemaphore(2)
-        self._open: dict[threading.Thread, Any] = {}
+        self._open: dict[Any, threading.Thread | None] = {}  # by connection
+        self._waiting: dict[Any, None] = {}  # connections that have asked for nothing that they may; the oldest first
+        self._held = 0  # bytes of bodies
         self._lock = threading.Lock()
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether there is room for one more connection."""
+        """Whether there is room for one more connection; the oldest that has asked for nothing gives way to it."""
         with self._lock:
-            return len(self._open) < MAX_CONNECTIONS
+            if len(self._open) >= MAX_CONNECTIONS:
+                oldest = next(iter(self._waiting), None)
+                if oldest is None:
+                    return False
+                del self._waiting[oldest]
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+            self._waiting[request] = None
+            return True
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        thread = threading.current_thread()
         with self._lock:
-            self._open[thread] = request
+            self._open[request] = threading.current_thread()
+        super().process_request_thread(request, client_address)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection, and forget it."""
+        super().shutdown_request(request)
+        with self._lock:
+            self._open.pop(request, None)
+            self._waiting.pop(request, None)
+
+    @contextmanager
+    def serving(self, request: Any) -> Iterator[None]:
+        """While a connection is served, it gives way to no other."""
+        with self._lock:
+            self._waiting.pop(request, None)
         try:
-            super().process_request_thread(request, client_address)
+            yield
         finally:
             with self._lock:
-                del self._open[thread]
+                self._waiting[request] = None
+
+    @contextmanager
+    def holding(self, size: int) -> Iterator[None]:
+        """Memory for a body; `HttpError` where too much of it is in use."""
+        with self._lock:
+            if self._held + size > MAX_HELD:
+                raise HttpError(503, f"bodies of {self._held} bytes are under way: try later")
+            self._held += size
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._held -= size
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """A client that went away is no news; what our own code raises was answered with a 500."""
@@ -143,11 +181,12 @@ class _Server(ThreadingHTTPServer):
     def cut(self, grace: float) -> None:
         with self._lock:
             connections = dict(self._open)
-        for connection in connections.values():
+        for connection in connections:
             with suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
-        for thread in connections:
-            thread.join(grace)
+        for thread in connections.values():
+            if thread is not None:
+                thread.join(grace)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -169,9 +208,12 @@ class _Handler(BaseHTTPRequestHandler):
             raise HttpError(411, "the request names no Content-Length, or is sent in chunks")
         if len(length) > 12 or int(length) > MAX_BODY:
             raise HttpError(413, f"a body has at most {MAX_BODY} bytes")
-        with self.server.large if int(length) > LARGE_BODY else nullcontext():
+        large = int(length) > LARGE_BODY
+        with self.server.holding(int(length)):
+            data = self.rfile.read(int(length))
             try:
-                return read_object(self.rfile.read(int(length)), MAX_VALUES)
+                with self.server.large if large else nullcontext():  # not while it arrives: that may take long
+                    return read_object(data, MAX_VALUES)
             except TooManyValues:
                 raise HttpError(413, f"a body has at most {MAX_VALUES} values, keys included") from None
             except ValueError as error:
@@ -182,10 +224,21 @@ class _Handler(BaseHTTPRequestHandler):
         request = HttpRequest(self.command, self.path.partition("?")[0], headers, {})
         try:
             self.server.admit(request)
+        except HttpError as refusal:
+            self._refuse(refusal)
+        else:
+            with self.server.serving(self.connection):
+                self._serve(request, body)
+
+    def _refuse(self, refusal: HttpError) -> None:
+        self.close_connection = True  # the body was not read
+        self._send(refusal.status, refusal.body())
+
+    def _serve(self, request: HttpRequest, body: Callable[[], dict[str, Any]]) -> None:
+        try:
             request = request._replace(body=body())
         except HttpError as refusal:
-            self.close_connection = True  # the body was not read
-            self._send(refusal.status, refusal.body())
+            self._refuse(refusal)
             return
         try:
             answer = self.server.answer(request)

@@ -23,7 +23,7 @@ from gymnasium.spaces import Dict
 from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.guard import bears_key, is_loopback, limited_log, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import PATIENCE, Client, allowed_files, listening, web_server
+from rlvr.adapters.serving.listening import PATIENCE, WAITING, Client, allowed_files, listening, web_server
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
@@ -56,7 +56,7 @@ MIN_TOKEN = 16  # characters
 SMALL = 1 << 16  # bytes of a message that is read in the event loop
 MAX_HELD = 64 << 20  # bytes of the larger messages that are read or answered at once
 SWITCH_SECONDS = 0.0005  # that a step which computes holds Python's lock while others, and the event loop, want it
-WAITING, LEAST_WAITING = 256, 16  # connections that have not said what they ask for, the second where files are few
+LEAST_WAITING = 16  # connections that have not said what they ask for, where few files may be open
 OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
 WATCHED = "/health, /ready and /metrics"

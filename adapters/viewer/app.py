@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
-from rlvr.adapters.serving.listening import listening
+from rlvr.adapters.serving.listening import WAITING, listening, web_server
 from rlvr.adapters.serving.serve import MISSING
 from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
@@ -283,7 +283,8 @@ class ViewerServer:
                 f"{host} can be reached by others, and transcripts are private: use 127.0.0.1 and a tunnel"
             )
         try:
-            import uvicorn
+            import uvicorn  # noqa: F401
+            import websockets  # noqa: F401
         except ImportError as error:
             raise ImportError(MISSING.format(error.name)) from error
         self.key = secrets.token_urlsafe(24) if key is None else key
@@ -298,16 +299,7 @@ class ViewerServer:
         self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/#/" + (f"?key={self.key}" if self.key else "")
         app: Any = application(pages, self.key, regrade, forks)
-        self._uvicorn = uvicorn.Server(
-            uvicorn.Config(
-                app,
-                log_level="warning",
-                access_log=False,
-                server_header=False,
-                timeout_graceful_shutdown=1,
-                lifespan="off",
-            )
-        )
+        self._uvicorn = web_server(app, WAITING, timeout_graceful_shutdown=1, lifespan="off")
         self._stopped = threading.Event()
         self._indexing = threading.Thread(target=self._index, name="rlvr-view-index", daemon=True)
         self._thread: threading.Thread | None = None

@@ -8,6 +8,8 @@ import logging
 import socket
 import threading
 import time
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import gymnasium as gym
@@ -24,6 +26,7 @@ from websockets.sync.client import connect as open_socket
 from rlvr.adapters import connect
 from rlvr.adapters.serving import listening, wire
 from rlvr.adapters.serving.guard import LOGGED_AT_ONCE, MAX_LOGGED, Allowance, LimitedLog
+from rlvr.adapters.serving.loopback import LARGE_BODY, LoopbackServer
 from rlvr.adapters.serving.serve import EnvServer
 from rlvr.envs.core.spaces import Text
 
@@ -227,6 +230,64 @@ def test_who_takes_no_answers_is_cut_off_without_a_token_too(monkeypatch):
             with pytest.raises(ConnectionError):
                 send_forever(link, HEALTH * 100)
         assert env.step("\\boxed{7}")[4]["verdict"].valid
+
+
+# servers of the loopback: the policy endpoint, the generation server, the viewer
+
+
+def asked(server: LoopbackServer, body: bytes = b"{}") -> int:
+    """The status of a request with the server's key."""
+    request = urllib.request.Request(server.url, body, {"Authorization": f"Bearer {server.key}"})
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=PATIENCE) as reply:
+        return int(reply.status)
+
+
+def test_idle_connections_of_a_loopback_server_give_way(monkeypatch):
+    monkeypatch.setattr("rlvr.adapters.serving.loopback.MAX_CONNECTIONS", 20)
+    server = LoopbackServer(lambda request: {})
+    with contextlib.closing(server), contextlib.ExitStack() as stack:
+        port = int(server.url.rpartition(":")[2])
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", port))) for _ in range(60)]
+        for link in idle[20:]:
+            with contextlib.suppress(OSError):  # it may be cut off already
+                link.sendall(HEALTH[:-2])
+        assert [asked(server) for _ in range(5)] == [200] * 5
+        for link in idle[:40]:
+            link.settimeout(PATIENCE)
+            assert drain(link) == b""
+
+
+def test_who_is_served_by_a_loopback_server_gives_way_to_nobody(monkeypatch):
+    monkeypatch.setattr("rlvr.adapters.serving.loopback.MAX_CONNECTIONS", 3)
+    go, came = threading.Event(), threading.Semaphore(0)
+
+    def answer(request: Any) -> dict[str, Any]:
+        came.release()
+        return {"went": go.wait(PATIENCE)}
+
+    server = LoopbackServer(answer)
+    with contextlib.closing(server), ThreadPoolExecutor(3) as pool, contextlib.ExitStack() as stack:
+        served = [pool.submit(asked, server) for _ in range(3)]
+        for _ in served:
+            assert came.acquire(timeout=PATIENCE)
+        port = int(server.url.rpartition(":")[2])
+        for _ in range(10):
+            link = stack.enter_context(socket.create_connection(("127.0.0.1", port)))
+            link.settimeout(PATIENCE)
+            assert drain(link) == b""
+        go.set()
+        assert [each.result(PATIENCE) for each in served] == [200] * 3
+
+
+def test_a_large_body_that_arrives_slowly_keeps_no_other_waiting():
+    server = LoopbackServer(lambda request: {})
+    with contextlib.closing(server), contextlib.ExitStack() as stack:
+        address = "127.0.0.1", int(server.url.rpartition(":")[2])
+        head = f"POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {server.key}\r\n"
+        head += "Content-Length: 9000000\r\n\r\n"
+        for _ in range(4):
+            stack.enter_context(socket.create_connection(address)).sendall(head.encode())
+        assert asked(server, b'{"x": "' + b"y" * (LARGE_BODY + 1) + b'"}') == 200
 
 
 # the log
