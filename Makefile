@@ -1,6 +1,6 @@
 # Two commands, each of which sets up its own virtual environment first:
 #   make demo    train the embedded policy on the calculator and draw its learning curve
-#   make test    every check, and the tests: a sample of the sweeps and of the slow ones, another one each day
+#   make test    every check, and the tests: a sample of the sweeps and of the slow ones, chosen by the commit
 # And: make check (linters, types, arrows), make quick (tests that are not slow), make clean,
 #   make test-all        every check and every test, as continuous integration runs them
 #   make docs            the generated pages anew: the gallery, the README's counts, the algorithms, the reference

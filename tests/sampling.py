@@ -1,17 +1,20 @@
 """A sample of the tests: of each sweep, which is one test over every id, level, seed or attack, and of the slow tests.
 
-``pytest --sample 24`` runs a twenty-fourth of them, another one each day, and all other tests; ``--sample-seed`` gives
-the sample of a day again.
+``pytest --sample 24`` runs a twenty-fourth of them, and all other tests. The commit that is checked out says which, so
+that a commit is green or red for good; ``--sample-seed`` gives the sample of another commit.
 """
 
 from __future__ import annotations
 
-import datetime
+import os
+import subprocess
 import zlib
 from collections import defaultdict
+from pathlib import Path
 
 import pytest
 
+ROOT = Path(__file__).resolve().parent.parent
 WHOLE = 8  # a test of no more cases than this runs with all of them, a larger one with so many at least
 
 
@@ -26,7 +29,7 @@ def add_options(parser: pytest.Parser) -> None:
         help="run 1/N of each sweep and of the slow tests",
     )
     group.addoption(
-        "--sample-seed", type=int, metavar="SEED", help="which cases (default: the number of today's date, in UTC)"
+        "--sample-seed", type=int, metavar="SEED", help="which cases (default: a number of the commit; 0 without git)"
     )
 
 
@@ -37,9 +40,20 @@ def _at_least_one(text: str) -> int:
 
 
 def choose_seed(config: pytest.Config) -> None:
-    """Choose the seed once, before the workers start: midnight must not come between two of them."""
-    if config.option.sample_seed is None:
-        config.option.sample_seed = datetime.datetime.now(datetime.UTC).date().toordinal()
+    """Choose the seed before the workers start, which take it as an option: a commit in between changes nothing."""
+    if config.option.sample_seed is None and config.option.sample > 1:
+        config.option.sample_seed = seed_of_commit(ROOT)
+
+
+def seed_of_commit(folder: Path) -> int:
+    """The seed of the commit that is checked out in a folder, whatever is changed there; 0 where git knows none."""
+    # a repository above the folder, into which an archive was unpacked, is not the folder's
+    env = os.environ | {"GIT_CEILING_DIRECTORIES": str(folder.resolve().parent)}
+    try:
+        git = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, env=env, capture_output=True, text=True)
+    except OSError:
+        return 0
+    return int(git.stdout[:8], 16) if git.returncode == 0 else 0
 
 
 def header(config: pytest.Config) -> str | None:
