@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from rlvr.envs.sandbox import SandboxUnavailable
@@ -16,3 +18,6 @@ def _runs_images() -> bool:
 
 
 needs_images = pytest.mark.skipif(not _runs_images(), reason="needs bubblewrap, user namespaces and python3 below /usr")
+needs_linux = pytest.mark.skipif(
+    sys.platform != "linux", reason="Linux ends the processes of a dead parent, and /proc shows it"
+)

@@ -33,6 +33,7 @@ from rlvr.envs.games.guess_number import GuessNumber
 from rlvr.envs.vector import Infos, VectorEnv
 
 from ..children import start
+from ..needs import needs_linux
 
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes look where this process looks
 vector_envs = importlib.import_module("vector_envs")
@@ -498,6 +499,7 @@ def test_a_worker_killed_from_outside_while_nobody_looked_is_noticed(build):
     assert vector.reset(seed=3)[0][1] == "seed 4 episode 1 turn 0", "a reset has nothing to lose"
 
 
+@needs_linux
 @pytest.mark.slow
 @pytest.mark.parametrize("which", ["supervisor", "fork server"])
 def test_a_killed_fork_server_is_replaced(build, which):
@@ -516,6 +518,7 @@ def test_a_killed_fork_server_is_replaced(build, which):
     assert vector.step(["b", "b"])[0][1] == "seed 1 episode 1 turn 1"
 
 
+@needs_linux
 def test_fork_servers_that_are_killed_one_after_the_other_are_replaced(build, monkeypatch):
     vector = build(Puppet, 2, backend="process", autoreset_mode="Disabled")
     vector.reset(seed=0)
@@ -929,6 +932,7 @@ sys.stdin.read()
 """
 
 
+@needs_linux
 @pytest.mark.slow
 def test_a_script_needs_no_guard_and_leaves_no_process_when_it_is_killed():
     script = start([sys.executable, "-c", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)

@@ -18,6 +18,7 @@ from gymnasium.vector import AutoresetMode
 from rlvr.envs.vector import VectorEnv
 
 from ..children import start
+from ..needs import needs_linux
 
 sys.path.insert(0, str(Path(__file__).parent))  # worker processes look where this process looks
 vector_envs = importlib.import_module("vector_envs")
@@ -207,6 +208,7 @@ def test_closing_ends_though_an_environment_does_not_close(build, gate, backend)
     assert not thread.is_alive()
 
 
+@needs_linux
 def test_nothing_that_an_environment_has_started_outlives_close(build, tmp_path):
     paths = [tmp_path / f"daemon{index}" for index in range(3)]
     vector = build(Wicked, backend="process", workers=2)
@@ -238,6 +240,7 @@ sys.stdin.read()
 """
 
 
+@needs_linux
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["idle", "stuck", "group", "fork server first"])
 def test_nothing_outlives_the_kill_of_the_users_process(tmp_path, how):

@@ -18,6 +18,8 @@ import pytest
 from rlvr.envs.rewards import agrade, grade
 from rlvr.envs.rewards.workers import WorkerError, WorkerPool, WorkerSpent, WorkerTimeout, shared_pool
 
+from ..needs import needs_linux
+
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the pool needs POSIX processes")
 
 HANG = ("time:sleep", [600])
@@ -180,6 +182,7 @@ def test_close_leaves_no_process() -> None:
         pool.call(*GOOD, timeout=1.0)
 
 
+@needs_linux
 def test_a_killed_zygote_is_replaced() -> None:
     pool = WorkerPool(size=2)
     try:
@@ -209,6 +212,7 @@ SCRIPT = textwrap.dedent(
 )
 
 
+@needs_linux
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", ["sys.exit(0)", "os._exit(0)", "os.kill(os.getpid(), 9)", "raise SystemExit('no')"])
 def test_no_worker_outlives_the_process_however_it_ends(ending: str) -> None:
