@@ -1,7 +1,7 @@
 """What the documentation site shows beside docs/: a hook of mkdocs, which mkdocs.yml names.
 
-The README is its first page. CONTRIBUTING.md, CHANGELOG.md and the pages of benchmarks/results/ are pages as well, and
-so is each file of this repository that a page links to. Links lead to these pages on the site, and to the files where
+The README is its first page. What `NAMED` names and the pages of benchmarks/results/ are pages as well, and so is each
+file of this repository that a page links to. Links lead to these pages on the site, and to the files where
 a page is read in the repository.
 """
 
@@ -20,7 +20,14 @@ from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 LINK = re.compile(r"(?<=\]\()(?!\w+:|#)([^)\s#]+)")
-NAMED = {"README.md": "index.md", "CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+NAMED = {
+    "README.md": "index.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "AGENTS.md": "coding_agents.md",
+    "SECURITY.md": "security.md",
+    "CHANGELOG.md": "changelog.md",
+    "skills/rlvr-environment/SKILL.md": "skill.md",
+}
 LANGUAGES = {".py": "python", ".yaml": "yaml", ".toml": "toml", ".json": "json", ".jsonl": "json"}
 PAPER = re.compile(r"(?<![\w./:\[-])(\d{4}\.\d{5})(?![\w\]])")
 CODE = re.compile(r"^```.*?^```|^ {4}.*?$|`[^`\n]+`|^#.*?$", re.MULTILINE | re.DOTALL)

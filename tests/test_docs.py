@@ -19,7 +19,7 @@ import pytest
 import rlvr
 
 ROOT = Path(__file__).parents[1]
-PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [path for pattern in ("*.md", "docs/**/*.md", "skills/**/*.md") for path in sorted(ROOT.glob(pattern))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w-]+\.(?:py|yaml))\n")  # the first line of a block that is a file for the blocks after it
 

@@ -1,4 +1,4 @@
-"""The commands of the README and the docs are run, page by page, in a folder of their own.
+"""The commands of the README, the docs and the skills are run, page by page, in a folder of their own.
 
 A command that cannot be run here says on its line what it needs: `# needs a GPU`. The files of a page, blocks of code
 whose first line is their name, are written before its commands run. Only what takes long is made shorter: training has
@@ -19,7 +19,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "AGENTS.md"]
+PAGES += [path for folder in ("docs", "skills") for path in sorted((ROOT / folder).rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"# ([\w-]+\.(?:py|yaml))\n")
 NEEDS = re.compile(r"  # needs \w+")
@@ -31,8 +32,11 @@ SHORT = {
 }
 SERVERS = re.compile(r"^rlvr (serve|serve-ors|view(?!.*--export))\b")
 TRAINED = re.compile(r"^rlvr train --config examples/calculator\.yaml .*--out (runs/[\w-]+)")
+# a package that a command of the page has written: installed into a folder of the page's, without the network
+INSTALL = re.compile(r'^pip install -e "?(\./\w+)')
+INSTALLED = "python -m pip install --quiet --no-deps --no-index --no-build-isolation --target site"
 ELSEWHERE = re.compile(
-    r"^(make|pip install|export|torchrun|source|python3\.12) "
+    r"^(make|pip install(?! -e \"?\./)|export|torchrun|source|python3\.12) "
 )  # what installs, and what torchrun starts
 
 
@@ -47,6 +51,8 @@ def commands(page: Path) -> list[str]:
 
 
 def shortened(line: str) -> str:
+    if package := INSTALL.match(line):
+        return f"{INSTALLED} {package[1]}"
     line = line.replace("0.0.0.0", "127.0.0.1")
     line = line.replace("runs/mine --success", "runs/mine")  # ten steps have found nothing yet
     return line + "".join(more for pattern, more in SHORT.items() if re.search(pattern, line))
@@ -68,7 +74,8 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def environment(folder: Path) -> dict[str, str]:
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    return {**os.environ, "PATH": path, "PYTHONPATH": str(folder), "XDG_CACHE_HOME": str(folder / "cache")}
+    packages = f"{folder}{os.pathsep}{folder / 'site'}"
+    return {**os.environ, "PATH": path, "PYTHONPATH": packages, "XDG_CACHE_HOME": str(folder / "cache")}
 
 
 @pytest.mark.slow
