@@ -8,6 +8,7 @@ import pytest
 
 from rlvr.envs.sandbox import SandboxUnavailable
 from rlvr.envs.sandbox.images import run_in_image
+from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 
 
 def _runs_images() -> bool:
@@ -18,6 +19,7 @@ def _runs_images() -> bool:
 
 
 needs_images = pytest.mark.skipif(not _runs_images(), reason="needs bubblewrap, user namespaces and python3 below /usr")
+needs_sandbox = pytest.mark.skipif(not any(probe_tier(tier).holds for tier in NATIVE), reason="no sandbox tier holds")
 needs_linux = pytest.mark.skipif(
     sys.platform != "linux", reason="Linux ends the processes of a dead parent, and /proc shows it"
 )

@@ -19,8 +19,9 @@ from rlvr.cli import main
 from rlvr.envs import cards
 from rlvr.envs.bridges.names import PREFIXES
 from rlvr.envs.cards import card, measure, summary, summary_from_docstring
-from rlvr.envs.sandbox import probes
 from rlvr.envs.tasks import guesses
+
+from .needs import needs_sandbox
 
 ROOT = Path(__file__).parents[1]
 OWN = [i for i in rlvr.list_envs() if i.startswith("rlvr/") and not i.startswith(PREFIXES)]
@@ -72,6 +73,7 @@ def test_luck_earns_little_on_every_level_or_it_is_said_why():
         assert most > cards.RANDOM_MOST, f"{env_id}: no reason is needed"
 
 
+@needs_sandbox
 def test_a_level_has_hundreds_of_tasks_or_lists_them_or_it_is_said_why():
     """Of the committed figures: how many of a thousand seeds are different tasks."""
     rows = json.loads((ROOT / "benchmarks" / "results" / "cards.json").read_text())["cards"]
@@ -186,9 +188,7 @@ def test_the_gallery_shows_exactly_the_ids_that_are_registered():
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    not any(probes.probe_tier(tier).holds for tier in probes.NATIVE), reason="the page of the tools needs a sandbox"
-)
+@needs_sandbox
 def test_the_generated_pages_are_up_to_date():
     pytest.importorskip("chess")
     ended = subprocess.run(
@@ -197,6 +197,7 @@ def test_the_generated_pages_are_up_to_date():
     assert ended.returncode == 0, ended.stdout + ended.stderr
 
 
+@needs_sandbox
 def test_the_measured_cards_are_of_ids_that_exist_and_their_figures_make_sense():
     cards = json.loads((ROOT / "benchmarks" / "results" / "cards.json").read_text())["cards"]
     assert set(cards) <= set(OWN), "run: python benchmarks/cards.py --missing"

@@ -203,6 +203,7 @@ def test_the_wheel_holds_the_tree_and_nothing_else(distributions):
     with tarfile.open(sdist) as archive:
         packed = {name.partition("/")[2] for name in archive.getnames()}
     assert {"pyproject.toml", "setup.py", "LICENSE"} <= packed
+    assert not any(name.startswith("tests") for name in packed), "they need the whole checkout"
 
 
 @pytest.mark.slow

@@ -17,6 +17,8 @@ from rlvr.envs.core.tables import DataError
 from rlvr.envs.puzzles.countdown import Countdown
 from rlvr.envs.tasks.digests import differing_parts, digest_parts, env_digest
 
+from ..needs import needs_sandbox
+
 ROWS = [{"question": f"What is {number} plus {number}?", "answer": 2 * number} for number in range(20)]
 PLUGIN = """
 import rlvr
@@ -113,6 +115,7 @@ def test_generated_tasks_are_their_version_and_settings():
     assert digest_parts(env_digest(TextEnv(Countdown())))["rows"] == "generated2"
 
 
+@needs_sandbox
 def test_every_id_has_a_digest_of_its_own_settings():
     found = {}
     for env_id in list_envs():

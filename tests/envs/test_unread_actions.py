@@ -17,6 +17,8 @@ from rlvr.envs.core.images import text_of
 from rlvr.envs.rewards import grade
 from rlvr.envs.wrappers import TurnLimit
 
+from ..needs import needs_sandbox
+
 GIBBERISH = ("zxqv blorp wug", "I do not know.", "", "\\boxed{}", '{"zxqv": [')
 AS_ANSWERS = ("\\boxed{zxqv blorp wug}", "<answer>#~ zxqv ~#</answer>")
 # Here any text is a deed: keys that are pressed, words to a customer.
@@ -85,6 +87,7 @@ def test_the_second_in_a_row_is_answered_with_an_example_that_is_understood(env_
     assert "None of your last" not in text_of(understood)
 
 
+@needs_sandbox
 def test_a_call_that_cannot_be_carried_out_twice_is_answered_with_a_call() -> None:
     for settings in ({"id": "rlvr/Browser-v0"}, {"id": "rlvr/Countdown-v0", "tools": ["python"]}):
         env = gym.make(**settings, disable_env_checker=True).unwrapped

@@ -22,7 +22,9 @@ from rlvr.envs.rewards.graders.code import grade_code
 from rlvr.envs.rewards.graders.code_imports import imports_for
 from rlvr.envs.rewards.graders.code_rows import normalized_row, unpickled_text
 
-pytestmark = pytest.mark.sandbox
+from ..needs import needs_sandbox
+
+pytestmark = [pytest.mark.sandbox, needs_sandbox]
 ADD_STREAM = "a, b = map(int, input().split())\nprint(a + b)"
 ADD_METHOD = "class Solution:\n    def add(self, a: int, b: int) -> int:\n        return a + b"
 ADD_FUNCTION = "def add(a, b):\n    return a + b"

@@ -35,7 +35,8 @@ def without(calls: dict[str, int], code: str) -> subprocess.CompletedProcess[str
     rows.append((0x06, 0, 0, 0x7FFF0000))
     program = b"".join(struct.pack("HBBI", *row) for row in rows)
     script = (
-        f"from rlvr.envs.sandbox import kernel\nkernel.no_new_privileges()\nkernel.install_seccomp({program!r})\n{code}"
+        "from rlvr.envs.sandbox.inside import kernel\nkernel.no_new_privileges()\n"
+        f"kernel.install_seccomp({program!r})\n{code}"
     )
     return subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, check=False, timeout=120,

@@ -8,7 +8,9 @@ import pytest
 from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.tools import Call, write_call
 
-pytestmark = pytest.mark.sandbox
+from ..needs import needs_sandbox
+
+pytestmark = [pytest.mark.sandbox, needs_sandbox]
 SUMS = "rlvr/Sums-v0"
 SAME_AGAIN = {
     "a set": "print({'a', 'b', 'c', 'd', 'e'}, {b'x', b'y'})",
