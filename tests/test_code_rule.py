@@ -279,15 +279,16 @@ def test_a_rendered_episode_cannot_steer_a_terminal():
 
 
 def test_links_beside_a_record_are_not_followed(tmp_path: Path, capsys: Any):
-    victims = [tmp_path / "one", tmp_path / "two"]
-    for victim in victims:
-        victim.write_text("precious")
+    victims = {tmp_path / "one": "precious", tmp_path / "two": ""}
+    for victim, content in victims.items():
+        victim.write_text(content)
     record = tmp_path / "episodes.jsonl"
-    record.with_name("episodes.jsonl.options.json").symlink_to(victims[0])
+    options = record.with_name("episodes.jsonl.options.json")
+    options.symlink_to(tmp_path / "one")
     words = ["eval", "--env", "rlvr/GuessNumber-v0", "--agent", "expert", "--episodes", "1", "--out", str(record)]
-    assert main(words) == 0
-    record.unlink()
-    record.symlink_to(victims[1])
-    main(words)
+    assert main(words) == 2
+    options.unlink()
+    record.symlink_to(tmp_path / "two")
+    assert main(words) == 2
     assert "symbolic link" in capsys.readouterr().err
-    assert [victim.read_text() for victim in victims] == ["precious"] * 2
+    assert {victim: victim.read_text() for victim in victims} == victims

@@ -24,7 +24,7 @@ from rlvr.envs.tools.tool import argument_names
 VERSION = "ATIF-v1.7"
 OURS = "rlvr"
 THINK, THOUGHT = "<think>", "</think>"
-_KEPT = ("stop", "reward", "verdict", "end")  # of a turn, beside its texts
+_KEPT = ("stop", "reward", "verdict", "end", "limit", "flaw")  # of a turn, beside its texts
 
 
 class NotOurs(ValueError):
@@ -117,7 +117,9 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
             role, text, image = waiting or ("user", "", "")
             held = step["extra"]
             turn = {"observation": text, "role": role, "action": held.get("action", step["message"])}
-            turns.append(turn | {name: held[name] for name in _KEPT} | ({"image": image} if image else {}))
+            turns.append(
+                turn | {name: held[name] for name in _KEPT if name in held} | ({"image": image} if image else {})
+            )
             if step.get("metrics"):
                 tokens.extend(_sequence(step["metrics"]))
             results = (step.get("observation") or {}).get("results", [])
@@ -144,7 +146,7 @@ def _agent_step(turn: Mapping[str, Any], number: int, names: Mapping[str, list[s
             {"tool_call_id": f"call_{number}_{index}", "function_name": call.name, "arguments": dict(call.arguments)}
             for index, call in enumerate(calls)
         ]
-    extra = {name: turn[name] for name in _KEPT} | ({"action": action} if text != action else {})
+    extra = {name: turn[name] for name in _KEPT if name in turn} | ({"action": action} if text != action else {})
     return {"message": text, **fields, "extra": extra}
 
 

@@ -109,7 +109,7 @@ def test_eval_over_http_plays_the_episodes_that_it_plays_here(
     for key, episode in a.items():
         assert [turn.action for turn in episode.turns] == [turn.action for turn in b[key].turns]
         assert [turn.stop for turn in episode.turns] == [turn.stop for turn in b[key].turns]
-        assert (episode.verdict, episode.reward) == (b[key].verdict, b[key].reward)
+        assert (episode.verdict.status, episode.reward) == (b[key].verdict.status, b[key].reward)
     actions = {turn.action for episode in a.values() for turn in episode.turns}
     assert len(actions) > 1  # not one text for all
     assert sum(episode.tokens.sampled for episode in a.values()) > 24

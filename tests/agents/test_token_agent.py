@@ -88,6 +88,7 @@ class Scripted:
     """An engine that says what it is told to."""
 
     limit = 64
+    concurrency = 1
 
     def __init__(self, *said: Any) -> None:
         self.said = list(said)

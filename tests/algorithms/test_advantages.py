@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from rlvr.algorithms import advantages as adv
 from rlvr.algorithms.advantages import (
     ADVANTAGES,
-    AdvantageInputs,
     RoleBaselines,
     brpo,
     budget_probs,
     compute_advantages,
 )
+from rlvr.algorithms.inputs import AdvantageInputs
 from rlvr.algorithms.presets import PRESETS
 
 from . import reference as ref
