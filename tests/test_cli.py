@@ -117,6 +117,35 @@ def test_a_misspelt_word_is_answered_with_the_nearest(capsys, tmp_path, monkeypa
     assert wrong(capsys, *arguments) == f"rlvr: {told}\n"
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("eval", "--env", GUESS, "--model"),
+        ("eval", "--env", GUESS, "--vllm"),
+        ("serve-model",),
+        ("sft", "chats.jsonl", "--out", "new", "--model"),
+        ("train", "--model.name"),
+    ],
+)
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("./nowhere", "there is no folder ./nowhere"),
+        ("runs/a/policy", "there is no folder runs/a/policy"),
+        ("runs/frist", "there is no folder runs/frist; did you mean runs/first?"),
+    ],
+)
+def test_the_path_of_no_model_is_refused_before_anything_heavy_is_imported(
+    capsys, tmp_path, monkeypatch, arguments, name, told
+):
+    monkeypatch.chdir(tmp_path)
+    for module in ("torch", "transformers", "vllm"):
+        monkeypatch.setitem(sys.modules, module, None)
+    Path("runs/first").mkdir(parents=True)
+    Path("runs/first/config.yaml").touch()
+    assert wrong(capsys, *arguments, name) == f"rlvr: {told}\n"
+
+
 @pytest.mark.parametrize("kind", [TypeError, KeyError, AttributeError, IndexError, AssertionError])
 def test_a_bug_of_ours_is_said_to_be_one_and_not_the_users_mistake(capsys, monkeypatch, kind):
     found = {

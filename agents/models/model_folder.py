@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.agents.models.tiny import MISSING_EXTRA, TINY, load_policy
+from rlvr.agents.models.tiny import MISSING_EXTRA, TINY, load_policy, require_model
 from rlvr.envs.core.files import LinkRefused
 from rlvr.envs.core.json_text import load_json
 
@@ -102,7 +102,12 @@ def merge_adapter(
 
 
 def policy_folder(name: str) -> str:
-    """The folder of the policy in the folder of a run; any other name as it is."""
+    """The folder of the policy in the folder of a run; any other name as it is.
+
+    Raises:
+        FileNotFoundError: it is the path of a folder that is not there.
+    """
+    require_model(name)
     folder = Path(name)
     of_a_run = (folder / "config.yaml").is_file() and (folder / "policy").is_dir()
     return str(folder / "policy") if of_a_run else name

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 from rlvr.agents.rendering import NoChatTemplate, require_chat_template
+from rlvr.envs.core.hints import nearest
 
 if TYPE_CHECKING:
     import torch
     from transformers import PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 TINY = "rlvr/tiny"
+_HUB_NAME = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 SPECIAL_TOKENS = ("<|pad|>", "<|end|>", "<|system|>", "<|user|>", "<|assistant|>", "<|tool|>")
 
 # One token each instead of one a character; plain words also with a space before them. Order decides the ids:
@@ -206,6 +208,22 @@ def build_tiny(path: Path | str, **options: Unpack[TinyOptions]) -> Path:
     return path
 
 
+def require_model(name: str) -> None:
+    """Check, before anything heavy is imported, that a name is no path of a folder that is not there.
+
+    Raises:
+        FileNotFoundError: it is one: it cannot be a name on the hub, or its parent holds runs.
+    """
+    path = Path(name).expanduser()
+    if name == TINY or Path(name).is_dir():
+        return
+    if _HUB_NAME.fullmatch(name) and not any(path.parent.glob("*/config.yaml")):
+        return
+    siblings = [str(each) for each in path.parent.glob("*/")] if path.parent.is_dir() else []
+    near = nearest(str(path), siblings)
+    raise FileNotFoundError(f"there is no folder {name}" + (f"; did you mean {near}?" if near else ""))
+
+
 def load_policy(
     name_or_path: str | Path,
     *,
@@ -225,11 +243,12 @@ def load_policy(
         The model, in evaluation mode, and the tokenizer, which has a chat template.
 
     Raises:
-        FileNotFoundError: no such model here, and none could be fetched.
+        FileNotFoundError: no such folder, or no such model here, and none could be fetched.
         ImportError: the extra ``train`` is missing.
         ValueError: the model cannot be loaded, its tokenizer has no chat template (`NoChatTemplate`), there is no
             such device, or an option is unknown or not allowed.
     """
+    require_model(str(name_or_path))
     torch, _ = _libraries()
     number = getattr(torch, dtype, None) if isinstance(dtype, str) else dtype
     if not isinstance(number, torch.dtype):

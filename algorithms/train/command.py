@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from pydantic_settings import BaseSettings, CliSettingsSource, PydanticBaseSettingsSource, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError
 
+from rlvr.agents.models.tiny import require_model
 from rlvr.agents.provenance import provenance
 from rlvr.algorithms.config import ConfigError, TrainConfig, explain, load_config, read_yaml, to_yaml
 from rlvr.algorithms.runs.run_folder import RunFolder, require_free, require_untouched
@@ -151,6 +152,7 @@ class Parser(argparse.ArgumentParser):
 def train(arguments: Sequence[str]) -> int:
     """Run ``rlvr train``; the exit status."""
     config, resume = parse(arguments)
+    require_model(config.model.name)
     _require_installed()
     require_registered(config.env.id, config.env.settings)
     from transformers.utils import logging

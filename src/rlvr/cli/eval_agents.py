@@ -155,11 +155,13 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
         raise ValueError("--options are for --endpoint and --vllm")
     if options.model is not None:
         from rlvr.agents.models.model_folder import policy_folder
+
+        folder = policy_folder(options.model)
         from rlvr.agents.models.tiny import load_policy
         from rlvr.agents.models.transformers import TransformersAgent
 
         options.agent = options.model
-        model, tokenizer = load_policy(policy_folder(options.model), device=options.device, dtype=options.dtype)
+        model, tokenizer = load_policy(folder, device=options.device, dtype=options.dtype)
         if options.float32_head:
             from rlvr.algorithms.train.head import use_float32
 
@@ -212,6 +214,8 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         limits = {"concurrency": options.concurrency, "tool_messages": options.tool_messages}
         return OpenAIAgent(server, seed=seed, tool_style=style, request=more, **limits)
     from rlvr.agents.models.model_folder import policy_folder
+
+    folder = policy_folder(name)
     from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 
     if server is not None and more:
@@ -220,7 +224,7 @@ def _foreign_agent(options: argparse.Namespace, settings: dict[str, Any]) -> Age
         require_code(f"--options {name}, which vLLM may take for a class or a file to load,")
     try:
         return VLLMAgent.load(
-            policy_folder(name),
+            folder,
             engine=server or {"dtype": options.dtype, **more},
             max_new_tokens=options.max_new_tokens,
             temperature=options.temperature or 1.0,

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 def sft(options: argparse.Namespace, rest: list[str]) -> int:
     """Train on chats, and say the loss on those held out, before and after each epoch."""
+    _check_numbers(options)
+    from rlvr.agents.models.tiny import require_model
+
+    require_model(options.model)
     try:
         from rlvr.agents.models.model_folder import check_new_folder, save_model
         from rlvr.algorithms.data.chats import read_chats, split_chats
@@ -26,7 +30,6 @@ def sft(options: argparse.Namespace, rest: list[str]) -> int:
         from rlvr.algorithms.train.warm_start import fine_tune, mean_loss
     except ModuleNotFoundError as error:
         raise ImportError(f'supervised training needs {error.name}: pip install "rlvr[train]"') from error
-    _check_numbers(options)
     check_new_folder(options.out)
     sides = split_chats(read_chats(options.data), options.held_out, options.seed)
     model, tokenizer = _policy(options)
