@@ -472,12 +472,12 @@ def max_flow(capacity: dict[Edge, int], source: int, sink: int) -> int:
 class MaxFlow(ExactAnswerTask):
     """Find how much can flow through a network of pipes.
 
-    Levels 1 to 5: 5 to 9 nodes, each with two or three pipes onwards.
+    Levels 1 to 5: 5 to 10 nodes, each with two or three pipes onwards.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Pipes from node to later node, from level 3 on some back; the optimum by Edmonds and Karp (1972)."""
-        size = 4 + level
+        size = (5, 6, 7, 8, 10)[level - 1]
         capacity: dict[Edge, int] = {}
         for a in range(1, size):
             onward = range(a + 1, size + 1)

@@ -24,7 +24,7 @@ TRADES = ("baker", "cook", "nurse", "pilot", "smith")
 class TableQueries(ListAnswerTask):
     """Answer a query on a table by hand.
 
-    Level 1: filter and sum; 2: group; 3: rank; 4: join with a second table; 5: group the join.
+    Level 1: filter and sum; 2: join with a second table; 3: group; 4: rank; 5: group the join.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -43,7 +43,7 @@ class TableQueries(ListAnswerTask):
         rows = "\n".join(" | ".join(map(str, row)) for row in people)
         text = f"people (name | city | trade | age | wage)\n{rows}\n"
         cities = sorted({row[1] for row in people})
-        if level >= 4:
+        if level in (2, 5):
             return self.joined(rng, level, people, text)
         if level == 1:
             city, age = rng.choice(cities), rng.randint(30, 55)
@@ -52,7 +52,7 @@ class TableQueries(ListAnswerTask):
                 return self.ask(rng, level)
             asked = f"How many people live in {city} and are over {age}, and what do their wages add up to?"
             return Question(f"{text}{asked} Answer with two numbers.", (len(chosen), sum(row[4] for row in chosen)))
-        if level == 2:
+        if level == 3:
             trade = rng.choice(TRADES[:3])
             sums = [sum(row[4] for row in people if row[1] == city and row[2] != trade) for city in cities]
             asked = f"For each of {listed(cities)}, in this order: what do the wages of all who live there and "
@@ -82,7 +82,7 @@ class TableQueries(ListAnswerTask):
         rows = "\n".join(" | ".join(map(str, row)) for row in orders)
         text += f"orders (name | good | amount | price of one)\n{rows}\n"
         city_of, trade_of = {row[0]: row[1] for row in people}, {row[0]: row[2] for row in people}
-        if level == 4:
+        if level == 2:
             city = rng.choice(sorted(set(city_of.values())))
             chosen = [row for row in orders if city_of[row[0]] == city]
             if not chosen:
@@ -117,7 +117,7 @@ class JsonPaths(ListAnswerTask):
         document = self.drawn(rng, (2, 3, 3, 3, 4)[level - 1])
         paths: list[str] = []
         gold: list[int] = []
-        while len(paths) < (2, 3, 2, 3, 4)[level - 1]:
+        while len(paths) < (2, 2, 2, 3, 4)[level - 1]:
             path, value = self.walked(rng, document)
             if path not in paths:
                 paths.append(path)
@@ -169,16 +169,19 @@ def hour(minutes: int) -> str:
 class MeetingTimes(ListAnswerTask):
     """Find when all of some people are free to meet.
 
-    Levels 1 to 5: two to six people over one to three days.
+    Levels 1 to 5: two to six people over one to four days.
     """
 
     clock = True
 
-    DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed")
+    DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed", "Thu")
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Draws calendars until a gap exists that does not start at 9:00, from level 4 on not on the first day."""
-        people, days, length = level + 1, (1, 2, 2, 3, 3)[level - 1], 15 * rng.randint(2, 6)
+        """Draws calendars until a gap exists that does not start at 9:00.
+
+        It is seldom on the first day on level 3, never on level 4, and on the third or fourth on level 5.
+        """
+        people, days, length = level + 1, (1, 2, 3, 3, 4)[level - 1], 15 * rng.randint(2, 6)
         taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
         for name in rng.sample(NAMES, people):
             for day in range(days):
@@ -189,7 +192,7 @@ class MeetingTimes(ListAnswerTask):
                 ]
         free = [self.first(taken, day, length) for day in range(days)]
         day = next((day for day, start in enumerate(free) if start is not None), -1)
-        if day < 0 or free[day] == 540 or (level >= 4 and day == 0):
+        if day < 0 or free[day] == 540 or day < (0, 0, rng.randint(0, 1), 1, 2)[level - 1]:
             return self.ask(rng, level)
         listing = [
             f"{name}, {self.DAYS[on]}: " + ", ".join(f"{hour(a)}-{hour(b)}" for a, b in spans)

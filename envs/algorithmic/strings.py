@@ -189,7 +189,7 @@ class Ciphers(ListAnswerTask):
 
     def start_where(self, rng: random.Random, level: int, accepts: Callable[[str], bool]) -> Question:
         """Asks for the split before it encrypts: the text alone decides it, whatever the key."""
-        while not accepts(plain := made_up(rng, 2 + level, 4, 7)):
+        while not accepts(plain := made_up(rng, (3, 3, 5, 6, 7)[level - 1], 4, 7)):
             pass
         words = plain.split()
         key = rng.randint(3, 23)

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from rlvr.envs.games.board_game import BoardGame
 from rlvr.envs.games.common import Cell, drawn_board
 
-# For each level: rows and columns, and which lamps a press switches.
-LAMP_LEVELS = ((3, "plus"), (4, "plus"), (4, "cross"), (5, "plus"), (5, "torus"))
+# For each level: rows and columns, which lamps a press switches, and the fewest presses of a solution.
+LAMP_LEVELS = ((3, "plus", 3), (4, "plus", 4), (4, "cross", 5), (5, "torus", 6), (5, "plus", 8))
 PATTERNS = {
     "plus": ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)),
     "torus": ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)),
@@ -38,7 +38,7 @@ class Lamps(NamedTuple):
 class LightsOutGame(BoardGame[Lamps]):
     """Put out all lamps, one press a turn.
 
-    Levels 1 to 5: 3 x 3 to 5 x 5 lamps; diagonal neighbours on level 3, a board without edges on level 5.
+    Levels 1 to 5: 3 x 3 to 5 x 5 lamps; diagonal neighbours on level 3, a board without edges on level 4.
 
     The expert solves the linear equations over the field of two elements, and presses the fewest lamps.
     """
@@ -51,23 +51,23 @@ class LightsOutGame(BoardGame[Lamps]):
         return 2 * LAMP_LEVELS[level - 1][0] ** 2
 
     def deal(self, rng: random.Random, level: int) -> Lamps:
-        """Presses random lamps of a dark board until at least three presses are needed."""
-        size, pattern = LAMP_LEVELS[level - 1]
+        """Presses random lamps of a dark board until enough presses are needed."""
+        size, pattern, least = LAMP_LEVELS[level - 1]
         flips = presses(size, pattern)
         while True:
             lit = 0
             for cell in rng.sample(range(size * size), rng.randint(size, size * size // 2 + 1)):
                 lit ^= flips[cell]
-            if fewest(size, pattern, lit).bit_count() >= 3:
+            if fewest(size, pattern, lit).bit_count() >= least:
                 return Lamps(size, pattern, lit)
 
     def enumerate_contents(self, level: int) -> list[str] | None:
         """Level 1 alone: of the 512 boards those that take three to five presses."""
         if level > 1:
             return None
-        size, pattern = LAMP_LEVELS[0]
+        size, pattern, least = LAMP_LEVELS[0]
         boards = (Lamps(size, pattern, lit) for lit in range(2 ** (size * size)))
-        return [self.identity(board) for board in boards if 3 <= fewest(*board).bit_count() <= size * size // 2 + 1]
+        return [self.identity(board) for board in boards if least <= fewest(*board).bit_count() <= size * size // 2 + 1]
 
     def guide(self, board: Lamps) -> str:
         """Which lamps a press switches: orthogonal, diagonal, or across the edges."""

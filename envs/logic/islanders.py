@@ -142,7 +142,7 @@ class KnightsAndKnaves(ListAnswerTask):
 class Spies(ListAnswerTask):
     """Find the spy among knights and knaves.
 
-    Levels 1 to 5: 4, 5, 6, 6 and 7 people, one a spy, who may lie or not; longer sentences on levels 4 and 5.
+    Levels 1 to 5: 4, 5, 5, 6 and 7 people, one a spy, who may lie or not; longer sentences from level 3 on.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -150,7 +150,7 @@ class Spies(ListAnswerTask):
 
         Operations are claims, those within a sentence too, to be held against each choice.
         """
-        count = (4, 5, 6, 6, 7)[level - 1]
+        count = (4, 5, 5, 6, 7)[level - 1]
         names = rng.sample(NAMES, count)
         every = [(spy, world) for spy in range(count) for world in range(1 << count) if not world >> spy & 1]
         while True:

@@ -98,16 +98,16 @@ class Derivatives(ExactAnswerTask):
 class Integrals(ExactAnswerTask):
     """Find a definite integral.
 
-    Level 1: quadratics; 2: an absolute value; 3: cubics; 4: the area between two graphs; 5: a product of powers.
+    Level 1: quadratics; 2: cubics; 3: an absolute value; 4: a product of powers; 5: the area between two graphs.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Bounds are whole, the value is a fraction; areas are cut at the zeros, which are drawn first."""
-        if level in (2, 4):
+        if level in (3, 5):
             return self._area(rng, level)
         low = rng.randint(0, 2) if level == 1 else rng.randint(-6, 5)
         high = low + rng.randint(1, 3 if level == 1 else 6)
-        if level == 5:
+        if level == 4:
             factor, inner, power = _coefficients(rng, 1, 5), _coefficients(rng, 1, 4), rng.randint(3, 4)
             f, steps = factor, []
             for _ in range(power):
@@ -126,19 +126,19 @@ class Integrals(ExactAnswerTask):
 
     @staticmethod
     def _area(rng: random.Random, level: int) -> Question:
-        """A product of linear factors, cut at its zeros; at level 4 split into two functions."""
-        roots = sorted(rng.sample(range(-9, 10), 2 if level == 2 else 3))
+        """A product of linear factors, cut at its zeros; at level 5 split into two functions."""
+        roots = sorted(rng.sample(range(-9, 10), 2 if level == 3 else 3))
         f = [nonzero(rng, 12)]
         for root in roots:
             f = times(f, [1, -root])
-        ends = [roots[0] - rng.randint(0, 3), roots[-1] + rng.randint(0, 3)] if level == 2 else [roots[0], roots[-1]]
+        ends = [roots[0] - rng.randint(0, 3), roots[-1] + rng.randint(0, 3)] if level == 3 else [roots[0], roots[-1]]
         cuts = sorted({*roots, *ends})
         pieces = [_over(f, a, b) for a, b in pairwise(cuts)]
         answer = sum((abs(piece) for piece in pieces), Fraction(0))
         steps = [f"The zeros are {listed(roots)}."]
         steps += [f"From {a} to {b}: {piece}" for a, b, piece in zip(cuts, cuts[1:], pieces, strict=False)]
         steps.append(f"The sizes add up to {answer}.")
-        if level == 2:
+        if level == 3:
             text = f"What is the integral of |{polynomial(f)}| over x from {ends[0]} to {ends[1]}?"
         else:
             g = _coefficients(rng, 2, 9)
@@ -238,25 +238,25 @@ class Extrema(ExactAnswerTask):
 class Series(ExactAnswerTask):
     """Sum a series.
 
-    Level 1: geometric; 2: n r^n; 3: two geometric; 4: n^2 r^n; 5: telescoping. All but 5 without end.
+    Level 1: geometric; 2: two geometric; 3: n r^n; 4: telescoping; 5: n^2 r^n. All but 4 without end.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Ratios are below 1 in size; the working uses the closed forms, or what is left of a telescope."""
-        if level == 5:
+        if level == 4:
             return self._telescoping(rng)
         q = rng.randint(2, 9 if level == 1 else 40)
         p = nonzero(rng, q - 1)
         r, first = Fraction(p, q), nonzero(rng, 30 if level == 1 else 99)
-        if level in (1, 3):
+        if level <= 2:
             answer, terms, steps = Fraction(0), list[str](), []
-            for ratio, factor in ((r, first), (Fraction(nonzero(rng, 8), 9), nonzero(rng, 99)))[: 1 + level // 3]:
+            for ratio, factor in ((r, first), (Fraction(nonzero(rng, 8), 9), nonzero(rng, 99)))[:level]:
                 part = factor / (1 - ratio)
                 terms.append(f"{bracketed(factor) if terms else factor} * ({ratio})^n")
                 steps.append(f"{factor} / (1 - ({ratio})) = {part}")
                 answer += part
             shown, start = " + ".join(terms), 0
-        elif level == 2:
+        elif level == 3:
             shift = nonzero(rng, 20)
             answer, start = first * (r / (1 - r) ** 2 + shift / (1 - r)), 0
             shown = f"{first} * ({polynomial([1, shift], 'n')}) * ({r})^n"
@@ -295,16 +295,16 @@ class Series(ExactAnswerTask):
 class TaylorCoefficients(ExactAnswerTask):
     """Find a coefficient of an expansion.
 
-    Level 1: of a binomial power; 2: of a product of two; 3 to 5: of a quotient by a polynomial, farther out.
+    Level 1: of a binomial power; 2 and 3: of its product with a polynomial; 4 and 5: of a quotient's power series.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """A quotient's coefficients follow from the recurrence that its denominator gives."""
-        if level <= 2:
+        if level <= 3:
             return self._binomial(rng, level)
-        below = [nonzero(rng, 6) for _ in range(level - 1)]  # 1 + b1 x + b2 x^2 + ...
+        below = [nonzero(rng, 4) for _ in range(level - 1)]  # 1 + b1 x + b2 x^2 + ...
         above = [nonzero(rng, 9) for _ in range(3)]
-        far = rng.randint(level + 1, level + 3)
+        far = rng.randint(*((8, 9) if level == 4 else (9, 10)))
         series, steps = list[int](), list[str]()
         for n in range(far + 1):
             parts = [above[n]] if n < 3 else []
@@ -318,10 +318,12 @@ class TaylorCoefficients(ExactAnswerTask):
     @staticmethod
     def _binomial(rng: random.Random, level: int) -> Question:
         a, b, power = nonzero(rng, 6), nonzero(rng, 6), rng.randint(5, 8)
-        c, d, e = nonzero(rng, 9), nonzero(rng, 9), 0
+        c, d, e = 0 if level == 1 else nonzero(rng, 9), 1 if level == 1 else nonzero(rng, 9), 0
         far = rng.randint(2, power - 1)
         terms = {k: comb(power, k) * a**k * b ** (power - k) for k in (far, far - 1, far - 2)}
         if level == 1:
+            answer, shown = terms[far], f"({polynomial([a, b])})^{power}"
+        elif level == 2:
             answer, shown = d * terms[far] + c * terms[far - 1], f"({polynomial([c, d])})({polynomial([a, b])})^{power}"
         else:
             e = nonzero(rng, 9)
@@ -331,10 +333,11 @@ class TaylorCoefficients(ExactAnswerTask):
             f"{polynomial([1, *[0] * k])} in the power: "
             + " * ".join([f"C({power}, {k})", *(f"{bracketed(f)}^{n}" for f, n in ((a, k), (b, power - k)) if f != 1)])
             + f" = {value}"
-            for k, value in list(terms.items())[: level + 1]
+            for k, value in list(terms.items())[:level]
         ]
         outer = [d, c, e]
         added = " + ".join(f"{bracketed(f)} * {bracketed(n)}" for f, n in zip(outer, terms.values(), strict=True) if f)
-        steps.append(f"With {polynomial(outer[::-1])} before it: {added} = {answer}")
+        if level > 1:
+            steps.append(f"With {polynomial(outer[::-1])} before it: {added} = {answer}")
         text = f"What is the coefficient of x^{far} when {shown} is expanded?"
         return Question(text, answer, lines(steps))

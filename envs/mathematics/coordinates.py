@@ -61,11 +61,11 @@ class Transformations(NumberList):
 class SolidMeasures(ExactAnswerTask):
     """Measure a solid that is built of simple ones.
 
-    Level 1: a box less a box; 2: one box on another; 3: a pyramid on a box; 4: a frustum; 5: a box with tunnels.
+    Level 1: a box less a box; 2: a pyramid on a box; 3: a frustum; 4: one box on another; 5: a box with tunnels.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Volumes, but the surface at level 2 and for half of level 5; tunnels share a cube that counts once."""
+        """Volumes, but the surface at level 4 and for half of level 5; tunnels share a cube that counts once."""
         a, b, c = (rng.randint(*((3, 15) if level == 1 else (10, 60))) for _ in range(3))
         e, f, g = (rng.randint(2, edge - 1) for edge in (a, b, c))
         box = f"a box of {a} by {b} by {c}"
@@ -74,16 +74,16 @@ class SolidMeasures(ExactAnswerTask):
         if level == 1:
             text, answer = f"From {box} a box of {e} by {f} by {g} is cut out", a * b * c - e * f * g
             steps = [f"{a} * {b} * {c} - {e} * {f} * {g} = {answer}"]
-        elif level == 2:
+        elif level == 4:
             text = f"On the {a} by {b} top of {box} stands, wholly on it, a box with a {e} by {f} bottom and height {g}"
             outer, walls = 2 * (a * b + b * c + c * a), 2 * (e + f) * g
             what, answer = "surface (bottom included)", outer + walls
             steps = [f"The lower box has {outer}; the upper one adds its walls, 2 * ({e} + {f}) * {g} = {walls}."]
-        elif level == 3:
+        elif level == 2:
             text = f"On the {a} by {b} top of {box} stands a pyramid of height {g} over the whole top"
             answer = a * b * c + Fraction(a * b * g, 3)
             steps = [f"{a} * {b} * {c} + {a} * {b} * {g} / 3 = {answer}"]
-        elif level == 4:
+        elif level == 3:
             text = f"A pyramid with a square base of side {a} is cut parallel to it; the top is a square of side "
             text += f"{e} at height {c}; below it stands a box with the same base and height {b}"
             answer = Fraction(c * (a * a + a * e + e * e), 3) + a * a * b
@@ -114,12 +114,12 @@ Triple = tuple[int, int, int]
 class Lines(ExactAnswerTask):
     """Find where lines meet and how far apart they are.
 
-    Level 1: where two lines meet; 2: a distance; 3: of parallels; 4: a triangle of lines; 5: skew lines in space.
+    Level 1: a distance; 2: of parallels; 3: where two lines meet; 4: a triangle of lines; 5: skew lines in space.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Distances are asked for squared, so that every answer is a whole number or a fraction."""
-        return (self._meeting, self._point, self._parallels, self._triangle, self._skew)[level - 1](rng)
+        return (self._point, self._parallels, self._meeting, self._triangle, self._skew)[level - 1](rng)
 
     def explain(self, state: Question) -> str:
         """Where lines meet by Cramer's rule; distances and areas by their formulae."""
@@ -132,7 +132,7 @@ class Lines(ExactAnswerTask):
 
     def _meeting(self, rng: random.Random) -> Question:
         while True:
-            (a, b, c), (d, e, f) = self._line(rng, 6), self._line(rng, 6)
+            (a, b, c), (d, e, f) = self._line(rng), self._line(rng)
             if determinant := a * e - b * d:
                 break
         x = Fraction(c * e - b * f, determinant)
@@ -140,8 +140,8 @@ class Lines(ExactAnswerTask):
         return Question(f"{text} What is the x-coordinate of their common point? Answer exactly.", x)
 
     def _point(self, rng: random.Random) -> Question:
-        a, b, c = self._line(rng)
-        x, y = rng.randint(-40, 40), rng.randint(-40, 40)
+        a, b, c = self._line(rng, 6)
+        x, y = rng.randint(-12, 12), rng.randint(-12, 12)
         answer = Fraction((a * x + b * y - c) ** 2, a * a + b * b)
         inside = f"{a} * {bracketed(x)} + {bracketed(b)} * {bracketed(y)} - {bracketed(c)}"
         steps = [f"({inside})^2 / ({a * a} + {b * b}) = {answer}"]

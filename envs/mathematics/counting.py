@@ -24,7 +24,7 @@ CONSONANTS, VOWELS = "BCDFGHKLMNPRST", "AEIOU"
 class Arrangements(ExactAnswerTask):
     """Count the ways to arrange the letters of a word.
 
-    Level 1: a word with repeats; 2: vowels together; 3: no two vowels side by side; 4: in order; 5: one pair.
+    Level 1: a word with repeats; 2: vowels in order; 3: together; 4: no two of them side by side; 5: one pair.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
@@ -37,11 +37,11 @@ class Arrangements(ExactAnswerTask):
         gaps = len(consonants) + 1
         if level == 1:
             answer, condition = factorial(count) // self._repeats(word), ""
-        elif level == 2:
-            answer, condition = gaps * rest * own, " in which all vowels stand together"
         elif level == 3:
-            answer, condition = comb(gaps, 3) * rest * own, " in which no two vowels stand side by side"
+            answer, condition = gaps * rest * own, " in which all vowels stand together"
         elif level == 4:
+            answer, condition = comb(gaps, 3) * rest * own, " in which no two vowels stand side by side"
+        elif level == 2:
             condition = " in which the vowels, read from left to right, are in alphabetical order"
             answer = comb(count, 3) * rest
         else:
@@ -181,14 +181,14 @@ class Distributions(ExactAnswerTask):
 class SetSizes(ExactAnswerTask):
     """Find how many are in which sets, by inclusion and exclusion.
 
-    Level 1: two sets; 2 to 4: exactly two, one and none of three; 5: four sets.
+    Level 1: two sets; 2 to 4: none, exactly two and exactly one of three; 5: four sets.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws every region of the Venn diagram, tells only the intersections, and asks for "exactly k"."""
         names = "ABCD"[: (2, 3, 3, 3, 4)[level - 1]]
         regions = {mask: rng.randint(1, 20 if level == 1 else 60) for mask in range(2 ** len(names))}
-        exactly = (0, 2, 1, 0, rng.randint(0, 1))[level - 1]
+        exactly = (0, 0, 2, 1, rng.randint(0, 1))[level - 1]
         answer = sum(size for mask, size in regions.items() if mask.bit_count() == exactly)
         meets = {
             mask: sum(size for other, size in regions.items() if other & mask == mask)
@@ -222,15 +222,15 @@ class SetSizes(ExactAnswerTask):
 class Tilings(ExactAnswerTask):
     """Count rows of tiles.
 
-    Levels 1 to 3: rows of coloured tiles of three or four lengths; 4 and 5: no two of the longest side by side.
+    Levels 1 and 2: coloured tiles of three lengths; 3: no two of the longest side by side; 4 and 5: four lengths.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Counts rows by their last tile; the rule of levels 4 and 5 takes off those that end in two longest tiles."""
-        kinds = (3, 3, 4, 3, 4)[level - 1]
+        """Counts rows by their last tile; the rule from level 3 on takes off those that end in two longest tiles."""
+        kinds = 3 if level < 4 else 4
         lengths = sorted(rng.sample(range(1, 4 + kinds), kinds))
         colours = [rng.randint(1, 9) for _ in lengths]
-        apart, total = level >= 4, rng.randint(4, 6) + lengths[-1] + level
+        apart, total = level >= 3, rng.randint(4, 6) + lengths[-1] + level
         # ways[n]: rows of length n; ended[n]: those whose last tile is of the longest kind
         ways, ended, steps = [1], [0], []
         for n in range(1, total + 1):

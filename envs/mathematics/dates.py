@@ -52,18 +52,18 @@ def workdays_later(day: date, count: int) -> date:
 class DateArithmetic(ListAnswerTask):
     """Count with dates.
 
-    Level 1: days between; 2: days later; 3: days earlier, by decades; 4: workdays later; 5: months, days, weeks.
+    Level 1: days later; 2: days between; 3: workdays later; 4: days earlier, by decades; 5: months, days, weeks.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Days from 1900 to 2099 in the Gregorian calendar; a shorter month gives its last day."""
         day = some_day(rng)
-        if level == 1:
+        if level == 2:
             later = day + timedelta(rng.randint(40, 700))
             count = (later - day).days
             text = f"{GREGORIAN}, how many days after {day} is {later}?"
             return Question(text, (count,), f"Day numbers {day.toordinal()} and {later.toordinal()}.")
-        if level == 4:
+        if level == 3:
             day += timedelta(-max(0, day.weekday() - 4))
             count = rng.randint(8, 300)
             gold = workdays_later(day, count)
@@ -77,9 +77,9 @@ class DateArithmetic(ListAnswerTask):
             text = f"{GREGORIAN}, start at {day}. Go {months} months forward (to the same day of the month, or to the "
             text += f"last of a month that has no such day), then {days} days forward, then {weeks} weeks back. "
             return Question(f"{text}Which date is it? {FORMAT}", (gold,), f"{middle}, {middle + timedelta(days)}.")
-        count = rng.randint(30, 400) if level == 2 else rng.randint(1_000, 20_000)
-        gold = day + timedelta(count if level == 2 else -count)
-        text = f"{GREGORIAN}, which date is {count} days {'after' if level == 2 else 'before'} {day}? {FORMAT}"
+        count = rng.randint(30, 400) if level == 1 else rng.randint(1_000, 20_000)
+        gold = day + timedelta(count if level == 1 else -count)
+        text = f"{GREGORIAN}, which date is {count} days {'after' if level == 1 else 'before'} {day}? {FORMAT}"
         return Question(text, (gold,))
 
     def explain(self, state: Question) -> str:
@@ -90,16 +90,16 @@ class DateArithmetic(ListAnswerTask):
 class CalendarDays(ListAnswerTask):
     """Find weekdays and dates.
 
-    Level 1: weekdays within a year; 2: over centuries; 3: the n-th weekday of months; 4, 5: years that fit.
+    Level 1: weekdays within a year; 2, 3: years that fit; 4: weekdays over centuries; 5: the n-th weekday of months.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Several dates in one answer; levels 4 and 5 draw until at least two years fit, 29 February among the days."""
-        if level <= 2:
+        """Several dates in one answer; levels 2 and 3 draw until at least two years fit, 29 February among the days."""
+        if level in (1, 4):
             return self.weekdays(rng, level)
         year = rng.randint(1901, 2080)
-        if level == 3:
-            asked = [(rng.randint(1, 12), rng.randint(0, 6), rng.randint(1, 4)) for _ in range(6)]
+        if level == 5:
+            asked = [(rng.randint(1, 12), rng.randint(0, 6), rng.randint(1, 4)) for _ in range(7)]
             gold, sentences = [], []
             for month, weekday, number in asked:
                 first = date(year, month, 1)
@@ -107,11 +107,11 @@ class CalendarDays(ListAnswerTask):
                 sentences.append(f"the {ORDINALS[number - 1]} {DAYS[weekday]} of month {month}")
             text = f"Which dates in the year {year} are these: {'; '.join(sentences)}? {FORMAT} Keep the order."
             working = f"{year}-01-01 is a {DAYS[date(year, 1, 1).weekday()]}."
-            return Question(text, tuple(gold), working, operations=len(gold))
-        span, weekday = (rng.randint(13, 16) if level == 4 else rng.randint(35, 60)), rng.randint(0, 6)
+            return Question(text, tuple(gold), working)
+        span, weekday = (rng.randint(13, 16) if level == 2 else rng.randint(35, 60)), rng.randint(0, 6)
         while True:
             month, number = rng.randint(1, 12), rng.randint(1, 28)
-            if level == 5 and rng.random() < 0.3:
+            if level == 3 and rng.random() < 0.3:
                 month, number = 2, 29
             years = [y for y in range(year, year + span) if (month, number) != (2, 29) or monthrange(y, 2)[1] == 29]
             fitting = [y for y in years if date(y, month, number).weekday() == weekday]
@@ -119,7 +119,7 @@ class CalendarDays(ListAnswerTask):
                 break
         text = f"{GREGORIAN}, in which years from {year} to {year + span - 1} is there a day {number} of month {month} "
         text += f"that is a {DAYS[weekday]}? Answer with the years in order."
-        return Question(text, tuple(fitting), operations=len(years))
+        return Question(text, tuple(fitting))
 
     def explain(self, state: Question) -> str:
         """Days counted from a known weekday, or from the new year by Gauss's rule."""
@@ -132,53 +132,50 @@ class CalendarDays(ListAnswerTask):
             known, *asked = (some_day(rng, year, year) for _ in range(3))
             text = f"{known} is a {DAYS[known.weekday()]}. On"
         else:
-            asked, text = [some_day(rng, 1700, 2300) for _ in range(4)], f"{GREGORIAN}, on"
+            asked, text = [some_day(rng, 1700, 2300) for _ in range(5)], f"{GREGORIAN}, on"
         text += f" which weekdays are {listed(asked)}? Answer in this order with {listed(WEEKDAYS)}."
-        return Question(text, tuple(WEEKDAYS[day.weekday()] for day in asked), operations=len(asked))
+        return Question(text, tuple(WEEKDAYS[day.weekday()] for day in asked))
 
 
 class ClockAngles(ExactAnswerTask):
     """Find the angles between a clock's hands, and when they are so large.
 
-    Level 1: the angle at a time; 2: a wrong clock; 3: when it is so large; 4: two times with seconds; 5: how often.
+    Level 1: a wrong clock; 2: the angle at a time; 3: how often it is so large; 4: when; 5: two times with seconds.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Exact fractions: the minute hand gains 11/2 degrees a minute on the hour hand.
-
-        Counted as operations are: times to minutes, products, remainders, differences and comparisons.
-        """
+        """Exact fractions: the minute hand gains 11/2 degrees a minute on the hour hand."""
         even = "A clock's two hands move evenly."
         exact = "Answer with a fraction or whole number."
-        if level in (1, 4):
-            step, count = (60, 1) if level == 1 else (1, 2)
+        if level in (2, 5):
+            step, count = (60, 1) if level == 2 else (1, 2)
             times = [Fraction(rng.randrange(60, 46_800, step), 60) for _ in range(count)]
             angles = [min(turn, 360 - turn) for turn in (Fraction(11, 2) * time % 360 for time in times)]
-            shown = [clock(int(time)) + (f":{int(time * 60) % 60:02}" if level == 4 else "") for time in times]
-            if level == 1:
+            shown = [clock(int(time)) + (f":{int(time * 60) % 60:02}" if level == 5 else "") for time in times]
+            if level == 2:
                 text = f"{even} How many degrees is the smaller angle between the hour hand and the minute hand at "
-                return Question(f"{text}{shown[0]}? {exact}", angles[0], operations=5)
+                return Question(f"{text}{shown[0]}? {exact}", angles[0])
             text = (
                 f"{even} How many degrees do the angles (the smaller one at each time) between the hour hand and the "
             )
             text += f"minute hand at {shown[0]} and at {shown[1]} add up to? {exact}"
-            return Question(text, sum(angles), operations=13)
-        if level == 2:
+            return Question(text, sum(angles))
+        if level == 1:
             return self.wrong_clock(rng)
         start, degrees = rng.randint(0, 719), rng.randint(5, 175)
-        if level == 3:
+        if level == 4:
             gap = Fraction(11 * start, 2)  # by which the minute hand is ahead; it gains 11/2 degrees a minute
             after = min((way - gap) % 360 or Fraction(360) for way in (degrees, -degrees)) * Fraction(2, 11)
             text = (
                 f"{even} How many minutes after {clock(start)} do they next form an angle of {degrees} degrees? {exact}"
             )
-            return Question(text, after, operations=10)
+            return Question(text, after)
         length = rng.randint(200, 3_000)
         first, last = Fraction(11 * start, 2), Fraction(11 * (start + length), 2)
         count = sum((last - way) // 360 + (way - first) // 360 + 1 for way in (degrees, 360 - degrees))
         text = f"{even} It runs for {length} minutes from {clock(start)} on. "
         text += f"At how many moments, both ends included, is the angle {degrees} degrees?"
-        return Question(text, int(count), operations=17)
+        return Question(text, int(count))
 
     def explain(self, state: Question) -> str:
         """Where both hands are; how often, by what the minute hand gains; the rate of the wrong clock."""
@@ -193,14 +190,14 @@ class ClockAngles(ExactAnswerTask):
         """How far a clock that gains or loses time has moved on, or how much time has passed."""
         every, off, fast = rng.randint(2, 12), rng.randint(2, 9), rng.random() < 0.5
         shown_rate = 1 + Fraction(off if fast else -off, 60 * every)
-        hours = rng.randint(5, 400)
+        hours = rng.randint(5, 48)
         text = f"A clock {'gains' if fast else 'loses'} {off} minutes in every {every} hours, evenly. It was right "
         if rng.random() < 0.5:
             text += f"once, and has moved on by {hours} hours since. How many minutes have passed in truth?"
             text += " Answer with a fraction or whole number."
-            return Question(text, hours * 60 / shown_rate, operations=6)
+            return Question(text, hours * 60 / shown_rate)
         text += f"{hours} hours ago. By how many minutes has it moved on since?"
-        return Question(f"{text} Answer with a fraction or whole number.", hours * 60 * shown_rate, operations=6)
+        return Question(f"{text} Answer with a fraction or whole number.", hours * 60 * shown_rate)
 
 
 class TimeZones(ListAnswerTask):

@@ -176,16 +176,16 @@ class Recurrences(ExactAnswerTask):
 class FunctionComposition(ExactAnswerTask):
     """Find the value of nested functions.
 
-    Levels 1 to 4: two to five functions nested; level 5: the argument that gives a value, through rational maps.
+    Levels 1, 2, 4 and 5: two to five functions nested; level 3: the argument that gives a value, through rational maps.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Works from the inside out; a large value meets a linear function next, so that none explodes."""
-        if level == 5:
+        if level == 3:
             return self._backwards(rng)
         x, shown, facts = rng.randint(-9, 9), "x", []
         value = x
-        for name in "fghkm"[: level + 1]:
+        for name in "fghkm"[: level + (level < 3)]:
             degree = 2 if name in "fh" else 1
             coefficients = _coefficients(rng, degree, 6 if degree == 2 else 12)
             if abs(value) > 3_000:

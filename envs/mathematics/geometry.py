@@ -86,14 +86,14 @@ class LatticePoints(ExactAnswerTask):
 class RightTriangles(ExactAnswerTask):
     """Find a length by Pythagoras.
 
-    Level 1: a side; 2: an altitude; 3: a diagonal in space; 4: a chain of triangles; 5: a longer one.
+    Level 1: a side; 2: a diagonal in space; 3: an altitude; 4: a chain of triangles; 5: a longer one.
     """
 
     kind = "math"
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """The answer is a root with the square part taken out, compared by value and in simplest form."""
-        return (self._side, self._altitude, self._diagonal, self._chain, self._chain)[level - 1](rng, level)
+        return (self._side, self._diagonal, self._altitude, self._chain, self._chain)[level - 1](rng, level)
 
     @staticmethod
     def _side(rng: random.Random, level: int) -> Question:

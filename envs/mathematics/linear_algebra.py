@@ -147,15 +147,15 @@ class Determinants(ExactAnswerTask):
 class MatrixProducts(Matrix):
     """Multiply matrices.
 
-    Level 1: of 2 x 2; 2: of 2 x 3 and 3 x 2; 3: of three; 4: a power; 5: a polynomial of a 3 x 3 matrix.
+    Level 1: of 2 x 2; 2: of 2 x 3 and 3 x 3; 3: a power; 4: of three; 5: a polynomial of a 3 x 3 matrix.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Levels 4 and 5 raise one matrix to a power from 3 to 6, or put it into a cubic with the identity."""
-        if level <= 3:
-            height, inner, width = ((2, 2, 2), (2, 3, 3), (3, 3, 3))[level - 1]
+        """Levels 3 and 5 raise one matrix to a power from 3 to 6, or put it into a cubic with the identity."""
+        if level in (1, 2, 4):
+            height, inner, width = {1: (2, 2, 2), 2: (2, 3, 3), 4: (3, 3, 3)}[level]
             factors = [some_matrix(rng, height, inner, 12), some_matrix(rng, inner, width, 12)]
-            if level == 3:
+            if level == 4:
                 factors.append(some_matrix(rng, width, 2, 6))
             result = factors[0]
             for factor in factors[1:]:
@@ -163,9 +163,10 @@ class MatrixProducts(Matrix):
             shown = "\n".join(f"{name} =\n{written(factor)}" for name, factor in zip("ABC", factors, strict=False))
             asked = "ABC"[: len(factors)]
         else:
-            base = some_matrix(rng, level - 2, level - 2, 9 if level == 4 else 4)
+            size, most = (2, 9) if level == 3 else (3, 4)
+            base = some_matrix(rng, size, size, most)
             square = product(base, base)
-            if level == 4:
+            if level == 3:
                 power = rng.randint(3, 6)
                 result = square
                 for _ in range(power - 2):
@@ -173,7 +174,7 @@ class MatrixProducts(Matrix):
                 asked = f"A^{power}"
             else:
                 a, b, c = (nonzero(rng, 6) for _ in range(3))
-                cube, size = product(square, base), len(base)
+                cube = product(square, base)
                 cells = [[(i, j) for j in range(size)] for i in range(size)]
                 result = [[cube[i][j] + a * square[i][j] + b * base[i][j] + c * (i == j) for i, j in r] for r in cells]
                 sign = "-" if c < 0 else "+"

@@ -28,19 +28,19 @@ EXACT = "Answer exactly, with a fraction or a decimal."
 class DiceSums(ExactAnswerTask):
     """Find the probability of a sum of dice.
 
-    Levels 1 to 5: two to four dice of different sizes; an exact sum, a range, a divisor of the sum.
+    Level 1: an exact sum of two dice of different sizes; 2: of three; 3 and 4: at least a sum; 5: a remainder, of four.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Convolves the dice; asks for one sum (levels 1, 3), at least a sum (2, 4) or a remainder (5)."""
-        count, most = (2, 2, 3, 3, 4)[level - 1], (20, 60, 18, 20, 22)[level - 1]
+        """Convolves the dice; asks for one sum (levels 1, 2), at least a sum (3, 4) or a remainder (5)."""
+        count, most = (2, 3, 2, 3, 4)[level - 1], (20, 18, 50, 30, 24)[level - 1]
         drawn = below(rng, 1 << 16, count + 2)
         sides = [4 + (number * (most - 3) >> 16) for number in drawn[2:]]
         ways, high = ways_to_throw(sides), sum(sides)
-        if level in (1, 3):
+        if level <= 2:
             target = count + 1 + (drawn[0] * (high - count - 1) >> 16)
             event, good = f"exactly {target}", ways[target - count]
-        elif level in (2, 4):
+        elif level <= 4:
             target = count + 2 + (drawn[0] * (high - count - 3) >> 16)
             event, good = f"at least {target}", sum(ways[target - count :])
         else:
@@ -89,26 +89,26 @@ def ways_to_throw(sides: list[int]) -> tuple[int, ...]:
 class UrnDraws(ExactAnswerTask):
     """Find the probability of a draw from an urn.
 
-    Level 1: all of one colour; 2: one of each; 3: exactly so many; 4: of two colours; 5: at least so many.
+    Level 1: all of one colour; 2: exactly so many; 3: one of each; 4: of two colours; 5: at least so many.
     """
 
     COLOURS = ("red", "blue", "green", "white")
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts sets of balls by binomials; nothing is put back, and the order does not count."""
-        kinds = 4 if level in (2, 4) else 3
-        urn = [rng.randint(3, (20, 22, 60, 40, 60)[level - 1]) for _ in range(kinds)]
-        total, drawn = sum(urn), (2, 4, 4, 5, 6)[level - 1]
+        kinds = 4 if level in (3, 4) else 3
+        urn = [rng.randint(3, (20, 60, 50, 50, 60)[level - 1]) for _ in range(kinds)]
+        total, drawn = sum(urn), (2, 5, 4, 5, 6)[level - 1]
         every = comb(total, drawn)
         if level == 1:
             event = "both have the same colour"
             parts = [comb(n, drawn) for n in urn]
-        elif level in (3, 5):
+        elif level in (2, 5):
             number = rng.randint(1, 2)
-            most = number if level == 3 else drawn
-            event = f"{'exactly' if level == 3 else 'at least'} {number} of them {'is' if number == 1 else 'are'} red"
+            most = number if level == 2 else drawn
+            event = f"{'exactly' if level == 2 else 'at least'} {number} of them {'is' if number == 1 else 'are'} red"
             parts = [comb(urn[0], k) * comb(total - urn[0], drawn - k) for k in range(number, most + 1)]
-        elif level == 2:
+        elif level == 3:
             event, parts = "they have four different colours", [urn[0] * urn[1] * urn[2] * urn[3]]
         else:
             number = rng.randint(1, 2)
@@ -178,17 +178,17 @@ def _percents(numbers: list[int]) -> str:
 class ExpectedValue(ExactAnswerTask):
     """Find an expected value.
 
-    Level 1: a table; 2: two plays of it; 3: the larger of two draws; 4: stop or go on; 5: stop or go on twice.
+    Level 1: a table; 2: the larger of two draws; 3: stop or go on; 4: a variance; 5: stop or go on twice.
     """
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Level 2 asks for the variance; 4 and 5 work backwards: keep a number above what going on is worth."""
-        if level <= 2:
+        """Level 4 asks for the variance; 3 and 5 work backwards: keep a number above what going on is worth."""
+        if level in (1, 4):
             return self._table(rng, level)
-        prizes = sorted(rng.sample(range(1, 100), (0, 0, 5, 6, 6)[level - 1]))
+        prizes = sorted(rng.sample(range(1, 100), (0, 5, 6, 0, 6)[level - 1]))
         count = len(prizes)
         box = f"A box holds {count} notes with the numbers {in_a_row(prizes)}. One is drawn, all being equally likely"
-        if level == 3:
+        if level == 2:
             total = sum(max(a, b) for a in prizes for b in prizes)
             parts = " + ".join(f"{prize} * {2 * index + 1}" for index, prize in enumerate(prizes))
             steps = [f"The largest is the k-th of them in 2k - 1 of {count**2} cases: ({parts})/{count**2}"]
@@ -199,14 +199,14 @@ class ExpectedValue(ExactAnswerTask):
             return Question(f"{text} {EXACT}", answer, lines([*steps, f"That is {answer}."]))
         worth, steps = Fraction(sum(prizes), count), [f"The last note drawn is worth {Fraction(sum(prizes), count)}."]
         fee = rng.randint(1, 12)
-        for _ in range(level - 3):
+        for _ in range(1 if level == 3 else 2):
             onward = worth - fee
             kept = [prize for prize in prizes if prize > onward]
             worth = (sum(kept) + (count - len(kept)) * onward) / count
             steps.append(f"Going on is worth {onward}: one keeps only {in_a_row(kept)}; that draw is worth {worth}.")
         text = f"{box}, and put back. One may keep its number as a prize, or pay {fee} and draw again, at most "
         text += (
-            f"{'once' if level == 4 else 'twice'}; the last number drawn is the prize. What is the largest possible "
+            f"{'once' if level == 3 else 'twice'}; the last number drawn is the prize. What is the largest possible "
         )
         return Question(f"{text}expected value of the prize less what was paid? {EXACT}", worth, lines(steps))
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import random
+import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -59,12 +60,17 @@ class Countdown(Task[CountdownState]):
         return Transition(state, grade_countdown(action, reference), terminated=True)
 
     def solve(self, state: CountdownState) -> str:
-        """The work, then the expression: a written search among three numbers, the solution's steps among more."""
-        if len(state.numbers) == 3:
-            return _search(state.numbers, state.target)
+        """The work, then the expression: steps of the solution until three numbers are left, then a search."""
         steps: list[str] = []
-        _work_out(ast.parse(state.solution, mode="eval").body, steps)
-        return "\n".join([*steps, f"\\boxed{{{state.solution}}}"])
+        parts = _until_three(ast.parse(state.solution, mode="eval").body, steps)
+        numbers = tuple(value for value, _ in parts)
+        if not steps:
+            return _search(state.numbers, state.target, {})
+        steps.append(f"Left: {' '.join(map(str, numbers))}.")
+        texts: dict[int, list[str]] = {}
+        for value, text in parts:
+            texts.setdefault(value, []).append(text)
+        return "\n".join([*steps, _search(numbers, state.target, texts)])
 
     def direct_answer(self, state: CountdownState) -> str:
         """The expression that the instance was built from, without its steps."""
@@ -77,7 +83,7 @@ class Countdown(Task[CountdownState]):
         return f"\\boxed{{{_combine(rng, numbers)[0]}}}"
 
 
-def _search(numbers: tuple[int, ...], target: int) -> str:
+def _search(numbers: tuple[int, ...], target: int, texts: dict[int, list[str]]) -> str:
     """A search from both ends, a line for each number that might come last. Of 3, 7 and 5 to make 22:
 
         3: 7+5=12 7-5=2 7*5=35; 22-3=19 22+3=25 no
@@ -85,7 +91,8 @@ def _search(numbers: tuple[int, ...], target: int) -> str:
         \\boxed{(5*3)+7}
 
     First what the other two make, then what they would have to make, as far as they can, until it is one of those.
-    Every instance has such a solution, since no value on the way to its target is below 1 or a fraction.
+    Every instance has such a solution, since no value on the way to its target is below 1 or a fraction. ``texts`` has
+    the expressions that numbers stand for.
     """
     lines: list[str] = []
     for index, last in enumerate(numbers):
@@ -97,7 +104,9 @@ def _search(numbers: tuple[int, ...], target: int) -> str:
                 continue
             line += f" {step}={value}"
             if value in made:
-                return "\n".join([*lines, line, f"\\boxed{{{whole.replace('_', f'({made[value]})')}}}"])
+                whole = whole.replace("_", f"({made[value]})")
+                whole = re.sub(r"\d+", lambda n: texts[int(n[0])].pop() if int(n[0]) in texts else n[0], whole)
+                return "\n".join([*lines, line, f"\\boxed{{{whole}}}"])
         lines.append(f"{line} no")
     raise ValueError(f"{numbers} cannot make {target}")
 
@@ -124,6 +133,25 @@ def _wanted(last: int, target: int) -> Iterator[tuple[str, int, str]]:
     yield f"{target}*{last}", target * last, f"_/{last}"
     if last % target == 0:
         yield f"{last}/{target}", last // target, f"{last}/_"
+
+
+def _until_three(tree: ast.expr, steps: list[str]) -> list[tuple[int, str]]:
+    """Three numbers that still make the target, each with its expression, after appending the steps to them."""
+    # The part of the most numbers is taken apart.
+    parts = [tree]
+    while len(parts) < 3:
+        largest = max((part for part in parts if isinstance(part, ast.BinOp)), key=_count)
+        parts.remove(largest)
+        parts += [largest.left, largest.right]
+    return [
+        (_work_out(part, steps), f"({text})" if isinstance(part, ast.BinOp) else text)
+        for part, text in ((part, ast.unparse(part).replace(" ", "")) for part in parts)
+    ]
+
+
+def _count(node: ast.expr) -> int:
+    """How many numbers an expression has."""
+    return _count(node.left) + _count(node.right) if isinstance(node, ast.BinOp) else 1
 
 
 def _work_out(node: ast.expr, steps: list[str]) -> int:

@@ -112,7 +112,7 @@ class Chained(ListAnswerTask):
 
     family: ClassVar[dict[str, Function]] = {}
     rules: ClassVar[tuple[int, ...]]  # how many of them a level names
-    inputs_of: ClassVar[tuple[int, ...]] = (4, 6, 6, 5, 5)  # how many a level has, with the one that is asked for
+    inputs_of: ClassVar[tuple[int, ...]] = (4, 5, 5, 6, 6)  # how many a level has, with the one that is asked for
     what: ClassVar[str]
     names: ClassVar[tuple[str, ...]] = ()  # of the family's rules, in its order
 
@@ -288,7 +288,7 @@ _LENGTH_OF = [bytes(4 + (byte * (level + 1) >> 8) for byte in range(256)) for le
 class ListFunctionInduction(Chained):
     """Find the rule that changes lists, and apply it.
 
-    Level 1: one rule of 8, shown on 3 lists; 2 to 5: two of 8 to 22, shown on 5 or 4 lists, longer with more repeats.
+    Level 1: one rule of 8, shown on 3 lists; 2 to 5: two of 8 to 22, shown on 4 or 5 lists, longer with more repeats.
     """
 
     family = LISTS
@@ -349,7 +349,7 @@ class ListFunctionInduction(Chained):
 class StringFunctionInduction(Chained):
     """Find the rule that changes words, and apply it.
 
-    Level 1: one rule of 8, shown on 3 words; 2 to 5: two of 8 to 18, shown on 5 or 4 words that grow longer.
+    Level 1: one rule of 8, shown on 3 words; 2 to 5: two of 8 to 18, shown on 4 or 5 words that grow longer.
     """
 
     family = WORDS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from itertools import accumulate
+from operator import mul
 
 from rlvr.envs.puzzles import grid_workings, workings
 from rlvr.envs.tasks.answers import ListAnswerTask, board, listed
@@ -96,9 +97,13 @@ class CoinChange(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts multisets by dynamic programming over the coins; drawn again where nothing pays the amount."""
         coins = sorted(rng.sample(range(2, 30), (3, 4, 5, 4, 5)[level - 1]))
-        limits = [rng.randint(2, 9) for _ in coins] if level > 3 else [10**6] * len(coins)
+        limits = [rng.randint(4, 9) for _ in coins] if level > 3 else [10**6] * len(coins)
         while True:
-            amount = rng.randint(*((70, 160), (70, 160), (70, 160), (40, 120), (60, 160))[level - 1])
+            if level > 3:  # near half of all the coins, where most ways are
+                every = sum(map(mul, coins, limits))
+                amount = rng.randint(every // 3, every // 2)
+            else:
+                amount = rng.randint(*((50, 105), (70, 125), (90, 140))[level - 1])
             ways = [1] + [0] * amount
             for coin, most in zip(coins, limits, strict=True):
                 counts = [min(most, total // coin) + 1 for total in range(amount + 1)]

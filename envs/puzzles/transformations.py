@@ -100,11 +100,11 @@ def rules(level: int) -> tuple[tuple[Callable[[Grid], Grid], ...], ...]:
     changes = tuple(map(by_rows, CONTENTS))
     if level == 1:
         return tuple((turn,) for turn in turns[1:])
-    if level == 2:
+    if level == 4:
         return tuple((turn, change, undo) for turn, undo in zip(turns, back, strict=True) for change in changes)
     if level == 3:
         return tuple((turn, change) for turn in turns[1:] for change in changes)
-    if level == 4:
+    if level == 2:
         return tuple((turn, swap) for turn in turns for swap in SWAPS)
     return tuple((turn, change, swap) for turn in turns for change in changes[:3] for swap in SWAPS)
 
@@ -118,7 +118,7 @@ def fitting(level: int, grid: Grid, result: Grid) -> Iterator[int]:
     turns = [turn(grid) for turn in SYMMETRIES[0]]
     if level == 1:
         yield from (number for number, turn in enumerate(turns[1:]) if turn == result)
-    elif level == 4:
+    elif level == 2:
         before = [swap(result) for swap in SWAPS]  # a swap undoes itself
         yield from (3 * k + n for k, turn in enumerate(turns) for n, swapped in enumerate(before) if swapped == turn)
     elif level == 5:
@@ -131,11 +131,11 @@ def fitting(level: int, grid: Grid, result: Grid) -> Iterator[int]:
                         yield 9 * k + 3 * c + n
     else:
         for k, turn in enumerate(turns):
-            if k or level == 2:
-                wanted = SYMMETRIES[0][k](result) if level == 2 else result  # turned too, for it will be turned back
+            if k or level == 4:
+                wanted = SYMMETRIES[0][k](result) if level == 4 else result  # turned too, for it will be turned back
                 for c, change in enumerate(CONTENTS):
                     if change(turn[0]) == wanted[0] and tuple(map(change, turn)) == wanted:
-                        yield 4 * (k if level == 2 else k - 1) + c
+                        yield 4 * (k if level == 4 else k - 1) + c
 
 
 def applied(rule: tuple[Callable[[Grid], Grid], ...], grid: Grid) -> Grid:
@@ -153,10 +153,10 @@ _CHANGES = (
 # What ``rules`` holds, in words, for each level.
 RULES = (
     f"The rule: {_TURNS}.",
+    f"The rule has two steps. First {_TURNS}, or nothing is done. Then two of the symbols 1, 2 and 3 are exchanged.",
+    f"The rule has two steps. First {_TURNS}. Then one of these, always to the right: {_CHANGES}.",
     "The rule is one of these, to the right, to the left, upwards or downwards (there, columns stand for rows): "
     f"{_CHANGES}.",
-    f"The rule has two steps. First {_TURNS}. Then one of these, always to the right: {_CHANGES}.",
-    f"The rule has two steps. First {_TURNS}, or nothing is done. Then two of the symbols 1, 2 and 3 are exchanged.",
     f"The rule has three steps. First {_TURNS}, or nothing is done. Then one of these, always to the right: "
     f"{_CHANGES.rpartition('; or')[0]}. Then two of the symbols 1, 2 and 3 are exchanged.",
 )
@@ -185,7 +185,7 @@ def step_names(level: int, number: int) -> tuple[str, ...]:
     """What each step of one of the ``rules`` of a level does; "" for nothing."""
     if level == 1:
         return (_TURN_NAMES[number + 1],)
-    if level == 4:
+    if level == 2:
         return _TURN_NAMES[number // 3], _SWAP_NAMES[number % 3]
     if level == 5:
         return _TURN_NAMES[number // 9], _CHANGE_NAMES[number // 3 % 3], _SWAP_NAMES[number % 3]
@@ -201,14 +201,14 @@ _SYMBOL_OF = bytes(ord("00123"[byte % 5]) for byte in range(256))  # 0 twice as 
 class GridTransformation(Board):
     """Find the rule that changes whole grids, and apply it.
 
-    Level 1: a turn or mirroring; 2: a change in some direction; 3: both; 4: exchanged symbols; 5: all of it.
+    Level 1: a turn or mirroring; 2: and exchanged symbols; 3: and a change; 4: a change in any direction; 5: all three.
     """
 
     symbols: ClassVar[str] = "0123"
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Three examples and a test; draws again until all rules of the level that fit give one output."""
-        size = (4, 4, 4, 5, 5)[level - 1]
+        size = 5 if level == 5 else 4
         known = rules(level)
         while True:
             number = rng.randrange(len(known))

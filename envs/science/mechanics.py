@@ -65,15 +65,15 @@ def catching_up(v: Fraction, a: Fraction, slow: Fraction, gap: Fraction) -> Pose
 class Motion(Quantities):
     """Find distances of uniformly accelerated motion.
 
-    Level 1: from rest; 2: from a speed; 3: braking; 4: a throw; 5: catching up.
+    Level 1: from rest; 2: from a speed; 3: a throw; 4: braking; 5: catching up.
     """
 
     laws: ClassVar[tuple[Law, ...]] = (
-        Law(from_rest, {"a": (1, 600, 10), "t": (2, 80, 1)}),
-        Law(from_a_speed, {"a": (1, 200, 10), "t": (3, 60, 1), "v": (4, 60, 1)}),
-        Law(braking, {"v": (4, 60, 1), "delay": (3, 25, 10), "a": (50, 900, 100)}),
-        Law(thrown, {"v": (15, 120, 1), "height": (5, 400, 1)}),
-        Law(catching_up, {"v": (15, 40, 1), "a": (50, 500, 100), "slow": (5, 30, 1), "gap": (10, 150, 1)}),
+        Law(from_rest, {"a": (50, 450, 100), "t": (2, 12, 1)}),
+        Law(from_a_speed, {"a": (10, 120, 100), "t": (5, 40, 1), "v": (4, 40, 1)}),
+        Law(thrown, {"v": (5, 40, 1), "height": (5, 150, 1)}),
+        Law(braking, {"v": (8, 50, 1), "delay": (3, 25, 10), "a": (200, 900, 100)}),
+        Law(catching_up, {"v": (5, 25, 1), "a": (100, 600, 100), "slow": (10, 25, 1), "gap": (10, 150, 1)}),
     )
 
 
@@ -218,12 +218,12 @@ class Energy(Quantities):
     """
 
     HITS: ClassVar[dict[str, tuple[int, int, int]]] = {
-        "m": (2, 90, 1), "n": (2, 90, 1), "v": (3, 60, 1), "w": (2, 40, 1),
+        "m": (2, 90, 1), "n": (2, 90, 1), "v": (3, 20, 1), "w": (2, 20, 1),
     }  # fmt: skip
     laws: ClassVar[tuple[Law, ...]] = (
         Law(speeding_up, {"m": (2, 99, 1), "v": (2, 25, 1), "gain": (2, 25, 1)}),
-        Law(shot_by_a_spring, {"k": (2, 99, 1), "x": (5, 60, 100), "m": (5, 90, 1)}),
-        Law(motor, {"share": (40, 95, 1), "m": (2, 90, 1), "height": (3, 90, 1), "seconds": (5, 120, 1)}),
+        Law(shot_by_a_spring, {"k": (1, 20, 1), "x": (2, 30, 100), "m": (50, 400, 1)}),
+        Law(motor, {"share": (40, 95, 1), "m": (2, 90, 1), "height": (3, 60, 1), "seconds": (20, 120, 1)}),
         Law(sticking, HITS, WAYS),
         Law(bouncing, HITS, WAYS),
     )
@@ -283,15 +283,15 @@ def joined_vessels(v: Fraction, p: Fraction, cold: Fraction, w: Fraction, q: Fra
 class IdealGas(Quantities):
     """Find the state of an ideal gas.
 
-    Level 1: the amount; 2: one change; 3: the density; 4: two changes; 5: two vessels joined.
+    Level 1: one change; 2: the amount; 3: two changes; 4: the density; 5: two vessels joined.
     """
 
     COLD: ClassVar[tuple[int, int, int]] = (-40, 90, 1)
     laws: ClassVar[tuple[Law, ...]] = (
-        Law(amount, {"v": (2, 90, 1), "p": (50, 900, 1), "t": COLD}),
         Law(closed_vessel, {"p": (50, 900, 1), "cold": COLD, "warm": (100, 400, 1)}),
-        Law(density, {"molar": (4, 90, 1), "p": (50, 900, 1), "t": COLD}),
+        Law(amount, {"v": (2, 90, 1), "p": (50, 900, 1), "t": COLD}),
         Law(two_changes, {"p": (50, 900, 1), "v": (2, 90, 1), "more": (2, 90, 1), "cold": COLD, "warm": (100, 400, 1)}),
+        Law(density, {"molar": (4, 90, 1), "p": (50, 900, 1), "t": COLD}),
         Law(
             joined_vessels,
             {

@@ -145,15 +145,15 @@ def yielding(
 class Solutions(Quantities):
     """Find concentrations, volumes and yields in solutions.
 
-    Level 1: diluting; 2: dissolving; 3: mixing; 4: neutralising; 5: a yield with a limiting reagent.
+    Level 1: diluting; 2: neutralising; 3: dissolving; 4: mixing; 5: a yield with a limiting reagent.
     """
 
     VOLUME: ClassVar[tuple[int, int, int]] = (20, 900, 1)
     STRENGTH: ClassVar[tuple[int, int, int]] = (5, 300, 100)
     laws: ClassVar[tuple[Law, ...]] = (
         Law(diluting, {"v": (10, 200, 1), "c": (1, 50, 10), "w": (10, 200, 1)}),
+        Law(neutralising, {"v": VOLUME, "c": STRENGTH, "e": STRENGTH}, ACIDS),
         Law(dissolving, {"grams": (10, 900, 10), "v": VOLUME}, SALTS),
         Law(blending, {"v": VOLUME, "c": STRENGTH, "w": VOLUME, "e": STRENGTH}),
-        Law(neutralising, {"v": VOLUME, "c": STRENGTH, "e": STRENGTH}, ACIDS),
         Law(yielding, {"m": (20, 900, 1), "n": (20, 900, 1), "share": (40, 98, 1)}, REACTIONS),
     )

@@ -114,7 +114,8 @@ def line_change(rng: random.Random) -> VisualState:
     text = (
         f"By how much does the value change from {MONTHS[first]} to {MONTHS[second]}? Write a fall with a minus sign."
     )
-    working = f"{values[first]}, then {values[second]}."
+    working = f"In {MONTHS[first]} the line is at {values[first]}, in {MONTHS[second]} at {values[second]}: "
+    working += f"{values[second]} - {values[first]} = {values[second] - values[first]}."
     return VisualState(chart, text, str(values[second] - values[first]), working, readings=2)
 
 

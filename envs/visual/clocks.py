@@ -63,7 +63,10 @@ class VisualClocks(VisualQuestions):
         if level == 5:
             text += "Both are seen in a mirror; the red disc is at twelve. "
         text += "How many minutes later is it?"
-        working = f"Left {clock_text(first)}, right {clock_text(second)}."
+        working = "\n".join(
+            f"On the {side}: {hands_of(minutes)} That is {clock_text(minutes)}."
+            for side, minutes in (("left", first), ("right", second))
+        )
         return VisualState(scene, text, str((second - first) % ROUND), working)
 
     def content(self, state: VisualState) -> str:

@@ -13,9 +13,9 @@ from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
 from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
-NODES = (8, 10, 8, 9, 11)
-EDGES = (11, 14, 14, 20, 26)
-FEWEST = (3, 4, 3, 3, 3)  # edges of the way, at least
+NODES = (7, 8, 9, 10, 11)
+EDGES = (9, 11, 16, 22, 26)
+FEWEST = (3, 3, 3, 3, 4)  # edges of the way, at least
 LETTERS = "ABCDEFGHIJK"
 RADIUS = 13.0
 NEAR = 21.0  # no line passes a node that it does not belong to at less than this

@@ -6,6 +6,7 @@ import random
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rlvr.envs.tasks.answers import listed
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas
 from rlvr.envs.visual.seen import VisualQuestions, VisualState
 
@@ -94,16 +95,20 @@ def row_difference(rng: random.Random, table: DrawnTable) -> TableQuestion:
     totals = sum(table.cells[one]), sum(table.cells[other])
     text = f"By how much does {table.rows[one]}'s total over all months exceed {table.rows[other]}'s? "
     text += "Write less with a minus sign."
-    return text, totals[0] - totals[1], f"{totals[0]} and {totals[1]}.", 2 * len(table.columns)
+    working = "\n".join(f"{table.rows[row]}: {added(list(table.cells[row]))}" for row in (one, other))
+    return text, totals[0] - totals[1], working, 2 * len(table.columns)
 
 
 def where_above(rng: random.Random, table: DrawnTable) -> TableQuestion:
     one, other = rng.sample(range(len(table.columns)), 2)
     bound = rng.choice((30, 40, 50, 60))
-    values = [row[other] for row in table.cells if row[one] > bound]
+    above = [index for index, row in enumerate(table.cells) if row[one] > bound]
+    values = [table.cells[index][other] for index in above]
     text = f"Take those who had more than {bound} in {table.columns[one]}. "
     text += f"How much did they have in {table.columns[other]} together?"
-    return text, sum(values), added(values), len(table.rows) + len(values)
+    names = listed(f"{table.rows[index]} {table.cells[index][one]}" for index in above) or "nobody"
+    working = f"More than {bound} in {table.columns[one]}: {names}.\n{added(values)}"
+    return text, sum(values), working, len(table.rows) + len(values)
 
 
 def tinted_sum(rng: random.Random, table: DrawnTable) -> TableQuestion:
@@ -115,9 +120,14 @@ def tinted_sum(rng: random.Random, table: DrawnTable) -> TableQuestion:
         for value, colour in zip(row[first : last + 1], colours[first : last + 1], strict=True)
     ]
     values = [value for value, colour in pairs if colour == tint]
+    found = [
+        listed([row[k] for row, colours in zip(table.cells, table.tints, strict=True) if colours[k] == tint])
+        for k in range(first, last + 1)
+    ]
+    working = "; ".join(f"{table.columns[first + k]}: {numbers or 'none'}" for k, numbers in enumerate(found))
     text = f"What is the sum of the {tint} cells in the columns from {table.columns[first]} to {table.columns[last]}, "
     text += "these two and those that stand between them?"
-    return text, sum(values), added(values), len(pairs)
+    return text, sum(values), f"{working}.\n{added(values)}", len(pairs)
 
 
 def added(values: list[int]) -> str:

@@ -97,13 +97,13 @@ def bayes(text: str, level: int) -> Fraction:
 
 
 def expected(text: str, level: int) -> Fraction:
-    if level <= 2:
+    if level in (1, 4):
         table = [(int(p), Fraction(q)) for p, q in re.findall(r"(-?\d+) points with probability (\d+/\d+)", text)]
         mean = sum(p * q for p, q in table)
         assert sum(q for _, q in table) == 1
         return mean if level == 1 else sum(q * (p - mean) ** 2 for p, q in table)
     notes = ints(found(r"the numbers (.*?)\. One", text))
-    if level == 3:
+    if level == 2:
         return Fraction(sum(max(pair) for pair in product(notes, repeat=2)), len(notes) ** 2)
     fee = int(found(r"pay (\d+)", text))
 
@@ -112,7 +112,7 @@ def expected(text: str, level: int) -> Fraction:
         onward = sum(best(draws - 1, n) for n in notes) / len(notes) - fee if draws else Fraction(-1000)
         return max(Fraction(note), onward)
 
-    return sum(best(level - 3, note) for note in notes) / len(notes)
+    return sum(best(1 if level == 3 else 2, note) for note in notes) / len(notes)
 
 
 def chain(text: str, level: int) -> Fraction:
@@ -156,7 +156,7 @@ def arrangements(text: str, level: int) -> int:
     def allowed(vowels: str) -> bool:
         runs = [len(run) for run in re.findall(r"[A-Z]+", vowels)]
         said = vowels.replace("-", "")
-        return (True, runs == [3], runs == [1, 1, 1], list(said) == sorted(said), sorted(runs) == [1, 2])[level - 1]
+        return (True, list(said) == sorted(said), runs == [3], runs == [1, 1, 1], sorted(runs) == [1, 2])[level - 1]
 
     return ways(letters, "") if len(word) <= 8 else by_pattern(word, level)
 
@@ -172,12 +172,12 @@ def by_pattern(word: str, level: int) -> int:
     places = [(a, b, c) for c in range(len(word)) for b in range(c) for a in range(b)]
     good = {
         1: lambda a, b, c: True,
-        2: lambda a, b, c: c - a == 2,
-        3: lambda a, b, c: b - a > 1 and c - b > 1,
-        4: lambda a, b, c: True,
+        2: lambda a, b, c: True,
+        3: lambda a, b, c: c - a == 2,
+        4: lambda a, b, c: b - a > 1 and c - b > 1,
         5: lambda a, b, c: (b - a == 1) != (c - b == 1),
     }[level]
-    return sum(good(*place) for place in places) * rest * (1 if level == 4 else own)
+    return sum(good(*place) for place in places) * rest * (1 if level == 2 else own)
 
 
 def committees(text: str, level: int) -> int:
@@ -267,7 +267,7 @@ def derivative(text: str, level: int) -> Fraction:
 
 
 def integral(text: str, level: int) -> Fraction:
-    if level == 4:
+    if level == 5:
         f, g = (algebra(part) for part in re.search(r"graphs of (.*) and (.*?)\?", text).groups())
         cuts = sorted(sympy.roots(sympy.Poly(f - g, X)))
         return sum(
@@ -278,11 +278,11 @@ def integral(text: str, level: int) -> Fraction:
     f, low, high = algebra(shown), int(low), int(high)
     cuts = (
         sorted({low, high, *(r for r in sympy.roots(sympy.Poly(f, X)) if low < r < high)})
-        if level == 2
+        if level == 3
         else [low, high]
     )
     pieces = [fraction(sympy.integrate(f, (X, a, b))) for a, b in pairwise(cuts)]
-    return sum((abs(piece) if level == 2 else piece for piece in pieces), Fraction(0))
+    return sum((abs(piece) if level == 3 else piece for piece in pieces), Fraction(0))
 
 
 def limit(text: str, level: int) -> Fraction:
@@ -312,14 +312,14 @@ def series(text: str, level: int) -> Fraction:
     code = re.sub(r"(?<=[\dn)]) ?(?=[(n])", " * ", shown).replace("^2", " ** 2").replace("^n", " ** n")
     code = re.sub(r"(?<!\* )\b\d+", r"Fraction(\g<0>)", code).replace("** 2", "** 2")
     start, last = int(found(r"over n (?:=|from) (\d)", text)), int((re.findall(r"to (\d+)\?", text) or [0])[0])
-    if level != 5:
+    if level != 4:
         ratio = max(abs(Fraction(r)) for r in re.findall(r"\((-?\d+/\d+|-?\d+)\)\^n", text))
         last = int(60 / (1 - ratio)) + 30
     return sum((eval(code, {"Fraction": Fraction, "n": n}) for n in range(start, last + 1)), Fraction(0))
 
 
 def taylor(text: str, level: int) -> int:
-    if level <= 2:
+    if level <= 3:
         far, shown = re.search(r"coefficient of x\^(\d+) when (.*) is", text).groups()
         return int(sympy.Poly(sympy.expand(algebra(shown)), X).coeff_monomial(X ** int(far)))
     f, far = algebra(found(r"series of (.*) around", text)), int(found(r"What is c(\d+)", text))
@@ -355,7 +355,7 @@ ORACLES: dict[type, Callable[[str, int], Any]] = {
 def test_the_answer_is_found_again_from_the_text_alone(task, level, seed):
     question = task().ask(random.Random(seed), level)
     again = ORACLES[task](question.text, level)
-    if task is calculus.Series and level != 5:  # partial sums come as close as one likes
+    if task is calculus.Series and level != 4:  # partial sums come as close as one likes
         assert abs(again - question.answer) < abs(question.answer) / 10**6 + Fraction(1, 10**6), question
     else:
         assert again == question.answer, question

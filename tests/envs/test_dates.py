@@ -56,9 +56,9 @@ def written(day: tuple[int, int, int]) -> str:
 
 def date_arithmetic(text: str, level: int, answer: Any) -> Any:
     first, *more = days_in(text)
-    if level == 1:
+    if level == 2:
         return (day_number(*more[0]) - day_number(*first),)
-    if level == 4:
+    if level == 3:
         count = int(found(r"workday number (\d+)", text))
         while count:
             first = after(first, 1)
@@ -74,10 +74,10 @@ def date_arithmetic(text: str, level: int, answer: Any) -> Any:
 
 
 def calendar_days(text: str, level: int, answer: Any) -> Any:
-    if level <= 2:
+    if level in (1, 4):
         asked = days_in(text)[1 if level == 1 else 0 :]
         return tuple(NAMES[weekday(*day)][:3] for day in asked)
-    if level == 3:
+    if level == 5:
         year = int(found(r"year (\d+)", text))
         gold = []
         for number, name, month in re.findall(r"the (\w+) (\w+) of month (\d+)", text):
@@ -92,21 +92,21 @@ def calendar_days(text: str, level: int, answer: Any) -> Any:
 
 
 def clock_angles(text: str, level: int, answer: Any) -> Any:
-    if level in (1, 4):
+    if level in (2, 5):
         total = Fraction(0)
         for hour, minute, second in re.findall(r"(\d+):(\d+)(?::(\d+))?", text):
             passed = Fraction(3600 * int(hour) + 60 * int(minute) + int(second or 0))
             angle = abs(passed / 120 % 360 - passed / 10 % 360)
             total += min(angle, 360 - angle)
         return total
-    if level == 2:
+    if level == 1:
         off, every = ints(text)[:2]
         hours = ints(text)[2]
         pace = Fraction(60 * every + (off if "gains" in text else -off), 60 * every)
         return 60 * hours / pace if "in truth" in text else 60 * hours * pace
     # The hands part by half a degree in a minute's eleventh; every angle asked for is such a multiple.
     *length, hour, minute, degrees = ints(text)
-    if level == 3:
+    if level == 4:
         wanted = (2 * degrees, 720 - 2 * degrees)
         return next(Fraction(k, 11) for k in range(1, 9_000) if (k + 11 * (60 * hour + minute)) % 720 in wanted)
     start = 11 * (60 * hour + minute)

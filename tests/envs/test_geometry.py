@@ -65,10 +65,10 @@ def length(text: str, level: int, answer: Any) -> Any:
     if level == 1:
         a, b = numbers
         square = a * a + b * b if "legs of" in text else b * b - a * a
-    elif level == 2:  # corners (-p, 0), (q, 0), (0, h): a right angle at the top means h^2 = p q
+    elif level == 3:  # corners (-p, 0), (q, 0), (0, h): a right angle at the top means h^2 = p q
         p, q = numbers[:2]
         square = p * q if "the altitude?" in text else p * p + p * q
-    elif level == 3:
+    elif level == 2:
         square = int(np.dot(numbers, numbers))
     else:
         square = int(re.search(r"and a is (\d+)", text)[1]) ** 2
@@ -156,8 +156,8 @@ def moved(text: str, level: int, answer: Any) -> Any:
 
 def solid(text: str, level: int, answer: Any) -> Any:
     numbers = ints(text)
-    if level in (3, 4):  # by Simpson's rule, which is exact for areas that grow as a square
-        if level == 3:
+    if level in (2, 3):  # by Simpson's rule, which is exact for areas that grow as a square
+        if level == 2:
             a, b, _, _, c, height = numbers
             cut = [Fraction(a * b), Fraction(a * b, 4), Fraction(0)]
             return a * b * c + height * (cut[0] + 4 * cut[1] + cut[2]) / 6
@@ -166,7 +166,7 @@ def solid(text: str, level: int, answer: Any) -> Any:
     if level == 1:
         a, b, c, e, f, g = numbers
         return int(voxels(a, b, c).sum() - voxels(e, f, g).sum())
-    if level == 2:
+    if level == 4:
         _, _, a, b, c, e, f, g = numbers
         block = np.zeros((a, b, c + g), bool)
         block[:, :, :c] = True
@@ -197,11 +197,11 @@ def lines(text: str, level: int, answer: Any) -> Any:
     found = [
         sympy.Line(*(on(line(shown), k) for k in (0, 1))) for shown in re.findall(r"-?\d*x [+-] \d*y = -?\d+", text)
     ]
-    if level == 1:
+    if level == 3:
         result = found[0].intersection(found[1])[0].x
-    elif level == 2:
+    elif level == 1:
         result = found[0].distance(sympy.Point(*points(text)[0])) ** 2
-    elif level == 3:
+    elif level == 2:
         assert found[0].is_parallel(found[1])
         result = found[0].distance(found[1].p1) ** 2
     else:

@@ -42,11 +42,11 @@ def determinant(text: str, level: int, answer: Any) -> Any:
 
 def products(text: str, level: int, answer: Any) -> Any:
     a, *others = matrices(text)
-    if level <= 3:
+    if level in (1, 2, 4):
         for other in others:
             a = a * other
         return rows(a)
-    if level == 4:
+    if level == 3:
         return rows(a ** int(found(r"A\^(\d+)", text)))
     asked = found(r"What is (.*), where I", text).replace("I", "*I_").replace("*I_", "*E")
     powers = {"A^3": "*P3", "A^2": "*P2"}

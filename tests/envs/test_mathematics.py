@@ -49,7 +49,10 @@ FEWER = {
     ("Divisors", 2): 800,
     ("FactorialPowers", 1): 700,
     ("ModularPower", 1): 800,
+    ("Motion", 1): 850,
+    ("Motion", 3): 850,
     ("Series", 1): 650,
+    ("TaylorCoefficients", 1): 800,
     ("UrnDraws", 1): 850,
 }
 

@@ -101,12 +101,12 @@ def queried(text: str, level: int) -> Any:
         city, age = re.search(r"live in (\w+) and are over (\d+)", text).groups()
         chosen = [row[0] for row in people if row[1] == city and int(row[3]) > int(age)]
         return (len(chosen), sum(map(wage.__getitem__, chosen)))
-    if level == 2:
+    if level == 3:
         cities, trade = re.search(r"For each of (.*?), in this order.* is not (\w+) add", text).groups()
         return tuple(
             sum(wage[n] for n, c, t, *_ in people if (c, t != trade) == (city, True)) for city in cities.split(", ")
         )
-    if level == 3:
+    if level == 4:
         age, first = re.search(r"who are (\d+) or older.*places (\d+) to", text, re.DOTALL).groups()
         old = [row for row in people if int(row[3]) >= int(age)]
         for column, way in ((0, False), (3, False), (4, True)):  # by the least important first
@@ -114,7 +114,7 @@ def queried(text: str, level: int) -> Any:
         return tuple(row[0] for row in old)[int(first) - 1 :][:3]
     lives = {row[0]: (row[1], row[2]) for row in people}
     orders = [(*lives[row[0]], int(row[2]) * int(row[3])) for row in table(text, "orders")]
-    if level == 4:
+    if level == 2:
         city = found(r"live in (\w+), and", text)
         return (sum(row[0] == city for row in orders), sum(row[2] for row in orders if row[0] == city))
     trade, cities = re.search(r"is not (\w+), cost together, for each of (.*)\? ", text).groups()

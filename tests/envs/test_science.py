@@ -51,10 +51,10 @@ def motion(text: str, level: int) -> float:
     if level == 2:
         v, a, t = given[:3]
         return simulated([0, v], a, lambda s, now: now >= t - 1e-9)[0][0]
-    if level == 3:
+    if level == 4:
         v, delay, a = given[:3]
         return v * delay + simulated([0, v], -a, lambda s, now: s[1] <= 0)[0][0]
-    if level == 4:
+    if level == 3:
         v, height = given[:2]
         return simulated([height, v], -G, lambda s, now: s[1] <= 0)[0][0]
     slow, lead, fast, a = given[:4]
@@ -108,16 +108,16 @@ def energy(text: str, level: int) -> float:
 
 def gas(text: str, level: int) -> float:
     given = numbers(text.split(" Treat")[0])
-    if level == 2:
+    if level == 1:
         p, cold, warm = given
         return p * (warm + 273.15) / (cold + 273.15)
-    if level == 4:
+    if level == 3:
         p, cold, v, new, warm = given
         return p * v / (cold + 273.15) * (warm + 273.15) / new
-    if level == 1:
+    if level == 2:
         v, p, cold = given
         return p * 1e3 * v * 1e-3 / (8.314 * (cold + 273.15))
-    if level == 3:
+    if level == 4:
         molar, p, cold = given
         return p * 1e3 / (8.314 * (cold + 273.15)) * molar / 1e3
     v, p, cold, w, q, warm, _ = given
@@ -169,13 +169,13 @@ def solution(text: str, level: int) -> float:
     if level == 1:
         w, v, c = given[:3]
         return v * c / (v + w)
-    if level == 2:
+    if level == 3:
         grams, molar, v = given[:3]
         return grams / molar / (v / 1000)
-    if level == 3:
+    if level == 4:
         v, c, w, e = given[:4]
         return (v * c + w * e) / (v + w)
-    if level == 4:
+    if level == 2:
         e, v, c, protons = given[:4]
         return v * c * protons / e
     p, q, r = (float(found or 1) for found in re.search(r"reaction (\d?) ?\w+ \+ (\d?) ?\w+ -> (\d?)", text).groups())
