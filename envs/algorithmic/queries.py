@@ -179,24 +179,24 @@ class MeetingTimes(ListAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Draws calendars until a gap exists that does not start at 9:00.
 
-        It is seldom on the first day on level 3, never on level 4, and on the third or fourth on level 5.
+        It is on the first day in few questions of level 3 and none of level 4, and on the third or fourth on level 5.
         """
         people, days, length = level + 1, (1, 2, 3, 3, 4)[level - 1], 15 * rng.randint(2, 6)
-        taken: dict[tuple[str, int], list[tuple[int, int]]] = {}
-        for name in rng.sample(NAMES, people):
-            for day in range(days):
-                starts = sorted(rng.sample(range(540, 1_020, 15), rng.randint(3, 4)))
-                taken[name, day] = [
-                    (start, min(start + 15 * rng.randint(2, 7), end))
-                    for start, end in zip(starts, [*starts[1:], 1_080], strict=True)
-                ]
-        free = [self.first(taken, day, length) for day in range(days)]
-        day = next((day for day, start in enumerate(free) if start is not None), -1)
-        if day < 0 or free[day] == 540 or day < (0, 0, rng.randint(0, 1), 1, 2)[level - 1]:
-            return self.ask(rng, level)
+        full = (0, 0, rng.randint(0, 1), 1, 2)[level - 1]  # days on which nobody can meet
+        calendars, start = list[list[list[tuple[int, int]]]](), None
+        while start is None or start == 540:
+            calendars, start, day = [], None, -1
+            for number in range(days):
+                taken, free = self.calendar(rng, people, length)
+                while number < full and free is not None:
+                    taken, free = self.calendar(rng, people, length)
+                calendars.append(taken)
+                if start is None:
+                    start, day = free, number
         listing = [
-            f"{name}, {self.DAYS[on]}: " + ", ".join(f"{hour(a)}-{hour(b)}" for a, b in spans)
-            for (name, on), spans in taken.items()
+            f"{name}, {self.DAYS[on]}: " + ", ".join(f"{hour(a)}-{hour(b)}" for a, b in calendar[person])
+            for person, name in enumerate(rng.sample(NAMES, people))
+            for on, calendar in enumerate(calendars)
         ]
         text = (
             "When these people are busy:\n"
@@ -205,7 +205,6 @@ class MeetingTimes(ListAnswerTask):
         )
         text += "one day, all of them, between 9:00 and 18:00. When is the earliest time that they can begin? Answer "
         text += f"with three parts: the day ({listed(self.DAYS[:days])}), the hour and the minute."
-        start = free[day] or 0
         return Question(text, (self.DAYS[day], start // 60, start % 60))
 
     def explain(self, state: Question) -> str:
@@ -213,14 +212,19 @@ class MeetingTimes(ListAnswerTask):
         return data_workings.meeting_times(state.text)
 
     @staticmethod
-    def first(taken: dict[tuple[str, int], list[tuple[int, int]]], day: int, length: int) -> int | None:
-        """The first minute of a day from which nobody is busy for so long; None if there is none."""
+    def calendar(rng: random.Random, people: int, length: int) -> tuple[list[list[tuple[int, int]]], int | None]:
+        """When each is busy on a day, and the first minute from which nobody is for so long; None if there is none."""
+        taken = []
+        for _ in range(people):
+            starts = sorted(rng.sample(range(540, 1_020, 15), rng.randint(3, 4)))
+            ends = [*starts[1:], 1_080]
+            taken.append([(a, min(a + 15 * rng.randint(2, 7), b)) for a, b in zip(starts, ends, strict=True)])
         start = 540
-        for busy, end in sorted(span for (_, on), spans in taken.items() if on == day for span in spans):
+        for busy, end in sorted(span for spans in taken for span in spans):
             if start + length <= busy:
-                return start
+                return taken, start
             start = max(start, end)
-        return start if start + length <= 1_080 else None
+        return taken, start if start + length <= 1_080 else None
 
 
 _SIDES, _THINGS, _EVENTS = ("north", "south", "east"), ("door", "valve", "lamp", "pump"), ("opened", "closed", "failed")

@@ -14,7 +14,7 @@ from rlvr.envs.games.board_game import BoardGame
 from rlvr.envs.games.common import Cell, drawn_board
 
 # For each level: rows and columns, which lamps a press switches, and the fewest presses of a solution.
-LAMP_LEVELS = ((3, "plus", 3), (4, "plus", 4), (4, "cross", 5), (5, "torus", 6), (5, "plus", 8))
+LAMP_LEVELS = ((3, "plus", 3), (4, "plus", 4), (4, "cross", 5), (5, "torus", 5), (5, "plus", 8))
 PATTERNS = {
     "plus": ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)),
     "torus": ((0, 0), (0, 1), (1, 0), (0, -1), (-1, 0)),

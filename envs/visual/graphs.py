@@ -13,9 +13,9 @@ from rlvr.envs.visual import workings
 from rlvr.envs.visual.canvas import INK, UNITS, Canvas, Colour, Point
 from rlvr.envs.visual.seen import LOOK, VisualQuestions, VisualState
 
-NODES = (7, 8, 9, 10, 11)
-EDGES = (9, 11, 16, 22, 26)
-FEWEST = (3, 3, 3, 3, 4)  # edges of the way, at least
+NODES = (7, 8, 8, 9, 11)
+EDGES = (9, 11, 14, 20, 26)
+FEWEST = 3  # edges of the way, at least
 LETTERS = "ABCDEFGHIJK"
 RADIUS = 13.0
 NEAR = 21.0  # no line passes a node that it does not belong to at less than this
@@ -49,7 +49,7 @@ class VisualGraphs(VisualQuestions):
             start, goal = rng.sample(range(len(points)), 2)
             graph = Graph(points, edges, level >= 3, level >= 4, start, goal)
             way, _ = shortest(graph)
-            if len(way) > FEWEST[level - 1]:
+            if len(way) > FEWEST:
                 break
         text = f"Give a shortest way from {LETTERS[start]} to {LETTERS[goal]}: "
         text += "the one with the smallest sum of lengths." if graph.weighted else "the one with the fewest lines."
