@@ -96,14 +96,14 @@ class CoinChange(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts multisets by dynamic programming over the coins; drawn again where nothing pays the amount."""
-        coins = sorted(rng.sample(range(2, 16 if level == 1 else 30), (3, 4, 5, 4, 5)[level - 1]))
+        coins = sorted(rng.sample(range(2, 30), (3, 4, 5, 4, 5)[level - 1]))
         limits = [rng.randint(4, 9) for _ in coins] if level > 3 else [10**6] * len(coins)
         while True:
             if level > 3:  # near half of all the coins, where most ways are
                 every = sum(map(mul, coins, limits))
                 amount = rng.randint(every // 3, every // 2)
             else:
-                amount = rng.randint(*((30, 62), (80, 130), (95, 145))[level - 1])
+                amount = rng.randint(*((70, 130), (100, 160), (115, 175))[level - 1])
             ways = [1] + [0] * amount
             for coin, most in zip(coins, limits, strict=True):
                 counts = [min(most, total // coin) + 1 for total in range(amount + 1)]
