@@ -623,9 +623,9 @@ def test_eval_goes_on_with_what_could_not_be_played(server: Server, capsys: Any,
 
 @pytest.mark.parametrize("price", ["1", "1,2,3", "free", "1,nan", "-1,2"])
 def test_a_price_is_two_numbers(price: str, capsys: Any) -> None:
-    with pytest.raises(SystemExit):
-        run(capsys, "--endpoint", "http://x/v1", "--model", "m", f"--price={price}")
-    assert f"two prices of a million tokens are wanted, as 0.15,0.6; got '{price}'" in capsys.readouterr().err
+    status, out, err = run(capsys, "--endpoint", "http://x/v1", "--model", "m", f"--price={price}")
+    assert (status, out) == (2, "")
+    assert f"two prices of a million tokens are wanted, as 0.15,0.6; got '{price}'" in err
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def _explain(error: Exception, traceback: bool, words: list[str]) -> int:
     elif isinstance(origin, BUGS):
         what = f"{type(origin).__name__} {_place(origin)}: {one_line(error)}"
         text = f"this is a bug, and no mistake of yours: {what}; please report it with what --traceback shows"
-        traceback = traceback or words[0] == "train"  # nobody trains for hours again to see where it is
+        traceback = traceback or words[:1] == ["train"]  # nobody trains for hours again to see where it is
         status = 1
     else:
         raise error

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import pkgutil
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -23,30 +24,17 @@ def ids(prefix: str, **_: Any) -> list[str]:
     return full + ([env_id.rpartition("/")[2].rpartition("-v")[0] for env_id in full] if prefix else [])
 
 
-def suites(**_: Any) -> Iterable[str]:
-    """The names of the suites."""
-    from rlvr.agents.evaluation.suites import SUITES
-
-    return SUITES
-
-
-def algorithms(**_: Any) -> Iterable[str]:
-    """The names of the presets."""
-    from rlvr.algorithms.presets import PRESETS
-
-    return PRESETS
-
-
-def engines(**_: Any) -> Iterable[str]:
-    """The other trainers."""
-    from rlvr.adapters.launch import ENGINES
-
-    return ENGINES
+def _named(address: str) -> Callable[..., Iterable[str]]:
+    """The names of a registry, which is imported when Tab is pressed."""
+    return lambda **_: list(pkgutil.resolve_name(address))
 
 
 _VALUES: Final[dict[str, Callable[..., Iterable[str]]]] = {
-    **dict.fromkeys(_IDS, ids), "suite": suites, "algorithm": algorithms, "names": algorithms, "engine": engines
-}  # fmt: skip
+    **dict.fromkeys(_IDS, ids),
+    **dict.fromkeys(("algorithm", "names"), _named("rlvr.algorithms.presets:PRESETS")),
+    "engine": _named("rlvr.adapters.launch:ENGINES"),
+    "suite": _named("rlvr.agents.evaluation.suites:SUITES"),
+}
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

@@ -115,12 +115,7 @@ def serve_ors(options: argparse.Namespace, rest: list[str]) -> int:
     ids = [full_id(name) for name in options.ids]
     for env_id in ids:
         require_registered(env_id, settings)
-    server = OpenRewardServer(
-        ids,
-        settings,
-        tasks=options.tasks,
-        **server_of(options),
-    )
+    server = OpenRewardServer(ids, settings, tasks=options.tasks, **server_of(options))
     key = f", X-API-Key: {server.token}" if server.token and not (options.token_file or options.token_env) else ""
     print(f"{', '.join(ids)} at {server.origin}{key} ({options.sessions} sessions each; Ctrl-C ends it)", flush=True)
     server.run()
