@@ -21,6 +21,7 @@ HEARTBEAT = 20.0  # seconds between pings of a connection, and for its pong
 SHUTDOWN_SECONDS = 3
 HEAD_SECONDS = 30.0  # for a client to say what it asks for, from its first byte or from the connection's beginning
 PATIENCE = 30.0  # seconds for a client to take an answer, or to send the rest of a request
+BACKLOG = 256  # connections that are taken before others have their turn, or wait for that
 WAITING = 256  # connections that have not said what they ask for
 READ_AT_ONCE = 1 << 12  # bytes of a connection: before others had their turn it may ask for no more than is in these
 IDLE_FRAMES, IDLE_FRAMES_A_SECOND = 250, 50  # of a connection: pings, pongs, small fragments
@@ -70,6 +71,7 @@ def web_server(served: Starlette, most_waiting: int, **others: Any) -> uvicorn.S
     settings: dict[str, Any] = {
         "log_level": "warning",
         "access_log": False,
+        "backlog": BACKLOG,
         "loop": "asyncio",  # whose transports obey READ_AT_ONCE
         "http": _http_protocol(most_waiting),
         "ws": _socket_protocol(),
@@ -253,7 +255,7 @@ def listening(host: str, port: int) -> socket.socket:
         if os.name == "posix":
             found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         found.bind((host, port))
-        found.listen(256)
+        found.listen(BACKLOG)
     except BaseException:
         found.close()
         raise

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import contextlib
 import hashlib
 import json
 import math
@@ -422,6 +423,18 @@ def server(tmp_path, indexed):
     index = indexed(write(tmp_path / "a.jsonl", episode(0, "a secret answer")))
     with ViewerServer(Pages(index)) as serving:
         yield serving
+
+
+def test_connections_that_say_nothing_give_way_to_those_that_do(tmp_path, indexed, monkeypatch):
+    monkeypatch.setattr("rlvr.adapters.viewer.app.WAITING", 20)
+    index = indexed(write(tmp_path / "a.jsonl", episode(0, "a secret answer")))
+    with ViewerServer(Pages(index)) as server, contextlib.ExitStack() as stack:
+        idle = [stack.enter_context(socket.create_connection(("127.0.0.1", server.port))) for _ in range(60)]
+        for link in idle[:36]:
+            link.settimeout(60)
+            with contextlib.suppress(ConnectionResetError):
+                assert link.recv(1) == b""
+        assert ask(server, "/api/state", Authorization=f"Bearer {server.key}")[0] == 200
 
 
 def test_what_was_recorded_is_told_to_who_has_the_key_alone(server):
