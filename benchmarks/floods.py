@@ -4,7 +4,8 @@
 
 The server, the floods and the honest client are processes of their own on the loopback. The honest client steps one
 session of GuessNumber, and now and then a newcomer connects. Measured: the seconds of a step and of a newcomer's first
-reset, the most memory and descriptors of the server, and the bytes of its log.
+reset, the most memory and descriptors of the server, and the bytes of its log. "Nobody beside it" is the slowest of
+its runs of a round, of which there is one before each flood.
 """
 
 from __future__ import annotations
