@@ -25,10 +25,19 @@ _EXPORTS = {
         "register_advantage",
     ),
     "losses.clip_rules": ("CLIP_RULES", "ClipRule", "Clipped", "Terms", "register_clip_rule"),
-    "losses.aggregation": ("Denominators", "count_denominators"),
+    "losses.aggregation": (
+        "AGGREGATIONS",
+        "Aggregation",
+        "BatchLoss",
+        "Denominators",
+        "count_denominators",
+        "register_aggregation",
+    ),
     "losses.values": ("ValueHead", "value_loss"),
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
     "losses.likelihood": ("nll_loss", "verifree_loss"),
+    "filters.base": ("Filter",),
+    "filters.registry": ("FILTERS", "register_filter"),
     "data.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}

@@ -29,7 +29,7 @@ class Choices:
     behaviour_penalty  coefficient of (new - behaviour)^2
     entropy_coef    coefficient of an entropy bonus (needs `entropy` in the batch)
     corrections     tuple of Correction, multiplied together
-    filters         what the trainer does to the data, see rlvr.algorithms.data.collect
+    filters         what the trainer does to the data, see rlvr.algorithms.filters
     value_clip      bound on the critic's step (presets with a critic)
     group_keep      GFPO: sequences of a group that are trained on
     pass_k          pass@k: the k

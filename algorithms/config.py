@@ -16,9 +16,10 @@ from rlvr.algorithms.config_sections import (
     Section,
     SelfPlaySection,
 )
+from rlvr.algorithms.filters.registry import FILTERS, acting
 from rlvr.algorithms.names import hint
 from rlvr.algorithms.off_policy import corrected, samples_off_policy
-from rlvr.algorithms.presets import FILTERS, PRESETS, Preset, name_objects
+from rlvr.algorithms.presets import PRESETS, Preset, name_objects
 from rlvr.algorithms.registry import ALGORITHMS, register_preset
 from rlvr.algorithms.runs.yaml_text import read_yaml_file
 from rlvr.algorithms.tinker.limits import why_not
@@ -214,7 +215,7 @@ class CurriculumSection(Section):
 
 
 class SelectionSection(Section):
-    """Which tasks and rows a step learns from, see rlvr.algorithms.data.collect."""
+    """Which tasks and rows a step learns from, see rlvr.algorithms.filters."""
 
     filters: tuple[str, ...] | None = None
     """Filters instead of the algorithm's own; [] for none."""
@@ -232,6 +233,11 @@ class SelectionSection(Section):
     """Last tokens of max_new_tokens in which soft_overlong punishes; 0 takes a fifth."""
     length_weight: float = Field(0.5, ge=0)
     """Weight of length_reward, which acts in the second half of the steps."""
+
+    @field_validator("filters", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return name_objects({"filters": given})["filters"]
 
 
 class CreditSection(Section):
@@ -430,8 +436,6 @@ class TrainConfig(Section):
     def _check_schedule(self) -> None:
         """Refuse what a schedule, or a sampler, cannot do."""
         ahead = self.schedule.kind == "async"
-        if ahead and "partial_rollouts" in self.filters() and self.sampling.segment:
-            raise ValueError("sampling.segment is for schedule: sync; schedule: async waits for no reply anyway")
         # Its gradient is that of the policy that sampled, and biased for one that has moved on.
         if ahead and not samples_off_policy(self.preset()) and self._learns_by_ratio():
             raise ValueError(
@@ -469,22 +473,17 @@ class TrainConfig(Section):
         """The filters that apply: those of the selection section, or else the algorithm's.
 
         Raises:
-            ValueError: there is no such filter.
+            ValueError: there is no such filter, or it does not go with the config.
         """
-        preset = self.preset()
-        chosen = preset.filters if self.selection.filters is None else self.selection.filters
-        if "partial_rollouts" in chosen and self.sampling.segment:
-            if {"dynamic_sampling", "active_sampling"} & {*chosen}:
-                raise ValueError("partial_rollouts cannot wait for refills: leave out dynamic and active sampling")
-            if self.sampling.thinking_budget:
-                raise ValueError("sampling.segment and sampling.thinking_budget do not go together: choose one")
-        if "keep_short" in chosen and preset.group_keep is None:
-            raise ValueError("keep_short keeps the shortest sequences of a group: set overrides.group_keep")
+        chosen = self.preset().filters if self.selection.filters is None else self.selection.filters
         for name in chosen:
             if name not in FILTERS:
                 raise ValueError(
                     f"selection.filters: no filter {name!r}{hint(name, FILTERS)} ; there are {', '.join(FILTERS)}"
                 )
+        filters = acting(chosen)  # each may refuse another, so all of them are made first
+        for each in filters:
+            each.check(self, filters)
         return chosen
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from rlvr.algorithms.advantages.base import Advantage
 from rlvr.algorithms.advantages.registry import ADVANTAGES
 from rlvr.algorithms.choices import Choices
+from rlvr.algorithms.filters.registry import FILTERS
 from rlvr.algorithms.losses.aggregation import AGGREGATIONS
 from rlvr.algorithms.losses.clip_rules import CLIP_RULES, ClipRule
 from rlvr.algorithms.losses.corrections import geo_mask, icepop, off_policy_mask, seq_mis, seq_tis, tis
@@ -26,14 +27,10 @@ from rlvr.envs.open_registry import OpenRegistry, require_parts
 RATIO_LEVELS = ("none", "token", "sequence", "sequence_token", "product")
 RATIO_DENOMINATORS = ("old", "behaviour")
 KL_IN = ("loss", "reward")
-FILTERS = (
-    "dynamic_sampling", "active_sampling", "zero_gradient", "no_positive_resampling", "overlong_filter",
-    "soft_overlong", "thinking_budget", "curriculum", "length_reward", "partial_rollouts", "keep_correct", "keep_short",
-)  # fmt: skip
 
 
 # Choices that name a value of an open registry; an object given in its place is registered.
-_OPEN: Mapping[str, OpenRegistry[Any]] = {"advantage": ADVANTAGES, "clip": CLIP_RULES}
+_OPEN: Mapping[str, OpenRegistry[Any]] = {"advantage": ADVANTAGES, "clip": CLIP_RULES, "aggregation": AGGREGATIONS}
 
 
 def name_objects(choices: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +40,10 @@ def name_objects(choices: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: it lacks a part.
         ValueError: its name is taken.
     """
-    return {choice: _OPEN[choice].name_of(value) if choice in _OPEN else value for choice, value in choices.items()}
+    named = {choice: _OPEN[choice].name_of(value) if choice in _OPEN else value for choice, value in choices.items()}
+    if isinstance(named.get("filters"), list | tuple):
+        named["filters"] = tuple(FILTERS.name_of(each) for each in named["filters"])
+    return named
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Preset(Choices):
     """
 
     def __post_init__(self) -> None:
-        for choice, name in name_objects({choice: getattr(self, choice) for choice in _OPEN}).items():
+        for choice, name in name_objects({choice: getattr(self, choice) for choice in (*_OPEN, "filters")}).items():
             object.__setattr__(self, choice, name)
         one_of("advantage", self.advantage, ADVANTAGES)
         one_of("ratio_level", self.ratio_level, RATIO_LEVELS)
@@ -78,16 +78,17 @@ class Preset(Choices):
             raise ValueError(
                 f"clip={self.clip!r} works on a ratio of level {' or '.join(levels)}, not {self.ratio_level!r}"
             )
-        if self.per_sequence and self.aggregation != "sequence_mean":
+        over_sequences = AGGREGATIONS[self.aggregation].per_sequence
+        if self.per_sequence and not over_sequences:
             raise ValueError(
                 f"a loss per sequence (ratio_level={self.ratio_level!r}, clip={self.clip!r}) needs "
                 f"aggregation='sequence_mean', not {self.aggregation!r}: weighted by tokens it is not GSPO, long "
                 "sequences would count more"
             )
-        if self.aggregation == "sequence_mean" and not self.per_sequence:
+        if over_sequences and not self.per_sequence:
             raise ValueError(
-                "aggregation='sequence_mean' is the mean of a loss per sequence; a loss per token needs one of the "
-                "others (seq_mean_token_sum is the sum of its tokens)"
+                f"aggregation={self.aggregation!r} is the mean of a loss per sequence; a loss per token needs one "
+                "of the others (seq_mean_token_sum is the sum of its tokens)"
             )
         if self.ratio_level == "sequence_token" and self.aggregation != "seq_mean_token_mean":
             raise ValueError(
@@ -172,10 +173,7 @@ class Preset(Choices):
             names.add("behaviour_logprobs")
         if self.kl_in == "loss" and self.kl_coef > 0:
             names.add("ref_logprobs")
-        if self.aggregation == "prompt_mean":
-            names.add("group")
-        if self.aggregation == "seq_mean_token_sum_norm":
-            names.add("max_length")
+        names |= {*AGGREGATIONS[self.aggregation].needs}
         if self.entropy_coef:
             names.add("entropy")
         return frozenset(names)
@@ -193,7 +191,9 @@ class Preset(Choices):
             extras.append(f"{self.behaviour_penalty:g} (new - behaviour)^2")
         if self.entropy_coef:
             extras.append(f"-{self.entropy_coef:g} entropy")
-        return f"{AGGREGATIONS[self.aggregation]} of " + "; ".join(parts) + "".join(f"; + {one}" for one in extras)
+        return (
+            f"{AGGREGATIONS[self.aggregation].formula} of " + "; ".join(parts) + "".join(f"; + {one}" for one in extras)
+        )
 
     def replace(self, **changes: Any) -> Preset:
         """The same row with other choices.

@@ -130,7 +130,7 @@ def table() -> str:
         "| name | formula |",
         "|---|---|",
         *(f"| `{rule.name}` | {cell(rule.formula)} |" for rule in CORRECTIONS.values()),
-        *(f"| `{name}` | {cell(formula)} |" for name, formula in AGGREGATIONS.items()),
+        *(f"| `{name}` | {cell(each.formula)} |" for name, each in AGGREGATIONS.items()),
         "",
     ]
     return "\n".join(lines)

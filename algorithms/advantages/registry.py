@@ -30,6 +30,7 @@ _FILES = (group_baselines, token_returns, turn_returns, monte_carlo, roles, sema
 def _as_advantage(value: Any) -> Advantage:
     """An `Advantage`, also of a function (inputs, choices) -> [B], whose docstring begins with its formula."""
     if isinstance(value, FunctionType):
+        # nothing else of a function says what it computes
         formula = (value.__doc__ or "").strip().partition("\n")[0] or f"{value.__name__}(inputs, choices)"
         value = Advantage(value.__name__, formula, value, value.__module__)
     require_parts(value, Advantage, "advantage")

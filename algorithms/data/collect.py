@@ -1,42 +1,26 @@
 """Collecting the episodes of a step: drawing tasks, refilling groups, shaping rewards, masking sequences.
 
-Which of these happen is the preset's ``filters``, or the config's. All of them are functions of (seed, step, episodes),
-and what they remember is plain state for the checkpoint, so a run that goes on draws what it would have drawn.
-
-filter                  here
-dynamic_sampling        groups with 0 < successes < G are kept, the others replaced, in at most `max_rounds` rounds
-active_sampling         groups whose rewards differ are kept, the others replaced; in a loop that waits for its
-                        episodes the queue of OlmoRL is these rounds
-zero_gradient           groups whose (shaped) rewards do not differ are dropped, not replaced
-no_positive_resampling  a row of a table that was solved in `retire_at` of its episodes is not drawn again
-curriculum              tasks are drawn in proportion to 1 - pass rate, unless the config's `curriculum` says otherwise
-soft_overlong           a punishment is added to the reward of replies that come near their limit, before group means
-length_reward           Kimi's reward of length is added to the reward, in the second part of training
-overlong_filter         episodes with a reply cut at its limit lose their tokens; their reward stays in the group mean
-thinking_budget         done by the agent, if `sampling.thinking_budget` is set
-keep_short              only the shortest sequences of a group are kept (GFPO), before its mean
-keep_correct            done by the algorithm `rft`
-partial_rollouts        replies that take more than `sampling.segment` tokens go on in the next step, with the policy of
-                        then; a group is learned from when all of it is over
+Which of these happen is the preset's ``filters``, or the config's (`rlvr.algorithms.filters`). All of them are
+functions of (seed, step, episodes), and what the collector remembers is plain state for the checkpoint, so a run that
+goes on draws what it would have drawn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
 from typing import Any
 
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.group_baselines import gfpo_keep
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.data.selection import fill_batch, has_reward_variance, mixed_outcome
+from rlvr.algorithms.data.selection import fill_batch
 from rlvr.algorithms.data.tasks import TaskOrder, build_pool
-from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
+from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.registry import acting
 
 # Plays requests, or paused episodes, to the end; a `Rollout` is one.
 Play = Callable[[Sequence[RolloutRequest | Episode]], list[Episode]]
-REFILLING = ("dynamic_sampling", "active_sampling")
 
 
 @dataclass(slots=True)
@@ -81,24 +65,20 @@ class Collector:
     Args:
         rollout: who plays.
         order: which tasks there are.
-        filters: names of filters, those of the table above.
+        filters: names of filters.
     """
 
     def __init__(self, rollout: Play, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
-        self.rollout, self.config, self.filters = rollout, config, tuple(filters)
+        self.rollout, self.config, self.filters = rollout, config, acting(filters)
         self._drawn: dict[int, list[_Group]] = {}  # of steps that are sampled ahead
         self.paused_groups: list[_Group] = []  # groups with episodes that were paused in the middle of a completion
         self.pool = build_pool(order, config)
 
     def notes(self) -> list[str]:
         """What a person should know of filters that do nothing here."""
-        without = []
-        if "thinking_budget" in self.filters and not self.config.sampling.thinking_budget:
-            without.append("thinking_budget (set sampling.thinking_budget)")
-        if "no_positive_resampling" in self.filters and self.pool.order.size is None:
-            without.append("no_positive_resampling (tasks made without end never return)")
-        if "partial_rollouts" in self.filters and not self.config.sampling.segment:
-            without.append("partial_rollouts (set sampling.segment)")
+        endless = self.pool.order.size is None
+        reasons = {each.name: each.idle(self.config, endless) for each in self.filters}
+        without = [f"{name} ({reason})" for name, reason in reasons.items() if reason]
         return [f"filters of {self.config.algorithm} without effect in this run: {', '.join(without)}"] * bool(without)
 
     def __call__(self, step: int, *, traced: bool = False) -> Collected:
@@ -115,7 +95,7 @@ class Collector:
 
         want, settings = self.config.prompts, self.config.selection
         stats: dict[str, float] = {}
-        if any(name in REFILLING for name in self.filters):
+        if any(each.refills for each in self.filters):
             rounds = settings.max_rounds
             filled = fill_batch(draw, want, self._keeps, over_sampling=settings.over_sampling, max_rounds=rounds)
             groups = filled.groups
@@ -126,16 +106,13 @@ class Collector:
             groups = draw(want)
         collected = self._shaped(step, groups, played)
         collected.traced = traced
-        if "keep_short" in self.filters:
-            _keep(collected, _short(collected, self.config.preset().group_keep or 1), "keep_short: too long")
-        if "zero_gradient" in self.filters and collected.episodes:
-            groups_before = {episode.group for episode in collected.episodes}
-            varied = has_reward_variance(collected.rewards, [episode.group for episode in collected.episodes])
-            _keep(collected, varied, "zero_gradient: all rewards of its group are equal")
-            stats["groups_dropped"] = len(groups_before - {episode.group for episode in collected.episodes})
+        for each in self.filters:
+            if each.drops and collected.episodes:
+                dropped = _keep(collected, each, self.config)
+                stats |= {"groups_dropped": stats.get("groups_dropped", 0) + dropped} if each.drops_groups else {}
         kept = len({episode.group for episode in collected.episodes})
         collected.stats |= stats | {"groups_kept": kept, "sequences_masked": sum(collected.masked)}
-        if "partial_rollouts" in self.filters:
+        if any(each.pauses for each in self.filters):
             collected.stats["groups_paused"] = len(self.paused_groups)
         collected.stats |= self.pool.stats()
         return collected
@@ -178,21 +155,17 @@ class Collector:
         """The requests that a later step begins with, drawn now, if they have not been; it will ask for these."""
         if step not in self._drawn:
             want, settings = self.config.prompts, self.config.selection
-            refills = any(name in REFILLING for name in self.filters)
+            refills = any(each.refills for each in self.filters)
             self._drawn[step] = self._draw(step, round(want * settings.over_sampling) if refills else want, 0)
         return self._members(self._drawn[step])
 
     def _keeps(self, group: _Group) -> bool:
-        """Whether dynamic or active sampling keeps a group."""
+        """Whether every filter that refills keeps a group."""
         episodes = group.usable
-        ids = [0] * len(episodes)  # [G], one group
-        reason = ""
-        if not episodes:
-            reason = "no episode of its group is valid"
-        elif "dynamic_sampling" in self.filters and not mixed_outcome([float(e.success) for e in episodes], ids)[0]:
-            reason = "dynamic_sampling: all of its group succeeded, or none"
-        elif "active_sampling" in self.filters and not has_reward_variance([e.reward for e in episodes], ids)[0]:
-            reason = "active_sampling: all rewards of its group are equal"
+        reason = "" if episodes else "no episode of its group is valid"
+        for each in self.filters:
+            if not reason and not each.keeps_group(episodes):
+                reason = f"{each.name}: {each.reason}"
         if reason:
             _note(group.episodes, dropped=reason)
         return not reason
@@ -213,30 +186,31 @@ class Collector:
                     _note([episode], dropped="the fault was not the policy's")
                 elif not episode.tokens.sampled:
                     _note([episode], dropped="it has no sampled token")
-            # a completion that was cut off says nothing of its quality: no gradient, but its reward counts in the mean
-            filtered = "overlong_filter" in self.filters
-            masked = [filtered and episode.hit_token_limit for episode in episodes]
-            for episode, more, off in zip(episodes, extra, masked, strict=True):
-                _note([episode], shaped_reward=episode.reward + more, **({"masked": "overlong_filter"} if off else {}))
-            out.masked += masked
-        if any(name in self.filters for name in ("soft_overlong", "length_reward")):
+            masked_by = self._masked_by(episodes)
+            for episode, more, by in zip(episodes, extra, masked_by, strict=True):
+                _note([episode], shaped_reward=episode.reward + more, **({"masked": by} if by else {}))
+            out.masked += [bool(by) for by in masked_by]
+        if any(each.shapes for each in self.filters):
             out.stats["shaping"] = added / max(1, len(out.episodes))
         return out
 
     def _extra(self, step: int, episodes: list[Episode]) -> list[float]:
         """What shaping adds to the reward of each episode of one group."""
         extra = [0.0] * len(episodes)  # [G]
-        settings, limit = self.config.selection, self.config.sampling.max_new_tokens
-        if "soft_overlong" in self.filters:
-            buffer = settings.overlong_buffer or max(1, limit // 5)  # DAPO: 4,096 of 20,480
-            for index, episode in enumerate(episodes):
-                # R_i <- R_i + punish(|y_i|)                                  DAPO, 2503.14476 eq. 13
-                extra[index] += soft_overlong(longest_completion(episode), max_length=limit, buffer=buffer)
-        if "length_reward" in self.filters and episodes and 2 * step >= self.config.steps:
-            lengths = [episode.tokens.sampled for episode in episodes]
-            for index, value in enumerate(kimi_length(lengths, [episode.success for episode in episodes])):
-                extra[index] += settings.length_weight * value
+        for each in self.filters:
+            added = _one_each(each, "added_rewards", each.added_rewards(episodes, self.config, step), len(episodes))
+            # R_i <- R_i + what each filter adds                        [G]
+            extra = [before + float(more) for before, more in zip(extra, added, strict=True)]
         return extra
+
+    def _masked_by(self, episodes: list[Episode]) -> list[str]:
+        """Of each episode of one group the filter that takes its tokens; "" where it keeps them."""
+        by = [""] * len(episodes)  # [G]
+        for each in self.filters:
+            # no gradient, but the reward counts in the mean of the group
+            masked = _one_each(each, "masked", each.masked(episodes), len(episodes))
+            by = [name or each.name * bool(off) for name, off in zip(by, masked, strict=True)]
+        return by
 
     # state
 
@@ -263,29 +237,29 @@ class Collector:
         ]
 
 
-def longest_completion(episode: Episode) -> int:
-    """Sampled tokens of the longest completion: the limit is one of completions, not of episodes."""
-    start, longest = 0, 0
-    for turn in episode.turns:
-        longest = max(longest, sum(episode.tokens.mask[start : turn.end]))
-        start = turn.end
-    return longest
-
-
-def _short(collected: Collected, k: int) -> Tensor:
-    groups = [episode.group for episode in collected.episodes]
-    lengths = torch.tensor([float(episode.tokens.sampled) for episode in collected.episodes])  # [B]
-    return gfpo_keep(collected.rewards, groups, lengths, k)
-
-
 def _note(episodes: Sequence[Episode], **entries: Any) -> None:
     for episode in episodes:
         episode.training |= entries
 
 
-def _keep(collected: Collected, keep: Tensor, reason: str) -> None:
-    """Only these sequences; the denominators shrink with them."""
-    _note([e for e, kept in zip(collected.episodes, keep.tolist(), strict=True) if not kept], dropped=reason)
+def _keep(collected: Collected, rule: Filter, config: TrainConfig) -> int:
+    """Leave out what a filter does not keep; the denominators shrink with it. How many groups are gone."""
+    before = {episode.group for episode in collected.episodes}
+    values = rule.keeps(collected.episodes, collected.rewards, config)
+    keep = [bool(value) for value in _one_each(rule, "keeps", values, len(collected.episodes))]  # [B]
+    left_out = [episode for episode, stays in zip(collected.episodes, keep, strict=True) if not stays]
+    _note(left_out, dropped=f"{rule.name}: {rule.reason}")
     for name in ("episodes", "rewards", "masked"):
-        column = getattr(collected, name)
-        setattr(collected, name, [item for item, kept in zip(column, keep.tolist(), strict=True) if kept])
+        setattr(collected, name, list(compress(getattr(collected, name), keep)))
+    return len(before - {episode.group for episode in collected.episodes})
+
+
+def _one_each(rule: Filter, method: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+    """What a filter returned for each of so many episodes.
+
+    Raises:
+        ValueError: it is of another length.
+    """
+    if len(values) != count:
+        raise ValueError(f"the filter {rule.name!r} returns {len(values)} values in {method} for {count} episodes")
+    return values

@@ -7,6 +7,7 @@ from typing import Any
 
 from rlvr.agents.episode import RolloutRequest
 from rlvr.algorithms.config import ConfigError, TrainConfig
+from rlvr.algorithms.filters.registry import acting
 from rlvr.envs.core.seeding import digest, stream
 from rlvr.envs.curriculum.controllers import EasyToHard, LevelController, RateSampler
 from rlvr.envs.curriculum.rates import PassRates, Retirement
@@ -138,7 +139,7 @@ def build_pool(order: TaskOrder, config: TrainConfig) -> TaskPool:
         ConfigError: a curriculum of levels for a table, which has none.
     """
     retirement = None
-    if "no_positive_resampling" in config.filters():
+    if any(each.retires for each in acting(config.filters())):
         retirement = Retirement(config.selection.retire_at, config.selection.retire_after)
     curriculum = _curriculum(order, config, retirement)
     return TaskPool(order, level=config.env.level, retirement=retirement, curriculum=curriculum)
@@ -163,7 +164,7 @@ def _curriculum(order: TaskOrder, config: TrainConfig, retirement: Retirement | 
     if settings.kind == "easy_to_hard":
         stage = settings.stage or -(-config.steps * config.prompts // levels) or 1
         return EasyToHard(levels, stage=stage, rehearsal=settings.rehearsal, seed=seed)
-    if settings.kind == "by_rate" or "curriculum" in config.filters():
+    if settings.kind == "by_rate" or any(each.draws_by_rate for each in acting(config.filters())):
         return RateSampler(
             range(1, levels + 1) if order.size is None else range(order.size),
             floor=settings.floor,

@@ -10,9 +10,9 @@ from typing import Any
 from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.inputs import LossInputs
 from rlvr.algorithms.losses.aggregation import (
+    AGGREGATIONS,
     Denominators,
     aggregate,
-    constant_length,
     count_denominators,
     regulariser_aggregation,
 )
@@ -74,7 +74,7 @@ def policy_loss(
     group = groups_of(batch, sequences)  # [R] or None
     if denominators is None:
         denominators = count_denominators(dataclasses.replace(batch, mask=sequences.mask))
-    elif preset.aggregation == "seq_mean_token_sum_norm" and denominators.max_length is None:
+    elif "max_length" in preset.needs and denominators.max_length is None:
         denominators = dataclasses.replace(denominators, max_length=batch.max_length)
     _check_counts(denominators, preset)
     count = preset.count_empty_sequences
@@ -175,8 +175,7 @@ def _advantages(batch: LossInputs, why: str, sequences: SequenceIndex, dtype: to
 def _check_counts(denominators: Denominators, preset: Preset) -> None:
     if denominators.n_tokens <= 0 or denominators.n_live_sequences <= 0:
         raise ValueError("all sequences are masked: the batch has no trained token, skip the update")
-    if preset.aggregation == "seq_mean_token_sum_norm":
-        constant_length(denominators)
+    AGGREGATIONS[preset.aggregation].check(denominators)
 
 
 def _check_numbers(columns: Columns, advantages: Tensor, sequences: SequenceIndex, preset: Preset) -> None:

@@ -142,7 +142,7 @@ def _policy(run: Path, config: TrainConfig, episode: Episode) -> Iterator[str]:
     inputs, new, denominators = rebuilt(preset, episode)
     parts = policy_terms(new, inputs, preset)
     yield f"loss         {preset.formula}   ({preset.arxiv})"
-    yield f"divided by   {AGGREGATIONS[preset.aggregation]}: {_counts(denominators)}"
+    yield f"divided by   {AGGREGATIONS[preset.aggregation].formula}: {_counts(denominators)}"
     yield from _table(run, episode, parts, preset)
 
 

@@ -28,6 +28,7 @@ from rlvr.algorithms.data.step_metrics import collection_metrics, evaluation_met
 from rlvr.algorithms.data.tasks import TaskOrder
 from rlvr.algorithms.engine.adamw import require_optimiser
 from rlvr.algorithms.engine.frozen import frozen_digest, require_frozen
+from rlvr.algorithms.filters.registry import acting
 from rlvr.algorithms.inputs import MissingInput
 from rlvr.algorithms.objectives import Objective
 from rlvr.algorithms.off_policy import samples_off_policy
@@ -211,8 +212,11 @@ class Trainer:
             seed=self.config.seed,
             template_options=self.config.model.template_options,
             thinking_budget=budget,
-            segment=(sampling.segment or None) if training and "partial_rollouts" in self.config.filters() else None,
+            segment=(sampling.segment or None) if training and self._pauses() else None,
         )
+
+    def _pauses(self) -> bool:
+        return any(each.pauses for each in acting(self.config.filters()))
 
     def _demonstrations(self, requests: list[RolloutRequest]) -> list[TokenSequence]:
         play = self._rollout(ExpertAgent(), self.config.env.split, bots=True)

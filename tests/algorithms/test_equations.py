@@ -29,7 +29,7 @@ def equations(source: str) -> list[str]:
 PARTS = {
     **{f"clip {rule.name}": type(rule) for rule in CLIP_RULES.values()},
     **{f"correction {rule.name}": rule.weight for rule in CORRECTIONS.values()},
-    "aggregation": aggregation.aggregate,
+    **{f"aggregation {each.name}": type(each) for each in aggregation.AGGREGATIONS.values()},
     "KL": kl.kl_estimate,
     "KL in the loss": kl.kl_loss,
     "KL in the reward": kl.reward_kl,

@@ -12,19 +12,25 @@ import torch
 import rlvr.algorithms as algorithms
 from rlvr.algorithms import (
     ADVANTAGES,
+    AGGREGATIONS,
     ALGORITHMS,
     CLIP_RULES,
+    FILTERS,
     PRESETS,
     Advantage,
+    Aggregation,
     Clipped,
     ClipRule,
     Correction,
     CorrectionRule,
+    Filter,
     compute_advantages,
     policy_loss,
     register_advantage,
+    register_aggregation,
     register_clip_rule,
     register_correction,
+    register_filter,
     register_preset,
 )
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config, to_yaml
@@ -33,12 +39,13 @@ from rlvr.algorithms.presets import Preset
 from rlvr.envs.core.code_rule import settings_are_data
 
 from .cases import make
+from .test_collect import collector
 
 
 @pytest.fixture(autouse=True)
 def clean():
     """What a test registers is gone after it."""
-    registries = (ADVANTAGES, CLIP_RULES, CORRECTIONS, PRESETS)
+    registries = (ADVANTAGES, AGGREGATIONS, CLIP_RULES, CORRECTIONS, FILTERS, PRESETS)
     before = [dict(registry._values) for registry in registries]
     yield
     for registry, values in zip(registries, before, strict=True):
@@ -99,6 +106,9 @@ def test_an_object_stands_where_a_name_does():
         (register_clip_rule, ClipRule(), "has no name"),
         (register_clip_rule, type("Bare", (ClipRule,), {"name": "bare"})(), "'bare' has no loss"),
         (register_correction, CorrectionRule("empty", "", None), "'empty' needs weight"),
+        (register_filter, Filter(), "has no name"),
+        (register_filter, type("Again", (Filter,), {"name": "zero_gradient"})(), "filter 'zero_gradient' already"),
+        (register_aggregation, type("Bare", (Aggregation,), {"name": "bare"})(), "'bare' has no reduce"),
         (register_preset, "grpo", "an object of .*Preset, not 'grpo'"),
     ],
 )
@@ -167,3 +177,56 @@ def test_entry_points_register_when_a_name_is_asked_for_and_a_broken_one_is_a_wa
     (folder / "entry_points.txt").write_text(f"[rlvr.algorithms]\n{points}")
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r})\n{USER}"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+class PerMember(Aggregation):
+    name, formula = "per_member", "sum / 7"
+
+    def reduce(self, x):
+        # L = sum / 7
+        return x.sums.sum() / 7
+
+
+class LastOfGroup(Filter):
+    name, reason = "last_of_group", "not the last"
+
+    def keeps(self, episodes, rewards, config):
+        return [episode.sample == config.group_size - 1 for episode in episodes]
+
+    def added_rewards(self, episodes, config, step):
+        return [0.5] * len(episodes)
+
+
+class TooFew(Filter):
+    name = "too_few"
+
+    def keeps(self, episodes, rewards, config):
+        return [True]
+
+
+def test_an_aggregation_of_ones_own():
+    register_aggregation(PerMember())
+    batch = make("plain")
+    summed = policy_loss(batch["new"], batch, PRESETS["dr_grpo"].replace(aggregation="sum"))[0]
+    loss = policy_loss(batch["new"], batch, PRESETS["dr_grpo"].replace(aggregation="per_member"))[0]
+    assert torch.allclose(loss, summed / 7)
+    assert "sum / 7 of" in PRESETS["dr_grpo"].replace(aggregation="per_member").formula
+    with pytest.raises(ValueError, match="a loss per sequence"):
+        PRESETS["gspo"].replace(aggregation="per_member")
+    shaped = type("Shaped", (PerMember,), {"name": "shaped", "reduce": lambda self, x: x.sums})()
+    with pytest.raises(ValueError, match="'shaped' gives one number"):
+        policy_loss(batch["new"], batch, PRESETS["dr_grpo"].replace(aggregation=shaped))
+
+
+def test_a_filter_of_ones_own_and_one_that_returns_another_length():
+    gathered, _ = collector(lambda index, sample: (sample == 0, 3, False), [LastOfGroup()])
+    step = gathered(1)
+    assert {episode.sample for episode in step.episodes} == {3}
+    assert step.rewards == [0.5] * 3
+    assert step.stats["shaping"] == 0.5
+    assert step.played[0].training["dropped"] == "last_of_group: not the last"
+    wrong, _ = collector(lambda index, sample: (True, 3, False), [TooFew()])
+    with pytest.raises(ValueError, match="'too_few' returns 1 values in keeps for 12 episodes"):
+        wrong(1)
+    with pytest.raises(ConfigError, match="no filter 'last_of_grup'; did you mean 'last_of_group'"):
+        load_config({"selection": {"filters": ["last_of_grup"]}})

@@ -1,0 +1,25 @@
+"""Filters of tasks: which are drawn again; `rlvr.algorithms.data.tasks` draws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlvr.algorithms.filters.base import Filter
+
+
+class NoPositiveResampling(Filter):
+    """A row of a table that was solved in ``selection.retire_at`` of its episodes is not drawn again."""
+
+    name = "no_positive_resampling"
+    retires = True
+
+    def idle(self, config: Any, endless: bool) -> str:
+        """Without rows."""
+        return "tasks made without end never return" if endless else ""
+
+
+class ByRate(Filter):
+    """Tasks are drawn in proportion to 1 - pass rate, unless the section ``curriculum`` says otherwise."""
+
+    name = "curriculum"
+    draws_by_rate = True
