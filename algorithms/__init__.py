@@ -36,7 +36,7 @@ _EXPORTS = {
     "losses.values": ("ValueHead", "value_loss"),
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
     "losses.likelihood": ("nll_loss", "verifree_loss"),
-    "filters.base": ("Filter",),
+    "filters.base": ("EpisodeFilter",),
     "filters.registry": ("FILTERS", "register_filter"),
     "data.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }

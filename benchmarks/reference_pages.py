@@ -48,7 +48,9 @@ VALUES = {  # what has no docstring of its own
     "PRESETS": "The policy losses by name, each a `Preset`.",
     "ALGORITHMS": "All algorithms by name: `PRESETS` and the objectives.",
     "ADVANTAGES": "The estimators of advantages by name.",
+    "AGGREGATIONS": "The aggregations of a loss by name.",
     "CLIP_RULES": "The clip rules by name.",
+    "FILTERS": "The filters of a step's episodes by name.",
 }
 
 

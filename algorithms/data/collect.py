@@ -16,7 +16,7 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.algorithms.config import TrainConfig
 from rlvr.algorithms.data.selection import fill_batch
 from rlvr.algorithms.data.tasks import TaskOrder, build_pool
-from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.base import EpisodeFilter
 from rlvr.algorithms.filters.registry import acting
 
 # Plays requests, or paused episodes, to the end; a `Rollout` is one.
@@ -242,7 +242,7 @@ def _note(episodes: Sequence[Episode], **entries: Any) -> None:
         episode.training |= entries
 
 
-def _keep(collected: Collected, rule: Filter, config: TrainConfig) -> int:
+def _keep(collected: Collected, rule: EpisodeFilter, config: TrainConfig) -> int:
     """Leave out what a filter does not keep; the denominators shrink with it. How many groups are gone."""
     before = {episode.group for episode in collected.episodes}
     values = rule.keeps(collected.episodes, collected.rewards, config)
@@ -254,7 +254,7 @@ def _keep(collected: Collected, rule: Filter, config: TrainConfig) -> int:
     return len(before - {episode.group for episode in collected.episodes})
 
 
-def _one_each(rule: Filter, method: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+def _one_each(rule: EpisodeFilter, method: str, values: Sequence[Any], count: int) -> Sequence[Any]:
     """What a filter returned for each of so many episodes.
 
     Raises:

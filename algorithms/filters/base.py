@@ -1,4 +1,4 @@
-"""`Filter`: one rule in one object: what it does to a group, what it reads, and what it refuses beside it.
+"""`EpisodeFilter`: one rule in one object: what it does to a group, what it reads, and what it refuses beside it.
 
 A filter is a function of (episodes, rewards, config, step) and remembers nothing, so a run that goes on does what it
 would have done.
@@ -12,7 +12,7 @@ from typing import Any
 from rlvr.agents.episode import Episode
 
 
-class Filter:
+class EpisodeFilter:
     """Base of the filters. A new one is a subclass; `register_filter` gives its name to presets and configs.
 
     Each method says what the filter does at one point of a step; one that is not defined does nothing. All get valid
@@ -58,7 +58,7 @@ class Filter:
         """
         return [True] * len(episodes)
 
-    def check(self, config: Any, beside: Sequence[Filter]) -> None:
+    def check(self, config: Any, beside: Sequence[EpisodeFilter]) -> None:
         """Refuse a config that does not go with the filter.
 
         Args:
@@ -81,14 +81,14 @@ class Filter:
     @property
     def refills(self) -> bool:
         """Whether a group is drawn in place of each that it drops."""
-        return type(self).keeps_group is not Filter.keeps_group
+        return type(self).keeps_group is not EpisodeFilter.keeps_group
 
     @property
     def shapes(self) -> bool:
         """Whether it adds to rewards."""
-        return type(self).added_rewards is not Filter.added_rewards
+        return type(self).added_rewards is not EpisodeFilter.added_rewards
 
     @property
     def drops(self) -> bool:
         """Whether it leaves episodes out when all groups are there."""
-        return type(self).keeps is not Filter.keeps
+        return type(self).keeps is not EpisodeFilter.keeps

@@ -9,10 +9,10 @@ from rlvr.agents.episode import Episode
 from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.group_baselines import gfpo_keep
 from rlvr.algorithms.data.selection import has_reward_variance, mixed_outcome
-from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.base import EpisodeFilter
 
 
-class DynamicSampling(Filter):
+class DynamicSampling(EpisodeFilter):
     """Groups with 0 < successes < G are kept, the others replaced, in at most ``selection.max_rounds`` rounds."""
 
     name = "dynamic_sampling"
@@ -24,7 +24,7 @@ class DynamicSampling(Filter):
         return bool(mixed_outcome([float(episode.success) for episode in episodes], [0] * len(episodes))[0])
 
 
-class ActiveSampling(Filter):
+class ActiveSampling(EpisodeFilter):
     """Groups whose rewards differ are kept, the others replaced: OlmoRL's queue, in rounds."""
 
     name = "active_sampling"
@@ -36,7 +36,7 @@ class ActiveSampling(Filter):
         return bool(has_reward_variance([episode.reward for episode in episodes], [0] * len(episodes))[0])
 
 
-class ZeroGradient(Filter):
+class ZeroGradient(EpisodeFilter):
     """Groups whose (shaped) rewards do not differ are dropped, not replaced."""
 
     name = "zero_gradient"
@@ -50,7 +50,7 @@ class ZeroGradient(Filter):
         return varied
 
 
-class KeepShort(Filter):
+class KeepShort(EpisodeFilter):
     """Only the ``group_keep`` shortest sequences of a group are kept, before its mean."""
 
     name = "keep_short"
@@ -64,13 +64,13 @@ class KeepShort(Filter):
         short: list[bool] = gfpo_keep(rewards, groups, lengths, config.preset().group_keep or 1).tolist()
         return short
 
-    def check(self, config: Any, beside: Sequence[Filter]) -> None:
+    def check(self, config: Any, beside: Sequence[EpisodeFilter]) -> None:
         """How many must be given."""
         if config.preset().group_keep is None:
             raise ValueError("keep_short keeps the shortest sequences of a group: set overrides.group_keep")
 
 
-class KeepCorrect(Filter):
+class KeepCorrect(EpisodeFilter):
     """Only successes are learned from: done by the method of `rft`, which makes its batch of them."""
 
     name = "keep_correct"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.base import EpisodeFilter
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
 
 
-class SoftOverlong(Filter):
+class SoftOverlong(EpisodeFilter):
     """A punishment is added to the reward of replies that come near their limit."""
 
     name = "soft_overlong"
@@ -23,7 +23,7 @@ class SoftOverlong(Filter):
         return [soft_overlong(longest_completion(episode), max_length=limit, buffer=buffer) for episode in episodes]
 
 
-class LengthReward(Filter):
+class LengthReward(EpisodeFilter):
     """Kimi's reward of length is added to the reward, in the second half of training."""
 
     name = "length_reward"
@@ -38,7 +38,7 @@ class LengthReward(Filter):
         return [config.selection.length_weight * value for value in values]
 
 
-class OverlongFilter(Filter):
+class OverlongFilter(EpisodeFilter):
     """Episodes with a reply cut at its limit lose their tokens: a cut says nothing of the quality of a reply."""
 
     name = "overlong_filter"
@@ -48,7 +48,7 @@ class OverlongFilter(Filter):
         return [episode.hit_token_limit for episode in episodes]
 
 
-class ThinkingBudget(Filter):
+class BudgetedThinking(EpisodeFilter):
     """A thought is ended at ``sampling.thinking_budget``: done by the agent, where that is set."""
 
     name = "thinking_budget"
@@ -58,7 +58,7 @@ class ThinkingBudget(Filter):
         return "" if config.sampling.thinking_budget else "set sampling.thinking_budget"
 
 
-class PartialRollouts(Filter):
+class PartialRollouts(EpisodeFilter):
     """Replies over ``sampling.segment`` tokens go on in the next step, with the policy of then.
 
     A group is learned from when all of it is over.
@@ -67,7 +67,7 @@ class PartialRollouts(Filter):
     name = "partial_rollouts"
     pauses = True
 
-    def check(self, config: Any, beside: Sequence[Filter]) -> None:
+    def check(self, config: Any, beside: Sequence[EpisodeFilter]) -> None:
         """Nothing may wait for whole replies."""
         if not config.sampling.segment:
             return

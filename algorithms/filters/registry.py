@@ -5,9 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.base import EpisodeFilter
 from rlvr.algorithms.filters.groups import ActiveSampling, DynamicSampling, KeepCorrect, KeepShort, ZeroGradient
-from rlvr.algorithms.filters.lengths import LengthReward, OverlongFilter, PartialRollouts, SoftOverlong, ThinkingBudget
+from rlvr.algorithms.filters.lengths import (
+    BudgetedThinking,
+    LengthReward,
+    OverlongFilter,
+    PartialRollouts,
+    SoftOverlong,
+)
 from rlvr.algorithms.filters.tasks import ByRate, NoPositiveResampling
 from rlvr.envs.open_registry import OpenRegistry, require_parts
 
@@ -15,7 +21,7 @@ from rlvr.envs.open_registry import OpenRegistry, require_parts
 _ORDER = (
     DynamicSampling(),
     ActiveSampling(),
-    ThinkingBudget(),
+    BudgetedThinking(),
     NoPositiveResampling(),
     ByRate(),
     SoftOverlong(),
@@ -28,18 +34,18 @@ _ORDER = (
 )
 
 
-def _as_filter(value: Any) -> Filter:
-    each: Filter = require_parts(value, Filter, "filter")
+def _as_filter(value: Any) -> EpisodeFilter:
+    each: EpisodeFilter = require_parts(value, EpisodeFilter, "filter")
     return each
 
 
-FILTERS: OpenRegistry[Filter] = OpenRegistry(
+FILTERS: OpenRegistry[EpisodeFilter] = OpenRegistry(
     "filter", "rlvr.algorithms", {each.name: each for each in _ORDER}, _as_filter
 )
 
 
-def register_filter(rule: Filter) -> Filter:
-    """Add a filter, an object of a subclass of `Filter`; its name may then stand in ``filters``.
+def register_filter(rule: EpisodeFilter) -> EpisodeFilter:
+    """Add a filter, an object of a subclass of `EpisodeFilter`; its name may then stand in ``filters``.
 
     Raises:
         TypeError: it lacks a part.
@@ -48,7 +54,7 @@ def register_filter(rule: Filter) -> Filter:
     return FILTERS.register(rule)
 
 
-def acting(names: Iterable[str]) -> tuple[Filter, ...]:
+def acting(names: Iterable[str]) -> tuple[EpisodeFilter, ...]:
     """The filters of some names in the order in which they act: ours in that of the table above, then the others."""
     # one that is named twice acts once
     objects = {name: FILTERS[name] for name in names}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms.filters.base import Filter
+from rlvr.algorithms.filters.base import EpisodeFilter
 
 
-class NoPositiveResampling(Filter):
+class NoPositiveResampling(EpisodeFilter):
     """A row of a table that was solved in ``selection.retire_at`` of its episodes is not drawn again."""
 
     name = "no_positive_resampling"
@@ -18,7 +18,7 @@ class NoPositiveResampling(Filter):
         return "tasks made without end never return" if endless else ""
 
 
-class ByRate(Filter):
+class ByRate(EpisodeFilter):
     """Tasks are drawn in proportion to 1 - pass rate, unless the section ``curriculum`` says otherwise."""
 
     name = "curriculum"

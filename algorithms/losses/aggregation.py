@@ -245,7 +245,7 @@ class SequenceMean(Aggregation):
         return torch.where(x.sequences.lengths > 0, x.loss, 0).sum() / x.n_sequences
 
 
-class Sum(Aggregation):
+class PlainSum(Aggregation):
     """Nothing is divided: the learning rate carries the batch size."""
 
     name = "sum"
@@ -271,7 +271,7 @@ _AGGREGATIONS = (
     ConstantLength(),
     PromptMean(),
     SequenceMean(),
-    Sum(),
+    PlainSum(),
 )
 AGGREGATIONS: OpenRegistry[Aggregation] = OpenRegistry(
     "aggregation", "rlvr.algorithms", {each.name: each for each in _AGGREGATIONS}, _as_aggregation

@@ -23,7 +23,7 @@ from rlvr.algorithms import (
     ClipRule,
     Correction,
     CorrectionRule,
-    Filter,
+    EpisodeFilter,
     compute_advantages,
     policy_loss,
     register_advantage,
@@ -106,8 +106,12 @@ def test_an_object_stands_where_a_name_does():
         (register_clip_rule, ClipRule(), "has no name"),
         (register_clip_rule, type("Bare", (ClipRule,), {"name": "bare"})(), "'bare' has no loss"),
         (register_correction, CorrectionRule("empty", "", None), "'empty' needs weight"),
-        (register_filter, Filter(), "has no name"),
-        (register_filter, type("Again", (Filter,), {"name": "zero_gradient"})(), "filter 'zero_gradient' already"),
+        (register_filter, EpisodeFilter(), "has no name"),
+        (
+            register_filter,
+            type("Again", (EpisodeFilter,), {"name": "zero_gradient"})(),
+            "filter 'zero_gradient' already",
+        ),
         (register_aggregation, type("Bare", (Aggregation,), {"name": "bare"})(), "'bare' has no reduce"),
         (register_preset, "grpo", "an object of .*Preset, not 'grpo'"),
     ],
@@ -187,7 +191,7 @@ class PerMember(Aggregation):
         return x.sums.sum() / 7
 
 
-class LastOfGroup(Filter):
+class LastOfGroup(EpisodeFilter):
     name, reason = "last_of_group", "not the last"
 
     def keeps(self, episodes, rewards, config):
@@ -197,7 +201,7 @@ class LastOfGroup(Filter):
         return [0.5] * len(episodes)
 
 
-class TooFew(Filter):
+class TooFew(EpisodeFilter):
     name = "too_few"
 
     def keeps(self, episodes, rewards, config):
