@@ -260,6 +260,7 @@ def _one_each(rule: EpisodeFilter, method: str, values: Sequence[Any], count: in
     Raises:
         ValueError: it is of another length.
     """
+    # another length would pair values with the wrong episodes
     if len(values) != count:
         raise ValueError(f"the filter {rule.name!r} returns {len(values)} values in {method} for {count} episodes")
     return values

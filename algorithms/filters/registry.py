@@ -19,16 +19,21 @@ from rlvr.envs.open_registry import OpenRegistry, require_parts
 
 # Sums of rewards depend on the order in their last bits, and GFPO compares the rewards of those that it keeps.
 _ORDER = (
+    # of whole groups, which are replaced
     DynamicSampling(),
     ActiveSampling(),
+    # of how, and of what, is sampled
     BudgetedThinking(),
     NoPositiveResampling(),
     ByRate(),
+    # of rewards and tokens, group by group
     SoftOverlong(),
     LengthReward(),
     OverlongFilter(),
+    # of all sequences of the step
     KeepShort(),
     ZeroGradient(),
+    # done elsewhere
     KeepCorrect(),
     PartialRollouts(),
 )
