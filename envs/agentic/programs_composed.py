@@ -69,7 +69,7 @@ _SELECTED = (
 _CHANGED = (
     Part("scaled", "multiplied by $factor", "number * $factor", {"factor": range(2, 8)}),
     Part("distance", "replaced by its distance from $centre", "abs(number - $centre)", {"centre": range(1, 9)}),
-    Part("rest", "replaced by its remainder modulo $m (from 0 to $m - 1)", "number % $m", {"m": range(6, 12)}),
+    Part("rest", "replaced by its remainder modulo $m, which is never negative", "number % $m", {"m": range(6, 12)}),
     Part("square", "squared and increased by $b", "number * number + $b", {"b": range(2, 9)}),
     Part("capped", "replaced by $cap if it is greater than that", "min(number, $cap)", {"cap": range(4, 11)}),
 )

@@ -68,6 +68,9 @@ FACTS = {
     ),
     "year": ("event", "number", "took place in the year {x}", "In which year did {x} take place?"),
 }
+WORDS = {"profession": names.PROFESSIONS, "river": names.RIVERS, "product": names.PRODUCTS}
+BORN, NOW = (1930, 1999), 2024  # all people may still be alive, as their documents say
+ADULT, ELDER = 20, 15  # years of age, and by how many a teacher is older than a pupil
 KINDS = {"person": names.person, "town": names.town, "firm": names.firm, "event": names.event}
 
 
@@ -224,22 +227,42 @@ def make(seed: int, level: int) -> SearchFacts:
     bynames = dict(zip(rng.sample(list(kinds), len(called)), called, strict=True))
     links: dict[str, dict[str, str]] = {name: {} for name in kinds}
     facts: dict[str, dict[str, str]] = {name: {} for name in kinds}
+    born = {person: rng.randint(*BORN) for person in of_kind["person"]}
     for name, kind in kinds.items():
         for relation, (source, target, _, _) in RELATIONS.items():
             if source == kind:
-                links[name][relation] = rng.choice([other for other in of_kind[target] if other != name])
+                others = [other for other in of_kind[target] if other != name]
+                if relation == "teacher":
+                    others = [other for other in others if born[other] <= born[name] - ELDER]
+                if others:
+                    links[name][relation] = rng.choice(others)
+    years = _years(rng, of_kind, links, born)
+    for name, kind in kinds.items():
         for fact, (source, _, _, _) in FACTS.items():
             if source == kind:
-                facts[name][fact] = _value(rng, fact)
+                facts[name][fact] = str(years[fact][name]) if fact in years else rng.choice(WORDS[fact])
     made = SearchFacts(kinds, bynames, links, facts, [])
     made.documents.extend(Document(name, _written(rng, made, of_kind, name)) for name in kinds)
     rng.shuffle(made.documents)
     return made
 
 
-def _value(rng: random.Random, fact: str) -> str:
-    words = {"profession": names.PROFESSIONS, "river": names.RIVERS, "product": names.PRODUCTS}.get(fact)
-    return rng.choice(words) if words else str(rng.randint(1500, 1999))
+def _years(
+    rng: random.Random, of_kind: dict[str, list[str]], links: dict[str, dict[str, str]], born: dict[str, int]
+) -> dict[str, dict[str, int]]:
+    """For each fact that is a year, of whom: towns are older than people, who found firms and open events when adult;
+    a sponsor is in business before the event.
+    """
+    settled = {town: rng.randint(1000, BORN[0] - 31) for town in of_kind["town"]}
+    started = {}
+    for firm in of_kind["firm"]:
+        adult = born[links[firm]["founder"]] + ADULT
+        started[firm] = rng.randint(adult, min(adult + 40, NOW - 4))
+    held = {}
+    for event in of_kind["event"]:
+        opener, sponsor = links[event]["opener"], links[event]["sponsor"]
+        held[event] = rng.randint(max(born[opener] + ADULT, started[sponsor]), NOW)
+    return {"born": born, "settled": settled, "started": started, "year": held}
 
 
 def _mention(rng: random.Random, made: SearchFacts, name: str) -> str:

@@ -157,7 +157,7 @@ class Distributions(ExactAnswerTask):
     def ask(self, rng: random.Random, level: int) -> Question:
         """Takes the least numbers away, then inclusion and exclusion over the boxes with a most."""
         count, capped = (4, 4, 4, 5, 5)[level - 1], (0, 1, 2, 3, 4)[level - 1]
-        low = [rng.randint(0, 7) for _ in range(count)]
+        low = [rng.randint(int(number >= capped), 7) for number in range(count)]  # "at least 0" says nothing
         free = rng.randint(8, 30)
         total = sum(low) + free
         high = [a + rng.randint(2, max(3, free // 2)) for a in low[:capped]]

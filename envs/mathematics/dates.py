@@ -219,7 +219,9 @@ class TimeZones(ListAnswerTask):
         text += "time."
         now = weekday * 1_440 + minutes - zones[0]
         for number, town in enumerate(towns[1:], 1):
-            flight = rng.randrange(60, 840, 5)
+            apart = abs(zones[number] - zones[number - 1])
+            shortest = 60 + min(apart, 1_440 - apart) // 10 * 5  # nobody flies round half the world in an hour
+            flight = rng.randrange(shortest, shortest + 480, 5)
             now += flight
             text += f" The flight to {town} takes {flight // 60} h {flight % 60} min."
             if number < level:
@@ -399,7 +401,7 @@ class AgeProblems(NumberList):
                 ages.append(age)
                 sentences.append(sentence)
                 ties.append(sentence.replace(one, "B").replace(other, "A"))
-            if all(1 <= age <= 105 for age in ages) and len(set(ages)) == people:
+            if all(1 <= age <= 99 for age in ages) and len(set(ages)) == people:
                 break
         order = rng.sample(range(people), people)
         text = " ".join(rng.sample(sentences, len(sentences)))

@@ -43,12 +43,8 @@ STEPS: dict[str, tuple[Callable[[str, str, int], str], ...]] = {
         lambda name, other, n: f"{name} loses {n}.",
         lambda name, other, n: f"{name} sells {n}.",
     ),
-    "*": (
-        lambda name, other, n: (
-            f"Then {name} {'doubles the number' if n == 2 else f'makes the number {n} times as large'}."
-        ),
-    ),
-    "/": (lambda name, other, n: f"Then {name} makes {n} equal parts and keeps one.",),
+    "*": (lambda name, other, n: f"Then {name} wins enough to have {'twice' if n == 2 else f'{n} times'} as many.",),
+    "/": (lambda name, other, n: f"Then {name} makes {n} equal piles and gives all but one pile away.",),
 }
 
 
