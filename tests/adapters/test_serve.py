@@ -740,7 +740,7 @@ def test_a_failing_environment_is_told_and_the_server_lives(stage: EnvServer, ac
 def test_an_answer_over_the_limit_is_an_error_not_a_frame(stage: EnvServer, monkeypatch):
     vector = connect_vector(stage.url, 8)
     vector.reset(seed=0)
-    monkeypatch.setattr("rlvr.adapters.serving.serve.MAX_FRAME", 1 << 10)  # less than one answer has
+    monkeypatch.setattr("rlvr.adapters.serving.wire.MAX_FRAME", 1 << 10)  # less than one answer has
     with pytest.raises(ValueError, match="bytes, over 1024: ask for fewer"):
         vector.step(["large"] * 8)
     vector.close()
