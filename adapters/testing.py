@@ -37,6 +37,7 @@ from rlvr.envs import Verdict
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.text_env import TextEnv, replay
 from rlvr.envs.core.verdict import env_error
+from rlvr.envs.rewards.workers import resident_pids
 from rlvr.envs.tools.sessions import Handle, Sessions
 
 MODULE = "rlvr.adapters.testing"
@@ -409,6 +410,8 @@ def check_groups(episodes: Sequence[PlayedEpisode], group_size: int) -> None:
 def nothing_left(grace: float = 10.0) -> Iterator[None]:
     """Fails when the block leaves threads or child processes behind that are still there ``grace`` seconds later.
 
+    Worker pools that stay for as long as this process, such as the one that renders chat templates, do not count.
+
     Raises:
         AssertionError: it does; they are named.
     """
@@ -417,7 +420,7 @@ def nothing_left(grace: float = 10.0) -> Iterator[None]:
     deadline = time.monotonic() + grace
     while True:
         threads = [thread.name for thread in threading.enumerate() if thread not in before[0]]
-        processes = [pid for pid in _children() if pid not in before[1]]
+        processes = [pid for pid in _children() if pid not in before[1] | resident_pids()]
         if not threads and not processes:
             return
         if time.monotonic() > deadline:

@@ -21,6 +21,7 @@ from typing import Any
 from rlvr.envs.choice_attacks import BARE, OPTIONS, ChoiceQuestion, accuracy, allowed, taken_apart
 from rlvr.envs.core.images import image_of, text_of
 from rlvr.envs.core.text_env import TextEnv
+from rlvr.envs.core.verdict import PROVOKED
 from rlvr.envs.near_duplicates import overlap
 
 SLOW = 0.2  # seconds one reply may take to grade, where a task does not say otherwise (``patience``)
@@ -152,8 +153,9 @@ class _Auditor:
                 if taken <= allowed:
                     break
             check.slowest = max(check.slowest, taken)
-            if not info["verdict"].valid:
-                check.note(f"{self._where(info)}: {info['verdict'].status}: {info['verdict'].reason}")
+            verdict = info["verdict"]
+            if not verdict.valid or PROVOKED in verdict.reason:  # the second is a valid 0 that shows a bug
+                check.note(f"{self._where(info)}: {verdict.status}: {verdict.reason}")
             if float(reward) > 0 or terminated or truncated:
                 return float(reward) > 0 or bool(info.get("success"))
 

@@ -57,10 +57,10 @@ def shipped() -> set[str]:
     """Every file of the tree that belongs in the wheel, by its path there."""
     files = {f"rlvr/{path.name}" for path in (ROOT / "src" / "rlvr").iterdir() if path.is_file()}
     files |= {path.name for path in (ROOT / "src").glob("*.py")}
-    for room in ROOMS:
-        for path in (ROOT / room).rglob("*"):
+    for folder in (*(ROOT / room for room in ROOMS), ROOT / "src" / "rlvr" / "cli"):
+        for path in folder.rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
-                files.add(f"rlvr/{path.relative_to(ROOT).as_posix()}")
+                files.add(f"rlvr/{path.relative_to(folder.parent).as_posix()}")
     return files
 
 

@@ -34,7 +34,7 @@ class SealedAuction(SeatGame[AuctionState]):
     perfect_information = False
     zero_sum = False
     nouns = ("bid", "coins")
-    rounds = 6
+    default_rounds = 6
     reward = "expected"
     stake = 1.5
 

@@ -128,7 +128,7 @@ class Blotto(SeatGame[BlottoState]):
     title = "Colonel Blotto"
     perfect_information = False
     nouns = ("soldiers", "fields")
-    rounds = 6
+    default_rounds = 6
     reward = "payoff"
 
     def __init__(self, *, soldiers: int = 10, fields: int = 3) -> None:

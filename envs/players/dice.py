@@ -39,7 +39,7 @@ class LiarsDice(SeatGame[LiarsState]):
         self.lowest = -1.0
         self.highest = 1.0 / (seats - 1) if seats > 2 else 1.0
         if seats > 2:  # one of many loses a round, so that any play seldom does
-            self.rounds, self.reward, self.swing = 5, "payoff", self.highest
+            self.default_rounds, self.reward, self.swing = 5, "payoff", self.highest
             self.level_bots = ("mixed:0.8", "mixed:0.5", "mixed:0.3")  # type: ignore[misc]
 
     @property

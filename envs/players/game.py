@@ -46,7 +46,7 @@ class SeatGame(Generic[S]):
         nouns: words that a move may have besides, without another meaning.
         opening: random moves of both sides before a single-agent task begins, fewest and most.
         level_bots: the bots of all other seats on each level, where those of other games make a constant move good.
-        rounds: how often a single-agent task plays the game, where luck decides one round.
+        default_rounds: how often a single-agent task plays the game, where luck decides one round.
         reward: what a single-agent task pays by default: ``outcome``, ``payoff`` or ``expected``.
         stake: the return of a round that counts as all: given away (``move_values``) it leaves no reward.
         swing: the mean return of a round, up or down, that pays 1 or 0 over several rounds; None: the bounds.
@@ -66,7 +66,7 @@ class SeatGame(Generic[S]):
     nouns: ClassVar[Sequence[str]] = ("cell", "square", "column", "at", "in")
     opening: ClassVar[tuple[int, int]] = (0, 0)
     level_bots: ClassVar[tuple[str, ...]] = ()
-    rounds: int = 1
+    default_rounds: int = 1
     reward: str = "outcome"
     stake: float = 1.0
     swing: float | None = None

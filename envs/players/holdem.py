@@ -42,7 +42,7 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     title = "Small no-limit hold'em"
     perfect_information = False
     nouns = ("chips", "chip")
-    rounds = 10
+    default_rounds = 10
     reward = "payoff"
     swing = 5.0
     level_bots = ("mixed:0.3", "mixed:0.1", "expert")

@@ -17,7 +17,7 @@ class SmallPoker(SeatGame[Any]):
     """A poker for two whose tree is small enough to be walked: the value of every move against a bot is exact."""
 
     perfect_information = False
-    rounds = 8
+    default_rounds = 8
     reward = "expected"
 
     def __init__(self) -> None:

@@ -392,7 +392,7 @@ def manner(name: str) -> str:
 def _game_of_rounds(game: SeatGame[Any], rounds: int | None, opponents: Sequence[str] | None) -> SeatGame[Any]:
     """The game itself, or several rounds of it."""
     if rounds is None:
-        rounds = 1 if any(map(is_language_model, opponents or ())) else game.rounds
+        rounds = 1 if any(map(is_language_model, opponents or ())) else game.default_rounds
     return game if rounds == 1 else Rounds(game, rounds)
 
 

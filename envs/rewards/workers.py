@@ -461,6 +461,12 @@ def shared_pool() -> WorkerPool:
     return named_pool(_PRELOAD[0])
 
 
+def resident_pids() -> set[int]:
+    """Process ids of the pools that stay for as long as this process."""
+    with _shared_lock:
+        return {pid for pool in _shared.values() for pid in pool.pids()}
+
+
 def named_pool(preload: str) -> WorkerPool:
     """The pool of this process whose workers have called ``preload`` ("module:name"), as ``shared_pool``."""
     with _shared_lock:

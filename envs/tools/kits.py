@@ -178,6 +178,9 @@ def write_file(path: str, content: str) -> str:
     )
 
 
+COMPUTES = "import time\nbegan = time.process_time()\nwhile time.process_time() - began < {}: pass"
+
+
 class Workspace(Kit):
     """An interpreter and a folder in the sandbox, both kept from call to call; no network.
 
@@ -227,8 +230,8 @@ class Workspace(Kit):
                 result = interpreter.run(used.function(**arguments), min(seconds, self.limits.seconds))
                 text, how = result.stdout + result.stderr, result.status.replace("_", " ")
         except SandboxError as error:
+            interpreter.close()  # with what the policy left running in it
             self._require_sandbox(error)
-            interpreter.close()
             how = "it did not answer"
         if not interpreter.alive:
             interpreter.close()
@@ -243,8 +246,10 @@ class Workspace(Kit):
             ToolFault: that fails, too.
         """
         fresh = self._interpreter()
+        # Whether a machine is too busy shows on a program that computes.
+        control = COMPUTES.format(self.limits.seconds / 2) if isinstance(error, SandboxStarved) else "0"
         try:
-            fresh.run("0", self.limits.seconds)
+            fresh.run(control, self.limits.seconds)
         except SandboxError:
             status = "timeout" if isinstance(error, SandboxStarved) else "env_error"
             raise ToolFault(f"the sandbox: {error}", status) from error

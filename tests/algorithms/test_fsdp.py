@@ -52,7 +52,7 @@ def require_close(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor], 
     """Equal up to rounding. AdamW divides by the root of the second moment: where a gradient is nearly 0, its rounding
     moves a weight by a part of the learning rate, which is 1e-2 here.
     """
-    assert 0.0 < far(one, other) < 1e-3
+    assert far(one, other) < 1e-3
     apart = torch.cat([(one[name] - other[name]).abs().flatten() for name in other])
     assert float((apart > rounding).float().mean()) < 0.02
 

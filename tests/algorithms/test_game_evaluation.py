@@ -29,7 +29,7 @@ from .runs import GUESS, Callback, differences, small, stop_and_resume
 KUHN = {
     "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": {"opponents": ["self"], "brief": True, "tries": 1}},
     "model": {"words": ["check", "bet", "fold", "call"]},
-    "sampling": {"max_new_tokens": 4, "max_length": 256},
+    "sampling": {"max_new_tokens": 4, "max_length": 512},
     "warm_start": {"steps": 0, "mixed_steps": 0, "random_steps": 10, "batch_size": 8},
     "algorithm": "rloo",
     "overrides": {"kl": "k2", "kl_in": "loss", "kl_coef": 0.1},

@@ -22,7 +22,7 @@ def duel(*opponents, **changes):
     return {
         "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": settings},
         "model": {"words": ["check", "bet", "fold", "call"]},
-        "sampling": {"max_new_tokens": 4, "max_length": 256},
+        "sampling": {"max_new_tokens": 4, "max_length": 512},
         "warm_start": {"steps": 0, "mixed_steps": 0, "random_steps": 10, "batch_size": 8},
         "algorithm": "rloo",
         "overrides": {"entropy_coef": 0.01},

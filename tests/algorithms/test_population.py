@@ -21,7 +21,7 @@ from .runs import GUESS, Callback, differences, small
 KUHN = {
     "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": {"opponents": ["self"], "brief": True, "tries": 3}},
     "model": {"words": ["check", "bet", "fold", "call"]},
-    "sampling": {"max_new_tokens": 4, "max_length": 256},
+    "sampling": {"max_new_tokens": 4, "max_length": 512},
     "warm_start": {"steps": 0, "mixed_steps": 0, "random_steps": 40, "batch_size": 8},
     "self_play": {"policies": {"first": [0], "second": [1]}},
     "algorithm": "rloo",

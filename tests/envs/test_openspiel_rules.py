@@ -261,7 +261,7 @@ def test_ultimate_tic_tac_toe_has_the_same_moves_and_returns_as_openspiels():
 def test_rounds_of_a_matrix_game_have_the_same_returns_as_openspiels(name, theirs):
     pyspiel = pytest.importorskip("pyspiel")
     game = make_game(name)
-    other = pyspiel.load_game(f"repeated_game(stage_game={theirs}(),num_repetitions={game.rounds})")
+    other = pyspiel.load_game(f"repeated_game(stage_game={theirs}(),num_repetitions={game.length})")
     for seed in range(PLAYOUTS):
         rng = random.Random(seed)
         state, there = game.start(), other.new_initial_state()

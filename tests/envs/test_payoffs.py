@@ -67,7 +67,7 @@ def test_the_mean_reward_is_the_expected_payoff(name, order, level):
             state = env.get_state().state
             legal = env.task.referee.legal(state.match, state.seat)
             _, _, over, _, info = env.step(next(move for move in order if move in legal))
-        given_away.append(info["verdict"].parts["given_away"] / game.rounds)
+        given_away.append(info["verdict"].parts["given_away"] / game.default_rounds)
     mean = 1 - sum(given_away) / len(given_away) / game.stake
     assert mean == pytest.approx(expected, abs=0.06)
 
