@@ -165,8 +165,10 @@ def test_what_cannot_be_loaded_is_one_clear_error(folder, tmp_path):
 
 def test_a_missing_model_is_one_clear_error(monkeypatch, tmp_path):
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
-    for name in ("nobody/nothing", str(tmp_path / "nothing"), "two words"):
-        with pytest.raises(FileNotFoundError, match=r"check the name and the network, or use rlvr/tiny"):
+    with pytest.raises(FileNotFoundError, match=r"check the name and the network, or use rlvr/tiny"):
+        load_policy("nobody/nothing")
+    for name in (str(tmp_path / "nothing"), "two words"):
+        with pytest.raises(FileNotFoundError, match=f"there is no folder {name}"):
             load_policy(name)
 
 

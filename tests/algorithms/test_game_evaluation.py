@@ -26,6 +26,7 @@ from rlvr.envs.players.game import Referee
 
 from .runs import GUESS, Callback, differences, small, stop_and_resume
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* have one sequence")  # a game of one seat makes groups of one
 KUHN = {
     "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": {"opponents": ["self"], "brief": True, "tries": 1}},
     "model": {"words": ["check", "bet", "fold", "call"]},

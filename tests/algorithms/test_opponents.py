@@ -16,6 +16,8 @@ from rlvr.algorithms.train.trainer import Trainer
 
 from .runs import GUESS, Callback, content, differences, small, stop_and_resume
 
+pytestmark = pytest.mark.filterwarnings("ignore:.* have one sequence")  # a game of one seat makes groups of one
+
 
 def duel(*opponents, **changes):
     settings = {"opponents": [*opponents], "brief": True, "tries": 1}

@@ -31,7 +31,10 @@ KUHN = {
     "checkpoint_every": 2,
 }
 NAMES = ("first", "second")
-pytestmark = pytest.mark.slow  # whole runs of two policies
+pytestmark = [
+    pytest.mark.slow,  # whole runs of two policies
+    pytest.mark.filterwarnings("ignore:.* have one sequence"),
+]
 
 
 @pytest.fixture(scope="module")

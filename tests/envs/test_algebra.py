@@ -171,7 +171,7 @@ def recurrence(text: str, level: int, answer: Any) -> Any:
 def composed(text: str, level: int, answer: Any) -> Any:
     rules = dict(re.findall(r"([fghkm])\(x\) = (.*?)(?=, [fghkm]\(x\)|\. )", text))
     call = {name: lambda x, rule=rule: value(rule, x=x) for name, rule in rules.items()}
-    if level == 5:
+    if level == 3:
         target = int(found(r"f\(g\(h\(x\)\)\) = (-?\d+)", text))
         return proves(call["f"](call["g"](call["h"](answer))) == target, answer)  # all three are one to one
     return eval(found(r"What is (.*)\?", text), call)

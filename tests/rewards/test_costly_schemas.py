@@ -72,7 +72,8 @@ def test_alternatives_that_contain_one_another_are_bounded() -> None:
     assert grade("json", tree(6, "plus"), None, schema=Plus).reward == 1.0
     verdict, spent = seconds_spent(tree(40, "neither"), Plus)
     assert (verdict.status, verdict.valid) == ("wrong", True)
-    assert "processor time" in verdict.reason  # the control: unbounded, each depth doubles what it costs
+    # The control: unbounded, each depth doubles the time and the memory; the machine decides which ends first.
+    assert "processor time" in verdict.reason or "out of memory" in verdict.reason
     assert spent < CPU_SECONDS + 2
 
 
