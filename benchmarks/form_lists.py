@@ -99,7 +99,7 @@ def dates() -> Family:
         of(lambda d: f"{d.year}\u2013{d.month:02}\u2013{d.day:02}"),
         of(lambda d: f"{d.year} {MONTHS[d.month - 1]} {d.day}"),
     ]
-    return from_env("DateArithmetic", spellings=spells, label="dates", brackets=True)
+    return from_env("DateArithmetic", level=1, spellings=spells, label="dates", brackets=True)
 
 
 def times() -> Family:
