@@ -1,12 +1,17 @@
-"""JSON that somebody else wrote, with a bound on its depth."""
+"""JSON that somebody else wrote, or Python's way to write the same, with a bound on its depth."""
 
 from __future__ import annotations
 
+import ast
 import json
+import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 MAX_DEPTH: Final = 100  # far below where Python's own stack ends, wherever the value is walked later
+
+MAX_LITERAL: Final = 64 << 20  # characters of a Python literal
+MAX_COMMAS: Final = 1_000_000  # in one: each value of its syntax tree takes some 500 bytes
 
 
 class TooDeep(ValueError):
@@ -30,6 +35,32 @@ def load_json(
     if marks > max_depth:
         require_shallow(value, max_depth)
     return value
+
+
+def load_json_or_literal(text: str) -> Any:
+    """`load_json`; where that fails, the value of a Python literal: some data sets publish the ``str`` of a dict.
+
+    A literal is parsed, never executed, and its value is one of JSON: a tuple becomes a list.
+
+    Raises:
+        TooDeep: it is nested too deep.
+        ValueError: it is neither.
+    """
+    try:
+        return load_json(text)
+    except TooDeep:
+        raise
+    except ValueError as error:
+        problem = str(error)
+    if len(text) > MAX_LITERAL or text.count(",") > MAX_COMMAS:
+        raise ValueError(f"it is no JSON ({problem}), and too large to be read as a Python literal")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of escapes that Python does not know
+            value = ast.literal_eval(text.strip())
+        return load_json(json.dumps(value, allow_nan=False))
+    except (ValueError, TypeError, SyntaxError, RecursionError, MemoryError):
+        raise ValueError(f"it is no JSON ({problem}), and no Python literal of such values") from None
 
 
 def require_shallow(value: Any, max_depth: int = MAX_DEPTH) -> None:

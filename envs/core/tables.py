@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.json_text import load_json, load_json_or_literal
 from rlvr.envs.core.parquet_rows import scan_batches
 
 MAX_RATIO = 100  # that a compressed file may grow by; texts grow by 3 to 10, rows of one template by 40
@@ -156,7 +156,8 @@ def _mapped(
 
 
 def look_up(row: Mapping[str, Any], path: str) -> Any:
-    """A column, or what a path of keys and positions leads to in nested ones and JSON texts; None if there is nothing.
+    """A column, or what a path of keys and positions leads to in nested ones and in texts of JSON or Python literals;
+    None if there is nothing.
 
     >>> look_up({"prompt": [{"content": "1 + 1?"}]}, "prompt.0.content")
     '1 + 1?'
@@ -167,7 +168,7 @@ def look_up(row: Mapping[str, Any], path: str) -> Any:
     for part in path.split("."):
         if isinstance(value, str) and value[:1] in ("{", "["):
             with suppress(ValueError):
-                value = load_json(value)
+                value = load_json_or_literal(value)
         if isinstance(value, Mapping):
             value = value.get(part)
         elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):

@@ -43,7 +43,8 @@ class Dataset(TableTask):
     revision: the commit of ``hub``; its branch main, which may change, by default.
     grader: exact, f1, number, math, choice, countdown, json or code; see ``rlvr.envs.rewards.grade``.
     grader_options: given to the grader, such as ``{"rel_tol": 0.01}``.
-    prompt: the observation, with columns in braces, such as ``"{context}\\n\\n{question}"``.
+    prompt: the observation, with columns in braces, such as ``"{context}\\n\\n{question}"``; without one, that of
+        ``code`` is the question and what a column ``starter_code`` holds.
     system: the system prompt, instead of that of ``prompt_style``.
     prompt_style, few_shot, few_shot_split, decontaminate: as for every table.
     """
@@ -111,6 +112,8 @@ class Dataset(TableTask):
         question = texts(row, "question")[0]
         if self.prompt is not None:
             question = filled(self.prompt, row)
+        elif self.kind == "code" and isinstance(start := row.get("starter_code"), str) and start.strip():
+            question = f"{question}\n\nBegin with this code:\n\n```python\n{start.rstrip()}\n```"
         solution = row.get("solution")
         worked_solution = solution.strip() if isinstance(solution, str) else ""
         answer = row["answer"]
@@ -118,7 +121,7 @@ class Dataset(TableTask):
             return choice(question, row.get("options"), answer)._replace(solution=worked_solution)
         if self.kind in ("code", "json", "countdown"):
             if self.kind == "code":
-                answer = normalized_row(answer, row.get("metadata"))
+                answer = normalized_row(answer, row)
             tests = answer if isinstance(answer, str) else json.dumps(answer)
             if not isinstance(json.loads(tests), Mapping) and self.kind != "json":
                 raise ValueError(f"for the grader {self.kind} an answer is an object, or one as JSON text")

@@ -38,6 +38,11 @@ def packed(tests: Any) -> str:
     return base64.b64encode(zlib.compress(pickle.dumps(json.dumps(tests)))).decode()
 
 
+def literal(value: Any) -> str:
+    """As PrimeIntellect publishes objects: the ``str`` of a Python dict."""
+    return str(value)
+
+
 LCB_STREAM = [{"input": "2 3", "output": "5", "testtype": "stdin"}]
 LCB_CALL = [{"input": "2\n3", "output": "5", "testtype": "functional"}]
 STREAM_ROWS: dict[str, Any] = {
@@ -51,6 +56,13 @@ STREAM_ROWS: dict[str, Any] = {
         "language": "python",
         "test_cases": [{"fn_name": None, "input": "2 3\n", "output": "5\n", "type": "stdin_stdout"}],
     },
+    "synthetic-1, as text": literal(
+        {"language": "python", "test_cases": [{"type": "stdin_stdout", "input": "2 3\n", "output": "5\n"}]}
+    ),
+    "intellect-2": json.dumps({"test_cases": json.dumps({"inputs": ["2 3\n"], "outputs": ["5\n"]})}),
+    "deepcoder": json.dumps(
+        [{"input": "2 3\n", "output": "5\n", "testtype": "stdin_stdout", "metadata": {"func_name": None}}]
+    ),
 }
 CALL_ROWS: dict[str, Any] = {
     "apps": {"fn_name": "add", "inputs": [[2, 3]], "outputs": [[5]]},
@@ -60,6 +72,14 @@ CALL_ROWS: dict[str, Any] = {
         "metadata": '{"func_name": "add"}',
     },
     "synthetic-1": {"test_cases": [{"fn_name": "add", "input": [2, 3], "output": 5, "type": "function_call"}]},
+    "synthetic-1, as text": literal(
+        {
+            "language": "python",
+            "test_cases": [{"type": "function_call", "fn_name": "add", "input": [2, 3], "output": [5]}],
+        }
+    ),
+    "intellect-2": json.dumps({"test_cases": json.dumps({"fn_name": "add", "inputs": [[2, 3]], "outputs": [[5]]})}),
+    "deepcoder": json.dumps([{**LCB_CALL[0], "metadata": {"func_name": "add"}}]),
 }
 
 
@@ -81,15 +101,79 @@ def test_a_list_of_one_is_not_its_value_in_livecodebench() -> None:
     assert grade_code(fenced("def add(a, b): return [a + b]"), CALL_ROWS["apps"]).reward == 1.0
 
 
-def test_a_table_has_the_function_s_name_in_another_column(tmp_path: Path) -> None:
+LCB_ROW = {  # the columns of code_generation_lite
+    "question_title": "Add",
+    "question_content": "Add two numbers.",
+    "platform": "leetcode",
+    "question_id": "1",
+    "contest_id": "weekly-contest-1",
+    "contest_date": "2026-01-01T00:00:00",
+    "starter_code": "class Solution:\n    def add(self, a: int, b: int) -> int:\n        ",
+    "difficulty": "easy",
+    "public_test_cases": json.dumps(LCB_CALL),
+    "private_test_cases": packed([{"input": "-1\n1", "output": "0", "testtype": "functional"}]),
+    "metadata": '{"func_name": "add"}',
+}
+
+
+@pytest.mark.parametrize("column", ["public_test_cases", "private_test_cases"])
+def test_a_row_of_livecodebench_counts_all_its_tests_and_shows_its_starter_code(tmp_path: Path, column: str) -> None:
     path = tmp_path / "rows.jsonl"
-    row = {"question_content": "Add.", "public_test_cases": json.dumps(LCB_CALL), "metadata": '{"func_name": "add"}'}
-    path.write_text(json.dumps({**row, "private_test_cases": packed(LCB_CALL)}) + "\n")
-    for column in ("public_test_cases", "private_test_cases"):
-        columns = {"question": "question_content", "answer": column}
-        env = gym.make("rlvr/Dataset-v0", data_files=str(path), columns=columns, grader="code")
+    path.write_text(json.dumps(LCB_ROW) + "\n")
+    columns = {"question": "question_content", "answer": column}
+    env = gym.make("rlvr/Dataset-v0", data_files=str(path), columns=columns, grader="code")
+    observation, _ = env.reset(seed=0)
+    assert (
+        observation
+        == f"Add two numbers.\n\nBegin with this code:\n\n```python\n{LCB_ROW['starter_code'].rstrip()}\n```"
+    )
+    assert env.step(fenced(ADD_METHOD))[1] == 1.0
+    for half_right in (ADD_METHOD.replace("a + b", "5"), ADD_METHOD.replace("a + b", "0")):
         env.reset(seed=0)
-        assert env.step(fenced(ADD_METHOD))[1] == 1.0
+        assert env.step(fenced(half_right))[1] == 0.0
+
+
+SYNTHETIC_ROW = {  # the columns of PrimeIntellect's verifiable-coding-problems
+    "source": "apps",
+    "task_type": "verifiable_code",
+    "in_source_id": "7",
+    "prompt": "Solve the following coding problem using the programming language python:\n\nPrint a + b.",
+    "gold_standard_solution": f"```python\n{ADD_STREAM}\n```",
+    "verification_info": literal(
+        {
+            "language": "python",
+            "test_cases": [{"type": "stdin_stdout", "input": "2 3\n", "output": "5\n"}],
+        }
+    ),
+    "metadata": "{'difficulty': 'introductory', 'problem_url': None}",
+    "problem_id": "vcp_7",
+}
+
+
+def test_a_row_of_synthetic_1(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    other = {**SYNTHETIC_ROW, "verification_info": SYNTHETIC_ROW["verification_info"].replace("python", "rust")}
+    path.write_text(json.dumps(SYNTHETIC_ROW) + "\n" + json.dumps(other) + "\n")
+    settings: dict[str, Any] = {"columns": {"question": "prompt", "answer": "verification_info"}, "grader": "code"}
+    with pytest.raises(ValueError, match="row 1: the tests are of a program in rust, and only Python is run"):
+        gym.make("rlvr/Dataset-v0", data_files=str(path), **settings)
+    where = {"verification_info.language": "python"}
+    env = gym.make("rlvr/Dataset-v0", data_files=str(path), where=where, **settings)
+    assert env.unwrapped.task.size == 1
+    env.reset(seed=0)
+    assert env.step(fenced(ADD_STREAM))[1] == 1.0
+
+
+def test_a_mathematical_row_of_synthetic_1(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text(
+        json.dumps({"prompt": "What is 6 * 7?", "verification_info": literal({"ground_truth": "42"})}) + "\n"
+    )
+    columns = {"question": "prompt", "answer": "verification_info.ground_truth"}
+    env = gym.make("rlvr/Dataset-v0", data_files=str(path), columns=columns, grader="math")
+    for reply, reward in ((r"\boxed{42}", 1.0), (r"\boxed{24}", 0.0)):
+        env.reset(seed=0)
+        assert env.step(reply)[1] == reward
 
 
 @pytest.mark.parametrize(
@@ -104,6 +188,10 @@ def test_a_table_has_the_function_s_name_in_another_column(tmp_path: Path) -> No
         {"inputs": [1], "outputs": ["1"]},
         {"public_test_cases": "AAAA"},
         {"test_cases": [{"input": "{", "output": "1", "testtype": "functional", "fn_name": "f"}]},
+        {"test_cases": [{"input": [1], "output": 1, "type": "function_call", "fn_name": name} for name in ("f", "g")]},
+        {"language": "cpp", "test_cases": [{"input": "1", "output": "1", "type": "stdin_stdout"}]},
+        "{'test_cases': __import__('os')}",
+        "{'test_cases': [{'input': {1}, 'output': b'1'}]}",
     ],
 )
 def test_rows_of_no_use_are_no_fault_of_the_program(row: Any) -> None:

@@ -1,9 +1,13 @@
 """Rows of tests for programs as data sets publish them, brought into the forms of ``rlvr.envs.rewards.graders.code``.
 
-- APPS (arXiv 2105.09938): ``{"inputs": […], "outputs": […]}``, with ``fn_name`` where a function is called.
-- LiveCodeBench (arXiv 2403.07974): a list of ``{"input", "output", "testtype"}``, or the row that has it as
-  ``public_test_cases`` and ``private_test_cases``, and the function's name in ``metadata``.
-- SYNTHETIC-1: ``{"language": "python", "test_cases": [{"type", "input", "output", "fn_name"}, …]}``.
+- APPS (arXiv 2105.09938), TACO: ``{"inputs": […], "outputs": […]}``, with ``fn_name`` where a function is called.
+- LiveCodeBench (arXiv 2403.07974), ``code_generation_lite``: the columns ``public_test_cases`` (JSON) and
+  ``private_test_cases`` (JSON, or packed: JSON, pickled, compressed by zlib, in base64), each a list of
+  ``{"input", "output", "testtype"}``, and ``metadata`` (JSON) with ``func_name`` where the type is ``functional``:
+  there ``input`` has an argument on each line, and both are JSON. DeepCoder's rows have ``metadata`` in each test.
+- SYNTHETIC-1 and what was made of it: ``verification_info``, the ``str`` of a Python dict or an object,
+  ``{"language": "python", "test_cases": [{"type", "input", "output", "fn_name"}, …]}``, where ``type`` is
+  ``stdin_stdout`` or ``function_call``; ``test_cases`` may be JSON text in APPS' form, as in INTELLECT-2's.
 
 LiveCodeBench packs private tests with pickle. No pickle is executed here: one that holds a text is read byte by byte.
 """
@@ -16,35 +20,41 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.json_text import load_json, load_json_or_literal
 from rlvr.envs.rewards.errors import BadReference
 
 MAX_UNPACKED: Final = 256 << 20  # bytes of one row's packed tests
+LCB_COLUMNS: Final = ("public_test_cases", "private_test_cases")
+PYTHON: Final = "python"
 _PROTO, _FRAME, _STOP = 0x80, 0x95, 0x2E
 _TEXTS: Final = {0x8C: 1, 0x58: 4, 0x8D: 8}  # opcode -> bytes of the length that follows it
 _NOTES: Final = {0x94: 0, 0x71: 1, 0x72: 4}  # opcode that keeps the text for later -> bytes of its argument
 
 
-def normalized_row(row: Any, metadata: Any = None) -> Mapping[str, Any]:
+def normalized_row(row: Any, columns: Mapping[str, Any] | None = None) -> Mapping[str, Any]:
     """The row in one of the grader's own forms; such a row comes back as it is.
 
     Args:
-        row: in a published form, or as JSON text.
-        metadata: of LiveCodeBench, where the row is a list of tests: names the function.
+        row: in a published form, or as text of JSON or of a Python literal.
+        columns: those of the table that ``row`` is one of. LiveCodeBench's ``metadata`` names the function, and all
+            tests of its two columns count, whichever of them ``row`` is.
 
     Raises:
         BadReference: it has none of the forms.
     """
+    columns = columns or {}
+    if columns.keys() >= set(LCB_COLUMNS) and row in (columns[name] for name in LCB_COLUMNS):
+        row = {name: columns[name] for name in LCB_COLUMNS}
     row = _read(row)
     if isinstance(row, list):
-        return _of_cases(row, metadata)
+        return _of_cases(row, columns.get("metadata"))
     if not isinstance(row, Mapping):
         raise BadReference(f"tests are a mapping, or a list of LiveCodeBench's, got {type(row).__name__}")
-    if "public_test_cases" in row or "private_test_cases" in row:
-        lists = [_read(row.get(name) or []) for name in ("public_test_cases", "private_test_cases")]
-        return _of_cases([case for cases in lists for case in cases], row.get("metadata", metadata))
+    if not row.keys().isdisjoint(LCB_COLUMNS):
+        lists = [_read(row.get(name) or []) for name in LCB_COLUMNS]
+        return _of_cases([case for cases in lists for case in cases], row.get("metadata") or columns.get("metadata"))
     if "test_cases" in row:
-        return _of_cases(row["test_cases"], metadata)
+        return _of_verification_info(row, columns)
     if "inputs" in row and "outputs" in row:
         inputs, outputs = row["inputs"], row["outputs"]
         if len(inputs) != len(outputs):
@@ -54,6 +64,19 @@ def normalized_row(row: Any, metadata: Any = None) -> Mapping[str, Any]:
             return _called(row["fn_name"], [(given, _values(value)) for given, value in pairs])
         return {"tests": [{"stdin": _text(given), "stdout": _text(printed)} for given, printed in pairs]}
     return row
+
+
+def _of_verification_info(row: Mapping[str, Any], columns: Mapping[str, Any]) -> Mapping[str, Any]:
+    """SYNTHETIC-1's tests; those of programs in other languages cannot be run."""
+    language = str(row.get("language") or PYTHON)
+    if language.lower() not in (PYTHON, "python3"):
+        raise BadReference(
+            f"the tests are of a program in {language:.40}, and only Python is run: choose rows by where=…"
+        )
+    cases = _read(row["test_cases"])
+    if isinstance(cases, Mapping):
+        return normalized_row({**cases, "fn_name": cases.get("fn_name") or row.get("fn_name")})
+    return _of_cases(cases, row.get("metadata") or columns.get("metadata"))
 
 
 def _of_cases(cases: Sequence[Any], metadata: Any) -> Mapping[str, Any]:
@@ -66,13 +89,18 @@ def _of_cases(cases: Sequence[Any], metadata: Any) -> Mapping[str, Any]:
         return {"tests": [{"stdin": _text(given), "stdout": _text(printed)} for given, printed in pairs]}
     if not kinds <= {"functional", "function_call"}:
         raise BadReference(f"tests are of one kind, stdin or functional, got {', '.join(sorted(kinds))}"[:200])
-    named = _read(metadata) if metadata else {}
-    name = cases[0].get("fn_name") or (named.get("func_name") if isinstance(named, Mapping) else None)
-    if not name:
-        raise BadReference("functional tests need the function's name: the row's metadata has it as func_name")
+    names = {case.get("fn_name") or _function_of(case.get("metadata")) or _function_of(metadata) for case in cases}
+    name = names.pop()
+    if names or not name:
+        raise BadReference("functional tests need one function's name: the row's metadata has it as func_name")
     if kinds == {"functional"}:  # a line of JSON for each argument
         return _called(name, [(list(map(_json, given.split("\n"))), [_json(value)]) for given, value in pairs])
     return _called(name, [(given, _values(value)) for given, value in pairs])
+
+
+def _function_of(metadata: Any) -> Any:
+    named = _read(metadata) if metadata else None
+    return named.get("func_name") if isinstance(named, Mapping) else None
 
 
 def _called(name: str, pairs: Sequence[tuple[Any, list[Any]]]) -> Mapping[str, Any]:
@@ -103,11 +131,11 @@ def _text(value: Any) -> str | bytes:
 
 
 def _read(value: Any) -> Any:
-    """What a JSON text or LiveCodeBench's packed tests hold; any other value as it is."""
+    """What a text of JSON, a Python literal or LiveCodeBench's packed tests hold; any other value as it is."""
     if not isinstance(value, str):
         return value
     try:
-        return load_json(value if value.lstrip()[:1] in ("{", "[") else _unpacked(value))
+        return load_json_or_literal(value) if value.lstrip()[:1] in ("{", "[") else load_json(_unpacked(value))
     except ValueError as error:
         raise BadReference(f"the tests are neither JSON nor packed as LiveCodeBench does: {error}"[:300]) from None
 
