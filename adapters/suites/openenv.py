@@ -25,6 +25,7 @@ from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.versions import require
 from rlvr.agents import Episode, Message
 from rlvr.envs.core.registry import size_of, splits_of
+from rlvr.envs.tasks.digests import env_digest
 
 TESTED = ("openenv", "0.10", "0.11")
 MAX_SESSIONS = 64
@@ -146,10 +147,11 @@ class TextEnvironment(Environment[TextAction, TextObservation, State]):  # type:
         return state_of(self._session, self._episode_id)
 
     def get_metadata(self) -> Any:
-        """The environment's id and rlvr's version, for ``/metadata``."""
+        """The environment's id, its digest and rlvr's version, for ``/metadata``."""
         from rlvr import __version__
 
-        text = f"{self._served.env_id} of rlvr; an action is the assistant's text"
+        self._env = self._env or self._served.make()
+        text = f"{self._served.env_id} of rlvr; an action is the assistant's text; {env_digest(self._env)}"
         return EnvironmentMetadata(name=self._served.env_id, description=text, version=__version__)
 
     # OpenEnv's TaskProvider: it is asked on a new environment for each request

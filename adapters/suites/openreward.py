@@ -171,8 +171,9 @@ class OpenRewardApp:
         return {"status": "ok"}
 
     async def version(self, request: Request) -> Json:
-        """What serves here."""
-        return BUILD
+        """What serves here, and what its tasks depend on, see `rlvr.envs.tasks.digests`."""
+        digests = {name: table.env_digest for name, table in self.tables.items()}
+        return {**BUILD, "env_digests": digests}
 
     async def environments(self, request: Request) -> list[str]:
         """The names."""

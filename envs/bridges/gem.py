@@ -26,6 +26,7 @@ class GemGame(WorkerGame):
     worker, suite, games = "gem", "GEM", GEM
     source = "GEM, the installed version of gem-llm"
     licence = "Apache-2.0"
+    packages = ("gem",)
 
     def read_move(self, action: str) -> str:
         """The move in ASCII: GEM's patterns take the digits of any script."""

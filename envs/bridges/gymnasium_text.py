@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, choice, function_of
+from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, choice, function_of, package_of
 from rlvr.envs.core.code_rule import code_allowed, make_env, settings_are_data
 
 COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -68,6 +68,7 @@ class GymnasiumText(BridgedTask[gym.Env[Any, Any]]):
         self._renders = False
         probe = self._made(1)
         spec = probe.spec
+        self.packages = (package_of(spec.entry_point if spec is not None else self.env),)
         try:
             self._check(probe)
         finally:

@@ -31,6 +31,7 @@ from rlvr.envs.bridges.harbor_folder import (
     verifier_image,
     with_tests,
 )
+from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.extraction import command_text
@@ -105,6 +106,10 @@ class Harbor(Task[HarborState]):
             ValueError: a command of its Dockerfile fails here.
         """
         return HarborState(index, agent_image(self.folders[index]).files)
+
+    def rows_digest(self) -> str | None:
+        """Of the folders' contents; no image is built for it."""
+        return digest_of_texts(each.content for each in self.folders)
 
     def turns(self, level: int) -> int:
         return self.max_turns

@@ -16,10 +16,11 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
-from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerReply, ServerStep, exchange
+from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerReply, ServerStep, exchange, listed_digest
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
+from rlvr.envs.tasks.digests import ServerDigest
 from rlvr.envs.tools.calls import Reading, split_calls
 from rlvr.envs.tools.tool import shown_tools
 
@@ -56,6 +57,8 @@ class NeMoGym(BridgedEnv):
         self._closes = False
         self._tools: dict[str, list[str]] = {}
 
+    elsewhere = BridgedEnv.elsewhere | {"rows"}
+
     @property
     def size(self) -> int:
         """How many rows there are."""
@@ -63,6 +66,10 @@ class NeMoGym(BridgedEnv):
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"rows": self.rows}
+
+    def _asked_digest(self, until: float) -> ServerDigest:
+        """The rows are here; NeMo Gym's servers say nothing of themselves."""
+        return ServerDigest(rows=listed_digest(self._table))
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         self._leave()

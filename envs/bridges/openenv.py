@@ -17,10 +17,21 @@ from contextlib import suppress
 from importlib.util import find_spec
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
-from rlvr.envs.bridges.remote import MAX_MESSAGE, BridgedEnv, Refused, ServerError, ServerStep, exchange
+from rlvr.envs.bridges.remote import (
+    MAX_MESSAGE,
+    BridgedEnv,
+    Refused,
+    ServerError,
+    ServerStep,
+    answer_if_any,
+    exchange,
+    listed_digest,
+    reported_digest,
+)
 from rlvr.envs.rewards.graders.json_schema import NotJSON, find_json, load
+from rlvr.envs.tasks.digests import ServerDigest
 from rlvr.envs.tools.calls import read_calls
 from rlvr.envs.tools.tool import argument_names, shown_tools
 
@@ -80,6 +91,35 @@ class OpenEnv(BridgedEnv):
     def _settings(self) -> dict[str, Any]:
         names = ("to_action", "to_text", "system", "reset_options", "new_session")
         return super()._settings() | {name: getattr(self, name) for name in names}
+
+    def _asked_digest(self, until: float) -> ServerDigest:
+        """What ``/metadata`` reports: a server of rlvr its digest, others a name and a version.
+
+        Their rows are the tasks that they list.
+        """
+        about = answer_if_any(f"{self.url}/metadata", None, self.headers, until, required=True)
+        about = about if isinstance(about, dict) else {}
+        if (reported := reported_digest(about.get("description"))) is not None:
+            return reported
+        code = [str(about[name]) for name in ("name", "version") if about.get(name)]
+        return ServerDigest(listed_digest(self._listed_tasks(until)), code=" ".join(code))
+
+    def _listed_tasks(self, until: float) -> list[Any]:
+        """The tasks of each split, of a server that lists them; else none."""
+        names = self._answer_to("list_environments", None, until)
+        name = quote(str(names[0]), safe="") if isinstance(names, list) and names else ""
+        splits = self._answer_to(f"{name}/splits", None, until) if name else None
+        tasks: list[Any] = []
+        for split in splits if isinstance(splits, list) else ():
+            split_name = split.get("name") if isinstance(split, dict) else split
+            answer = self._answer_to(f"{name}/tasks", {"split": split_name}, until)
+            if not isinstance(answer, dict) or not isinstance(answer.get("tasks"), list):
+                return []
+            tasks.append([split_name, answer["tasks"]])
+        return tasks if any(listed for _, listed in tasks) else []
+
+    def _answer_to(self, path: str, body: Mapping[str, Any] | None, until: float) -> Any:
+        return answer_if_any(f"{self.url}/{path}", body, self.headers, until)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         until = time.monotonic() + self.timeout

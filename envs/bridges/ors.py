@@ -14,9 +14,20 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from rlvr.envs.bridges.remote import BridgedEnv, Refused, ServerError, ServerStep, exchange, exchange_text
+from rlvr.envs.bridges.remote import (
+    BridgedEnv,
+    Refused,
+    ServerError,
+    ServerStep,
+    answer_if_any,
+    exchange,
+    exchange_text,
+    listed_digest,
+    reported_digest,
+)
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import shuffled_index, stream
+from rlvr.envs.tasks.digests import ServerDigest
 from rlvr.envs.tools.calls import read_calls
 from rlvr.envs.tools.tool import shown_tools
 
@@ -61,6 +72,22 @@ class OpenReward(BridgedEnv):
 
     def _settings(self) -> dict[str, Any]:
         return super()._settings() | {"env": self.env, "split": self.split, "text_tool": self.text_tool}
+
+    def _asked_digest(self, until: float) -> ServerDigest:
+        """What ``/version`` reports: a server of rlvr the digest of each environment, others a version and a build.
+
+        Their rows are the tasks that they list of the split.
+        """
+        about = answer_if_any(f"{self.url}/version", None, self.headers, until, required=True)
+        about = about if isinstance(about, dict) else {}
+        if isinstance(digests := about.get("env_digests"), dict) and digests:
+            name = next(iter(digests)) if self.env is None else self.env.lower()
+            if (reported := reported_digest(digests.get(name))) is not None:
+                return reported
+        listed = answer_if_any(f"{self.url}{self._start}/tasks", {"split": self.split}, self.headers, until)
+        tasks = listed.get("tasks") if isinstance(listed, dict) else None
+        code = " ".join(str(about[name]) for name in ("version", "build_sha") if about.get(name))
+        return ServerDigest(listed_digest(tasks), code=code)
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         self._leave()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, OverTooSoon, choice, function_of
+from rlvr.envs.bridges.played import BridgedStep, BridgedTask, NoAction, OverTooSoon, choice, function_of, package_of
 from rlvr.envs.core.code_rule import require_plain
 
 MAX_TURNS: Final = 100
@@ -71,6 +71,7 @@ class PettingZooSeat(BridgedTask[PettingZooState]):
     ) -> None:
         super().__init__(success, reward, turns, system, global_random)
         self.env = env
+        self.packages = (package_of(env) if callable(env) or ":" in env else "pettingzoo",)
         self.settings = [dict(settings)] if isinstance(settings, Mapping) else [dict(each) for each in settings] or [{}]
         self.levels = len(self.settings)
         self.to_text, self.to_action, self.seat, self.opponents = to_text, to_action, seat, opponents

@@ -331,3 +331,9 @@ def function_of(value: Any) -> Callable[..., Any]:
     if not callable(found):
         raise ValueError(f"{value!r} is no function")
     return found  # type: ignore[no-any-return]
+
+
+def package_of(value: Any) -> str:
+    """The package that a function, or what "module:function" names, is in; "" where nobody knows."""
+    module = value.partition(":")[0] if isinstance(value, str) else getattr(value, "__module__", None) or ""
+    return module.partition(".")[0]

@@ -82,6 +82,7 @@ class ReasoningGym(Task[Item]):
     system = "Think step by step. Put the final answer, and nothing else, in \\boxed{}."
     source = "reasoning-gym, the installed version"
     licence = "Apache-2.0"
+    packages = ("reasoning_gym",)
 
     def __init__(self, *, name: str) -> None:
         if name not in REASONING_GYM:

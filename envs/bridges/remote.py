@@ -11,22 +11,29 @@ from __future__ import annotations
 import http.client
 import json
 import math
+import re
 import socket
 import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, Self
+from http import HTTPStatus
+from typing import Any, ClassVar, Final, NamedTuple, Self
 from urllib.parse import urlsplit
 
 import gymnasium as gym
 
+from rlvr.envs.core.json_text import load_json
+from rlvr.envs.core.seeding import digest_of_texts
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, Verdict, is_provoked, provoked_verdict
+from rlvr.envs.tasks.digests import ServerDigest, digest_parts
 
+DIGEST: Final = re.compile(r"rows=\w{1,64} settings=\w{1,64} code=\w{1,64}", re.ASCII)
 MAX_MESSAGE: Final = 16 << 20  # bytes of one answer
 MAX_TEXT: Final = 1_000_000  # characters of an observation
 SHOWN: Final = 2_000  # characters of a server's complaint
+DIGEST_SECONDS: Final = 10.0  # in which a server says what it serves
 
 
 class ServerStep(NamedTuple):
@@ -78,6 +85,7 @@ class BridgedEnv(gym.Env[str, str]):
     """
 
     metadata = {"render_modes": []}  # noqa: RUF012  (gymnasium's own declaration)
+    elsewhere: ClassVar = frozenset({"url", "timeout", "check_seed", "headers"})  # settings on which no task depends
 
     def __init__(
         self,
@@ -107,7 +115,7 @@ class BridgedEnv(gym.Env[str, str]):
         self._seed: int | None = None
         self._options: dict[str, Any] = {}
         self._actions: list[str] = []
-        self._known = {"seeds": not check_seed}  # shared with those that are spawned: one of them asks
+        self._known: dict[str, Any] = {"seeds": not check_seed}  # shared with those that are spawned: one of them asks
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Begin an episode on the server; a seed is first tried twice, to see that the server heeds it."""
@@ -164,7 +172,30 @@ class BridgedEnv(gym.Env[str, str]):
         twin.spec, twin._known = self.spec, self._known
         return twin
 
+    def played_settings(self) -> dict[str, Any]:
+        """The settings, defaults included, that decide what is asked and paid."""
+        return {name: value for name, value in self._settings().items() if name not in self.elsewhere}
+
+    def server_digest(self) -> ServerDigest:
+        """What the server says of its rows, settings and code. It is asked once for an environment and those that it
+        spawned; one that does not answer is asked again the next time."""
+        if "digest" not in self._known:
+            try:
+                self._known["digest"] = self._asked_digest(time.monotonic() + min(self.timeout, DIGEST_SECONDS))
+            except (OSError, ServerError):
+                return ServerDigest(was_asked=False)
+        digest: ServerDigest = self._known["digest"]
+        return digest
+
     # what a wire does
+
+    def _asked_digest(self, until: float) -> ServerDigest:
+        """What `server_digest` gives.
+
+        Raises:
+            TimeoutError, ConnectionError, ServerError: the server cannot be asked.
+        """
+        return ServerDigest()
 
     def _begin(self, seed: int | None, options: Mapping[str, Any]) -> ServerStep:
         """Begin an episode."""
@@ -282,6 +313,44 @@ def exchange(url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str
     except (ValueError, RecursionError) as error:
         raise ServerError(f"{url} answered {status} and no JSON: {text[:200]!r}") from error
     return ServerReply(status, value, cookies)
+
+
+def answer_if_any(
+    url: str, body: Mapping[str, Any] | None, headers: Mapping[str, str], until: float, *, required: bool = False
+) -> Any:
+    """The JSON that a server answers with 200, and None for any other answer.
+
+    Args:
+        required: raise where it does not answer in time, or too much; else that is None too.
+
+    Raises:
+        ConnectionError, TimeoutError, ServerError: it does not answer.
+    """
+    try:
+        status, text, _ = exchange_text(url, body, headers, until)
+    except (TimeoutError, ServerError):
+        if required:
+            raise
+        return None
+    if status != HTTPStatus.OK:
+        return None
+    try:
+        return load_json(text)
+    except ValueError:
+        return None
+
+
+def reported_digest(text: Any) -> ServerDigest | None:
+    """The digest that a server of rlvr reports, ``rows=… settings=… code=…`` somewhere in a text; None without one."""
+    found = DIGEST.search(text) if isinstance(text, str) else None
+    return None if found is None else ServerDigest(**digest_parts(found[0]))
+
+
+def listed_digest(tasks: Any) -> str:
+    """The digest of the tasks that a server lists; "" for what is no list of any."""
+    return (
+        digest_of_texts(json.dumps(task, sort_keys=True) for task in tasks) if isinstance(tasks, list) and tasks else ""
+    )
 
 
 def exchange_text(

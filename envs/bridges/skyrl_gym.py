@@ -124,6 +124,7 @@ class SkyRLGym(Task[SkyRLState]):
     reads_split = True
     row_settings = frozenset(("data_files", "columns", "limit"))
     licence = "Apache-2.0; the rows' own"
+    packages = ("skyrl_gym",)
 
     @classmethod
     def has_split(cls, split: str, settings: Mapping[str, Any]) -> bool:

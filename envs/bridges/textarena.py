@@ -28,6 +28,7 @@ class TextArena(WorkerGame):
     worker, suite, games = "textarena", "TextArena", TEXTARENA
     source = "TextArena, the installed version"
     licence = "MIT"
+    packages = ("textarena",)
 
     def content(self, state: WorkerMatch) -> str:
         """What the worker says identifies the game, with its first observation, which may hold the rest."""
@@ -53,7 +54,7 @@ class TextArenaDuel(WorkerGame):
     """
 
     worker, suite, games = "textarena_duels", "TextArena", DUELS
-    source, licence = TextArena.source, TextArena.licence
+    source, licence, packages = TextArena.source, TextArena.licence, TextArena.packages
     lists_moves = True
 
     def read_move(self, action: str) -> str:

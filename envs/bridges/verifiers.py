@@ -77,6 +77,7 @@ class Verifiers(Task[VerifiersState]):
             require_code(f"the module of the taskset {taskset!r}")
         if config:
             require_code(f"the config of the taskset {taskset!r}, which verifiers reads,")
+        self.packages = ("verifiers", taskset.replace("-", "_"))
         self.taskset, self.most, self.full, self._turns = taskset, tasks, full, turns
         self.config = json.dumps(dict(config or {}), sort_keys=True, allow_nan=False)
         self.asks = f"the tasks of verifiers' {taskset}"

@@ -42,6 +42,7 @@ class Task(Generic[S]):
         size: how many tasks there are when they are rows of a table; None when they are generated.
         reads_split: whether the constructor takes ``split``, as tables do.
         row_settings: arguments of the constructor that decide nothing but which rows there are.
+        packages: modules, beside the task's own, whose source decides what the tasks are (`rlvr.envs.tasks.digests`).
         always_solvable: whether the expert always succeeds; False where luck has a say, as in blackjack.
         lists_moves: whether the observation lists the moves that there are, and so the best of them.
         image_shape: height, width and 3 of the image that stands beside each text (see ``image``); None for text alone.
@@ -54,6 +55,7 @@ class Task(Generic[S]):
     size: int | None = None
     reads_split: bool = False
     row_settings: frozenset[str] = frozenset()
+    packages: tuple[str, ...] = ()
     always_solvable: bool = True
     lists_moves: bool = False
     image_shape: tuple[int, int, int] | None = None

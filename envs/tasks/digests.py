@@ -5,7 +5,10 @@ of a table in their order, as the environment has read them: a file that was wri
 digest, and rows in another order have another, since an index names another question then. Where tasks are generated,
 their version stands in place of rows. Settings are those that the environment was made with, defaults included, without
 split and level (each episode names its own) and without those that only say where the rows are. Code is the source of
-``rlvr.envs`` and of the package that the task comes from.
+``rlvr.envs`` and of the packages that the task comes from.
+
+Of an environment that a server plays, `ServerDigest` holds what the server says of these. That a server could not be
+asked makes a part ``unknown``.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import sys
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import gymnasium as gym
 
@@ -31,6 +35,21 @@ MAX_FILES: Final = 5_000  # of a package whose source is read
 _STANDARD: Final = frozenset(sys.stdlib_module_names) | {"gymnasium"}
 
 
+class ServerDigest(NamedTuple):
+    """What is known of an environment that a server plays, beside what was set here.
+
+    Attributes:
+        rows: the digest of its rows; "" where the server tells nothing of them.
+        settings, code: what the server says of each, in any form; "" for nothing.
+        was_asked: whether the server answered, if only that it has nothing to say.
+    """
+
+    rows: str = ""
+    settings: str = ""
+    code: str = ""
+    was_asked: bool = True
+
+
 def env_digest(env: gym.Env[Any, Any]) -> str:
     """The digests of an environment, ``rows=… settings=… code=…``; a part that nobody can know is ``unknown``.
 
@@ -42,10 +61,19 @@ def env_digest(env: gym.Env[Any, Any]) -> str:
     if reported is not None:
         return str(reported)
     task = getattr(inner, "task", None)
-    rows = UNKNOWN
+    rows, settings, code = UNKNOWN, [_canonical(_settings(env))], [_code(env)]
     if isinstance(task, Task):
         rows = f"generated{TASKS_VERSION}" if (digest := task.rows_digest()) is None else digest
-    return f"rows={rows} settings={digest_of_texts([_canonical(_settings(env))])} code={_code(env)}"
+    elif hasattr(inner, "server_digest"):
+        server: ServerDigest = inner.server_digest()
+        if not server.was_asked:
+            return f"rows={server.rows or UNKNOWN} settings={UNKNOWN} code={UNKNOWN}"
+        rows = server.rows or UNKNOWN
+        settings += [server.settings] if server.settings else []
+        code += [server.code] if server.code else []
+    return (
+        f"rows={rows} settings={digest_of_texts(settings)} code={code[0] if len(code) == 1 else digest_of_texts(code)}"
+    )
 
 
 def differing_parts(first: str, second: str) -> tuple[str, ...]:
@@ -80,6 +108,8 @@ def _settings(env: gym.Env[Any, Any]) -> dict[str, Any]:
         found |= {name: value for name, value in defaults.items() if name not in plain.row_settings}
         found["kind"] = _address(type(plain))
         given = {name: value for name, value in given.items() if name not in plain.row_settings}
+    elif hasattr(inner, "played_settings"):
+        given = dict(inner.played_settings())
     wrappers = [[each.name, each.entry_point, each.kwargs] for each in getattr(spec, "additional_wrappers", ())]
     found |= {name: value for name, value in given.items() if name not in ELSEWHERE}
     return found | ({"wrappers": wrappers} if wrappers else {})
@@ -138,6 +168,7 @@ def _packages(env: gym.Env[Any, Any]) -> Iterator[str]:
     task = getattr(env.unwrapped, "task", None)
     while isinstance(task, Task):
         kinds.append(type(task))
+        yield from filter(None, task.packages)
         for part in _mixed(task):
             yield from _packages(part.env)
         task = getattr(task, "task", None)
@@ -157,6 +188,8 @@ def _source(name: str) -> str:
     module = sys.modules.get("rlvr.envs" if name == "rlvr" else name)
     folders = [Path(path) for path in getattr(module, "__path__", ())]
     file = getattr(module, "__file__", None)
+    if module is None and (spec := _spec(name)) is not None:  # only workers import it
+        folders, file = [Path(path) for path in spec.submodule_search_locations or ()], spec.origin
     found = [(path.relative_to(folder), path) for folder in folders for path in folder.rglob("*.py")]
     if not found and file is not None and Path(file).is_file():
         found = [(Path(file).relative_to(Path(file).parent), Path(file))]
@@ -167,3 +200,10 @@ def _source(name: str) -> str:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return UNKNOWN
+
+
+def _spec(name: str) -> Any:
+    try:
+        return find_spec(name)
+    except (ImportError, ValueError):
+        return None
