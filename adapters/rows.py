@@ -10,6 +10,7 @@ which the adapter rebuilds the environment. It never holds an answer.
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from typing import Any
 
 from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn, require_tools_in_prompt
 from rlvr.agents import Message
+from rlvr.envs.core.files import write_new
 from rlvr.envs.core.registry import size_of
 from rlvr.envs.core.seeding import digest
 
@@ -186,25 +188,30 @@ FORMATS: dict[str, Callable[[TaskSpec, list[Any], Row], Row]] = {
 TEXT_FORMATS = frozenset({"skyrl", "nemo_gym"})  # their trainers put no tools into the chat template
 
 
-def write_rows(table: Sequence[Row], path: str | Path) -> Path:
-    """Write rows to a ``.jsonl`` or ``.parquet`` file, and return its path.
+def write_rows(table: Sequence[Row], path: str | Path, *, force: bool = False) -> Path:
+    """Write rows to a ``.jsonl`` or ``.parquet`` file, and return its path. The file is there whole or as it was.
+
+    Args:
+        force: write over a file that nothing of ours wrote as it is now.
 
     Raises:
         ImportError: pyarrow is missing.
-        ValueError: another kind of file, or no rows.
+        ValueError: another kind of file, a file that is there, or no rows.
     """
     path = Path(path)
     if not table:
         raise ValueError("there are no rows to write")
     if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table), encoding="utf-8")
+        write_new(path, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in table), force)
     elif path.suffix == ".parquet":
         try:
             import pyarrow
             import pyarrow.parquet
         except ImportError as error:
             raise ImportError(MISSING_PYARROW) from error
-        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(table)), path)
+        written = io.BytesIO()
+        pyarrow.parquet.write_table(pyarrow.Table.from_pylist(list(table)), written)
+        write_new(path, written.getvalue(), force)
     else:
         raise ValueError(f"rows are written to .jsonl or .parquet, not {path.name!r}")
     return path

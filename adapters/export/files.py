@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,16 @@ from rlvr.adapters.export.atif import atif_record, turn_images
 from rlvr.adapters.export.chat import chat_record, has_images, openai_record, whole_pairs
 from rlvr.adapters.rows import MISSING_PYARROW
 from rlvr.agents.episode import Episode
-from rlvr.envs.core.files import LinkRefused, make_folder, open_plain, write_whole
+from rlvr.envs.core.files import (
+    LinkRefused,
+    make_folder,
+    mark_written,
+    open_plain,
+    require_new,
+    sha256_of,
+    write_new,
+    write_whole,
+)
 
 FORMATS = ("chat", "openai", "atif")
 
@@ -40,19 +50,59 @@ def check_target(out: Path, form: str) -> None:
         raise ValueError("OpenAI's form is JSONL: give --out X.jsonl")
 
 
-def write(episodes: Iterable[Episode], out: Path, form: str) -> int:
+def digests_beside(out: Path) -> Path:
+    """The file that says what the episodes of a file in OpenAI's form were played on, which has no field for that."""
+    return out.with_name(out.name + ".digests.json")
+
+
+def require_new_files(out: Path, form: str, force: bool, way: str = "force=True") -> None:
+    """`require_new` of all files that `write` writes; a folder is new or empty."""
+    if out.suffix:
+        require_new(out, force, way)
+        if form == "openai":
+            require_new(digests_beside(out), force, way)
+
+
+def write(episodes: Iterable[Episode], out: Path, form: str, *, force: bool = False) -> int:
     """Write episodes in one of `FORMATS`; how many were written. Without any, nothing is written.
 
     A file is there whole or as it was before.
 
+    Args:
+        force: write over a file that nothing of ours wrote as it is now.
+
     Raises:
         ImportError: Parquet without pyarrow.
+        ValueError: there is a file.
         OSError: it cannot be written.
     """
+    require_new_files(out, form, force)
+    if not out.suffix:
+        return _write_folder(episodes, out)
+    digests: Counter[tuple[str, str | None, str]] = Counter()
+    count = _write_file(_counted(episodes, digests), out, form)
+    if count:
+        mark_written(out)
+    if count and form == "openai":
+        write_new(digests_beside(out), json.dumps(_digests(digests, out), indent=1) + "\n", force)
+    return count
+
+
+def _counted(episodes: Iterable[Episode], digests: Counter[tuple[str, str | None, str]]) -> Iterator[Episode]:
+    for episode in episodes:
+        digests[episode.env_id, episode.split, episode.env_digest] += 1
+        yield episode
+
+
+def _digests(digests: Counter[tuple[str, str | None, str]], out: Path) -> dict[str, Any]:
+    names = ("env_id", "split", "env_digest")
+    tasks = [{**dict(zip(names, key, strict=True)), "episodes": count} for key, count in digests.items()]
+    return {"file": out.name, "sha256": sha256_of(out), "tasks": tasks}
+
+
+def _write_file(episodes: Iterable[Episode], out: Path, form: str) -> int:
     if out.suffix == ".parquet":
         return _write_parquet(list(episodes), out)
-    if out.suffix != ".jsonl":
-        return _write_folder(episodes, out)
     if form == "chat":
         held = list(episodes)  # one episode with an image decides how all contents are written
         parts = any(map(has_images, held))

@@ -16,6 +16,7 @@ import gymnasium as gym
 
 from rlvr.envs.core.files import make_folder, write_whole
 from rlvr.envs.core.registry import size_of, splits_of
+from rlvr.envs.tasks.digests import env_digest
 
 PORT = 8000  # where OpenEnv's validation and its images look
 EPISODE_SECONDS = 600.0
@@ -40,7 +41,7 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
         raise ValueError(f"{out} is there and no empty folder: give another --out")
     env = gym.make(env_id, **settings)
     try:
-        size, splits = size_of(env), splits_of(env)
+        size, splits, digest = size_of(env), splits_of(env), env_digest(env)
         module = type(getattr(env.unwrapped, "task", env.unwrapped)).__module__.split(".")
     finally:
         env.close()
@@ -52,14 +53,14 @@ def write_package(env_id: str, out: Path, **settings: Any) -> str:
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|\W+", "_", short).lower()
     counts = {} if size is None else dict.fromkeys(splits, size)
     make_folder(out)
-    for path, content in _files(name, env_id, settings, counts, family):
+    for path, content in _files(name, env_id, settings, counts, family, digest):
         make_folder((out / path).parent)
         write_whole(out / path, content)
     return name
 
 
 def _files(
-    name: str, env_id: str, settings: Mapping[str, Any], counts: Mapping[str, int], family: str
+    name: str, env_id: str, settings: Mapping[str, Any], counts: Mapping[str, int], family: str, digest: str
 ) -> Iterator[tuple[str, str]]:
     """Paths and contents of the folder."""
     from rlvr import __version__
@@ -78,14 +79,21 @@ def _files(
     yield "client.py", CLIENT
     yield (
         "pyproject.toml",
-        PROJECT.format(name=name, env_id=env_id, version=__version__, openenv=REQUIRED, extra=EXTRAS.get(family, "")),
+        PROJECT.format(
+            name=name,
+            env_id=env_id,
+            version=__version__,
+            openenv=REQUIRED,
+            extra=EXTRAS.get(family, ""),
+            digest=digest,
+        ),
     )
     yield (
         "wheels/README.md",
         "`pip` looks here first: put wheels that no index has, such as one of rlvr, in here.\n",
     )
     given = "".join(f" --set {key}={json.dumps(value)}" for key, value in sorted(settings.items()))
-    yield "README.md", README.format(name=name, env_id=env_id, given=given, port=PORT)
+    yield "README.md", README.format(name=name, env_id=env_id, given=given, port=PORT, digest=digest)
 
 
 def _manifest(name: str, version: str, counts: Mapping[str, int], family: str) -> str:
@@ -181,6 +189,9 @@ server = "{name}.server.app:main"
 [tool.setuptools]
 packages = ["{name}", "{name}.server"]
 package-dir = {{ "{name}" = ".", "{name}.server" = "server" }}
+
+[tool.rlvr]
+env_digest = "{digest}"
 """
 
 DOCKERFILE = """FROM python:3.11-slim
@@ -214,4 +225,7 @@ tags:
 
 An action is `{{"message": "…"}}`; the next message stands in `text` of the observation. There is no token: whoever
 reaches the address may play.
+
+When this was written, the tasks had the digest `{digest}`; the server
+reports that of the tasks which it serves, at `/metadata`.
 """

@@ -38,7 +38,7 @@ class TaskMix:
             # an evaluation asks no task of the training: another split, and another seed beside it
             seed = self.seed if name == "train" else self.seed + 1
             table = rows(self.env_id, count, format, seed=seed, kwargs=kwargs, use_system=self.use_system)
-            paths.append(write_rows(table, folder / f"{name}{suffix}"))
+            paths.append(write_rows(table, folder / f"{name}{suffix}", force=True))
         return paths[0], paths[1]
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from rlvr.adapters.rows import rows, write_rows
 from rlvr.adapters.spec import grade
 from rlvr.adapters.versions import require
-from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.files import require_new, write_new
 from rlvr.envs.core.verdict import env_error
 
 LOG = logging.getLogger(__name__)
@@ -64,6 +64,7 @@ def export(
     settings: Mapping[str, Any] | None = None,
     use_system: bool = True,
     max_gen_toks: int = 1024,
+    force: bool = False,
 ) -> Path:
     """Write a task for ``--include_path folder``: ``<name>.yaml`` and ``<name>.jsonl``; the path of the first.
 
@@ -77,15 +78,21 @@ def export(
         use_system: whether the environment's system prompt is the task's description, which becomes the system message
             under ``--apply_chat_template``, and stands before the question without.
         max_gen_toks: the longest reply.
+        force: write over files of those names that nothing of ours wrote as they are now.
 
     Raises:
-        ValueError: an environment of several turns, a name that is no name, or as `rlvr.adapters.rows`.
+        ValueError: an environment of several turns, a name that is no name, a file that is there, or as
+            `rlvr.adapters.rows`.
     """
     name = name or "rlvr_" + re.sub(r"-v\d+$", "", env_id.rpartition("/")[2]).lower().replace(".", "_")
     if not NAME.fullmatch(name):
         raise ValueError(f"a task's name has letters, digits, '_', '-' and '.', not {name!r}")
     if max_gen_toks < 1:
         raise ValueError(f"max_gen_toks must be at least 1, got {max_gen_toks}")
+    folder = Path(folder).resolve()
+    task, questions = folder / f"{name}.yaml", folder / f"{name}.jsonl"
+    for path in (task, questions):
+        require_new(path, force)
     table = rows(env_id, n, seed=seed, kwargs=settings, single_turn=True)
     documents = [
         {
@@ -96,17 +103,15 @@ def export(
         }
         for row in table
     ]
-    folder = Path(folder).resolve()
     folder.mkdir(parents=True, exist_ok=True)
-    path = write_rows(documents, folder / f"{name}.jsonl")
+    path = write_rows(documents, questions, force=force)
     description = (
         'description: "{{system}}\\n\\n"\n' if use_system and any(each["system"] for each in documents) else ""
     )
     text = TASK.format(
         env_id=env_id, name=name, documents=json.dumps(str(path)), description=description, max_gen_toks=max_gen_toks
     )
-    task = folder / f"{name}.yaml"
-    write_whole(task, text)
+    write_new(task, text, force)
     return task
 
 

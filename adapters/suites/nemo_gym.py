@@ -22,6 +22,7 @@ from rlvr.adapters.serving.guard import GuardedApp
 from rlvr.adapters.spec import EpisodeSession, TaskSpec, turns_of
 from rlvr.adapters.versions import require
 from rlvr.envs.core.code_rule import CodeRefused
+from rlvr.envs.core.files import require_new, write_new
 
 TESTED = ("nemo-gym", "0.4", "0.8")
 IDLE_SECONDS = 3600.0
@@ -206,12 +207,12 @@ def write_project(
     *,
     max_steps: int | None = None,
     requirement: str = "rlvr",
+    force: bool = False,
     **options: Any,
 ) -> Path:
     """Write what ``gym env start`` looks for in the folder it is called in; the path of the YAML.
 
-    ``resources_servers/rlvr`` gets ``app.py``, ``requirements.txt``, ``configs/rlvr.yaml`` and ``data/example.jsonl``;
-    what stands there is overwritten.
+    ``resources_servers/rlvr`` gets ``app.py``, ``requirements.txt``, ``configs/rlvr.yaml`` and ``data/example.jsonl``.
 
     Args:
         folder: of the project.
@@ -219,25 +220,29 @@ def write_project(
         max_steps: turns that the agent plays at most; None asks the environment. An episode that is cut there keeps
             what it earned, so it should not be fewer.
         requirement: what pip installs us from, such as ``rlvr @ file:///…``.
+        force: write over files of those names that nothing of ours wrote as they are now.
 
     Raises:
-        ValueError: ``max_steps`` is missing for an environment that does not say how long its episodes are; else as
-            `rlvr.adapters.rows`.
+        ValueError: a file is there, or ``max_steps`` is missing for an environment that does not say how long its
+            episodes are; else as `rlvr.adapters.rows`.
     """
+    home = Path(folder) / "resources_servers" / AGENT
+    app, requirements, config = home / "app.py", home / "requirements.txt", home / "configs" / f"{AGENT}.yaml"
+    example = home / "data" / "example.jsonl"
+    for path in (app, requirements, config, example):
+        require_new(path, force)
     table = rows(env_id, n, "nemo_gym", **options)
     specs = [read_spec(row) for row in table]
     max_steps = max_steps or _turns(specs[0])
-    home = Path(folder) / "resources_servers" / AGENT
     for name in ("configs", "data"):
         (home / name).mkdir(parents=True, exist_ok=True)
-    (home / "app.py").write_text(APP, encoding="utf-8")
-    (home / "requirements.txt").write_text(requirement + "\n", encoding="utf-8")
-    write_rows(table, home / "data" / "example.jsonl")
-    config = home / "configs" / f"{AGENT}.yaml"
+    write_new(app, APP, force)
+    write_new(requirements, requirement + "\n", force)
+    write_rows(table, example, force=force)
     modules = json.dumps(sorted({"rlvr", *(spec.module for spec in specs)}))  # JSON is YAML
     description = json.dumps(f"tasks of {specs[0].env_id}")
     text = CONFIG.format(agent=AGENT, description=description, modules=modules, max_steps=max_steps)
-    config.write_text(text, encoding="utf-8")
+    write_new(config, text, force)
     return config
 
 

@@ -14,22 +14,26 @@ from typing import Any
 from rlvr.adapters.viewer import queries
 from rlvr.adapters.viewer.app import STATIC, browser_json, static_text
 from rlvr.adapters.viewer.pages import Pages
-from rlvr.envs.core.files import write_whole
+from rlvr.envs.core.files import require_new, write_new
 
 MAX_EXPORTED = 500  # episodes, unless more are asked for
 
 
-def write_export(pages: Pages, path: Path, limit: int = MAX_EXPORTED) -> tuple[int, int]:
+def write_export(pages: Pages, path: Path, limit: int = MAX_EXPORTED, *, force: bool = False) -> tuple[int, int]:
     """Write the file with the first ``limit`` episodes; how many are in it, and how many there are.
 
+    Args:
+        force: write over a file that nothing of ours wrote as it is now.
+
     Raises:
-        ValueError: the limit is below 1.
+        ValueError: the limit is below 1, or there is a file.
         OSError: it cannot be written.
     """
     if limit < 1:
         raise ValueError(f"an export holds at least one episode, got {limit}")
+    require_new(path, force)
     data = exported(pages, limit)
-    write_whole(path, document(data))
+    write_new(path, document(data), force)
     return len(data["rows"]), data["total"]
 
 

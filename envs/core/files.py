@@ -65,24 +65,51 @@ def write_whole(path: Path, content: str | bytes) -> None:
     draft.replace(path)
 
 
+def require_new(path: Path, force: bool, way: str = "force=True") -> None:
+    """Check that nothing is lost by writing to a path: before anything is read, played or computed.
+
+    Args:
+        force: write over whatever file is there.
+        way: how whoever calls this says so, for the message.
+
+    Raises:
+        ValueError: there is a file with something in it that nothing of ours wrote as it is now, and ``force`` is off;
+            or it is a folder.
+    """
+    if path.is_dir():
+        raise ValueError(f"{path} is a folder: name a file")
+    if not os.path.lexists(path) or force or is_as_written(path):
+        return
+    if path.is_symlink() or path.stat().st_size:
+        raise ValueError(f"{path} exists, and is not overwritten: give another name, or {way}")
+
+
+def write_new(path: Path, content: str | bytes, force: bool = False) -> None:
+    """`write_whole` under the rule of `require_new`; the file is marked as ours."""
+    require_new(path, force)
+    write_whole(path, content)
+    mark_written(path)
+
+
 def mark_written(path: Path) -> None:
-    """Note at a file that a command of ours wrote it as it is now, where the file system keeps such notes."""
+    """Note at a file that we wrote it as it is now, where the file system keeps such notes."""
     if hasattr(os, "setxattr"):
         with contextlib.suppress(OSError):
-            os.setxattr(path, MARK, _sha256(path))
+            os.setxattr(path, MARK, sha256_of(path).encode())
 
 
 def is_as_written(path: Path) -> bool:
     """Whether a file is as `mark_written` saw it: nobody has changed it, or put another one in its place."""
     try:
-        return path.is_file() and not path.is_symlink() and os.getxattr(path, MARK) == _sha256(path)
+        return path.is_file() and not path.is_symlink() and os.getxattr(path, MARK) == sha256_of(path).encode()
     except (OSError, AttributeError):
         return False
 
 
-def _sha256(path: Path) -> bytes:
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file's content, in hexadecimal digits."""
     with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest().encode()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def make_folder(path: Path) -> None:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rlvr.cli.options import add_force, add_settings, require_new, settings_of
+from rlvr.cli.options import add_force, add_settings, settings_of
 from rlvr.envs.core.code_rule import require_registered
-from rlvr.envs.core.files import mark_written
 from rlvr.envs.core.registry import full_id
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ EPISODES_ONLY = ("success", "min_reward", "env", "best_of", "dedupe", "max_turns
 
 def export(options: argparse.Namespace, rest: list[str]) -> int:
     """Write the episodes that pass the filters, and say how many were left out, and why."""
-    from rlvr.adapters.export.files import check_target, write
+    from rlvr.adapters.export.files import check_target, require_new_files, write
     from rlvr.adapters.export.selection import Selection, episode_files, read_all
 
     named = [options.expert, options.harbor, options.openenv]
@@ -42,16 +41,13 @@ def export(options: argparse.Namespace, rest: list[str]) -> int:
         files = episode_files(options.paths)
         if options.out.exists() and any(options.out.samefile(file) for file in files):
             raise ValueError(f"{options.out} is what is exported: give another --out")
-    if options.out.suffix:  # a folder is new or empty
-        require_new(options.out, options.force)
+    require_new_files(options.out, options.format, options.force, "--force")
     episodes = read_all(files, selection) if options.expert is None else _demonstrated(options)
-    written = write(selection.take(episodes, wanted), options.out, options.format)
+    written = write(selection.take(episodes, wanted), options.out, options.format, force=options.force)
     for problem in selection.problems:
         print(f"rlvr: {problem}", file=sys.stderr)
     if not written:
         raise ValueError(f"none of {selection.seen} episodes is exported: {_counts(selection) or 'there are none'}")
-    if options.out.is_file():
-        mark_written(options.out)
     print(f"{options.out}: {written} of {selection.seen} episodes")
     if selection.left_out:
         print(f"left out: {_counts(selection)}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
-from rlvr.envs.core.files import is_as_written
+from rlvr.envs.core import files
 from rlvr.envs.core.hints import did_you_mean, with_near_flag
 from rlvr.envs.core.json_text import TooDeep, load_json
 
@@ -89,18 +89,8 @@ def add_force(command: argparse._ActionsContainer) -> None:
 
 
 def require_new(path: Path, force: bool) -> None:
-    """Check that nothing is lost when a command writes to a path: before anything is read, played or computed.
-
-    Raises:
-        ValueError: there is a file with something in it that no command wrote as it is now, and ``force`` is off; or
-            it is a folder.
-    """
-    if path.is_dir():
-        raise ValueError(f"{path} is a folder: name a file")
-    if not os.path.lexists(path) or force or is_as_written(path):
-        return
-    if path.is_symlink() or path.stat().st_size:
-        raise ValueError(f"{path} exists, and is not overwritten: give another name, or --force")
+    """`rlvr.envs.core.files.require_new`, whose message names the flag."""
+    files.require_new(path, force, "--force")
 
 
 def settings_of(options: argparse.Namespace) -> dict[str, Any]:

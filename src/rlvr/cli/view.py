@@ -13,7 +13,6 @@ from secrets import randbits
 from typing import TYPE_CHECKING, Any
 
 from rlvr.cli.options import add_force, add_settings, key_of, port, require_new, settings_of
-from rlvr.envs.core.files import mark_written
 
 if TYPE_CHECKING:
     from rlvr.adapters.viewer.forks import Forks
@@ -49,8 +48,7 @@ def view(options: argparse.Namespace, rest: list[str]) -> int:
                 raise ValueError(f"there is no episode that can be read: {'; '.join(problems[:5])}")
             for problem in problems:
                 print(f"rlvr: {problem}", file=sys.stderr)
-            kept, total = write_export(pages, options.export, options.limit or MAX_EXPORTED)
-            mark_written(options.export)
+            kept, total = write_export(pages, options.export, options.limit or MAX_EXPORTED, force=options.force)
             left = f"; {total - kept} more are left out, --limit takes more" if total > kept else ""
             print(f"{options.export}: {kept} episodes{left}")
             return 0
