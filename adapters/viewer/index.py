@@ -24,9 +24,10 @@ from rlvr.adapters.viewer.foreign import READERS, trace_of
 from rlvr.adapters.viewer.sources import TraceSource, step_of
 from rlvr.adapters.viewer.traces import Trace
 from rlvr.agents.evaluation.reward_hacking import reply_key
+from rlvr.agents.evaluation.summary import CUT, NO_REPLY
 from rlvr.envs.core.json_text import load_json
 
-VERSION = 5
+VERSION = 6
 CHECK = 200  # lines between two looks at the clock
 SECONDS = 1.0  # between two commits
 HASH_BYTES = 64 << 20  # of words that FTS5 holds before it writes a segment
@@ -43,7 +44,8 @@ CREATE TABLE files(id INTEGER PRIMARY KEY, path TEXT UNIQUE, source TEXT, size I
 CREATE TABLE episodes(id INTEGER PRIMARY KEY AUTOINCREMENT, file INTEGER, number INTEGER, start INTEGER,
     length INTEGER, source TEXT, phase TEXT, step INTEGER, env TEXT, split TEXT, level INTEGER, status TEXT,
     reward REAL, success INTEGER, turns INTEGER, tokens INTEGER, characters INTEGER, stop TEXT, tools TEXT, error TEXT,
-    task TEXT, grp TEXT, sample INTEGER, preview TEXT, answer TEXT, reply TEXT);
+    task TEXT, grp TEXT, sample INTEGER, preview TEXT, answer TEXT, reply TEXT,
+    replies INTEGER, cut INTEGER, unread INTEGER, flaws TEXT);
 CREATE INDEX by_source ON episodes(source, id);
 CREATE INDEX by_group ON episodes(grp);
 CREATE INDEX by_task ON episodes(task);
@@ -51,11 +53,12 @@ CREATE INDEX by_reward ON episodes(reward);
 CREATE INDEX by_status ON episodes(status, reward);
 CREATE INDEX by_choice ON episodes(source, phase, env, split, level, status, stop, success);
 CREATE INDEX by_characters ON episodes(characters);
+CREATE INDEX by_replies ON episodes(replies, cut, unread, flaws);
 CREATE VIRTUAL TABLE words USING fts5(body, content='', columnsize=0);
 """
 COLUMNS = (
     "file number start length source phase step env split level status reward success turns tokens characters stop "
-    "tools error task grp sample preview answer reply"
+    "tools error task grp sample preview answer reply replies cut unread flaws"
 ).split()
 INSERT = f"INSERT INTO episodes({','.join(COLUMNS)}) VALUES({','.join('?' * len(COLUMNS))})"
 
@@ -401,6 +404,7 @@ class _FileReading:
         assistant = [message for message in trace.messages if message.role == "assistant"]
         called = sorted({call["name"] for message in assistant for call in message.calls if call["name"]})
         stops = [message.stop for message in assistant if message.stop]
+        replies = [message for message in assistant if message.stop not in NO_REPLY]
         values = (
             self._file, number, start, length, self._source.name, self._phase,
             trace.step if trace.step is not None else self._step,
@@ -410,6 +414,9 @@ class _FileReading:
             next((stop for stop in stops if stop != "stop"), stops[-1] if stops else ""),
             " ".join(called)[:500], trace.error[:500], trace.task, self._group(trace), trace.sample, _preview(actions),
             reply_key(trace.answer), reply_key(trace.reply()),
+            len(replies), sum(message.stop in CUT for message in replies),
+            sum(message.status == "unparsable" for message in assistant),
+            " ".join(message.flaw for message in replies if message.flaw),
         )  # fmt: skip
         cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
         self._writer.execute("INSERT INTO words(rowid, body) VALUES(?, ?)", (cursor.lastrowid, _words(trace)))

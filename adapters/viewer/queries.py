@@ -23,7 +23,7 @@ _WORD = re.compile(r'"([^"]*)"|(\S+)')
 # What a page is sent of an episode; the keys of replies are for `graded_replies` alone.
 SHOWN = (
     "id, file, number, source, phase, step, env, split, level, status, reward, success, turns, tokens, characters, "
-    "stop, tools, error, task, grp, sample, preview"
+    "stop, tools, error, task, grp, sample, preview, replies, cut, unread, flaws"
 )
 
 
@@ -92,7 +92,8 @@ def _literal(text: str) -> str:
 
 
 def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
-    """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` of what is asked for.
+    """``rows`` from ``offset`` on, at most ``limit``, and the ``total`` of what is asked for; of an offset of 0 also
+    ``replies``, see `reply_counts`.
 
     Raises:
         QueryError: a filter cannot be understood.
@@ -108,7 +109,8 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
         numbers = found[offset : offset + limit]
         marks = ",".join("?" * len(numbers))
         rows = reader.execute(f"SELECT {SHOWN} FROM episodes WHERE id IN ({marks}) ORDER BY id", numbers).fetchall()
-        return {"rows": [dict(row) for row in rows], "total": len(found), "offset": offset}
+        counts = {} if offset else {"replies": reply_counts(reader, asked)}
+        return {"rows": [dict(row) for row in rows], "total": len(found), "offset": offset, **counts}
     direction = "DESC" if descending else "ASC"
     # Numbers alone are sorted, by an index where there is one; the rows of the part that is asked for are looked up.
     chosen = f"SELECT id FROM episodes{where} ORDER BY {column} {direction}, id LIMIT ? OFFSET ?"
@@ -117,7 +119,29 @@ def listing(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, A
         [*values, limit, offset],
     ).fetchall()
     (total,) = reader.execute(f"SELECT COUNT(*) FROM episodes{where}", values).fetchone()
-    return {"rows": [dict(row) for row in rows], "total": total, "offset": offset}
+    counts = {} if offset else {"replies": reply_counts(reader, asked)}
+    return {"rows": [dict(row) for row in rows], "total": total, "offset": offset, **counts}
+
+
+def reply_counts(reader: sqlite3.Connection, asked: Mapping[str, str]) -> dict[str, Any]:
+    """What `rlvr.agents.evaluation.summary.Evaluation` counts, of the episodes that are asked for.
+
+    ``replies``, how many of them were ``cut``, how many actions were ``unread``, and ``flaws`` by name.
+
+    Raises:
+        QueryError: a filter cannot be understood.
+    """
+    where, values = conditions(asked)
+    sums = "COALESCE(SUM(replies), 0), COALESCE(SUM(cut), 0), COALESCE(SUM(unread), 0)"
+    replies, cut, unread = reader.execute(f"SELECT {sums} FROM episodes{where}", values).fetchone()
+    flaws: dict[str, int] = {}
+    also = f"{where} AND" if where else " WHERE"
+    for names, count in reader.execute(
+        f"SELECT flaws, COUNT(*) FROM episodes{also} flaws != '' GROUP BY flaws", values
+    ):
+        for name in names.split():
+            flaws[name] = flaws.get(name, 0) + count
+    return {"replies": replies, "cut": cut, "unread": unread, "flaws": flaws}
 
 
 def _only_words(reader: sqlite3.Connection, asked: Mapping[str, str]) -> list[int] | None:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlvr.agents.conversation import FLAWS
 from rlvr.envs.core.json_text import load_json
 from rlvr.envs.tasks.digests import digest_parts
 
@@ -27,7 +28,10 @@ class NotATrace(ValueError):
 
 @dataclass(slots=True)
 class ChatMessage:
-    """One message: ``reasoning`` is the thinking apart from the text, ``end`` the count of tokens up to its end."""
+    """One message: ``reasoning`` is the thinking apart from the text, ``end`` the count of tokens up to its end.
+
+    ``flaw`` is what came in the place of a reply, one of `rlvr.agents.conversation.FLAWS`.
+    """
 
     role: str
     text: str
@@ -39,6 +43,7 @@ class ChatMessage:
     status: str = ""
     reason: str = ""
     stop: str = ""
+    flaw: str = ""
     end: int = 0
 
 
@@ -260,6 +265,7 @@ def _turn(turn: Mapping[str, Any]) -> Iterable[ChatMessage]:
         status=text_of(verdict.get("status")),
         reason=text_of(verdict.get("reason")),
         stop=text_of(turn.get("stop")),
+        flaw=flaw if (flaw := text_of(turn.get("flaw"))) in FLAWS else "",
         end=whole_of(turn.get("end")) or 0,
     )
 

@@ -20,6 +20,8 @@ from rlvr.agents.evaluation.faults import (
 from rlvr.agents.evaluation.statistics import pass_all_k, pass_at_k, share_interval, wilson
 from rlvr.agents.evaluation.votes import grader_of, majority
 
+NO_REPLY = ("error", "pause")  # stop reasons of turns that hold no reply
+CUT = ("length", "context")  # and of replies that were cut
 MAX_CUT = 0.2  # share of replies that may be cut without a warning
 MORE_TOKENS = "--max-new-tokens gives them more, in a run's config sampling.max_new_tokens and max_length"
 MAX_CAUSES = 5  # that a summary lists
@@ -203,11 +205,11 @@ def summarise(episodes: Sequence[Episode]) -> Evaluation:
     trials = [len(samples) for samples in by_task.values()]
     most = max(trials, default=0)
     ks = sorted({*(2**power for power in range(most.bit_length()) if 2**power <= most), most} - {0})
-    replies = [turn for episode in episodes for turn in episode.turns if turn.stop not in ("error", "pause")]
+    replies = [turn for episode in episodes for turn in episode.turns if turn.stop not in NO_REPLY]
     return Evaluation(
         episodes=len(episodes),
         replies=len(replies),
-        cut=sum(turn.stop in ("length", "context") for turn in replies),
+        cut=sum(turn.stop in CUT for turn in replies),
         flaws=dict(Counter(turn.flaw for turn in replies if turn.flaw)),
         valid=len(valid),
         successes=sum(successes),

@@ -72,6 +72,13 @@ V.text = (text, tag = "pre", kind = "text") => {
 const WHOLE = new Intl.NumberFormat("en");
 V.whole = (value) => WHOLE.format(value);
 
+// What `rlvr eval` says of cut and flawed replies; "" where there was none.
+V.flawed = ({ replies, cut, unread, flaws }) => {
+  const listed = Object.entries({ cut, ...flaws }).filter(([, count]) => count).map(([name, count]) => `${name.replaceAll("_", " ")} ${V.whole(count)}`);
+  const parts = [listed.length ? `of ${V.whole(replies)} replies: ${listed.join(", ")}` : "", unread ? `actions not understood: ${V.whole(unread)}` : ""];
+  return parts.filter(Boolean).join("; ");
+};
+
 V.figure = (value, digits = 4) => {
   if (value === null || value === undefined) return "–";
   if (!Number.isFinite(value)) return String(value);
@@ -152,5 +159,9 @@ V.filtered = (data, asked) => {
   const sign = (asked.sort || "").startsWith("-") ? -1 : 1;
   rows = [...rows].sort((a, b) => sign * (a[order] > b[order] ? 1 : a[order] < b[order] ? -1 : 0) || a.id - b.id);
   const offset = Number(asked.offset || 0);
-  return { rows: rows.slice(offset, offset + Number(asked.limit || 100)), total: rows.length, offset };
+  const sum = (name) => rows.reduce((total, row) => total + row[name], 0);
+  const flaws = {};
+  for (const row of rows) for (const name of row.flaws.split(" ").filter(Boolean)) flaws[name] = (flaws[name] || 0) + 1;
+  const replies = { replies: sum("replies"), cut: sum("cut"), unread: sum("unread"), flaws };
+  return { replies, rows: rows.slice(offset, offset + Number(asked.limit || 100)), total: rows.length, offset };
 };

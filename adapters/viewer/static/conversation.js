@@ -7,6 +7,7 @@ V.message = (message, texts, paired = []) => {
   if (message.reward !== null && message.reward !== undefined) tags.push(V.el("span", {}, `reward ${V.figure(message.reward)}`));
   if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
   if (message.stop && message.stop !== "stop") tags.push(V.el("span", { class: "bad" }, `stopped: ${message.stop}`));
+  if (message.flaw) tags.push(V.el("span", { class: "bad" }, message.flaw.replaceAll("_", " ")));
   const known = ["system", "user", "assistant", "tool", "environment"].includes(role) ? role : "other";
   const body = [];
   if (message.reasoning) body.push(V.el("details", { class: "thinking" }, V.el("summary", {}, `thinking, ${message.reasoning.length.toLocaleString("en")} characters`), V.text(message.reasoning)));

@@ -45,11 +45,12 @@ V.views.episodes = async (main, route) => {
   const head = V.el("div", { class: "head row" }, ["status", "reward", "phase", "step", "environment", "level", "length", "text"].map((name, i) => V.el("span", { class: [2, 4, 5, 6].includes(i) ? "wide" : "" }, name)));
   const first = await V.get("episodes", { ...asked, limit: PART, offset: 0 });
   const count = V.el("p", { class: "faint", id: "count" }, `${first.total.toLocaleString("en")} episodes`);
+  const flawed = V.flawed(first.replies);
   const list = V.el("div", { class: "list", tabindex: 0, role: "list" });
   const tall = Math.max(1, first.total * ROW), space = V.el("div");
   space.style.height = `${Math.min(tall, V.TALLEST)}px`;
   list.append(space);
-  V.put(main, filters, count, head, list);
+  V.put(main, filters, count, flawed ? V.el("p", { class: "faint", id: "flawed" }, flawed) : null, head, list);
   const parts = new Map([[0, first.rows]]), drawn = new Map(), spare = [], asking = new Set();
   const query = V.href("", asked).slice(2); // with the key
   let at = Number(params.at || 0), inView = list.clientHeight;
