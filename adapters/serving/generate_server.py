@@ -272,14 +272,27 @@ class ChatServer(GenerateServer):
     Args:
         model: a transformers causal language model.
         tokenizer: its tokenizer, with a chat template.
+        template_options: variables for the template, such as ``{"enable_thinking": False}``.
+        max_new_tokens: of requests that name no limit; None for what the length leaves.
         options: of `GenerateServer`, beside ``end_ids``.
 
     Raises:
         ValueError: a number out of range, no bound on the length, or a tokenizer without chat template.
     """
 
-    def __init__(self, model: Any, tokenizer: Any, **options: Any) -> None:
-        self.renderer = Renderer(tokenizer, end_ids=end_tokens(model))
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        template_options: Mapping[str, Any] | None = None,
+        max_new_tokens: int | None = None,
+        **options: Any,
+    ) -> None:
+        if max_new_tokens is not None and max_new_tokens < 1:
+            raise ValueError(f"max_new_tokens must be at least 1, got {max_new_tokens}")
+        self.renderer = Renderer(tokenizer, template_options=template_options, end_ids=end_tokens(model))
+        self.max_new_tokens = max_new_tokens
         # None: sampled as two sequences of tokens that are one text
         self._replies: OrderedDict[bytes, array[int] | None] = OrderedDict()
         self._remembering = threading.Lock()
@@ -300,7 +313,7 @@ class ChatServer(GenerateServer):
             prompt = conversation.tokens.ids + self.renderer.render(conversation)
         except ValueError as error:
             raise HttpError(400, str(error)) from error
-        settings = _settings(_sampling_params(body, self.max_length - len(prompt)), self.vocabulary)
+        settings = _settings(_sampling_params(body, self._tokens_left(prompt)), self.vocabulary)
         number, jobs, version = self._continue(prompt, settings)
         choices = []
         for index, job in enumerate(jobs):
@@ -322,6 +335,11 @@ class ChatServer(GenerateServer):
             "usage": usage,
             **({"prompt_token_ids": prompt} if body.get("return_token_ids") else {}),
         }
+
+    def _tokens_left(self, prompt: Sequence[int]) -> int:
+        """Tokens of a reply whose request names no limit."""
+        left = self.max_length - len(prompt)
+        return left if self.max_new_tokens is None else min(left, self.max_new_tokens)
 
     def _conversation(self, body: Mapping[str, Any]) -> Conversation:
         """What a request asks to continue, with the tokens of all up to the last reply, where that came from here."""

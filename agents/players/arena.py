@@ -69,14 +69,20 @@ def bot_entrant(name: str) -> Entrant:
     return choose
 
 
-def agent_entrant(agent: Agent) -> Entrant:
-    """An agent that reads and writes text, a policy say, as an entrant."""
+def agent_entrant(agent: Agent, *, system: bool | None = None, brief: bool | None = None) -> Entrant:
+    """An agent that reads and writes text, a policy say, as an entrant.
+
+    Args:
+        system: whether its conversation begins with the system prompt; None: unless the arena is ``brief``.
+        brief: whether its first message lacks the rules; None: as the arena is.
+    """
     chat = as_chat_function(agent)
 
     def choose(referee: Referee, match: Match, seat: int, messages: list[dict[str, str]]) -> str:
         return chat(messages)
 
     choose.reads = True  # type: ignore[attr-defined]  # its conversation must be written
+    choose.system, choose.brief = system, brief  # type: ignore[attr-defined]
     return choose
 
 
@@ -84,24 +90,35 @@ def play_match(referee: Referee, entrants: Sequence[Entrant], key: str, brief: b
     """Play a match to its end; entrant i has seat i.
 
     Args:
-        brief: leave the system prompt and the rules out, for policies that were trained without them.
+        brief: leave the system prompt and the rules out, for policies that were trained without them; of entrants
+            that do not say it themselves, see `agent_entrant`.
     """
     match = referee.begin(key)
-    opening = [] if brief else [{"role": "system", "content": SYSTEM}]
-    messages: list[list[dict[str, str]]] = [[*opening] for _ in entrants]
+    briefs = [_own(entrant, "brief", brief) for entrant in entrants]
+    opening = [{"role": "system", "content": SYSTEM}]
+    messages = [[*opening] if _own(entrant, "system", not brief) else [] for entrant in entrants]
     read = [-1] * len(entrants)
     while movers := referee.to_move(match):
         seat = movers[0]
         entrant = entrants[seat]
         if getattr(entrant, "reads", False):
             since = read[seat]
-            text = referee.first_observation(match, seat, brief) if since < 0 else referee.observe(match, seat, since)
+            text = (
+                referee.first_observation(match, seat, briefs[seat])
+                if since < 0
+                else referee.observe(match, seat, since)
+            )
             messages[seat].append({"role": "user", "content": text})
             read[seat] = len(match.log)
         action = entrant(referee, match, seat, messages[seat])
         messages[seat].append({"role": "assistant", "content": action})
         match = referee.act(match, seat, action)
     return match
+
+
+def _own(entrant: Entrant, name: str, default: bool) -> bool:
+    value = getattr(entrant, name, None)
+    return default if value is None else bool(value)
 
 
 class Arena:

@@ -10,7 +10,7 @@ from typing import Any
 
 from rlvr.agents.conversation import Agent, Conversation, Reply
 from rlvr.agents.episode import Episode, RolloutRequest
-from rlvr.agents.models.model_folder import ADAPTER, merge_adapter
+from rlvr.agents.models.model_folder import ADAPTER, merge_adapter, policy_folder
 from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
@@ -65,7 +65,7 @@ class LearnerOpponents:
         if (Path(folder) / ADAPTER).is_file():
             model, tokenizer = merge_adapter(Path(folder), dtype=settings.dtype)
         else:
-            model, tokenizer = load_policy(folder, dtype=settings.dtype)
+            model, tokenizer = load_policy(policy_folder(folder), dtype=settings.dtype)
         return TransformersAgent(frozen(model).to(device), tokenizer, **self._sampling())
 
     def _endpoint(self, name: str) -> Agent:

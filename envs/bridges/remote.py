@@ -343,7 +343,10 @@ def answer_if_any(
 def reported_digest(text: Any) -> ServerDigest | None:
     """The digest that a server of rlvr reports, ``rows=… settings=… code=…`` somewhere in a text; None without one."""
     found = DIGEST.search(text) if isinstance(text, str) else None
-    return None if found is None else ServerDigest(**digest_parts(found[0]))
+    if found is None:
+        return None
+    parts = digest_parts(found[0])
+    return ServerDigest(parts["rows"], parts["settings"], parts["code"])
 
 
 def listed_digest(tasks: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 
 import pytest
@@ -131,3 +132,116 @@ def test_a_run_solves_what_it_was_trained_on(tmp_path, capsys):
     assert "as it was trained" in err
     assert "without the system prompt" not in err
     assert "max_new_tokens" not in err
+
+
+@pytest.fixture
+def tiny_run(tmp_path):
+    """The folder of a run whose policy is there, with any fields in its config."""
+    from rlvr.agents.models.tiny import tiny_policy
+
+    def make(**fields):
+        folder = tmp_path / "run"
+        folder.mkdir()
+        model, tokenizer = tiny_policy(hidden=32, layers=1, seed=1)
+        model.save_pretrained(folder / "policy")
+        tokenizer.save_pretrained(folder / "policy")
+        (folder / "config.yaml").write_text(json.dumps(fields), encoding="utf-8")
+        return folder
+
+    return make
+
+
+TRAINED = {
+    "env": {"id": "rlvr/KuhnPoker-v0", "system": False, "settings": {"brief": True}},
+    "sampling": {"max_new_tokens": 5, "max_length": 900},
+    "model": {"template_options": {"enable_thinking": False}, "dtype": "bfloat16", "float32_head": True},
+}
+
+
+def test_an_arena_plays_a_run_as_it_was_trained(tiny_run, monkeypatch, capsys):
+    from rlvr.agents.models.transformers import TransformersAgent
+
+    conversations, agents = [], []
+
+    def act(self, asked):
+        agents.append(self)
+        conversations.extend(asked)
+        return real(self, asked)
+
+    real = TransformersAgent.act
+    monkeypatch.setattr(TransformersAgent, "act", act)
+    folder = tiny_run(**TRAINED)
+    for name in (folder, folder / "policy"):
+        assert main(["arena", "KuhnPoker", f"model:{name}", "random", "--matches", "2"]) == 0
+        printed = capsys.readouterr().err
+        assert all(part in printed for part in ("without the system prompt", "max_new_tokens 5", "brief True"))
+        assert all(conversation.messages[0]["role"] == "user" for conversation in conversations)
+        assert all("You play" not in conversation.messages[0]["content"] for conversation in conversations)
+        agent = agents[-1]
+        assert (agent.max_new_tokens, agent.max_length) == (5, 900)
+        assert agent.renderer.template_options == {"enable_thinking": False}
+        assert str(next(agent.model.parameters()).dtype) == "torch.bfloat16"
+    assert main(["arena", "KuhnPoker", f"model:{folder}", "random", "--matches", "2", "--max-new-tokens", "3"]) == 0
+    assert agents[-1].max_new_tokens == 3
+    conversations.clear()
+    assert main(["arena", "KuhnPoker", "model:rlvr/tiny", "random", "--matches", "2"]) == 0
+    assert agents[-1].max_new_tokens == 64
+    assert conversations[0].messages[0]["role"] == "system"
+
+
+def test_a_run_is_served_as_it_was_trained(tiny_run, monkeypatch, capsys):
+    from rlvr.adapters.serving import generate_server
+    from rlvr.cli import serve_model
+
+    made = []
+
+    class Server(generate_server.ChatServer):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            made.append(self)
+
+    class Stopped:
+        def wait(self):
+            pass
+
+    monkeypatch.setattr(generate_server, "ChatServer", Server)
+    monkeypatch.setattr(serve_model, "_stopped_by_signals", lambda: contextlib.nullcontext(Stopped()))
+    folder = str(tiny_run(**TRAINED))
+    assert main(["serve-model", folder, "--port", "0"]) == 0
+    (server,) = made
+    assert (server.max_new_tokens, server.max_length) == (5, 900)
+    assert server.renderer.template_options == {"enable_thinking": False}
+    assert str(next(server.model.parameters()).dtype) == "torch.bfloat16"
+    printed = capsys.readouterr().err
+    for part in ("dtype bfloat16", "max_length 900", "max_new_tokens 5", "enable_thinking", "float32_head True"):
+        assert part in printed
+    assert "is not served as it was trained: without system prompts" in printed
+    assert main(["serve-model", folder, "--port", "0", "--dtype", "float32", "--max-length", "800"]) == 0
+    assert (made[1].max_length, str(next(made[1].model.parameters()).dtype)) == (800, "torch.float32")
+    assert main(["serve-model", "rlvr/tiny", "--port", "0"]) == 0
+    assert (made[2].max_new_tokens, made[2].renderer.template_options) == (None, {})
+
+
+def test_vllm_serves_a_run_with_the_options_of_its_template(run, monkeypatch, capsys):
+    from rlvr.agents.models import vllm
+    from rlvr.cli import serve_model
+
+    commands = []
+    monkeypatch.setattr(vllm, "whole_prefills", dict)
+
+    def become(program, command, variables):
+        commands.append(command)
+        raise SystemExit(0)
+
+    monkeypatch.setattr(serve_model.os, "execve", become)
+    folder = run(**TRAINED)
+    (folder / "policy" / "config.json").write_text("{}")
+    with pytest.raises(SystemExit):
+        main(["serve-model", str(folder), "--engine", "vllm", "--port", "0"])
+    (command,) = commands
+    assert command[command.index("--default-chat-template-kwargs") + 1] == '{"enable_thinking": false}'
+    assert command[command.index("--dtype") + 1] == "bfloat16"
+    assert command[command.index("--max-model-len") + 1] == "900"
+    printed = capsys.readouterr().err
+    assert "head in float32, which vLLM" in printed
+    assert "max_new_tokens 5" not in printed

@@ -21,6 +21,16 @@ if TYPE_CHECKING:
     pass
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
+# Of a run's sampling: what is served, and what is not.
+SERVED = frozenset({"dtype", "max_length", "max_new_tokens", "template_options", "float32_head"})
+LACKING = {
+    "no_system": "without system prompts, which clients may send",
+    "thinking_budget": "with thoughts that are ended after so many tokens, which no server does",
+}
+LACKING_IN_VLLM = {
+    "float32_head": "with a head in float32, which vLLM computes in the dtype of the weights",
+    "max_new_tokens": "with a limit of its own for each reply, which clients give as max_tokens",
+}
 
 
 def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
@@ -28,12 +38,13 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     from rlvr.agents.models.model_folder import policy_folder
 
     model = policy_folder(options.model)
+    trained = _take_training(options)
     name = options.name or Path(options.model).resolve().name
     key = None if options.no_key else key_of(options.api_key_env) or secrets.token_urlsafe(24)
     if key is None and options.host not in LOOPBACK:
         raise ValueError("--no-key serves everybody who reaches the port: leave out --host, or let clients show a key")
     if options.engine == "vllm":
-        return _serve_with_vllm(model, name, key, options)
+        return _serve_with_vllm(model, name, key, options, trained)
     if options.options is not None or options.host != "127.0.0.1":
         raise ValueError("--host and --options are vLLM's: add --engine vllm, or reach this machine through ssh -L")
     try:
@@ -43,14 +54,44 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
         raise ImportError(f'serving a model needs {error.name}: pip install "rlvr[train]"') from error
     without_progress_bars()
     policy, tokenizer = load_policy(model, device=options.device or "cpu", dtype=options.dtype)
+    if trained.float32_head:
+        from rlvr.algorithms.train.head import use_float32
+
+        use_float32(policy)
+    chats = {"template_options": trained.template_options, "max_new_tokens": trained.max_new_tokens}
+    length = options.max_length
     try:
-        server = ChatServer(policy, tokenizer, name=name, max_length=options.max_length, api_key=key, port=options.port)
+        server = ChatServer(policy, tokenizer, name=name, max_length=length, api_key=key, port=options.port, **chats)
     except OSError as error:
         raise _not_listening("127.0.0.1", options.port, error) from error
     with server, _stopped_by_signals() as stopped:
         _say_where(f"{server.url}/v1", name, key, options)
         stopped.wait()
     return 0
+
+
+def _take_training(options: argparse.Namespace) -> argparse.Namespace:
+    """What decides a reply and no flag names, as the run says whose policy it is; says what of it is not served.
+
+    ``dtype`` and ``max_length`` are put into the options.
+    """
+    from rlvr.cli.eval_agents import DEFAULTS, config_of, say_taken, take_sampling
+
+    given = {"dtype": options.dtype, "max_length": options.max_length}
+    one = argparse.Namespace(**{**dict.fromkeys(DEFAULTS), **given}, model=options.model, vllm=None, endpoint=None)
+    config = config_of(one)
+    take_sampling(one, config)
+    options.dtype, options.max_length = one.dtype, one.max_length
+    if config is None:
+        one.max_new_tokens = None  # all that the length leaves
+        return one
+    served = SERVED if options.engine != "vllm" else SERVED - set(LACKING_IN_VLLM)
+    decided = sorted(name for name in served if given.get(name) is None and getattr(one, name) != DEFAULTS[name])
+    say_taken(options.model, [f"{name} {getattr(one, name)}" for name in decided], {})
+    lacking = LACKING | (LACKING_IN_VLLM if options.engine == "vllm" else {})
+    for text in (text for name, text in lacking.items() if getattr(one, name) != DEFAULTS[name]):
+        print(f"rlvr: {options.model} is not served as it was trained: {text}", file=sys.stderr)
+    return one
 
 
 def _not_listening(host: str, port: int, error: OSError) -> ValueError:
@@ -73,7 +114,9 @@ def _stopped_by_signals() -> Iterator[threading.Event]:
             signal.signal(signum, handler)
 
 
-def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.Namespace) -> int:
+def _serve_with_vllm(
+    model: str, name: str, key: str | None, options: argparse.Namespace, trained: argparse.Namespace
+) -> int:
     """Become vLLM's server."""
     from rlvr.agents.models.vllm import MISSING as VLLM_MISSING
     from rlvr.agents.models.vllm import PLAIN_OPTIONS, whole_prefills
@@ -92,6 +135,7 @@ def _serve_with_vllm(model: str, name: str, key: str | None, options: argparse.N
     except ImportError as error:
         raise ImportError(VLLM_MISSING) from error
     chosen |= {"max_model_len": options.max_length} if options.max_length else {}
+    chosen |= {"default_chat_template_kwargs": trained.template_options} if trained.template_options else {}
     free = _free_port(options.host, options.port)
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", model]
     command += ["--served-model-name", name, "--host", options.host, "--port", str(free)]
@@ -133,9 +177,13 @@ def add_parsers(commands: Any) -> None:
     key = serving.add_mutually_exclusive_group()
     key.add_argument("--api-key-env", metavar="NAME", help="environment variable with the clients' key; else a new one")
     key.add_argument("--no-key", action="store_true", help="let in every user of this machine")
-    serving.add_argument("--max-length", type=int, help="tokens of a conversation; what the model takes if left out")
+    serving.add_argument(
+        "--max-length",
+        type=int,
+        help="tokens of a conversation; those of a run, else what the model takes, if left out",
+    )
     serving.add_argument("--device", help="cpu, cuda, cuda:1 …; cpu if left out; not of vLLM")
-    serving.add_argument("--dtype", default="float32", help="of the weights: float32, bfloat16 or float16")
+    serving.add_argument("--dtype", help="float32, bfloat16 or float16; that of a run, else float32, if left out")
     serving.add_argument("--options", metavar="JSON", help="more options of vLLM")
     add_allow_code(serving)
     serving.set_defaults(command=serve_model)
