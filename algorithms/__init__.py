@@ -9,36 +9,29 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+# Their parts register themselves, by the functions that a plug-in calls; presets name them.
+import rlvr.algorithms.advantages
+import rlvr.algorithms.filters
+import rlvr.algorithms.losses  # noqa: F401
+
 _EXPORTS = {
-    "presets": ("PRESETS", "Preset"),
-    "registry": ("ALGORITHMS", "register_preset"),
-    "losses.corrections": ("Correction", "CorrectionRule", "register_correction"),
-    "inputs": ("AdvantageInputs", "LossInputs", "MissingInput"),
+    "recipe.presets": ("PRESETS", "Preset"),
+    "recipe.all_algorithms": ("ALGORITHMS", "register_preset"),
+    "recipe.advantage": ("ADVANTAGES", "Advantage", "register_advantage"),
+    "recipe.clip_rule": ("CLIP_RULES", "ClipRule", "Clipped", "Terms", "register_clip_rule"),
+    "recipe.aggregation": ("AGGREGATIONS", "Aggregation", "BatchLoss", "register_aggregation"),
+    "recipe.correction": ("Correction", "CorrectionRule", "register_correction"),
+    "recipe.episode_filter": ("FILTERS", "EpisodeFilter", "register_filter"),
+    "core.inputs": ("AdvantageInputs", "LossInputs", "MissingInput"),
+    "core.denominators": ("Denominators", "count_denominators"),
+    "advantages.compute": ("compute_advantages", "critic_targets"),
+    "advantages.roles": ("RoleBaselines",),
     "losses.policy": ("policy_loss",),
     "losses.stats": ("merge_stats",),
-    "advantages": (
-        "ADVANTAGES",
-        "Advantage",
-        "RoleBaselines",
-        "compute_advantages",
-        "critic_targets",
-        "register_advantage",
-    ),
-    "losses.clip_rules": ("CLIP_RULES", "ClipRule", "Clipped", "Terms", "register_clip_rule"),
-    "losses.aggregation": (
-        "AGGREGATIONS",
-        "Aggregation",
-        "BatchLoss",
-        "Denominators",
-        "count_denominators",
-        "register_aggregation",
-    ),
     "losses.values": ("ValueHead", "value_loss"),
     "losses.preference": ("best_worst_pairs", "dpo_loss", "ln_dpo_loss", "simpo_loss"),
     "losses.likelihood": ("nll_loss", "verifree_loss"),
-    "filters.base": ("EpisodeFilter",),
-    "filters.registry": ("FILTERS", "register_filter"),
-    "data.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
+    "filters.selection": ("PassRates", "fill_batch", "has_reward_variance", "mixed_outcome"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 # Besides these, `named` has one function per preset: grpo_loss, gspo_loss, ...

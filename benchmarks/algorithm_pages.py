@@ -11,13 +11,14 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rlvr.algorithms.advantages.registry import ADVANTAGES, needed_entries
-from rlvr.algorithms.losses.aggregation import AGGREGATIONS
-from rlvr.algorithms.losses.clip_rules import CLIP_RULES
-from rlvr.algorithms.losses.corrections import CORRECTIONS
-from rlvr.algorithms.objectives import Objective
-from rlvr.algorithms.presets import PRESETS, Preset
-from rlvr.algorithms.registry import ALGORITHMS, Algorithm
+from rlvr.algorithms.advantages.compute import needed_entries
+from rlvr.algorithms.recipe.advantage import ADVANTAGES
+from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS, Algorithm
+from rlvr.algorithms.recipe.clip_rule import CLIP_RULES
+from rlvr.algorithms.recipe.correction import CORRECTIONS
+from rlvr.algorithms.recipe.objectives import Objective
+from rlvr.algorithms.recipe.presets import PRESETS, Preset
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ROOT / "docs" / "algorithms"

@@ -21,9 +21,9 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
+from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs.checkpoints import Checkpoint, save_checkpoint
 from rlvr.algorithms.train.saver import Saver
-from rlvr.algorithms.train.world import ProcessWorld
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

@@ -19,8 +19,8 @@ from pathlib import Path
 import torch
 import transformers
 
-from rlvr.algorithms.engine.layers import CompiledLayers, require_compiler
-from rlvr.algorithms.train.scoring import Scorer, has_plain_head
+from rlvr.algorithms.learner.layers import CompiledLayers, require_compiler
+from rlvr.algorithms.learner.scoring import Scorer, has_plain_head
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

@@ -30,7 +30,7 @@ import transformers
 
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

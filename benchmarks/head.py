@@ -33,8 +33,8 @@ import torch
 import transformers
 from torch.nn import functional as F
 
-from rlvr.algorithms.train.head import score_hidden
-from rlvr.algorithms.train.scoring import score_sequences
+from rlvr.algorithms.learner.head import score_hidden
+from rlvr.algorithms.learner.scoring import score_sequences
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

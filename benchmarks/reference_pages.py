@@ -39,7 +39,7 @@ BESIDE = {
         "rlvr.agents.models.vllm.VLLMAgent",
         "rlvr.agents.models.openai.OpenAIAgent",
     ),
-    "rlvr.algorithms": ("rlvr.algorithms.config.load_config", "rlvr.algorithms.train.trainer.Trainer"),
+    "rlvr.algorithms": ("rlvr.algorithms.config.load_config", "rlvr.algorithms.train.run.Trainer"),
     "rlvr.adapters": ("rlvr.adapters.testing.conform", "rlvr.adapters.serving.policy_endpoint.HarnessEnv"),
 }
 VALUES = {  # what has no docstring of its own

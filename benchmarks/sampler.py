@@ -26,9 +26,9 @@ import transformers
 from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import LOGITS_AT_ONCE, uniforms
 from rlvr.agents.models.tiny import tiny_policy
-from rlvr.algorithms.data.batch import token_budget_batches
-from rlvr.algorithms.train.head import score_hidden
-from rlvr.algorithms.train.scoring import sequence_logprobs
+from rlvr.algorithms.learner.batch import token_budget_batches
+from rlvr.algorithms.learner.head import score_hidden
+from rlvr.algorithms.learner.scoring import sequence_logprobs
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out
 

@@ -28,7 +28,7 @@ import gymnasium as gym
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.planning.simulation import SimulatedRun, simulate
 from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs.core.spaces import Text
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out

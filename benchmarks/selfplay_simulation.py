@@ -26,9 +26,9 @@ from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.players.text_policy import conversations
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import TrainConfig, load_config, read_yaml
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser, schedule
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser, schedule
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability
 from rlvr.envs.players.game import CHANCE, Referee

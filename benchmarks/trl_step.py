@@ -128,9 +128,9 @@ def run_ours(folder: Path, steps: int, beta: float, share: bool = True) -> None:
     from rlvr.agents.models.decoding import Sampling, sample
     from rlvr.agents.models.sampling import uniforms
     from rlvr.algorithms.advantages import compute_advantages
-    from rlvr.algorithms.data.batch import TrainingBatch
-    from rlvr.algorithms.presets import PRESETS
-    from rlvr.algorithms.train.learner import Learner
+    from rlvr.algorithms.learner.batch import TrainingBatch
+    from rlvr.algorithms.learner.learner import Learner
+    from rlvr.algorithms.recipe.presets import PRESETS
 
     torch.set_num_threads(1)
     model: Any = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype="float32")

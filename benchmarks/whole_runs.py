@@ -8,7 +8,7 @@ from typing import Any
 
 from rlvr.algorithms.config import load_config, read_yaml
 from rlvr.algorithms.runs.run_folder import read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 
 class Silent:

@@ -494,7 +494,7 @@ def test_the_version_and_the_defaults_are_said(capsys):
 
 
 def test_an_algorithm_is_described_by_its_choices(capsys):
-    from rlvr.algorithms.registry import ALGORITHMS
+    from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 
     status, out, _ = run(capsys, "algorithms", *ALGORITHMS)
     assert status == 0
@@ -564,7 +564,7 @@ def test_help_has_status_0(capsys, arguments: list[str]):
 
 
 def test_algorithms_shows_the_table(capsys):
-    from rlvr.algorithms.presets import PRESETS
+    from rlvr.algorithms.recipe.presets import PRESETS
 
     status, out, _ = run(capsys, "algorithms")
     assert status == 0
@@ -581,7 +581,7 @@ def test_as_a_module_and_into_a_closed_pipe():
 
 
 def test_without_the_extra_training_names_it(capsys, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.delitem(sys.modules, "rlvr.algorithms.train.command", raising=False)
+    monkeypatch.delitem(sys.modules, "rlvr.cli.train_command", raising=False)
     monkeypatch.setitem(sys.modules, "pydantic_settings", None)
     assert 'pip install "rlvr[train]"' in wrong(capsys, "train", "--steps", 1)
 

@@ -81,7 +81,7 @@ def test_commands_are_understood(line: str) -> None:
         if word.endswith((".yaml", ".py")):
             assert (ROOT / word).is_file(), word
     if options.command is train and "--help" not in words and "--resume" not in words:
-        from rlvr.algorithms.train.command import parse
+        from rlvr.cli.train_command import parse
 
         parse([str(ROOT / word) if word.endswith(".yaml") else word for word in rest])
 

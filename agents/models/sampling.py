@@ -1,7 +1,7 @@
 """Choosing tokens: each is drawn from one uniform number that belongs to (agent seed, conversation, position).
 
 So an episode does not depend on the batch it was sampled in. The learner's log-probabilities of whole sequences are in
-`rlvr.algorithms.train.scoring`.
+`rlvr.algorithms.learner.scoring`.
 """
 
 from __future__ import annotations

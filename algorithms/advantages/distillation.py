@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of, why
 from rlvr.algorithms.advantages.gather import ragged
-from rlvr.algorithms.advantages.groups import as_floats
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.token_rewards import mask_of, why
+from rlvr.algorithms.core.groups import as_floats
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 def teacher_advantages(teacher: Any, student: Any, mask: Tensor) -> Tensor:

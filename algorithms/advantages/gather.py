@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Played, Sources
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Played, Sources
 
 
 def turns(played: Played, sources: Sources) -> dict[str, Any]:

@@ -13,11 +13,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, mask_of
-from rlvr.algorithms.advantages.groups import EPS, Groups, as_floats, as_rewards
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.token_rewards import mask_of
+from rlvr.algorithms.core.groups import EPS, Groups, as_floats, as_rewards
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Advantage
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 def group_mean(rewards: Any, group: Any) -> Tensor:
@@ -53,10 +54,8 @@ def rloo(rewards: Any, group: Any) -> Tensor:
     Equal to N/(N-1) (R_i - mean); computed so, which is exactly 0 without spread. A group of one gives 0 (verl's loop
     version gives the raw reward).
     """
-    groups = Groups(as_rewards(rewards), group)
-    groups.warn_of_ones()
-    # A_i = R_i - mean_(j != i) R_j = N/(N-1) (R_i - mean_g)      [B]  RLOO, 2402.14740
-    return groups.centred() * groups.broadcast(groups.size / (groups.size - 1).clamp(min=1))
+    # A_i = R_i - mean_(j != i) R_j                               [B]  RLOO, 2402.14740
+    return Groups(as_rewards(rewards), group).leave_one_out()
 
 
 RLOO = Advantage("rloo", "R - mean of the others of the group", lambda x, p: rloo(x.rewards, x.group), "2402.14740")

@@ -10,14 +10,15 @@ from typing import Any
 
 from rlvr.agents.continuation import BranchPoint, branch_points, continue_from, reply_start
 from rlvr.agents.episode import Episode
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, Played, Sources, at_last_token, mask_of, why
 from rlvr.algorithms.advantages.gather import ragged, ragged_ints
-from rlvr.algorithms.advantages.groups import Groups, as_floats
 from rlvr.algorithms.advantages.token_returns import gae
+from rlvr.algorithms.advantages.token_rewards import at_last_token, mask_of, why
 from rlvr.algorithms.advantages.turn_returns import Turns, per_turn
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.core.groups import Groups, as_floats
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 MAX_STEPS = 25  # VinePPO's cap on the steps of an episode
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, Played, Sources, mask_of, why
 from rlvr.algorithms.advantages.gather import turns
-from rlvr.algorithms.advantages.groups import Groups, as_rewards
+from rlvr.algorithms.advantages.token_rewards import mask_of, why
 from rlvr.algorithms.advantages.turn_returns import returns_of_turns
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.core.groups import Groups, as_rewards
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 class RoleBaselines:

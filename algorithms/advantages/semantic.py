@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, Played, Sources, why
 from rlvr.algorithms.advantages.group_baselines import group_z
-from rlvr.algorithms.advantages.groups import Groups
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
+from rlvr.algorithms.advantages.token_rewards import why
+from rlvr.algorithms.core.groups import Groups
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import Advantage, Played, Sources
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 def semantic_entropy(clusters: Any, group: Any) -> Tensor:

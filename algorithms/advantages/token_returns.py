@@ -10,14 +10,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, at_last_token, floats, mask_of, token_rewards
 from rlvr.algorithms.advantages.gather import earned_per_token, state_values
 from rlvr.algorithms.advantages.group_baselines import group_mean
-from rlvr.algorithms.advantages.groups import Groups, as_floats, as_rewards
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
-from rlvr.algorithms.losses.sequences import as_mask
+from rlvr.algorithms.advantages.token_rewards import at_last_token, floats, mask_of, token_rewards
+from rlvr.algorithms.core.groups import Groups, as_floats, as_rewards
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.recipe.advantage import Advantage
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 def whiten(advantages: Tensor, mask: Tensor, *, sample: bool = True, eps: float = 1e-8) -> Tensor:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Advantage, floats, mask_of, why
 from rlvr.algorithms.advantages.gather import state_values, turns, turns_as_steps
-from rlvr.algorithms.advantages.groups import EPS, Groups, as_floats
 from rlvr.algorithms.advantages.token_returns import bootstrap, gae, return_to_go, whiten
-from rlvr.algorithms.choices import Choices
-from rlvr.algorithms.inputs import AdvantageInputs
-from rlvr.algorithms.losses.sequences import as_mask
+from rlvr.algorithms.advantages.token_rewards import floats, mask_of, why
+from rlvr.algorithms.core.groups import EPS, Groups, as_floats
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import as_mask
+from rlvr.algorithms.recipe.advantage import Advantage
+from rlvr.algorithms.recipe.algorithm_choices import Choices
 
 
 class Turns:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms._torch import torch
 from rlvr.algorithms.advantages.group_baselines import gfpo_keep
-from rlvr.algorithms.data.selection import has_reward_variance, mixed_outcome
-from rlvr.algorithms.filters.base import EpisodeFilter
+from rlvr.algorithms.core.lazy_torch import torch
+from rlvr.algorithms.filters.selection import has_reward_variance, mixed_outcome
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
 
 
 class DynamicSampling(EpisodeFilter):

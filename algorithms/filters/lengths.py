@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms.filters.base import EpisodeFilter
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
 from rlvr.envs.rewards.shaping import kimi_length, soft_overlong
 
 

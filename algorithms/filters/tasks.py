@@ -1,10 +1,10 @@
-"""Filters of tasks: which are drawn again; `rlvr.algorithms.data.tasks` draws."""
+"""Filters of tasks: which are drawn again; `rlvr.algorithms.sampling.tasks` draws."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms.filters.base import EpisodeFilter
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
 
 
 class NoPositiveResampling(EpisodeFilter):

@@ -7,139 +7,12 @@ the batch.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
-
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.inputs import LossInputs, MissingInput
-from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, groups_of, sequences_of
-from rlvr.algorithms.names import one_of
-from rlvr.envs.open_registry import OpenRegistry, require_methods
-
-
-@dataclass(frozen=True)
-class Denominators:
-    """Counts of the whole optimizer batch. Plain numbers, so they travel between processes.
-
-    n_tokens        trained tokens
-    n_sequences     sequences, with and without trained tokens; n_live_sequences only those with
-    prompt_tokens   {group id: trained tokens of the prompt}; empty when the batch names no groups
-    max_length      the constant of Dr. GRPO: the generation budget, never the padded width
-    """
-
-    n_tokens: int
-    n_sequences: int
-    n_live_sequences: int
-    prompt_tokens: Mapping[int, int] = field(default_factory=dict)
-    max_length: float | None = None
-
-    @property
-    def n_prompts(self) -> int:
-        """Prompts, with and without trained tokens."""
-        return len(self.prompt_tokens)
-
-    @property
-    def n_live_prompts(self) -> int:
-        """Prompts with a trained token."""
-        return sum(tokens > 0 for tokens in self.prompt_tokens.values())
-
-    @staticmethod
-    def merge(parts: Iterable[Denominators]) -> Denominators:
-        """Of several disjoint sets of sequences; a prompt's may be split over them (same group id)."""
-        parts = list(parts)
-        prompts: dict[int, int] = {}
-        for part in parts:
-            for group, tokens in part.prompt_tokens.items():
-                # a group may be cut over micro-batches or ranks: its tokens are summed, not replaced
-                prompts[group] = prompts.get(group, 0) + tokens
-        lengths = {part.max_length for part in parts}
-        # the constant divides every part: two values would be two losses
-        if len(lengths) != 1:
-            raise ValueError(f"parts of one batch disagree on max_length: {sorted(map(str, lengths))}")
-        return Denominators(
-            n_tokens=sum(part.n_tokens for part in parts),
-            n_sequences=sum(part.n_sequences for part in parts),
-            n_live_sequences=sum(part.n_live_sequences for part in parts),
-            prompt_tokens=prompts,
-            max_length=lengths.pop(),
-        )
-
-    def all_reduce(self, process_group: Any = None) -> Denominators:
-        """The sum over all processes of `torch.distributed` (itself when it is not initialised).
-
-        The loss of the whole batch is then the *sum* of the ranks' losses: where gradients are averaged over ranks
-        (DDP), multiply the loss by the world size.
-        """
-        dist = torch.distributed
-        if not (dist.is_available() and dist.is_initialized()):
-            return self
-        parts: list[Any] = [None] * dist.get_world_size(process_group)  # a rank's counts each
-        # counts are few and of differing keys, so they travel as objects, not as a tensor
-        dist.all_gather_object(parts, self, group=process_group)
-        return Denominators.merge(parts)
-
-
-def count_denominators(batch: LossInputs | Mapping[str, Any]) -> Denominators:
-    """Count a batch (`mask` [B, T], optional `group`, `sequence_id`, `max_length`); see `Denominators`.
-
-    Give it the whole batch of an optimizer step, before cutting it into micro-batches; with several processes follow it
-    by `.all_reduce()`.
-    """
-    batch = LossInputs.of(batch)
-    mask = as_mask(batch.mask)  # [B, T]
-    sequences = sequences_of(batch, mask)  # R sequences
-    lengths = sequences.lengths.tolist()  # [R]
-    group = groups_of(batch, sequences)  # [R] or None
-    prompts: dict[int, int] = {}
-    if group is not None:
-        for name, length in zip(group.tolist(), lengths, strict=True):
-            prompts[name] = prompts.get(name, 0) + length  # Q keys
-    return Denominators(
-        n_tokens=sum(lengths),
-        n_sequences=sequences.n,
-        n_live_sequences=sum(length > 0 for length in lengths),
-        prompt_tokens=prompts,
-        max_length=None if batch.max_length is None else float(batch.max_length),
-    )
-
-
-@dataclass(frozen=True)
-class BatchLoss:
-    """What an aggregation reads: the losses of a micro-batch, and the counts of the whole batch."""
-
-    loss: Tensor  # [B, T] per token, or [R] per sequence
-    sequences: SequenceIndex  # which token belongs to which
-    denominators: Denominators  # of the whole batch
-    group: Tensor | None  # [R] ids of prompts
-    n_sequences: int  # B, without those that have no trained token where these do not count
-    n_prompts: int  # Q, likewise
-
-    @property
-    def sums(self) -> Tensor:
-        """[R] sum_t l_it."""
-        return self.sequences.sum(self.loss)
-
-
-class Aggregation:
-    """Base of the aggregations. A new one is a subclass; `register_aggregation` gives its name to presets."""
-
-    name: str  # what `Preset.aggregation` says
-    formula: str  # L = ..., in one line
-    needs: tuple[str, ...] = ()  # entries of `LossInputs` that it reads
-    per_sequence: bool = False  # whether it takes a loss per sequence, and no loss per token
-
-    def reduce(self, x: BatchLoss) -> Tensor:
-        """The loss of the batch, []."""
-        raise NotImplementedError
-
-    def check(self, denominators: Denominators) -> None:
-        """Refuse counts that it cannot divide by.
-
-        Raises:
-            MissingInput: one was not counted.
-            ValueError: one is no count.
-        """
+from rlvr.algorithms.core.allowed_names import one_of
+from rlvr.algorithms.core.denominators import Denominators
+from rlvr.algorithms.core.inputs import MissingInput
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import SequenceIndex
+from rlvr.algorithms.recipe.aggregation import AGGREGATIONS, Aggregation, BatchLoss, register_aggregation
 
 
 class TokenMean(Aggregation):
@@ -257,14 +130,7 @@ class PlainSum(Aggregation):
         return x.sums.sum()
 
 
-def _as_aggregation(value: Any) -> Aggregation:
-    aggregation: Aggregation = require_methods(value, Aggregation, ("reduce",), "aggregation")
-    if not isinstance(getattr(value, "formula", None), str):
-        raise TypeError(f"the aggregation {value.name!r} has no formula: set its attribute formula")
-    return aggregation
-
-
-_AGGREGATIONS = (
+for _aggregation in (
     TokenMean(),
     SequenceMeanOfTokenMeans(),
     SequenceMeanOfTokenSums(),
@@ -272,20 +138,8 @@ _AGGREGATIONS = (
     PromptMean(),
     SequenceMean(),
     PlainSum(),
-)
-AGGREGATIONS: OpenRegistry[Aggregation] = OpenRegistry(
-    "aggregation", "rlvr.algorithms", {each.name: each for each in _AGGREGATIONS}, _as_aggregation
-)
-
-
-def register_aggregation(aggregation: Aggregation) -> Aggregation:
-    """Add an aggregation; its name may then stand in ``aggregation`` and ``loss_reduction``.
-
-    Raises:
-        TypeError: it lacks a part.
-        ValueError: its name is taken.
-    """
-    return AGGREGATIONS.register(aggregation)
+):
+    register_aggregation(_aggregation)
 
 
 def aggregate(

@@ -20,9 +20,7 @@ gradient where it matters; nothing is clamped here.
 
 from __future__ import annotations
 
-from rlvr.algorithms._torch import Tensor, torch
-
-ESTIMATORS = ("none", "k1", "k2", "k3", "k3_unbiased")
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 
 
 def kl_estimate(new: Tensor, ref: Tensor, mask: Tensor, estimator: str = "k3") -> Tensor:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.group_baselines import rloo
-from rlvr.algorithms.inputs import LossInputs
-from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
-from rlvr.algorithms.losses.sequences import SequenceIndex, as_mask, sequences_of
+from rlvr.algorithms.core.denominators import Denominators, count_denominators
+from rlvr.algorithms.core.groups import Groups, as_rewards
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import SequenceIndex, as_mask, sequences_of
+from rlvr.algorithms.losses.aggregation import aggregate
 
 
 def nll_loss(
@@ -24,7 +25,7 @@ def nll_loss(
 
     On sequences that a verifier accepted this is rejection fine-tuning (2308.01825), which equals REINFORCE with A =
     1[correct]; on the best of n it is best-of-n distillation; on one's own samples it is self-distillation. Choose them
-    with rlvr.algorithms.data.selection, and *remove* the others: empty ones would still count in per-sequence means.
+    with rlvr.algorithms.filters.selection, and *remove* the others: empty ones would still count in per-sequence means.
     """
     batch = LossInputs.of(batch)
     mask = as_mask(batch.mask, new.device)  # [B, T]
@@ -64,7 +65,7 @@ def verifree_loss(
     new = _checked("new", new, thought | answer)
     log_answer = SequenceIndex(answer).sum(new)  # [B] log pi(y* | x, z)
     reward = log_answer.detach().exp()  # [B]
-    advantages = rloo(reward, group)  # [B]
+    advantages = Groups(as_rewards(reward), group).leave_one_out()  # [B]
     # l_i = -A_i sum_t log pi(z_t) - R_i log pi(y*), R = sg(pi(y* | x, z))   [B]  VeriFree, 2505.21493
     loss = -advantages * SequenceIndex(thought).sum(new) - reward * log_answer
     loss = loss.sum() / (len(new) if n_sequences is None else n_sequences)  # [B] -> []

@@ -24,11 +24,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor
-from rlvr.algorithms.inputs import LossInputs
-from rlvr.algorithms.losses.aggregation import Denominators
+from rlvr.algorithms.core.denominators import Denominators
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.core.lazy_torch import Tensor
 from rlvr.algorithms.losses.policy import policy_loss
-from rlvr.algorithms.presets import PRESETS, Preset
+from rlvr.algorithms.recipe.presets import PRESETS, Preset
 
 LossFunction = Callable[..., tuple[Tensor, dict[str, Tensor]]]
 REDUCTIONS = {"token": "token_mean", "sample": "seq_mean_token_mean"}

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.losses.clip_rules import Clipped, Terms
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.losses.corrections import effective_sample_size
+from rlvr.algorithms.recipe.clip_rule import Clipped, Terms
 
 
 def policy_stats(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.losses.aggregation import Denominators
-from rlvr.algorithms.losses.sequences import as_mask
+from rlvr.algorithms.core.denominators import Denominators
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.core.sequences import as_mask
 
 
 class ValueHead(torch.nn.Module):

@@ -9,7 +9,7 @@ import numpy as np
 from transformers import Qwen3Config, Qwen3ForCausalLM
 
 from rlvr.agents.models.decoding import Sampling, sample
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms.core.lazy_torch import torch
 
 SHORT, LONG = 4, 20  # tokens of the two replies whose difference is timed
 ROUNDS = 3

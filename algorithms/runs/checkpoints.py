@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.envs.core.files import make_folder
 
 MANIFEST = "manifest.json"

@@ -10,13 +10,14 @@ from typing import Any
 from rlvr.agents.episode import Episode
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.scripted import printable
-from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import TrainConfig, load_config
-from rlvr.algorithms.inputs import LossInputs
-from rlvr.algorithms.losses.aggregation import AGGREGATIONS, Denominators
+from rlvr.algorithms.core.denominators import Denominators
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.losses.policy import PolicyTerms, policy_loss, policy_terms
-from rlvr.algorithms.presets import Preset
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.recipe.aggregation import AGGREGATIONS
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.run_folder import decoder
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rlvr.agents.episode import Episode
-from rlvr.algorithms._torch import Tensor
+from rlvr.algorithms.core.lazy_torch import Tensor
 from rlvr.algorithms.losses.policy import policy_terms
-from rlvr.algorithms.presets import Preset
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.runs.explain import rebuilt
 from rlvr.algorithms.runs.run_folder import config_of
 

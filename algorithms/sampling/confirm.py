@@ -12,7 +12,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.sampling.protocol import SamplerError
 
 PROBED = 64  # tokens

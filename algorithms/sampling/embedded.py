@@ -9,7 +9,7 @@ from typing import Any
 
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent
 from rlvr.agents.models.transformers import TransformersAgent
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms.core.lazy_torch import torch
 from rlvr.algorithms.sampling.protocol import Weights
 
 

@@ -15,8 +15,8 @@ from rlvr.agents.models.openai import OpenAIAgent
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.players.pool import OpponentPool
-from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError, TrainConfig
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.envs.endpoint import Endpoint
 from rlvr.envs.players.single import ENDPOINT, MODEL, POOL, SELF, is_language_model
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 from rlvr.agents.models.token_agent import TokenAgent
-from rlvr.algorithms._torch import Tensor, torch
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 
 # Each call goes through the policy's tensors anew, under the names that transformers saves them with.
 Weights = Callable[[], Iterator[tuple[str, Tensor]]]

@@ -15,8 +15,8 @@ from rlvr.agents.models.vllm import PLAIN_OPTIONS, VLLMAgent
 from rlvr.agents.models.vllm_live import LiveEngine
 from rlvr.agents.models.vllm_process import ServerProcess
 from rlvr.agents.models.vllm_training import ServesOthers, TrainingServer
-from rlvr.algorithms._torch import Tensor
 from rlvr.algorithms.config import ConfigError, TrainConfig
+from rlvr.algorithms.core.lazy_torch import Tensor
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, Weights, policy_weights
 from rlvr.envs.core.code_rule import require_code

@@ -9,16 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.engine.accumulation import Accumulation
-from rlvr.algorithms.presets import Preset
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.learner.accumulation import Accumulation
+from rlvr.algorithms.learner.head import SequenceScores
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.scoring import Scorer
+from rlvr.algorithms.recipe.presets import Preset
 from rlvr.algorithms.tinker.scale import RULES, grad_norm
 from rlvr.algorithms.tinker.service import TinkerService, TinkerWeights
-from rlvr.algorithms.train.head import SequenceScores
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import Scorer
 from rlvr.envs.core.files import make_folder, require_plain
 
 ALL = 2**31  # micro_batch_tokens: the service makes micro-batches of its own

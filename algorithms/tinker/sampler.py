@@ -10,8 +10,8 @@ from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models.calls import Calls
 from rlvr.agents.models.token_agent import Continuation, Draft, TokenAgent
 from rlvr.agents.models.vllm import seed_of
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.config_sections import SamplerSection
+from rlvr.algorithms.config.sections import SamplerSection
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.protocol import SamplerError, Weights
 from rlvr.algorithms.tinker.learner import RemotePolicy

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.config_sections import EngineSection
+from rlvr.algorithms.config.sections import EngineSection
 from rlvr.algorithms.sampling.protocol import SamplerError
 
 MISSING = 'engine: tinker needs the client of the Tinker API: pip install "tinker>=0.24"'

@@ -9,14 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Played, Sources
-from rlvr.algorithms.advantages.registry import compute_advantages
-from rlvr.algorithms.data.batch import TrainingBatch
-from rlvr.algorithms.data.collect import Collected
-from rlvr.algorithms.stateful import load_state_dicts, state_dicts
-from rlvr.algorithms.train.critic import Critic
-from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.advantages.compute import compute_advantages
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.learner.batch import TrainingBatch
+from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.advantage import Played, Sources
+from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.train.state import load_state_dicts, state_dicts
 
 
 @dataclass

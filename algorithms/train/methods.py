@@ -15,24 +15,24 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.models.token_agent import TokenAgent
 from rlvr.agents.rendering import Renderer
-from rlvr.algorithms._torch import Tensor, torch
-from rlvr.algorithms.advantages.base import Sources
 from rlvr.algorithms.advantages.roles import RoleBaselines
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.data.batch import Padded
-from rlvr.algorithms.data.collect import Collected
-from rlvr.algorithms.data.selection import best_of_n, keep_correct
-from rlvr.algorithms.inputs import LossInputs
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.filters.selection import best_of_n, keep_correct
+from rlvr.algorithms.learner.batch import Padded
+from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.learner import Learner, merge_steps
+from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.losses.likelihood import verifree_loss
 from rlvr.algorithms.losses.preference import best_worst_pairs, dpo_loss, ln_dpo_loss, simpo_loss
 from rlvr.algorithms.losses.stats import merge_stats
-from rlvr.algorithms.objectives import Objective
-from rlvr.algorithms.registry import ALGORITHMS
-from rlvr.algorithms.stateful import Stateful, Stateless
+from rlvr.algorithms.recipe.advantage import Sources
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.objectives import Objective
+from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.train.credit import Credit
-from rlvr.algorithms.train.critic import Critic
-from rlvr.algorithms.train.learner import Learner, merge_steps
-from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.train.state import Stateful, Stateless
 from rlvr.envs import TextEnv
 
 PAIR_LOSSES: dict[str, Callable[..., Any]] = {"dpo": dpo_loss, "ln_dpo": ln_dpo_loss, "simpo": simpo_loss}

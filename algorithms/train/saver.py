@@ -9,7 +9,8 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from rlvr.algorithms._torch import torch
+from rlvr.algorithms.core.lazy_torch import torch
+from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs.checkpoints import (
     AVERAGE,
     REFERENCE,
@@ -19,7 +20,6 @@ from rlvr.algorithms.runs.checkpoints import (
     save_shards,
     sweep,
 )
-from rlvr.algorithms.train.world import ProcessWorld
 
 
 class Saver:

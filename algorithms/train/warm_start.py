@@ -26,8 +26,8 @@ from rlvr.agents.rendering import Renderer
 from rlvr.agents.rollout import Rollout
 from rlvr.agents.scripted import ExpertAgent, RandomAgent
 from rlvr.algorithms.config import WarmStartSection
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import schedule
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import schedule
 from rlvr.envs.players.single import game_task
 
 

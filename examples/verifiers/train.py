@@ -27,10 +27,10 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from rlvr.adapters.serving.generate_server import GenerateServer
 from rlvr.agents import TokenSequence
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.data.batch import TrainingBatch
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.learner.batch import TrainingBatch
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.recipe.presets import PRESETS
 
 ENV = "rlvr/Calculator-v0"
 PRESET = PRESETS["grpo"].replace(kl_coef=0.0)

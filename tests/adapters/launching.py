@@ -6,8 +6,8 @@ from typing import Any
 
 from rlvr.adapters.launch import translate
 from rlvr.algorithms.config import TrainConfig, load_config
-from rlvr.algorithms.plain import idle_settings, is_policy_gradient, plain_settings
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.config.flat_settings import idle_settings, is_policy_gradient, plain_settings
+from rlvr.algorithms.recipe.presets import PRESETS
 
 BASE = {
     "env": {"id": "rlvr/GuessNumber-v0"},

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from rlvr.adapters.launch import ENGINES, LaunchRefused
-from rlvr.algorithms.choices import Choices
 from rlvr.algorithms.config import TrainConfig
-from rlvr.algorithms.config_sections import Section
-from rlvr.algorithms.plain import plain_settings
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.config.flat_settings import plain_settings
+from rlvr.algorithms.config.sections import Section
+from rlvr.algorithms.recipe.algorithm_choices import Choices
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.cli import main
 
 from .launching import BASE, EASY, accepting, config_of, launched

@@ -36,9 +36,9 @@ from rlvr.agents.models.decoding import Sampling, sample
 from rlvr.agents.models.sampling import choose_tokens, uniforms
 from rlvr.agents.models.tiny import tiny_policy, tiny_tokenizer
 from rlvr.agents.models.transformers import TransformersAgent
-from rlvr.algorithms.data.batch import token_budget_batches
-from rlvr.algorithms.train.head import score_hidden, score_logits
-from rlvr.algorithms.train.scoring import has_plain_head, score_sequences, sequence_logprobs
+from rlvr.algorithms.learner.batch import token_budget_batches
+from rlvr.algorithms.learner.head import score_hidden, score_logits
+from rlvr.algorithms.learner.scoring import has_plain_head, score_sequences, sequence_logprobs
 
 WIDTHS = {"vocab_size": 262, "max_position_embeddings": 256, "pad_token_id": 256, "eos_token_id": 257}
 WIDTHS |= {"bos_token_id": None}

@@ -62,7 +62,7 @@ KINDS = {"generated": SHORT, "table": {"env": {"id": GSM8K}, **SHORT}}
 
 def warmed_up(path: Path, **changes) -> Path:
     """A policy that has seen demonstrations only, in the folder of a Hugging Face model."""
-    from rlvr.algorithms.train.trainer import Trainer
+    from rlvr.algorithms.train.run import Trainer
 
     Trainer(small(path, steps=0, **changes), Callback()).run()
     return path / "policy"

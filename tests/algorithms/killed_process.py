@@ -7,7 +7,7 @@ import signal
 import sys
 from typing import Any
 
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.cli import main
 
 

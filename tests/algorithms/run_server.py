@@ -31,9 +31,9 @@ import transformers.models.qwen3.modeling_qwen3  # noqa: F401
 
 import rlvr.algorithms.runs.display
 import rlvr.algorithms.runs.report
-import rlvr.algorithms.train.command
-import rlvr.algorithms.train.trainer
-from rlvr.algorithms.population import interrupts
+import rlvr.algorithms.train.run
+import rlvr.cli.train_command
+from rlvr.algorithms.train import interrupts
 from rlvr.cli import main
 
 

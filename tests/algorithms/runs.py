@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from rlvr.algorithms.config import TrainConfig, load_config
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from ..children import start
 

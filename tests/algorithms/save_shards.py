@@ -14,9 +14,9 @@ import torch
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import Shard, distribute_tensor
 
+from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs.checkpoints import Checkpoint, CheckpointError
 from rlvr.algorithms.train.saver import Saver
-from rlvr.algorithms.train.world import ProcessWorld
 
 
 def main(folder: Path, full: bool) -> None:

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.engine.adamw import PACKAGES, require_optimiser
+from rlvr.algorithms.learner.adamw import PACKAGES, require_optimiser
+from rlvr.algorithms.learner.optimiser import Optimiser
 from rlvr.algorithms.runs.checkpoints import Checkpoint, load_checkpoint, save_checkpoint
-from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, differences, small, stop_and_resume
 

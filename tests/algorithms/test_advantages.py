@@ -14,15 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.algorithms import advantages as adv
-from rlvr.algorithms.advantages import (
-    ADVANTAGES,
-    RoleBaselines,
-    brpo,
-    budget_probs,
-    compute_advantages,
-)
-from rlvr.algorithms.inputs import AdvantageInputs
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.advantages import ADVANTAGES, RoleBaselines, brpo, budget_probs, compute_advantages
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from . import reference as ref
 

@@ -9,10 +9,10 @@ import torch
 
 from rlvr.agents.models.tiny import load_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, differences, small, stop_and_resume
 

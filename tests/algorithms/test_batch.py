@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlvr.agents.conversation import TokenSequence
-from rlvr.algorithms.data.batch import TrainingBatch, pad
+from rlvr.algorithms.learner.batch import TrainingBatch, pad
 
 sequences = st.lists(
     st.integers(1, 12).flatmap(

@@ -12,7 +12,7 @@ import torch
 
 from rlvr.agents.models.tiny import build_tiny, load_policy, tiny_tokenizer
 from rlvr.agents.rendering import Renderer
-from rlvr.algorithms.data.chats import chat_of, read_chats, sequences_of, split_chats
+from rlvr.algorithms.train.chats import chat_of, read_chats, sequences_of, split_chats
 from rlvr.cli import main
 
 CALCULATOR = "rlvr/Calculator-v0"

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs.checkpoints import (
     FILES,
     Checkpoint,
@@ -23,7 +24,6 @@ from rlvr.algorithms.runs.checkpoints import (
     save_checkpoint,
 )
 from rlvr.algorithms.train.saver import Saver
-from rlvr.algorithms.train.world import ProcessWorld
 
 
 def checkpoint(step: int, size: int = 5) -> Checkpoint:

@@ -12,10 +12,10 @@ import yaml
 from pydantic import BaseModel
 
 from rlvr.algorithms.config import ConfigError, Section, TrainConfig, load_config, read_yaml, to_yaml
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.run_folder import RunFolder
-from rlvr.algorithms.train.command import parse
-from rlvr.algorithms.train.trainer import load_model
+from rlvr.algorithms.train.run import load_model
+from rlvr.cli.train_command import parse
 
 FOLDER = Path(__file__).parents[2] / "examples"
 EXAMPLES = [path for path in sorted(FOLDER.glob("*.yaml")) if "\nenv:" in path.read_text(encoding="utf-8")]

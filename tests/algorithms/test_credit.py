@@ -8,14 +8,14 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.advantages import compute_advantages
-from rlvr.algorithms.advantages.base import Played
 from rlvr.algorithms.advantages.gather import earned_per_token, shaped_turn_rewards, token_turns, turns
 from rlvr.algorithms.advantages.monte_carlo import budget_answers, reply_steps, sampled_position, vine_steps
 from rlvr.algorithms.advantages.semantic import answer_clusters
 from rlvr.algorithms.config import load_config
-from rlvr.algorithms.data.collect import Collected
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.recipe.advantage import Played
+from rlvr.algorithms.recipe.presets import PRESETS
+from rlvr.algorithms.sampling.collect import Collected
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import Verdict
 
 from .runs import SMALL, Callback

@@ -8,9 +8,9 @@ from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.advantages import compute_advantages
 from rlvr.algorithms.config import CriticSection
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.critic import Critic
-from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.learner.critic import Critic
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.presets import PRESETS
 
 MODEL, TOKENIZER = tiny_policy(hidden=32, layers=1)
 ROWS = [

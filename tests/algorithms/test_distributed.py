@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from ..children import start
 from .cases import make

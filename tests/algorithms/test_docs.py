@@ -10,9 +10,9 @@ import pytest
 
 import rlvr.algorithms
 from rlvr.algorithms import advantages
-from rlvr.algorithms.data import selection
+from rlvr.algorithms.filters import selection
 from rlvr.algorithms.losses import corrections, kl, likelihood, preference, values
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
 
 ROOT = Path(__file__).parents[2]
 PAGES = ROOT / "docs" / "algorithms"

@@ -14,7 +14,7 @@ from rlvr.agents import RolloutRequest
 from rlvr.agents.conversation import Reply
 from rlvr.agents.players.self_play import SelfPlayRollout
 from rlvr.algorithms.sampling.opponents import LearnerOpponents
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, small
 from .test_opponents import duel

@@ -13,8 +13,8 @@ import pytest
 
 from rlvr.algorithms import ADVANTAGES, CLIP_RULES
 from rlvr.algorithms.losses import aggregation, kl, likelihood, preference, values
-from rlvr.algorithms.losses.corrections import CORRECTIONS
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.correction import CORRECTIONS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 ROOT = Path(__file__).parents[2]
 EQUATION = re.compile(r"#.* (=|<-) .*\[[A-Z\], .\->]*\]")

@@ -11,7 +11,7 @@ import pytest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.explain import ExplainError, explain, recomputed_weights
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.cli import main
 
 from .runs import CALCULATOR, Callback, small

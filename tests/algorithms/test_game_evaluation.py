@@ -16,9 +16,9 @@ from rlvr.agents.models.tiny import load_policy, tiny_tokenizer
 from rlvr.agents.players.text_policy import model_scorer, text_policy
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, WarmStartSection
+from rlvr.algorithms.learner.scoring import Scorer, score_sequences
 from rlvr.algorithms.runs.health import health
-from rlvr.algorithms.train.scoring import Scorer, score_sequences
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.algorithms.train.warm_start import demonstrations, warm_start
 from rlvr.envs.players.catalogue import make_game
 from rlvr.envs.players.exploitability import exploitability

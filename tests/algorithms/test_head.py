@@ -10,16 +10,16 @@ from torch.nn import functional as F
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
-from rlvr.algorithms.data.batch import Padded, TrainingBatch
-from rlvr.algorithms.inputs import LossInputs
-from rlvr.algorithms.losses.aggregation import count_denominators
+from rlvr.algorithms.core.denominators import count_denominators
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.learner import head
+from rlvr.algorithms.learner.batch import Padded, TrainingBatch
+from rlvr.algorithms.learner.head import score_hidden, score_logits, use_float32
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.scoring import sequence_logprobs
 from rlvr.algorithms.losses.policy import policy_loss
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train import head
-from rlvr.algorithms.train.head import score_hidden, score_logits, use_float32
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import sequence_logprobs
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make
 
@@ -181,12 +181,12 @@ def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.Monk
     taken, ways = [], []
     known = head.score_hidden
     monkeypatch.setattr(
-        "rlvr.algorithms.train.scoring.score_hidden",
+        "rlvr.algorithms.learner.scoring.score_hidden",
         lambda *given, **options: (found := known(*given, **options), ways.append(found.logprobs.grad_fn.name()))[0],
     )
     for at_once in (1, 2**24):
-        monkeypatch.setattr("rlvr.algorithms.train.head.IN_CACHE", at_once)
-        monkeypatch.setattr("rlvr.algorithms.train.head.LOGITS_AT_ONCE", at_once)
+        monkeypatch.setattr("rlvr.algorithms.learner.head.IN_CACHE", at_once)
+        monkeypatch.setattr("rlvr.algorithms.learner.head.LOGITS_AT_ONCE", at_once)
         model, tokenizer = load_policy("rlvr/tiny", tiny={"hidden": 32, "layers": 1})
         learner = Learner(model, preset, pad_id=tokenizer.pad_token_id, max_length=40)
         optimiser = Optimiser(model.parameters(), lambda _: 0.0, betas=(0.9, 0.95), max_grad_norm=1e9)
@@ -199,8 +199,8 @@ def test_an_update_is_the_same_with_slopes_known_or_not(monkeypatch: pytest.Monk
 @pytest.mark.parametrize("at_once", [1, 2**22])
 def test_the_policy_is_its_own_reference_to_the_bit(monkeypatch: pytest.MonkeyPatch, at_once: int):
     """Before the first update: AdamW would make steps of the learning rate of what rounding leaves of a KL of 0."""
-    monkeypatch.setattr("rlvr.algorithms.train.head.IN_CACHE", at_once)
-    monkeypatch.setattr("rlvr.algorithms.train.head.LOGITS_AT_ONCE", at_once)
+    monkeypatch.setattr("rlvr.algorithms.learner.head.IN_CACHE", at_once)
+    monkeypatch.setattr("rlvr.algorithms.learner.head.LOGITS_AT_ONCE", at_once)
     sequences = []
     for seed in range(6):
         ids = torch.randint(0, 256, (60,), generator=torch.Generator().manual_seed(seed)).tolist()

@@ -13,12 +13,12 @@ import torch
 
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.engine.layers import CompiledLayers, layers_of
-from rlvr.algorithms.engine.offload import OffloadedActivations
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.scoring import Scorer, base_model, has_plain_head
-from rlvr.algorithms.train.world import ProcessWorld
+from rlvr.algorithms.learner.layers import CompiledLayers, layers_of
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.offload import OffloadedActivations
+from rlvr.algorithms.learner.scoring import Scorer, base_model, has_plain_head
+from rlvr.algorithms.learner.world import ProcessWorld
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from ..children import start
 from .runs import small

@@ -16,10 +16,10 @@ from rlvr.agents.episode import Episode
 from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.data.batch import TrainingBatch
-from rlvr.algorithms.presets import PRESETS, Preset
-from rlvr.algorithms.train.learner import Learner, merge_steps
-from rlvr.algorithms.train.optimiser import Optimiser
+from rlvr.algorithms.learner.batch import TrainingBatch
+from rlvr.algorithms.learner.learner import Learner, merge_steps
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.recipe.presets import PRESETS, Preset
 
 from .runs import CALCULATOR
 

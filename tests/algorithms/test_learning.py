@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from rlvr.algorithms.advantages import RoleBaselines, compute_advantages, critic_targets
+from rlvr.algorithms.core.denominators import count_denominators
 from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.losses.aggregation import count_denominators
 from rlvr.algorithms.losses.values import value_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 RIGHT = torch.tensor([[0, 1, 2], [3, 2, 1]])  # the right token at each position, per prompt
 PROMPTS, GROUP, LENGTH, VOCABULARY = 2, 8, 3, 4

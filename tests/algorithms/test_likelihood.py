@@ -7,11 +7,11 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.data.selection import keep_correct
+from rlvr.algorithms.core.denominators import count_denominators
+from rlvr.algorithms.filters.selection import keep_correct
 from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.losses.aggregation import count_denominators
 from rlvr.algorithms.losses.likelihood import nll_loss, verifree_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make, take
 

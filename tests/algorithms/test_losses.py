@@ -11,11 +11,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlvr.algorithms.core.denominators import Denominators, count_denominators
+from rlvr.algorithms.core.sequences import SequenceIndex
 from rlvr.algorithms.losses import merge_stats, policy_loss
-from rlvr.algorithms.losses.aggregation import Denominators, aggregate, count_denominators
-from rlvr.algorithms.losses.corrections import geo_mask, icepop, seq_tis, tis
-from rlvr.algorithms.losses.sequences import SequenceIndex
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.losses.aggregation import aggregate
+from rlvr.algorithms.recipe.correction import geo_mask, icepop, seq_tis, tis
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import KINDS, as_lists, make, pack, take
 from .reference import LIVE_ROWS_ONLY, ROWS, loss_and_gradient, row_of

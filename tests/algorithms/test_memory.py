@@ -10,7 +10,7 @@ import pytest
 
 SCRIPT = """
 import torch
-from rlvr.algorithms.train.memory import return_freed_memory
+from rlvr.algorithms.learner.memory import return_freed_memory
 
 def held():
     return int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

@@ -11,11 +11,11 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.data.collect import Collected
-from rlvr.algorithms.registry import ALGORITHMS
+from rlvr.algorithms.learner.scoring import sequence_logprobs
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS
+from rlvr.algorithms.sampling.collect import Collected
 from rlvr.algorithms.train.methods import best_sequences, correct_sequences
-from rlvr.algorithms.train.scoring import sequence_logprobs
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs import Verdict
 
 from .runs import Callback, small

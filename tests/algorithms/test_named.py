@@ -9,7 +9,7 @@ import torch
 
 import rlvr.algorithms
 from rlvr.algorithms.losses import named, policy_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make
 

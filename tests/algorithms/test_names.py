@@ -18,7 +18,7 @@ from rlvr.algorithms import (
     nll_loss,
     policy_loss,
 )
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make
 

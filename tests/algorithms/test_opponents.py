@@ -12,7 +12,7 @@ from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.algorithms.config import ConfigError
 from rlvr.algorithms.runs.checkpoints import MANIFEST, latest_checkpoint, load_checkpoint, step_name
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import GUESS, Callback, content, differences, small, stop_and_resume
 

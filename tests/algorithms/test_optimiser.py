@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-from rlvr.algorithms.train.optimiser import PATIENCE, Optimiser, schedule
+from rlvr.algorithms.learner.optimiser import PATIENCE, Optimiser, schedule
 
 
 def parameters(seed: int = 0) -> list[torch.nn.Parameter]:

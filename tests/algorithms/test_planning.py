@@ -14,17 +14,17 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import tiny_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.engine.adamw import PACKAGES
+from rlvr.algorithms.learner.adamw import PACKAGES
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.scoring import can_share_prompts, score_sequences
 from rlvr.algorithms.planning import trial
 from rlvr.algorithms.planning.memory import MOMENTS, Update, kv_bytes, training_memory
 from rlvr.algorithms.planning.report import Assumed, describe, plan, shared_tokens
 from rlvr.algorithms.planning.shapes import DEVICES, GIB, ModelShape, device_of, read_shape, shape_of
 from rlvr.algorithms.planning.simulation import SimulatedRun, simulate
 from rlvr.algorithms.planning.speed import decoding, training_speed
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import can_share_prompts, score_sequences
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.cli import main
 
 QWEN_06B = ModelShape(151_936, 1024, 28, 16, 8, 128, 3072)

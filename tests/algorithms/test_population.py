@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.population.interrupts import RunInterrupted
 from rlvr.algorithms.population.population import Population, open_run
 from rlvr.algorithms.runs.checkpoints import latest_checkpoint
 from rlvr.algorithms.runs.explain import explain
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.interrupts import RunInterrupted
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import GUESS, Callback, differences, small
 
@@ -191,7 +191,7 @@ def test_what_cannot_have_several_policies_is_refused_by_the_fields_name(tmp_pat
 
 
 def test_torchrun_is_refused(tmp_path: Path, monkeypatch):
-    monkeypatch.setattr("rlvr.algorithms.train.world.ProcessWorld.join", lambda: type("World", (), {"sharded": True}))
+    monkeypatch.setattr("rlvr.algorithms.learner.world.ProcessWorld.join", lambda: type("World", (), {"sharded": True}))
     with pytest.raises(ConfigError, match=r"self_play\.policies goes with one process"):
         open_run(small(tmp_path / "run", **KUHN), Callback())
 

@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from rlvr.algorithms.losses.corrections import Correction, icepop, off_policy_mask, tis
-from rlvr.algorithms.presets import PRESETS, Preset
-from rlvr.algorithms.registry import ALGORITHMS, table
+from rlvr.algorithms.recipe.all_algorithms import ALGORITHMS, table
+from rlvr.algorithms.recipe.correction import Correction, icepop, off_policy_mask, tis
+from rlvr.algorithms.recipe.presets import PRESETS, Preset
 
 # name: (advantage, level, anchor, aggregation) as published; the constants of the losses are checked in test_losses.
 TABLE = {

@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from rlvr.algorithms.config import load_config
-from rlvr.algorithms.population import interrupts
-from rlvr.algorithms.population.interrupts import StopSignal
 from rlvr.algorithms.runs.checkpoints import list_checkpoints
 from rlvr.algorithms.runs.run_folder import read_jsonl
+from rlvr.algorithms.train import interrupts
+from rlvr.algorithms.train.interrupts import StopSignal
 
 from .conftest import KINDS
 from .runs import Ended, RunServer, content, differences
@@ -30,7 +30,7 @@ LOG = "rlvr.algorithms.runs.run_folder:RunFolder.log"
 SYNC = "rlvr.algorithms.runs.checkpoints:_sync"
 RENAME = "rlvr.algorithms.runs.checkpoints:Path.rename"
 ACT = "rlvr.agents.models.transformers:TransformersAgent.act"
-STEP = "rlvr.algorithms.train.optimiser:Optimiser.step"
+STEP = "rlvr.algorithms.learner.optimiser:Optimiser.step"
 EPISODES = "rlvr.agents.evaluation:write_episodes"
 SAVE = "rlvr.algorithms.train.saver:save_checkpoint"
 FOLDER_EPISODES = "rlvr.algorithms.runs.run_folder:write_episodes"

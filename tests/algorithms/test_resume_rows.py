@@ -9,7 +9,7 @@ import pytest
 
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.data.source import require_same_tasks
+from rlvr.algorithms.sampling.env_source import require_same_tasks
 from rlvr.cli import main
 
 CONFIG = """

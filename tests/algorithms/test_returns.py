@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from rlvr.algorithms import advantages as returns
 from rlvr.algorithms.advantages import compute_advantages, critic_targets, roles
-from rlvr.algorithms.advantages.base import at_last_token
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.advantages.token_rewards import at_last_token
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from . import reference as ref
 

@@ -21,17 +21,17 @@ from rlvr.agents.models.vllm_process import cause, flags
 from rlvr.agents.models.vllm_worker import adapted_weights, load_adapters
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, TrainConfig, load_config
-from rlvr.algorithms.data.collect import Collector
-from rlvr.algorithms.data.tasks import TaskOrder
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser, schedule
+from rlvr.algorithms.sampling.collect import Collector
 from rlvr.algorithms.sampling.confirm import Confirmation
 from rlvr.algorithms.sampling.embedded import CopiedSampler
 from rlvr.algorithms.sampling.mismatch import mismatch_warning, staleness
 from rlvr.algorithms.sampling.protocol import PolicyWeights, SamplerError, policy_weights
+from rlvr.algorithms.sampling.tasks import TaskOrder
 from rlvr.algorithms.sampling.vllm import ServerSampler, VLLMSampler
-from rlvr.algorithms.train.learner import Learner
 from rlvr.algorithms.train.methods import build_method
-from rlvr.algorithms.train.optimiser import Optimiser, schedule
-from rlvr.algorithms.train.trainer import Trainer, load_model
+from rlvr.algorithms.train.run import Trainer, load_model
 
 from .runs import GUESS, Callback, content, small
 from .vllm_stand_in import StandIn

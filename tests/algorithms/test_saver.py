@@ -10,10 +10,10 @@ from threading import Event
 import pytest
 import torch
 
+from rlvr.algorithms.learner.world import ProcessWorld
 from rlvr.algorithms.runs import checkpoints
 from rlvr.algorithms.runs.checkpoints import Checkpoint, CheckpointError, latest_checkpoint, list_checkpoints
 from rlvr.algorithms.train.saver import Saver
-from rlvr.algorithms.train.world import ProcessWorld
 
 
 @pytest.fixture

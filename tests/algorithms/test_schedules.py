@@ -14,10 +14,10 @@ from rlvr.agents.episode import Episode, RolloutRequest
 from rlvr.agents.evaluation import read_episodes
 from rlvr.agents.rollout import Rollout
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.run_folder import read_jsonl
 from rlvr.algorithms.schedules.background import BackgroundRollout, RequestQueue
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 from rlvr.envs.core.spaces import Text
 
 from .runs import Callback, small

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from rlvr.algorithms.advantages import group_mean
-from rlvr.algorithms.data.selection import (
+from rlvr.algorithms.filters.selection import (
     PassRates,
     best_of_n,
     fill_batch,
@@ -17,7 +17,7 @@ from rlvr.algorithms.data.selection import (
     mixed_outcome,
 )
 from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make, take
 

@@ -18,9 +18,9 @@ pytest.importorskip("websockets")
 from rlvr.adapters.serving.serve import EnvServer
 from rlvr.agents.evaluation import read_episodes
 from rlvr.algorithms.config import ConfigError
-from rlvr.algorithms.data import source
-from rlvr.algorithms.data.fruitless import NoValidEpisodeError
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.sampling import env_source as source
+from rlvr.algorithms.train.run import Trainer
+from rlvr.algorithms.train.valid_episodes import NoValidEpisodeError
 
 from ..children import start
 from .runs import GUESS, Callback, differences, small

@@ -28,12 +28,12 @@ from transformers import (
 
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import load_policy
-from rlvr.algorithms.data.batch import TrainingBatch, pad, shared_prompt_batches, spares_enough
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train import scoring
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.optimiser import Optimiser
-from rlvr.algorithms.train.scoring import Scorer, can_share_prompts, has_plain_head, score_sequences, why_not_shared
+from rlvr.algorithms.learner import scoring
+from rlvr.algorithms.learner.batch import TrainingBatch, pad, shared_prompt_batches, spares_enough
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.learner.optimiser import Optimiser
+from rlvr.algorithms.learner.scoring import Scorer, can_share_prompts, has_plain_head, score_sequences, why_not_shared
+from rlvr.algorithms.recipe.presets import PRESETS
 
 SMALL = {"vocab_size": 300, "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
 HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2}

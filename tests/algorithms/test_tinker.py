@@ -11,18 +11,18 @@ import torch
 from rlvr.agents.conversation import TokenSequence
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.config_sections import SamplerSection
-from rlvr.algorithms.data.batch import TrainingBatch, pad
-from rlvr.algorithms.inputs import LossInputs
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.config.sections import SamplerSection
+from rlvr.algorithms.core.inputs import LossInputs
+from rlvr.algorithms.learner.batch import TrainingBatch, pad
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.sampling.protocol import SamplerError
-from rlvr.algorithms.tinker.build import connect
+from rlvr.algorithms.tinker.connect import connect
 from rlvr.algorithms.tinker.learner import TinkerLearner
 from rlvr.algorithms.tinker.sampler import TinkerSampler
 from rlvr.algorithms.tinker.scale import RULES
 from rlvr.algorithms.tinker.service import TinkerError
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
+from rlvr.algorithms.train.run import RunInterrupted, Trainer
 
 from .runs import Callback
 from .tinker_stand_in import Service

@@ -16,9 +16,9 @@ import torch
 
 from rlvr.agents.models.tiny import build_tiny, load_policy
 from rlvr.algorithms.config import load_config
-from rlvr.algorithms.tinker.build import connect
-from rlvr.algorithms.train.scoring import sequence_logprobs
-from rlvr.algorithms.train.trainer import RunInterrupted, Trainer
+from rlvr.algorithms.learner.scoring import sequence_logprobs
+from rlvr.algorithms.tinker.connect import connect
+from rlvr.algorithms.train.run import RunInterrupted, Trainer
 
 from .runs import Callback
 

@@ -11,7 +11,7 @@ from rlvr.algorithms.config import load_config
 from rlvr.algorithms.runs.explain import explain
 from rlvr.algorithms.runs.run_folder import decoder
 from rlvr.algorithms.runs.token_columns import env_settings, token_columns
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, small
 

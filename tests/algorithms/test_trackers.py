@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlvr.algorithms.runs.trackers import TRACKERS, figures, open_tracker, push_policy
-from rlvr.algorithms.train.trainer import Trainer
+from rlvr.algorithms.train.run import Trainer
 
 from .runs import Callback, small
 

@@ -21,12 +21,12 @@ from rlvr.agents.models.tiny import load_policy
 from rlvr.agents.models.transformers import TransformersAgent
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import ConfigError, load_config
-from rlvr.algorithms.data.batch import TrainingBatch
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.learner.batch import TrainingBatch
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.runs.checkpoints import CheckpointError, list_checkpoints, load_checkpoint
 from rlvr.algorithms.runs.run_folder import RunFolderError, read_jsonl
-from rlvr.algorithms.train.learner import Learner
-from rlvr.algorithms.train.trainer import TaskOrder, Trainer
+from rlvr.algorithms.train.run import TaskOrder, Trainer
 from rlvr.envs import TextEnv
 
 from .runs import CALCULATOR, GSM8K, GUESS, Callback, content, differences, small

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from rlvr.algorithms.losses import policy_loss
-from rlvr.algorithms.presets import PRESETS
+from rlvr.algorithms.recipe.presets import PRESETS
 
 from .cases import make
 

@@ -10,8 +10,8 @@ from rlvr.agents import ConstantAgent, ExpertAgent, Rollout, RolloutRequest
 from rlvr.agents.models.tiny import load_policy, tiny_tokenizer
 from rlvr.agents.rendering import Renderer
 from rlvr.algorithms.config import WarmStartSection
-from rlvr.algorithms.presets import PRESETS
-from rlvr.algorithms.train.learner import Learner
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.recipe.presets import PRESETS
 from rlvr.algorithms.train.warm_start import demonstrations, phases, warm_start
 
 from .runs import CALCULATOR, GUESS

@@ -31,7 +31,7 @@ def _named(address: str) -> Callable[..., Iterable[str]]:
 
 _VALUES: Final[dict[str, Callable[..., Iterable[str]]]] = {
     **dict.fromkeys(_IDS, ids),
-    **dict.fromkeys(("algorithm", "names"), _named("rlvr.algorithms.presets:PRESETS")),
+    **dict.fromkeys(("algorithm", "names"), _named("rlvr.algorithms.recipe.presets:PRESETS")),
     "engine": _named("rlvr.adapters.launch:ENGINES"),
     "suite": _named("rlvr.agents.evaluation.suites:SUITES"),
 }
@@ -46,7 +46,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
     command = commands.choices.get(name)
     if command is not None:
         if command.get_default("takes_fields"):
-            from rlvr.algorithms.train.command import add_fields
+            from rlvr.cli.train_command import add_fields
 
             add_fields(command, options=name == "train")
         for action in command._actions:

@@ -71,7 +71,7 @@ def read_suite(name: str) -> EvaluationSuite:
     if path.suffix == ".json":
         return EvaluationSuite.from_dict(load_json(path.read_text(encoding="utf-8")), path.stem)
     try:
-        from rlvr.algorithms.runs.yaml_text import read_yaml_file
+        from rlvr.algorithms.config.yaml_text import read_yaml_file
 
         return EvaluationSuite.from_dict(read_yaml_file(path), path.stem)
     except ModuleNotFoundError as error:
@@ -163,7 +163,7 @@ def agent_of(options: argparse.Namespace, settings: dict[str, Any]) -> Agent:
         options.agent = options.model
         model, tokenizer = load_policy(folder, device=options.device, dtype=options.dtype)
         if options.float32_head:
-            from rlvr.algorithms.train.head import use_float32
+            from rlvr.algorithms.learner.head import use_float32
 
             use_float32(model)
         return TransformersAgent(

@@ -15,7 +15,7 @@ def launch(options: argparse.Namespace, rest: list[str]) -> int:
     """Print what carries over and the trainer's command; write its files; run it if asked to."""
     try:
         from rlvr.algorithms.config import load_config
-        from rlvr.algorithms.plain import idle_settings, is_policy_gradient, plain_settings
+        from rlvr.algorithms.config.flat_settings import idle_settings, is_policy_gradient, plain_settings
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
     from rlvr.adapters.launch import Machines, require_own_folder, translate

@@ -14,7 +14,7 @@ def plan(options: argparse.Namespace, rest: list[str]) -> int:
         from rlvr.algorithms.planning.report import plan as make
         from rlvr.algorithms.planning.shapes import device_of, shape_of
         from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, measured_overhead
-        from rlvr.algorithms.train.command import parse
+        from rlvr.cli.train_command import parse
     except ModuleNotFoundError as error:
         raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
     flags = [f"--{name.replace('_', '-')}" for name in vars(options)]

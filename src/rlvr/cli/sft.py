@@ -24,9 +24,9 @@ def sft(options: argparse.Namespace, rest: list[str]) -> int:
     require_model(options.model)
     try:
         from rlvr.agents.models.model_folder import check_new_folder, save_model
-        from rlvr.algorithms.data.chats import read_chats, split_chats
-        from rlvr.algorithms.presets import PRESETS
-        from rlvr.algorithms.train.learner import Learner
+        from rlvr.algorithms.learner.learner import Learner
+        from rlvr.algorithms.recipe.presets import PRESETS
+        from rlvr.algorithms.train.chats import read_chats, split_chats
         from rlvr.algorithms.train.warm_start import fine_tune, mean_loss
     except ModuleNotFoundError as error:
         raise ImportError(f'supervised training needs {error.name}: pip install "rlvr[train]"') from error
@@ -106,7 +106,7 @@ def _rendered(
 ) -> tuple[list[TokenSequence], list[TokenSequence]]:
     """Both sides as token sequences; chats that are too long are left out, and counted on stderr."""
     from rlvr.agents.rendering import Renderer
-    from rlvr.algorithms.data.chats import sequences_of
+    from rlvr.algorithms.train.chats import sequences_of
 
     longest = min(max_length, getattr(model.config, "max_position_embeddings", max_length))
     renderer = Renderer(tokenizer)

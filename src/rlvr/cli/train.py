@@ -1,4 +1,4 @@
-"""``rlvr train``, whose fields `rlvr.algorithms.train.command` reads; ``algorithms`` and ``explain``."""
+"""``rlvr train``, whose fields `rlvr.cli.train_command` reads; ``algorithms`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from rlvr.cli.options import add_allow_code
 
 def algorithms(options: argparse.Namespace, rest: list[str]) -> int:
     """The table of algorithms, or one by one what the named ones are made of."""
-    from rlvr.algorithms.registry import describe, table
+    from rlvr.algorithms.recipe.all_algorithms import describe, table
 
     if not options.names:
         print(table())
@@ -32,7 +32,7 @@ def explain(options: argparse.Namespace, rest: list[str]) -> int:
 def train(options: argparse.Namespace, rest: list[str]) -> int:
     """Train a policy."""
     try:
-        from rlvr.algorithms.train.command import train as command
+        from rlvr.cli.train_command import train as command
     except ModuleNotFoundError as error:
         raise ImportError(f'training needs {error.name}: pip install "rlvr[train]"') from error
     return command(rest)

@@ -70,7 +70,7 @@ def _readers() -> RunReaders:
     from rlvr.adapters.viewer.pages import RunReaders
 
     def config(path: Path) -> Any:
-        from rlvr.algorithms.runs.yaml_text import read_yaml_file
+        from rlvr.algorithms.config.yaml_text import read_yaml_file
 
         return read_yaml_file(path)
 

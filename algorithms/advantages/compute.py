@@ -1,0 +1,76 @@
+"""`compute_advantages`: by the advantage that a preset names, over a whole batch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+from rlvr.algorithms.advantages.token_returns import whiten
+from rlvr.algorithms.advantages.token_rewards import floats, mask_of, token_kl
+from rlvr.algorithms.core.groups import as_rewards
+from rlvr.algorithms.core.inputs import AdvantageInputs
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+from rlvr.algorithms.recipe.advantage import ADVANTAGES, Advantage
+from rlvr.algorithms.recipe.algorithm_choices import Choices
+
+
+def compute_advantages(
+    rewards: Any, group: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any] | None = None
+) -> Tensor:
+    """The advantages of a preset: [B], or [B, T] where they differ within a sequence.
+
+    rewards [B], group [B] ints (ignored by estimators without groups). `batch` carries what some estimators need
+    besides, as `AdvantageInputs` or a mapping of its entries; `ADVANTAGES[preset.advantage].needs` names them.
+
+    Compute them once, over the whole batch: groups, batch statistics and whitening must not see micro-batches.
+
+    Raises:
+        MissingInput: an entry is missing; says what it is.
+        ValueError: rewards or an entry are misshapen or not finite, or the batch is packed.
+    """
+    advantage = ADVANTAGES[preset.advantage]
+    rewards = as_rewards(rewards)  # [B]
+    x = _inputs(batch)
+    kl = None if advantage.kl_per_token else token_kl(x, preset)  # [B, T] or None
+    if kl is not None:
+        # R_i <- R_i - c sum_t k1_it                                   [B]  KL in the reward, RLOO 2402.14740
+        rewards = rewards + kl.sum(1).to(rewards)
+    advantages = advantage.compute(replace(x, rewards=rewards, group=group), preset)
+    if preset.whiten:
+        mask = mask_of(x, preset)
+        if advantages.dim() == 1:
+            advantages = advantages[:, None] * mask  # [B] -> [B, T]
+        advantages = whiten(advantages, mask)  # after the baseline, as PPO does
+    return advantages
+
+
+def critic_targets(rewards: Any, preset: Choices, batch: AdvantageInputs | Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+    """What the critic should have said: (targets [B, T], mask [B, T] of where they hold), for presets with a critic.
+
+    With turns only the first trained token of a turn has a value.
+
+    Raises:
+        ValueError: the preset has no critic.
+    """
+    advantage = ADVANTAGES[preset.advantage]
+    if not advantage.critic:
+        raise ValueError(f"preset {preset.name!r} (advantage {preset.advantage!r}) has no critic")
+    x = replace(_inputs(batch), rewards=as_rewards(rewards))
+    mask, values = mask_of(x, preset), floats(x, "values", preset)  # [B, T] each
+    advantages = advantage.compute(x, preset)  # [B, T]
+    where = mask if advantage.value_tokens is None else advantage.value_tokens(x)  # [B, T]
+    # target_t = A_t + V_t, A before whitening                         [B, T]  PPO, 1707.06347
+    return torch.where(where, advantages + torch.where(mask, values, 0), 0), where
+
+
+def _inputs(batch: AdvantageInputs | Mapping[str, Any] | None) -> AdvantageInputs:
+    if isinstance(batch, Mapping) and batch.get("sequence_id") is not None:
+        raise ValueError("advantages are computed before packing: give one line per sequence, and no sequence_id")
+    return AdvantageInputs.of(batch or {})
+
+
+def needed_entries(advantage: Advantage) -> str:
+    """The entries of `AdvantageInputs` that an advantage needs, with their shapes."""
+    shapes = {one.name: one.metadata["shape"] for one in fields(AdvantageInputs)}
+    return ", ".join(f"{name} [{shapes[name]}]" if shapes[name] else name for name in advantage.needs)

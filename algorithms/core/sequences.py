@@ -1,0 +1,100 @@
+"""Which token belongs to which sequence, padded or packed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlvr.algorithms.core.inputs import LossInputs, MissingInput
+from rlvr.algorithms.core.lazy_torch import Tensor, torch
+
+
+class SequenceIndex:
+    """Which token belongs to which sequence: sums over sequences and their inverse, padded or packed.
+
+    mask [B, T] bool: tokens that were sampled by the policy and are trained on. Without `sequence_id` a sequence is a
+    line of the tensor (R = B). With `sequence_id` [B, T] of ints several sequences share a line, or one spans lines.
+    """
+
+    def __init__(self, mask: Tensor, sequence_id: Tensor | None = None, count: int | None = None) -> None:
+        self.mask = mask
+        self.sequence_id = None
+        if sequence_id is None:
+            self.n = mask.shape[0]
+        else:
+            if sequence_id.shape != mask.shape:
+                raise ValueError(f"sequence_id has shape {tuple(sequence_id.shape)}, the mask {tuple(mask.shape)}")
+            used = sequence_id[mask]  # [n] ids of trained tokens
+            top = int(used.max()) + 1 if used.numel() else 0
+            self.n = top if count is None else count
+            if used.numel() and (int(used.min()) < 0 or top > self.n):
+                raise ValueError(
+                    f"sequence_id runs from {int(used.min())} to {top - 1} on trained tokens, but there are "
+                    f"{self.n} sequences"
+                )
+            self.sequence_id = torch.where(mask, sequence_id, 0).long()  # [B, T]; padding may hold any id
+        self.lengths = self.sum(mask.long())  # [R] |y_i|
+
+    def sum(self, x: Tensor) -> Tensor:
+        """[B, T] -> [R], over trained tokens only."""
+        x = torch.where(self.mask, x, 0)  # where, not x * mask: 0 * NaN is NaN
+        if self.sequence_id is None:
+            return x.sum(1)
+        # s_i = sum over t with sequence_id_t = i of x_t                [B, T] -> [R]
+        return x.new_zeros(self.n).index_add(0, self.sequence_id.reshape(-1), x.reshape(-1))
+
+    def mean(self, x: Tensor) -> Tensor:
+        """[B, T] -> [R], mean over trained tokens; 0 for a sequence without any."""
+        # m_i = s_i / |y_i|                                             [B, T] -> [R]
+        return self.sum(x) / self.lengths.clamp(min=1)
+
+    def broadcast(self, per_sequence: Tensor) -> Tensor:
+        """[R] -> [B, T]: every token gets its sequence's value, masked tokens get 0."""
+        if self.sequence_id is None:
+            return torch.where(self.mask, per_sequence[:, None], _zero(per_sequence))
+        if self.n == 0:
+            return torch.zeros_like(self.mask, dtype=per_sequence.dtype)
+        return torch.where(self.mask, per_sequence[self.sequence_id], _zero(per_sequence))
+
+
+def _zero(x: Tensor) -> Tensor:
+    return torch.zeros((), dtype=x.dtype, device=x.device)
+
+
+def sequences_of(batch: LossInputs, mask: Tensor) -> SequenceIndex:
+    """The sequences of a batch: lines of the mask, or what its `sequence_id` says."""
+    if batch.sequence_id is None:
+        return SequenceIndex(mask)
+    sequence_id = torch.as_tensor(batch.sequence_id, device=mask.device)
+    # An entry per sequence says how many there are, also where the last of them has no trained token.
+    for value in (batch.group, batch.advantages):
+        if value is not None and torch.as_tensor(value).dim() == 1:
+            return SequenceIndex(mask, sequence_id, len(value))
+    return SequenceIndex(mask, sequence_id)
+
+
+def groups_of(batch: LossInputs, sequences: SequenceIndex) -> Tensor | None:
+    """[R] group ids, or None. A packed batch may give them per token."""
+    if batch.group is None:
+        return None
+    mask = sequences.mask
+    group = torch.as_tensor(batch.group, device=mask.device)  # [R], or [B, T] where packed
+    if group.dim() == 2 and sequences.sequence_id is not None and group.shape == mask.shape:
+        ids = group.new_zeros(sequences.n)  # [R]
+        return ids.index_put((sequences.sequence_id[mask],), group[mask])
+    if group.shape != (sequences.n,):
+        raise ValueError(f"group has shape {tuple(group.shape)}, expected one id per sequence: ({sequences.n},)")
+    return group
+
+
+def as_mask(mask: Any, device: torch.device | None = None) -> Tensor:
+    """Bool [B, T]; anything else than 0 and 1 is refused."""
+    if mask is None:
+        raise MissingInput("the batch has no 'mask' ([B, T] bool, True on trained tokens)")
+    out: Tensor = torch.as_tensor(mask, device=device)
+    if out.dim() != 2:
+        raise ValueError(f"mask has shape {tuple(out.shape)}, expected [B, T]")
+    if out.dtype == torch.bool:
+        return out
+    if not ((out == 0) | (out == 1)).all():
+        raise ValueError("mask holds values other than 0 and 1: weights belong in the advantages")
+    return out.bool()

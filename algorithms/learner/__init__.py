@@ -1,0 +1,1 @@
+"""Learner: the numerics of an update: scoring, the output layer, gradients, the optimiser, memory, processes."""

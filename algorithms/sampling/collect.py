@@ -1,0 +1,266 @@
+"""Collecting the episodes of a step: drawing tasks, refilling groups, shaping rewards, masking sequences.
+
+Which of these happen is the preset's ``filters``, or the config's (`rlvr.algorithms.filters`). All of them are
+functions of (seed, step, episodes), and what the collector remembers is plain state for the checkpoint, so a run that
+goes on draws what it would have drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import compress
+from typing import Any
+
+from rlvr.agents.episode import Episode, RolloutRequest
+from rlvr.algorithms.config import TrainConfig
+from rlvr.algorithms.filters.order import acting
+from rlvr.algorithms.filters.selection import fill_batch
+from rlvr.algorithms.recipe.episode_filter import EpisodeFilter
+from rlvr.algorithms.sampling.tasks import TaskOrder, build_pool
+
+# Plays requests, or paused episodes, to the end; a `Rollout` is one.
+Play = Callable[[Sequence[RolloutRequest | Episode]], list[Episode]]
+
+
+@dataclass(slots=True)
+class Collected:
+    """What one step learns from.
+
+    Attributes:
+        played: every episode, in the order of the requests.
+        episodes: the valid ones of the groups that were kept.
+        rewards: of each of these, with what shaping added.
+        masked: whether it loses its tokens; its reward counts all the same.
+        traced: whether each episode notes in `Episode.training` what becomes of its tokens.
+        stats: what the filters did, plain numbers.
+    """
+
+    played: list[Episode]
+    episodes: list[Episode]
+    rewards: list[float]
+    masked: list[bool]
+    stats: dict[str, float] = field(default_factory=dict)
+    traced: bool = False
+
+
+@dataclass(slots=True)
+class _Group:
+    request: RolloutRequest
+    episodes: list[Episode]
+
+    @property
+    def whole(self) -> bool:
+        return all(episode.done for episode in self.episodes)
+
+    @property
+    def usable(self) -> list[Episode]:
+        """Episodes whose verdict is about the policy, and which have something to train on."""
+        return [episode for episode in self.episodes if episode.valid and episode.tokens.sampled]
+
+
+class Collector:
+    """Plays the episodes of each step.
+
+    Args:
+        rollout: who plays.
+        order: which tasks there are.
+        filters: names of filters.
+    """
+
+    def __init__(self, rollout: Play, order: TaskOrder, config: TrainConfig, filters: Sequence[str]) -> None:
+        self.rollout, self.config, self.filters = rollout, config, acting(filters)
+        self._drawn: dict[int, list[_Group]] = {}  # of steps that are sampled ahead
+        self.paused_groups: list[_Group] = []  # groups with episodes that were paused in the middle of a completion
+        self.pool = build_pool(order, config)
+
+    def notes(self) -> list[str]:
+        """What a person should know of filters that do nothing here."""
+        endless = self.pool.order.size is None
+        reasons = {each.name: each.idle(self.config, endless) for each in self.filters}
+        without = [f"{name} ({reason})" for name, reason in reasons.items() if reason]
+        return [f"filters of {self.config.algorithm} without effect in this run: {', '.join(without)}"] * bool(without)
+
+    def __call__(self, step: int, *, traced: bool = False) -> Collected:
+        """Play a step; with ``traced``, note in every episode why it was dropped, or its shaped reward."""
+        played: list[Episode] = []
+        numbered = 0
+
+        def draw(count: int) -> list[_Group]:
+            nonlocal numbered
+            groups = self._play(step, count, numbered)
+            numbered += len(groups)
+            played.extend(episode for group in groups for episode in group.episodes)
+            return groups
+
+        want, settings = self.config.prompts, self.config.selection
+        stats: dict[str, float] = {}
+        if any(each.refills for each in self.filters):
+            rounds = settings.max_rounds
+            filled = fill_batch(draw, want, self._keeps, over_sampling=settings.over_sampling, max_rounds=rounds)
+            groups = filled.groups
+            for group in filled.left_over:
+                _note(group.episodes, dropped="left over: the batch was full")
+            stats |= {"groups_drawn": filled.drawn, "groups_left_over": len(filled.left_over), "rounds": filled.rounds}
+        else:
+            groups = draw(want)
+        collected = self._shaped(step, groups, played)
+        collected.traced = traced
+        for each in self.filters:
+            if each.drops and collected.episodes:
+                dropped = _keep(collected, each, self.config)
+                stats |= {"groups_dropped": stats.get("groups_dropped", 0) + dropped} if each.drops_groups else {}
+        kept = len({episode.group for episode in collected.episodes})
+        collected.stats |= stats | {"groups_kept": kept, "sequences_masked": sum(collected.masked)}
+        if any(each.pauses for each in self.filters):
+            collected.stats["groups_paused"] = len(self.paused_groups)
+        collected.stats |= self.pool.stats()
+        return collected
+
+    def _play(self, step: int, count: int, first: int) -> list[_Group]:
+        """Draw so many tasks and play a group on each; groups are numbered from ``first``.
+
+        With partial rollouts the groups that others wait for are played on, and those come back that are whole.
+        """
+        members = self.config.group_size
+        ahead = None if first else self._drawn.pop(step, None)
+        new = self._draw(step, count, first) if ahead is None else ahead
+        paused = [
+            (group, member) for group in self.paused_groups for member, e in enumerate(group.episodes) if not e.done
+        ]
+        asked = self._members(new)
+        played = self.rollout([*(group.episodes[member] for group, member in paused), *asked])
+        for (group, member), episode in zip(paused, played, strict=False):  # those paused come first
+            group.episodes[member] = episode
+        for number, group in enumerate(new):
+            start = len(paused) + number * members
+            group.episodes = played[start : start + members]
+        groups = [*self.paused_groups, *new]
+        # an advantage compares the members of a group, so all of them must be over
+        self.paused_groups = [group for group in groups if not group.whole]
+        whole = [group for group in groups if group.whole]
+        for number, group in enumerate(whole, first):
+            for episode in group.episodes:
+                episode.group = number  # a group that was paused has the number of an earlier step
+            self.pool.record(group.request, [episode.success for episode in group.episodes if episode.valid])
+        return whole
+
+    def _draw(self, step: int, count: int, first: int) -> list[_Group]:
+        return [_Group(self.pool.draw(group=first + number, salt=f"step {step}"), []) for number in range(count)]
+
+    def _members(self, groups: list[_Group]) -> list[RolloutRequest]:
+        return [replace(group.request, sample=sample) for group in groups for sample in range(self.config.group_size)]
+
+    def draw_ahead(self, step: int) -> list[RolloutRequest]:
+        """The requests that a later step begins with, drawn now, if they have not been; it will ask for these."""
+        if step not in self._drawn:
+            want, settings = self.config.prompts, self.config.selection
+            refills = any(each.refills for each in self.filters)
+            self._drawn[step] = self._draw(step, round(want * settings.over_sampling) if refills else want, 0)
+        return self._members(self._drawn[step])
+
+    def _keeps(self, group: _Group) -> bool:
+        """Whether every filter that refills keeps a group."""
+        episodes = group.usable
+        reason = "" if episodes else "no episode of its group is valid"
+        for each in self.filters:
+            if not reason and not each.keeps_group(episodes):
+                reason = f"{each.name}: {each.reason}"
+        if reason:
+            _note(group.episodes, dropped=reason)
+        return not reason
+
+    # rewards
+
+    def _shaped(self, step: int, groups: list[_Group], played: list[Episode]) -> Collected:
+        out = Collected(played, [], [], [])
+        added = 0.0
+        for group in groups:
+            episodes = group.usable
+            extra = self._extra(step, episodes)
+            added += sum(extra)
+            out.episodes += episodes
+            out.rewards += [episode.reward + more for episode, more in zip(episodes, extra, strict=True)]
+            for episode in group.episodes:
+                if not episode.valid:
+                    _note([episode], dropped="the fault was not the policy's")
+                elif not episode.tokens.sampled:
+                    _note([episode], dropped="it has no sampled token")
+            masked_by = self._masked_by(episodes)
+            for episode, more, by in zip(episodes, extra, masked_by, strict=True):
+                _note([episode], shaped_reward=episode.reward + more, **({"masked": by} if by else {}))
+            out.masked += [bool(by) for by in masked_by]
+        if any(each.shapes for each in self.filters):
+            out.stats["shaping"] = added / max(1, len(out.episodes))
+        return out
+
+    def _extra(self, step: int, episodes: list[Episode]) -> list[float]:
+        """What shaping adds to the reward of each episode of one group."""
+        extra = [0.0] * len(episodes)  # [G]
+        for each in self.filters:
+            added = _one_each(each, "added_rewards", each.added_rewards(episodes, self.config, step), len(episodes))
+            # R_i <- R_i + what each filter adds                        [G]
+            extra = [before + float(more) for before, more in zip(extra, added, strict=True)]
+        return extra
+
+    def _masked_by(self, episodes: list[Episode]) -> list[str]:
+        """Of each episode of one group the filter that takes its tokens; "" where it keeps them."""
+        by = [""] * len(episodes)  # [G]
+        for each in self.filters:
+            # no gradient, but the reward counts in the mean of the group
+            masked = _one_each(each, "masked", each.masked(episodes), len(episodes))
+            by = [name or each.name * bool(off) for name, off in zip(by, masked, strict=True)]
+        return by
+
+    # state
+
+    def state_dict(self) -> dict[str, Any]:
+        """For a checkpoint, plain."""
+        paused = [
+            {"request": asdict(g.request), "episodes": [e.to_dict() for e in g.episodes]} for g in self.paused_groups
+        ]
+        state = {"pool": self.pool.state_dict(), "paused_groups": paused}
+        if self._drawn:  # tasks that are being played: whoever goes on plays them again, and draws none twice
+            state["drawn"] = {str(step): [asdict(g.request) for g in groups] for step, groups in self._drawn.items()}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with these tasks, these paused groups, and what was drawn ahead."""
+        self.pool.load_state_dict(state["pool"])
+        self._drawn = {
+            int(step): [_Group(RolloutRequest(**request), []) for request in requests]
+            for step, requests in state.get("drawn", {}).items()
+        }
+        self.paused_groups = [
+            _Group(RolloutRequest(**group["request"]), [Episode.from_dict(record) for record in group["episodes"]])
+            for group in state["paused_groups"]
+        ]
+
+
+def _note(episodes: Sequence[Episode], **entries: Any) -> None:
+    for episode in episodes:
+        episode.training |= entries
+
+
+def _keep(collected: Collected, rule: EpisodeFilter, config: TrainConfig) -> int:
+    """Leave out what a filter does not keep; the denominators shrink with it. How many groups are gone."""
+    before = {episode.group for episode in collected.episodes}
+    values = rule.keeps(collected.episodes, collected.rewards, config)
+    keep = [bool(value) for value in _one_each(rule, "keeps", values, len(collected.episodes))]  # [B]
+    left_out = [episode for episode, stays in zip(collected.episodes, keep, strict=True) if not stays]
+    _note(left_out, dropped=f"{rule.name}: {rule.reason}")
+    for name in ("episodes", "rewards", "masked"):
+        setattr(collected, name, list(compress(getattr(collected, name), keep)))
+    return len(before - {episode.group for episode in collected.episodes})
+
+
+def _one_each(rule: EpisodeFilter, method: str, values: Sequence[Any], count: int) -> Sequence[Any]:
+    """What a filter returned for each of so many episodes.
+
+    Raises:
+        ValueError: it is of another length.
+    """
+    # another length would pair values with the wrong episodes
+    if len(values) != count:
+        raise ValueError(f"the filter {rule.name!r} returns {len(values)} values in {method} for {count} episodes")
+    return values

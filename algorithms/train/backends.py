@@ -1,0 +1,72 @@
+"""The policy and the sampler that a config names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlvr.agents.models.tiny import TINY, WORDS, TinyOptions, load_policy
+from rlvr.algorithms.config import TrainConfig
+from rlvr.algorithms.core.lazy_torch import torch
+from rlvr.algorithms.learner.head import use_float32
+from rlvr.algorithms.learner.learner import Learner
+from rlvr.algorithms.sampling.embedded import CopiedSampler, SharedSampler
+from rlvr.algorithms.sampling.protocol import Sampler
+from rlvr.algorithms.tinker.connect import connect
+from rlvr.algorithms.tinker.learner import TinkerLearner
+
+
+def build_sampler(config: TrainConfig, model: Any, tokenizer: Any, folder: Path, say: Callable[[str], None]) -> Sampler:
+    """Build it, and start what it needs.
+
+    Args:
+        model, tokenizer: the learner's.
+        folder: for files that it reads.
+        say: hears what a person should know.
+
+    Raises:
+        ImportError: vLLM is missing.
+        SamplerError, ConfigError, RuntimeError: it cannot be what the config asks for; one sentence says why.
+    """
+    if config.engine.kind == "tinker":
+        from rlvr.algorithms.tinker.sampler import TinkerSampler
+
+        return TinkerSampler(model, tokenizer, config.sampling.max_length, config.sampler)
+    kind = config.sampler.kind
+    if kind == "transformers":
+        return (CopiedSampler if config.schedule.kind == "async" else SharedSampler)(model, tokenizer)
+    from rlvr.algorithms.sampling.vllm import LocalSampler, ServerSampler
+
+    if kind == "vllm":
+        return LocalSampler(config, model, tokenizer, folder)
+    return ServerSampler(config, model, tokenizer, folder, say)
+
+
+def load_model(config: TrainConfig) -> tuple[Any, Any]:
+    """The policy and its tokenizer, with LoRA adapters if the config asks for them."""
+    if config.engine.kind == "tinker":
+        return connect(config)  # its weights are elsewhere: here is the tokenizer
+    settings = config.model
+    device = settings.device
+    if device == "auto":
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+    tiny: TinyOptions | None = None
+    if settings.name == TINY:
+        words = (*WORDS, *settings.words)
+        tiny = {"seed": config.seed, "hidden": settings.hidden, "layers": settings.layers, "words": words}
+    model: Any
+    model, tokenizer = load_policy(settings.name, dtype=settings.dtype, device=device, tiny=tiny)
+    if settings.float32_head:
+        use_float32(model)  # before adapters wrap the output layer
+    if settings.lora_rank:
+        from peft import LoraConfig, get_peft_model
+
+        rank = settings.lora_rank
+        model = get_peft_model(model, LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear"))
+    return model, tokenizer
+
+
+def learner_class(config: TrainConfig) -> type[Learner]:
+    """Who updates the policy: this process, or a service."""
+    return TinkerLearner if config.engine.kind == "tinker" else Learner
