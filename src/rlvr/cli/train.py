@@ -1,4 +1,4 @@
-"""``rlvr train``, whose fields `rlvr.cli.train_command` reads; ``algorithms`` and ``explain``."""
+"""``rlvr train``, whose fields `rlvr.cli.train_command` reads; ``plan``, ``algorithms`` and ``explain``."""
 
 from __future__ import annotations
 
@@ -38,6 +38,44 @@ def train(options: argparse.Namespace, rest: list[str]) -> int:
     return command(rest)
 
 
+def plan(options: argparse.Namespace, rest: list[str]) -> int:
+    """Print the plan; status 1 where it does not fit."""
+    try:
+        from rlvr.algorithms.planning.report import Assumed, describe, in_transformers
+        from rlvr.algorithms.planning.report import plan as make
+        from rlvr.algorithms.planning.shapes import device_of, shape_of
+        from rlvr.algorithms.planning.speed import ENGINE_OVERHEAD, measured_overhead
+        from rlvr.cli.train_command import parse
+    except ModuleNotFoundError as error:
+        raise ImportError(f'a config needs {error.name}: pip install "rlvr[train]"') from error
+    flags = [f"--{name.replace('_', '-')}" for name in vars(options)]
+    config, _ = parse(["--config", str(options.config), *rest], flags)
+    shape, device = shape_of(config, options.shape), device_of(options.gpu)
+    assumed = Assumed(
+        gpus=_at_least(options.gpus, 1, "--gpus"),
+        sampler_gpus=_at_least(options.sampler_gpus, 0, "--sampler-gpus"),
+        turns=_at_least(options.turns, 1, "--turns"),
+        reply=float(_at_least(options.reply or max(1, config.sampling.max_new_tokens // 2), 1, "--reply")),
+        prompt=float(_at_least(options.prompt, 0, "--prompt")),
+        env_seconds=_at_least(options.env_seconds, 0, "--env-seconds"),
+        tail=_at_least(options.tail, 0, "--tail"),
+        mfu=options.mfu,
+        dollars=options.dollars,
+        step_overhead=measured_overhead(shape, lora=config.model.lora_rank > 0)
+        if in_transformers(config)
+        else ENGINE_OVERHEAD,
+    )
+    found = make(config, shape, device, assumed)
+    print(describe(found), end="")
+    return 0 if found.fits else 1
+
+
+def _at_least(value: Any, least: int, name: str) -> Any:
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}")
+    return value
+
+
 def add_parsers(commands: Any) -> None:
     """Add these commands to the sub-commands of `rlvr`."""
     naming = commands.add_parser("algorithms", help="list the algorithms, or describe some")
@@ -54,3 +92,27 @@ def add_parsers(commands: Any) -> None:
     explaining.add_argument("run", type=Path, help="folder of a run")
     explaining.add_argument("episode", help="train-000010:3, a number in the last training file, or a key")
     explaining.set_defaults(command=explain)
+
+    planning = commands.add_parser(
+        "plan",
+        help="memory, speed, hours and cost of a training config, with fields changed as by `rlvr train`",
+        usage="rlvr plan CONFIG [--FIELD VALUE ...] [--gpu GPU] [--gpus N] [...]",
+        allow_abbrev=False,
+        examples=(
+            "rlvr plan examples/countdown.yaml",
+            "rlvr plan examples/countdown.yaml --group-size 16 --gpu h200 --gpus 8",
+        ),
+    )
+    planning.add_argument("config", type=Path, help="YAML file, as for `rlvr train`")
+    planning.add_argument("--gpu", default="h100", help="its name, or GiB,TFLOPs,GB/s")
+    planning.add_argument("--gpus", type=int, default=1, help="that learn, and sample unless --sampler-gpus says so")
+    planning.add_argument("--sampler-gpus", type=int, default=0, help="that sample alone")
+    planning.add_argument("--shape", default="", help="of a model that is not here: vocab=…,hidden=…,layers=…,…")
+    planning.add_argument("--turns", type=int, default=1, help="of an episode")
+    planning.add_argument("--reply", type=int, help="mean sampled tokens of a turn; half of max_new_tokens if left out")
+    planning.add_argument("--prompt", type=int, default=128, help="mean tokens that come with each turn")
+    planning.add_argument("--env-seconds", type=float, default=0.0, help="mean time of an environment's step")
+    planning.add_argument("--tail", type=float, default=1.0, help="sigma of its logarithm")
+    planning.add_argument("--mfu", type=float, help="share of the peak that an update reaches")
+    planning.add_argument("--dollars", type=float, help="an hour of a GPU")
+    planning.set_defaults(command=plan, takes_fields=True)
