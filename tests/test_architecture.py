@@ -73,6 +73,7 @@ PLANTED = {
     "adapters/planted.py": "rlvr.algorithms.losses",
     "envs/puzzles/planted.py": "rlvr.envs.games.guess_number",
     "envs/core/planted.py": "rlvr.envs.rewards",
+    "algorithms/recipe/planted.py": "rlvr.algorithms.losses",
 }
 
 
@@ -113,6 +114,29 @@ def test_no_modules_import_one_another_in_a_circle_lazily_or_not():
 def test_the_search_for_circles_finds_them():
     graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"e"}, "f": {"a"}}
     assert sorted(architecture.cycles(graph)) == [["a", "b", "c"], ["e"]]
+
+
+def test_the_folders_of_algorithms_are_few_and_import_one_way():
+    room = "rlvr.algorithms."
+    graph: dict[str, set[str]] = {}
+    for name, module in modules().items():
+        if name.startswith(room):
+            folder = name.removeprefix(room).partition(".")[0]
+            targets = {
+                target.removeprefix(room).partition(".")[0] for target in module.imports if target.startswith(room)
+            }
+            graph.setdefault(folder, set()).update(targets - {folder})
+    assert {path.parent.name for path in (ROOT / "algorithms").glob("*/__init__.py")} == graph.keys(), (
+        "no file at the top"
+    )
+    assert len(graph) <= 14
+    assert architecture.cycles(graph) == [], "an import back up"
+
+    @functools.cache
+    def floor(folder: str) -> int:
+        return 1 + max(map(floor, graph[folder]), default=0)
+
+    assert max(map(floor, graph)) <= 10, "the longest chain of imports between folders"
 
 
 # whose packages may be imported where
