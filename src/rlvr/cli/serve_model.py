@@ -55,7 +55,7 @@ def serve_model(options: argparse.Namespace, rest: list[str]) -> int:
     without_progress_bars()
     policy, tokenizer = load_policy(model, device=options.device or "cpu", dtype=options.dtype)
     if trained.float32_head:
-        from rlvr.algorithms.train.head import use_float32
+        from rlvr.algorithms.learner.head import use_float32
 
         use_float32(policy)
     chats = {"template_options": trained.template_options, "max_new_tokens": trained.max_new_tokens}
