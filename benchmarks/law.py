@@ -34,7 +34,8 @@ from rlvr.envs.sandbox import Sandbox
 from rlvr.envs.sandbox import sandbox as sandboxes
 from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.tools import MCP, Call, Functions, Search, write_call
-from rlvr.envs.tools.kits import KITS, Kit, SQLite
+from rlvr.envs.tools.kits import Kit, SQLite
+from rlvr.envs.tools.registry import KITS
 from rlvr.envs.tools.search import Document
 
 sys.path.insert(0, str(Path(__file__).parent))  # PYTHONSAFEPATH leaves the folder of a script out

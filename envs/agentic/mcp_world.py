@@ -7,7 +7,6 @@ the calls that were made and, with calls of its own, at the server; its verdict 
 from __future__ import annotations
 
 import json
-import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from rlvr.envs.core.json_text import load_json
 from rlvr.envs.core.seeding import split_of
 from rlvr.envs.core.tables import DataError
 from rlvr.envs.core.task import Task, Transition
-from rlvr.envs.core.verdict import Verdict, correct, is_provoked, provoked_verdict, wrong
+from rlvr.envs.core.verdict import Verdict, as_verdict, is_provoked, provoked_verdict, wrong
 from rlvr.envs.tools import MCP, Call, ToolError, ToolFault, WithTools, write_call
 from rlvr.envs.tools.with_tools import SessionLease, ToolsState, written
 
@@ -167,7 +166,7 @@ class MCPWorld(WithTools):
             session = lease.session(0)
             made = state.made[len(task.get("setup", ())) :]
             calls = [Call(each.name, self._arguments(each)) for each in made]
-            return _verdict(self.checker(McpOutcome(task, reply, calls, call)))
+            return as_verdict(self.checker(McpOutcome(task, reply, calls, call)), "a checker")
         finally:
             lease.close()
 
@@ -241,16 +240,3 @@ def _checked_row(row: Any, number: int) -> str:
         return json.dumps(dict(row), sort_keys=True, ensure_ascii=False)
     except (TypeError, ValueError, RecursionError) as error:
         raise DataError(f"task {number} is no JSON: {error}") from None
-
-
-def _verdict(found: Any) -> Verdict:
-    if isinstance(found, Verdict):
-        return found
-    if isinstance(found, bool):
-        return correct() if found else wrong()
-    reward = float(found)
-    if not math.isfinite(reward) or not 0.0 <= reward <= 1.0:
-        raise ValueError(f"a checker gives a reward from 0 to 1, got {found!r}")
-    if reward in (0.0, 1.0):
-        return correct() if reward else wrong()
-    return Verdict(reward, "partial", reason="partly right")

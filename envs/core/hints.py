@@ -32,6 +32,21 @@ def with_near_flag(message: str, flags: Iterable[str]) -> str:
     return message + (f"; did you mean {near}?" if near else "")
 
 
+def require_known(owner: str, settings: Mapping[str, object], known: Iterable[str], what: str = "setting") -> None:
+    """Check the names of a mapping of settings, which nobody reads where they are unknown.
+
+    Args:
+        owner: takes them, in words; the error begins with it.
+
+    Raises:
+        TypeError: one is unknown; the nearest is named.
+    """
+    known = tuple(known)
+    for name in settings:
+        if name not in known:
+            raise TypeError(f"{owner} has no {what} {name!r}{did_you_mean(name, known, 'it has')}")
+
+
 def check_reset_options(options: Mapping[str, object] | None, known: Iterable[str]) -> dict[str, Any]:
     """The options of ``reset`` as a dict of its own.
 

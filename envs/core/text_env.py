@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.utils import seeding
 
 from rlvr.envs.core.code_rule import require_registered_task
-from rlvr.envs.core.hints import check_reset_options, did_you_mean
+from rlvr.envs.core.hints import check_reset_options, require_known
 from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import best_score, hooked
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
@@ -100,7 +100,7 @@ class TextEnv(gym.Env[Any, str]):
             raise ValueError(f"max_turns must be a whole number from 1, got {max_turns!r}")
         self.task = _resolve(task, split, settings)
         if tools:
-            self.task = hooked("tools")(self.task, **(tools if isinstance(tools, Mapping) else {"tools": tools}))
+            self.task = with_tools(self.task, tools)
         self.name = self.task.name
         self.split = self._checked_split(split)
         self.level = self._checked_level(level)
@@ -527,12 +527,25 @@ def _resolve(task: Task[Any] | str, split: str | None, settings: dict[str, Any])
     return task
 
 
+def with_tools(task: Task[Any], tools: Sequence[Any] | Mapping[str, Any]) -> Task[Any]:
+    """A task whose episodes may call tools.
+
+    Raises:
+        TypeError: the mapping has an unknown key, which is named with the nearest, or no tools.
+    """
+    wrap = hooked("tools")
+    if not isinstance(tools, Mapping):
+        return wrap(task, tools)  # type: ignore[no-any-return]
+    require_known("the mapping tools=", tools, list(inspect.signature(wrap).parameters)[1:])
+    if "tools" not in tools:
+        raise TypeError("the mapping tools= needs the key 'tools', a list of names or kits")
+    return wrap(task, **tools)  # type: ignore[no-any-return]
+
+
 def _check_settings(build: type[Task[Any]], settings: dict[str, Any]) -> None:
     parameters = {} if build.__init__ is object.__init__ else inspect.signature(build).parameters
     known = [name for name in parameters if name != "split"] + ["split", "level", "max_turns", "render_mode", "tools"]
-    for name in settings:
-        if name not in known:
-            raise TypeError(f"{build.__name__} has no setting {name!r}{did_you_mean(name, known, 'it has')}")
+    require_known(build.__name__, settings, known)
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     needed = [each.name for each in parameters.values() if each.default is each.empty and each.kind not in variadic]
     if missing := [name for name in needed if name != "split" and name not in settings]:

@@ -103,6 +103,32 @@ def unparsable(reason: str, answer: str | None = None) -> Verdict:
     return Verdict(0.0, "unparsable", answer, reason)
 
 
+def as_verdict(value: object, who: str) -> Verdict:
+    """The verdict of a user's function: a ``Verdict`` as it is, True or False, or a reward from 0 to 1.
+
+    Args:
+        value: what the function gave.
+        who: gave it, in words, such as "a grader".
+
+    Raises:
+        TypeError: it is none of these.
+        ValueError: a number out of that range.
+    """
+    if isinstance(value, Verdict):
+        return value
+    try:
+        reward = float(value) if hasattr(value, "__float__") else math.nan  # type: ignore[arg-type]
+    except (TypeError, ValueError):  # an array of several numbers
+        reward = math.nan
+    if math.isnan(reward) and not isinstance(value, float):
+        raise TypeError(f"{who} gives a Verdict, True or False, or a reward from 0 to 1, not {value!r:.80}")
+    if not 0.0 <= reward <= 1.0:
+        raise ValueError(f"{who} gives a reward from 0 to 1, not {value!r:.80}")
+    if reward in (0.0, 1.0):
+        return correct() if reward else wrong()
+    return Verdict(reward, "partial", reason="partly right")
+
+
 def last_word(action: Verdict, outcome: Verdict) -> Verdict:
     """The outcome of an episode that was cut short, ``unparsable`` where its last action was not understood."""
     return (

@@ -16,9 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from rlvr.envs.core.tables import Source, look_up
-from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.rewards.graders.code_rows import normalized_row
-from rlvr.envs.rewards.grading import grade
+from rlvr.envs.rewards.grading import GraderChoice
 from rlvr.envs.tasks.prompts import JSON, PROGRAM
 from rlvr.envs.tasks.tables import LETTERS, Problem, Row, TableTask, choice, texts, with_options
 
@@ -41,7 +40,8 @@ class Dataset(TableTask):
     where: only rows whose column has this value, or one of these.
     limit: only the first rows; what is behind them is not read.
     revision: the commit of ``hub``; its branch main, which may change, by default.
-    grader: exact, f1, number, math, choice, countdown, json or code; see ``rlvr.envs.rewards.grade``.
+    grader: exact, f1, number, math, choice, countdown, json or code, see ``rlvr.envs.rewards.grade``; or one of your
+        own: a function of a reply and the column ``answer``, an object, a registered name, or "module:name".
     grader_options: given to the grader, such as ``{"rel_tol": 0.01}``.
     prompt: the observation, with columns in braces, such as ``"{context}\\n\\n{question}"``; without one, that of
         ``code`` is the question and what a column ``starter_code`` holds.
@@ -66,7 +66,7 @@ class Dataset(TableTask):
         columns: Mapping[str, str] | None = None,
         where: Mapping[str, Any] | None = None,
         limit: int | None = None,
-        grader: str = "exact",
+        grader: GraderChoice = "exact",
         grader_options: Mapping[str, Any] | None = None,
         prompt: str | None = None,
         system: str | None = None,
@@ -77,7 +77,8 @@ class Dataset(TableTask):
     ) -> None:
         if config is not None and hub is None:
             raise ValueError(f"config={config!r} is a configuration of a data set on the hub: name it with hub=")
-        self.wanted = WANTED.get(grader, "the final answer")  # type: ignore[misc]  # of this table alone
+        kind = grader if isinstance(grader, str) else ""
+        self.wanted = WANTED.get(kind, "the final answer")  # type: ignore[misc]  # of this table alone
         self.source = replace(self.source, hub=hub, config=config)  # type: ignore[misc]
         self.grader_options = dict(grader_options or {})
         self.prompt = prompt
@@ -168,7 +169,7 @@ class Dataset(TableTask):
 
     def _check_grading(self) -> None:
         """A wrong option is told now, not at the first grade; and so is a first row that cannot be graded."""
-        verdict: Verdict = grade(self.kind, "", self.reference(self.problems[0]), **self.grading(self.problems[0]))
+        verdict = self.judge(self.problems[0], "")
         if not verdict.valid:
             raise ValueError(f"row 0 cannot be graded by {self.kind!r}: {verdict.reason}")
 

@@ -7,9 +7,9 @@ they share, and what is made of verdicts: rubrics, judges, shaping. The bases of
 from __future__ import annotations
 
 from rlvr.envs.rewards.errors import BadOption, BadReference
-from rlvr.envs.rewards.grading import GRADERS, agrade, grade, grade_batch
+from rlvr.envs.rewards.grading import GRADERS, agrade, grade, grade_batch, register_grader
 
-__all__ = ["GRADERS", "BadOption", "BadReference", "agrade", "grade", "grade_batch", "warm"]
+__all__ = ["GRADERS", "BadOption", "BadReference", "agrade", "grade", "grade_batch", "register_grader", "warm"]
 
 
 def warm() -> None:

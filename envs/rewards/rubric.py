@@ -18,7 +18,7 @@ from typing import Any
 
 from rlvr.envs.core.verdict import Verdict, is_provoked, provoked_verdict
 from rlvr.envs.rewards.errors import BadOption
-from rlvr.envs.rewards.grading import grade, grader
+from rlvr.envs.rewards.grading import GraderChoice, grade, grader, grader_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +71,14 @@ class Rubric:
 
 
 class Grade(Rubric):
-    """A grader by kind, with its options: ``Grade("choice", letters="ABCD")``. Named after the kind unless named."""
+    """A grader by kind, or one of your own, with its options: ``Grade("choice", letters="ABCD")``. Named after the kind
+    unless named.
+    """
 
-    def __init__(self, kind: str, *, name: str | None = None, **options: Any) -> None:
-        grader(kind)
-        self.kind = kind
-        self.name = name or kind
+    def __init__(self, kind: GraderChoice, *, name: str | None = None, **options: Any) -> None:
+        function = grader(kind)
+        self.kind: GraderChoice = kind if isinstance(kind, str) else function
+        self.name = name or grader_name(kind)
         self.options = options
 
     def evaluate(self, sample: Sample) -> Verdict:

@@ -6,6 +6,7 @@ styles, worked examples, the grader and decontamination are the same for all.
 
 from __future__ import annotations
 
+import copy
 import importlib
 import os
 import random
@@ -16,11 +17,14 @@ from weakref import WeakValueDictionary
 
 import gymnasium as gym
 
+from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.seeding import digest_of_texts, stream
 from rlvr.envs.core.tables import DataError, Source, has_rows, load_rows, locate
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
-from rlvr.envs.rewards.grading import grade
+from rlvr.envs.rewards.custom import package_of_grader
+from rlvr.envs.rewards.grading import BUILT_IN, GRADERS, GraderChoice, grade, grader_name
+from rlvr.envs.rewards.grading import grader as grader_of
 from rlvr.envs.tasks import prompts
 from rlvr.envs.tasks.decontamination import Overlap, find_overlaps
 
@@ -95,7 +99,8 @@ class TableTask(Task[Problem]):
         limit: only the first rows; what is behind them is not read.
         config: the part of the data set, one of ``configs``.
         revision: of the data set on the hub, instead of the one it is pinned to.
-        grader: one of ``graders``, the first by default.
+        grader: one of ``graders``, the first by default; or one of your own, as a function or an object, by the name
+            that it was registered under, or as "module:name".
         prompt_style: one of ``styles``, the first by default; see ``prompts``.
         few_shot: how many worked examples stand before the question; never the question itself.
         few_shot_split: the split they are taken from; the first of ``splits`` by default.
@@ -108,6 +113,7 @@ class TableTask(Task[Problem]):
         graders: kinds of grader that fit, see ``rlvr.envs.rewards.grade``.
         styles: prompt styles that fit.
         wanted: what the prompt asks for.
+        grader_options: given to a grader that is none of ``graders``.
         problems: the rows, read.
         overlaps: what decontamination found, by the rows' places before it.
     """
@@ -117,6 +123,7 @@ class TableTask(Task[Problem]):
     graders: ClassVar[tuple[str, ...]] = ("math",)
     styles: ClassVar[tuple[str, ...]] = tuple(prompts.STYLES)
     wanted: ClassVar[str] = "the final answer"
+    grader_options: Mapping[str, Any] = {}
     splits: tuple[str, ...] = ("train", "test")
     reads_split = True
     row_settings = frozenset(
@@ -133,14 +140,14 @@ class TableTask(Task[Problem]):
         limit: int | None = None,
         config: str | None = None,
         revision: str | None = None,
-        grader: str | None = None,
+        grader: GraderChoice | None = None,
         prompt_style: str | None = None,
         few_shot: int = 0,
         few_shot_split: str | None = None,
         decontaminate: str | Sequence[str] = (),
     ) -> None:
         self.split = self._one_of("split", split, self.splits)
-        self.kind = self._one_of("grader", grader or self.graders[0], self.graders)
+        self._choose_grader(grader if grader is not None else self.graders[0])
         self.prompt_style = prompt_style or self.styles[0]
         self.system = self.system_for(self.prompt_style)
         self._select_source(config, revision)
@@ -188,7 +195,7 @@ class TableTask(Task[Problem]):
         return problem.question
 
     def grading(self, problem: Problem) -> dict[str, Any]:
-        """Options for the grader."""
+        """Options for the grader, where it is one of ``graders``."""
         return {}
 
     def reference(self, problem: Problem) -> Any:
@@ -224,6 +231,8 @@ class TableTask(Task[Problem]):
 
     def judge(self, problem: Problem, reply: str) -> Verdict:
         """The verdict on an action."""
+        if self.is_custom:
+            return grade(self.grader, reply, copy.deepcopy(self.reference(problem)), **self.grader_options)
         return grade(self.kind, reply, self.reference(problem), **self.grading(problem))
 
     def solve(self, state: Problem) -> str:
@@ -239,8 +248,21 @@ class TableTask(Task[Problem]):
 
     def _one_of(self, what: str, given: str | None, allowed: Sequence[str]) -> str:
         if given not in allowed or given is None:
-            raise ValueError(f"{type(self).__name__} has no {what} {given!r}; it has {', '.join(allowed)}")
+            raise ValueError(f"{type(self).__name__} has no {what} {given!r}{did_you_mean(given, allowed, 'it has')}")
         return given
+
+    def _choose_grader(self, choice: GraderChoice) -> None:
+        """Sets ``kind``, the grader's name, and ``grader``, what `grade` is given."""
+        ours = (*BUILT_IN, *self.graders)
+        self.is_custom = not isinstance(choice, str) or choice not in ours
+        if isinstance(choice, str) and (not self.is_custom or (":" not in choice and choice not in GRADERS)):
+            registered = (name for name in GRADERS if name not in ours)
+            self.kind = self._one_of("grader", choice, (*self.graders, *registered))
+            self.grader: GraderChoice = self.kind
+        else:
+            self.kind, self.grader = grader_name(choice), grader_of(choice)
+        if self.is_custom:
+            self.packages = (package_of_grader(grader_of(self.grader)),)
 
     def _select_source(self, config: str | None, revision: str | None) -> None:
         self.config = config

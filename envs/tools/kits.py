@@ -1,6 +1,6 @@
 """Kits: the tools that need something live, an interpreter or a folder, and how it is opened and closed.
 
-``KITS`` names those that need no arguments, for ``gym.make(env_id, tools=["python"])``.
+``rlvr.envs.tools.registry`` names those that need no arguments.
 """
 
 from __future__ import annotations
@@ -391,11 +391,3 @@ class SQLite(Kit):
     def close(self, session: sqlite3.Connection) -> None:
         """Closes the connection; the file is never written."""
         session.close()
-
-
-KITS: Mapping[str, Callable[[], Kit]] = {
-    "calculator": lambda: Functions(calculator),
-    "python": lambda: Workspace("python"),
-    "shell": lambda: Workspace("shell"),
-    "workspace": lambda: Workspace("python", "shell", "read_file", "write_file"),
-}

@@ -16,11 +16,11 @@ from functools import partial
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from rlvr.envs.core.hints import did_you_mean
 from rlvr.envs.core.task import Task, Transition
 from rlvr.envs.core.verdict import Verdict
 from rlvr.envs.tools.calls import STYLES, Call, read_calls
-from rlvr.envs.tools.kits import KITS, Kit
+from rlvr.envs.tools.kits import Kit
+from rlvr.envs.tools.registry import ToolChoice, kit_of
 from rlvr.envs.tools.sessions import Handle, Sessions, when_safe
 from rlvr.envs.tools.tool import MAX_OUTPUT, SessionLost, Tool, ToolError, ToolFault, example_call, instructions, named
 from rlvr.envs.tools.turn import carry_out
@@ -61,7 +61,7 @@ class WithTools(Task[ToolsState]):
 
     Args:
         task: the task.
-        tools: names from ``rlvr.envs.tools.KITS``, or kits.
+        tools: names from ``rlvr.envs.tools.KITS``, kits, or functions with types and a docstring.
         style: how calls are written, one of ``rlvr.envs.tools.STYLES``.
         tools_in: ``system`` describes the tools in the system prompt, ``template`` leaves them to the chat template,
             which gets their schemas from ``info["tools"]``.
@@ -77,7 +77,7 @@ class WithTools(Task[ToolsState]):
     def __init__(
         self,
         task: Task[Any],
-        tools: Sequence[str | Kit],
+        tools: Sequence[ToolChoice],
         *,
         style: str = "hermes",
         tools_in: str = "system",
@@ -89,6 +89,8 @@ class WithTools(Task[ToolsState]):
             raise ValueError(f"style {style!r} is none of {', '.join(STYLES)}")
         if tools_in not in ("system", "template"):
             raise ValueError(f"tools_in {tools_in!r} is neither system nor template")
+        if isinstance(tools, str) or not isinstance(tools, Sequence):
+            raise TypeError(f'tools is a list of names, kits or functions, such as ["python"], not {tools!r:.80}')
         if max_calls < 1 or seconds <= 0 or max_output < 1:
             raise ValueError("max_calls, seconds and max_output must be positive")
         self.task, self.style, self.max_calls, self.seconds, self.max_output = (
@@ -117,7 +119,7 @@ class WithTools(Task[ToolsState]):
             self.tools = [each.schema() for each in self._tools.values()]
 
     def _prepare(self) -> None:
-        self._kits = [_kit(each) for each in self.given]
+        self._kits = [kit_of(each) for each in self.given]
         self._owner: dict[str, int] = {}
         self._tools: dict[str, Tool] = {}
         for index, kit in enumerate(self._kits):
@@ -405,11 +407,3 @@ def _digest(output: str) -> str:
 def written(name: str, arguments: Mapping[str, Any]) -> MadeCall:
     """A call to be kept in a state, before it is made."""
     return MadeCall(name, json.dumps(arguments, sort_keys=True))
-
-
-def _kit(given: str | Kit) -> Kit:
-    if isinstance(given, Kit):
-        return given
-    if given not in KITS:
-        raise ValueError(f"there is no tool {given!r}{did_you_mean(given, KITS)}")
-    return KITS[given]()
