@@ -13,12 +13,16 @@ import sys
 import threading
 import warnings
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import gymnasium as gym
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 GROUP = "rlvr.envs"
 _lock = threading.RLock()
-_loaded: set[str] = set()
+_loading: dict[str, Iterator[EntryPoint]] = {}  # of each group that was begun, the rest
 
 
 def load_plugins() -> list[str]:
@@ -28,46 +32,56 @@ def load_plugins() -> list[str]:
     """
     loaded = []
     before = dict(gym.registry)
-    for name, label, works in load_each(GROUP):
-        loaded += [name] * works
+    for point in entry_points_of(GROUP):
+        loaded += [point.name] * load(point)
         for env_id, spec in before.items():
             if gym.registry.get(env_id) is not spec:
                 gym.registry[env_id] = spec
-                _warn(f"{label} may not register {env_id}, which exists")
+                _warn(f"{label(point)} may not register {env_id}, which exists")
         before = dict(gym.registry)
     return loaded
 
 
 def load_group_once(group: str) -> None:
-    """Load the entry points of a group, unless that was done or is being done; a failure is a warning."""
+    """Load the entry points of a group, unless that was done; a failure is a warning.
+
+    One that asks for a name of another, as a preset does for its advantage, has the others loaded first.
+    """
     with _lock:  # another thread waits for names that are being registered
-        if group not in _loaded:
-            _loaded.add(group)  # before: what is loaded here may look names up
-            for _ in load_each(group):
-                pass
+        if group not in _loading:
+            _loading[group] = iter(entry_points_of(group))
+        for point in _loading[group]:
+            load(point)
 
 
-def load_each(group: str) -> Iterator[tuple[str, str, bool]]:
-    """Load the entry points of a group, one after another: (its name, its label for people, whether it worked).
+def entry_points_of(group: str) -> list[EntryPoint]:
+    """The entry points of a group, by name; none where the environment says so."""
+    if os.environ.get("RLVR_PLUGINS") == "0" or not _named_by_any_package(group):
+        return []
+    from importlib.metadata import entry_points
+
+    return sorted(entry_points(group=group), key=lambda point: (point.name, point.value))
+
+
+def load(point: EntryPoint) -> bool:
+    """Load one entry point, and call what it names where that is a function; whether that worked.
 
     One that raises is a ``RuntimeWarning`` that names it and its package.
     """
-    if os.environ.get("RLVR_PLUGINS") == "0" or not _named_by_any_package(group):
-        return
-    from importlib.metadata import entry_points
+    try:
+        target = point.load()
+        if callable(target):
+            target()
+    except Exception as error:
+        _warn(f"{label(point)} could not be loaded: {type(error).__name__}: {error}")
+        return False
+    return True
 
-    for point in sorted(entry_points(group=group), key=lambda point: (point.name, point.value)):
-        package = getattr(getattr(point, "dist", None), "name", None)
-        label = f"plug-in {point.name!r} ({point.value}{f', package {package}' if package else ''})"
-        works = False
-        try:
-            target = point.load()
-            if callable(target):
-                target()
-            works = True
-        except Exception as error:
-            _warn(f"{label} could not be loaded: {type(error).__name__}: {error}")
-        yield point.name, label, works
+
+def label(point: EntryPoint) -> str:
+    """An entry point, for people."""
+    package = getattr(getattr(point, "dist", None), "name", None)
+    return f"plug-in {point.name!r} ({point.value}{f', package {package}' if package else ''})"
 
 
 def _warn(message: str) -> None:

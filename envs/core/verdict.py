@@ -117,7 +117,7 @@ def as_verdict(value: object, who: str) -> Verdict:
     if isinstance(value, Verdict):
         return value
     try:
-        reward = float(value) if hasattr(value, "__float__") else math.nan  # type: ignore[arg-type]
+        reward = float(value) if hasattr(value, "__float__") else math.nan
     except (TypeError, ValueError):  # an array of several numbers
         reward = math.nan
     if math.isnan(reward) and not isinstance(value, float):
