@@ -13,7 +13,7 @@ import typing as _typing
 if _sys.argv[:1] == ["-m"] and not _sys.flags.safe_path and _sys.orig_argv[-len(_sys.argv)].endswith("rlvr"):
     del _sys.path[0]
 
-import gymnasium as _gym
+from importlib import import_module as _import_module
 
 from rlvr.envs import Verdict, list_envs, register, replay
 from rlvr.envs.plugins import load_plugins as _load_plugins
@@ -21,26 +21,38 @@ from rlvr.envs.plugins import load_plugins as _load_plugins
 if _typing.TYPE_CHECKING:
     from pathlib import Path as _Path
 
+    from rlvr.adapters import connect as connect
     from rlvr.agents import Agent as _Agent
     from rlvr.agents import Evaluation as _Evaluation
+    from rlvr.envs.rewards import register_grader as register_grader
+    from rlvr.envs.tools import register_tool as register_tool
+else:
+    # what `import rlvr` does without until it is used, and where it is
+    _LATER = {"connect": "rlvr.adapters", "register_grader": "rlvr.envs.rewards", "register_tool": "rlvr.envs.tools"}
 
-__all__ = ["Verdict", "connect", "evaluate", "list_envs", "register", "replay"]
+    def __getattr__(name: str) -> object:
+        """Imports a name of `_LATER`."""
+        if name in _LATER:
+            return globals().setdefault(name, getattr(_import_module(_LATER[name]), name))
+        from rlvr.envs.core.hints import did_you_mean
+
+        raise AttributeError(f"module 'rlvr' has no attribute {name!r}{did_you_mean(name, __all__)}")
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})
+
+
+__all__ = [
+    "Verdict",
+    "connect",
+    "evaluate",
+    "list_envs",
+    "register",
+    "register_grader",
+    "register_tool",
+    "replay",
+]
 __version__ = "0.1.0"
-
-
-def connect(
-    url: "str | _typing.Sequence[str]",
-    *,
-    token: str | None = None,
-    timeout: float | None = None,
-    env: str | None = None,
-    split: str | None = None,
-    level: int | None = None,
-) -> "_gym.Env[str, str]":
-    """The environment that is served at an address; see `rlvr.adapters.connect`, which this is."""
-    from rlvr.adapters import connect as remote  # here: it stands on the agents, which `import rlvr` does without
-
-    return remote(url, token=token, timeout=timeout, env=env, split=split, level=level)
 
 
 def evaluate(
