@@ -17,7 +17,7 @@ from typing import Any
 import gymnasium as gym
 
 from rlvr.agents import Conversation, Episode, Message, Reply
-from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, require_text
+from rlvr.agents.conversation import TEXT_ALONE, observation_to_message, opening_messages, require_text
 from rlvr.agents.driver.active_episode import ActiveEpisode
 from rlvr.agents.driver.env_calls import EnvCall
 from rlvr.agents.template_words import CLOSING, OPENING
@@ -173,12 +173,9 @@ def _maker(module: str, env_id: str, kwargs: str, code: bool) -> Callable[[], gy
 
 
 def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: bool = True) -> list[Message]:
-    """The conversation that an episode begins with: the system prompt, if any, and the first observation."""
-    messages: list[Message] = []
-    if use_system and info.get("system"):
-        messages.append({"role": "system", "content": info["system"]})
-    messages.append(observation_to_message(observation, info))
-    return messages
+    """The conversation that an episode begins with: the system prompt, worked examples and the first observation."""
+    opening = opening_messages(info.get("system") if use_system else None, info.get("examples", ()))
+    return [*opening, observation_to_message(observation, info)]
 
 
 def require_tools_in_prompt(env_id: str, info: Mapping[str, Any]) -> None:

@@ -43,6 +43,7 @@ class BranchPoint:
         rendered: how many messages are in ``tokens``.
         partial_completion: the turn's completion up to the state.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text.
+        opening: how many of ``messages`` stand before the first observation.
     """
 
     env: TextEnv
@@ -51,13 +52,15 @@ class BranchPoint:
     rendered: int
     partial_completion: TokenSequence
     tools: str = ""
+    opening: int = 0
 
     def start(self, key: str, forced: Sequence[int] = ()) -> BranchStart:
         """A copy to continue from. ``key`` names its sampling noise; ``forced`` tokens come next and carry no loss."""
         env = self.env.fork()
         partial = self.partial_completion.copy()
         partial.append_context(forced)
-        conversation = Conversation(key, [*self.messages], self.tokens.copy(), self.rendered, partial, env, self.tools)
+        messages, tokens = [*self.messages], self.tokens.copy()
+        conversation = Conversation(key, messages, tokens, self.rendered, partial, env, self.tools, self.opening)
         return BranchStart(env, conversation)
 
 
@@ -73,7 +76,8 @@ def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> l
     if not isinstance(env, TextEnv):
         raise CannotReplay(f"{env!r} cannot fork, so nothing can continue from a state inside its episodes")
     twin = env.spawn()
-    messages: list[Message] = [{"role": "system", "content": episode.system}] if episode.system else []
+    messages = episode.opening()
+    opening = len(messages)
     found: list[BranchPoint] = []
     wanted = sorted(positions)
     ends = [0, *(turn.end for turn in episode.turns)]
@@ -86,7 +90,7 @@ def branch_points(env: TextEnv, episode: Episode, positions: Iterable[int]) -> l
         for position in (each for each in wanted if before <= each < end):
             partial = episode.tokens.piece(begin, max(begin, position))
             tokens = episode.tokens.piece(0, before)
-            found.append(BranchPoint(twin.fork(), [*messages], tokens, rendered, partial, episode.tools))
+            found.append(BranchPoint(twin.fork(), [*messages], tokens, rendered, partial, episode.tools, opening))
         if end == ends[-1]:
             break
         messages.append({"role": "assistant", "content": turn.action})

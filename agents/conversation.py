@@ -28,6 +28,38 @@ class Message(TypedDict):
     images: NotRequired[list[str]]
 
 
+def opening_messages(system: str | None, examples: Iterable[Message]) -> list[Message]:
+    """What stands before the first observation: the system prompt, if any, and the turns of worked examples.
+
+    Raises:
+        ValueError: the examples are no turns of a user and an assistant.
+    """
+    opening: list[Message] = [{"role": "system", "content": system}] if system else []
+    try:
+        turns: list[Message] = [{"role": turn["role"], "content": turn["content"]} for turn in examples]
+    except (TypeError, KeyError):
+        turns = [{"role": "", "content": ""}]
+    if [turn["role"] for turn in turns] != ["user", "assistant"] * (len(turns) // 2):
+        raise ValueError(
+            f"info[\"examples\"] holds chat messages, a user's and an assistant's in turn; got {examples!r:.200}"
+        )
+    return opening + turns
+
+
+def as_one_text(messages: Sequence[Message]) -> str:
+    """The beginning of a conversation for those who read one text: ``Question: … Answer: …`` for each worked example,
+    and so for the question; without examples the contents alone.
+    """
+    contents = [message["content"] for message in messages]
+    system = contents[: messages[0]["role"] == "system"]
+    *examples, question = contents[len(system) :]
+    if not examples:
+        return "\n\n".join(contents)
+    pairs = zip(examples[::2], examples[1::2], strict=True)
+    worked = [f"Question: {asked}\nAnswer: {answer}" for asked, answer in pairs]
+    return "\n\n".join([*system, *worked, f"Question: {question}\nAnswer:"])
+
+
 def observation_to_message(observation: Any, info: Mapping[str, Any]) -> Message:
     """An observation as a chat message; its role is ``info["role"]``, or the user's."""
     role = info.get("role", "user")
@@ -196,6 +228,7 @@ class Conversation:
         env: the unwrapped environment, for the agents that ask it for its expert's or a random action; a
             policy never touches it. None when the episode runs elsewhere.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text; empty where there are none.
+        opening: how many messages stand before the first observation: the system prompt, and turns of worked examples.
     """
 
     key: str
@@ -205,6 +238,7 @@ class Conversation:
     partial_completion: TokenSequence = field(default_factory=TokenSequence)
     env: gym.Env[str, str] | None = None
     tools: str = ""
+    opening: int = 0
 
     def append_reply(self, reply: Reply) -> None:
         """Append an agent's reply: its message, and its tokens where it has any; of a paused one keep the tokens.

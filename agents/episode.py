@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rlvr.agents.conversation import Message, StopReason, TokenSequence
+from rlvr.agents.conversation import Message, StopReason, TokenSequence, opening_messages
 from rlvr.envs import Verdict
 
 
@@ -75,6 +75,9 @@ class Episode:
 
     Attributes:
         env_id, split, level, seed, index: the task.
+        system: the system prompt.
+        examples: turns of worked examples before the first observation, the user's and the assistant's in turn; nobody
+            sampled them, and nothing is trained on them.
         tools: the JSON schemas of tools that the chat template describes, as one JSON text.
         group, sample: which group it belongs to, and its index there.
         tokens: ids, loss mask and log-probabilities [T]; empty for agents that deal in text alone, and until the
@@ -108,6 +111,7 @@ class Episode:
     training: dict[str, Any] = field(default_factory=dict)
     forked_from: dict[str, Any] = field(default_factory=dict)
     env_digest: str = ""
+    examples: list[Message] = field(default_factory=list)
 
     @property
     def done(self) -> bool:
@@ -134,9 +138,13 @@ class Episode:
         """Whether any reply ran into a token limit."""
         return any(turn.stop != "stop" for turn in self.turns)
 
+    def opening(self) -> list[Message]:
+        """The messages before the first observation."""
+        return opening_messages(self.system, self.examples)
+
     def messages(self) -> list[Message]:
         """The whole conversation, as chat messages."""
-        messages: list[Message] = [{"role": "system", "content": self.system}] if self.system else []
+        messages = self.opening()
         for turn in self.turns:
             messages.append(turn.message())
             messages.append({"role": "assistant", "content": turn.action})
@@ -147,7 +155,7 @@ class Episode:
         record: dict[str, Any] = {
             name: value
             for name in self.__slots__
-            if (value := getattr(self, name)) or name not in ("forked_from", "env_digest")
+            if (value := getattr(self, name)) or name not in ("forked_from", "env_digest", "examples")
         }
         record["turns"] = [
             {name: value for name in Turn.__slots__ if (value := getattr(turn, name)) or name not in _SELDOM}

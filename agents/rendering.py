@@ -136,11 +136,13 @@ class Renderer:
         with self._lock:
             return list(self._remembered(new, False, last if last in self.end_ids else None))
 
-    def render_demonstration(self, messages: Sequence[Message], tools: str = "") -> tuple[list[int], list[int]]:
+    def render_demonstration(
+        self, messages: Sequence[Message], tools: str = "", opening: int = 0
+    ) -> tuple[list[int], list[int]]:
         """A whole conversation as a policy would have sampled it: ids and loss mask, of one length T.
 
-        The mask is 1 on each token of the assistant's contents and on the token that ends each, 0 elsewhere.
-        What follows the last reply is left out.
+        The mask is 1 on each token of the assistant's contents and on the token that ends each, 0 elsewhere and on the
+        first ``opening`` messages, such as worked examples. What follows the last reply is left out.
 
         Raises:
             ValueError: the assistant says nothing, or speaks first, or the template refuses the messages, or they show
@@ -148,7 +150,7 @@ class Renderer:
         """
         require_text(messages, "a policy that samples tokens here")
         turns = [(message["role"], message["content"]) for message in messages]
-        replies = [index for index, (role, _) in enumerate(turns) if role == "assistant"]
+        replies = [index for index, (role, _) in enumerate(turns) if role == "assistant" and index >= opening]
         if not replies or replies[0] == 0:
             raise ValueError("a demonstration needs a prompt and then at least one message of the assistant's")
         if self.end_id is None:

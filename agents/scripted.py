@@ -32,7 +32,7 @@ class ExpertAgent:
 
     def _action(self, conversation: Conversation) -> str:
         env = _env(conversation, "solve")
-        first = all(message["role"] != "assistant" for message in conversation.messages)
+        first = all(message["role"] != "assistant" for message in conversation.messages[conversation.opening :])
         if first and self.shortcut_share and stream("shortcut", conversation.key).random() < self.shortcut_share:
             return env.direct_answer() or env.solve()
         return env.solve()
@@ -89,7 +89,8 @@ class HumanAgent:
 
     def _answer(self, conversation: Conversation) -> Reply:
         messages = conversation.messages
-        last_own = max((i for i, m in enumerate(messages) if m["role"] == "assistant"), default=-1)
+        own = (index for index, message in enumerate(messages) if message["role"] == "assistant")
+        last_own = max((index for index in own if index >= conversation.opening), default=-1)
         for message in messages[last_own + 1 :]:
             self.show(message["role"], message["content"])
             for url in message.get("images", ()):

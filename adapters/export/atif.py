@@ -5,7 +5,8 @@ it has no field for stands in ``extra`` under our name: the task, the verdicts, 
 policy did not sample. `episode_of` gives back the same episode.
 
 An observation with the role ``tool`` is the ``observation`` of the step before it, any other a step of the user. The
-observation after the last action is the last step's. Halves of surrogate pairs have no place in the format: where there
+observation after the last action is the last step's. Turns of worked examples are steps before them, marked ``example``
+in their ``extra``. Halves of surrogate pairs have no place in the format: where there
 is one, the steps show replacements, and ``extra`` holds the episode as JSON.
 """
 
@@ -17,7 +18,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlvr.adapters.export.chat import split_at_calls, tools_of, whole_pairs
-from rlvr.agents.conversation import TokenSequence
+from rlvr.agents.conversation import Message, TokenSequence
 from rlvr.agents.episode import Episode, Turn
 from rlvr.envs.tools.tool import argument_names
 
@@ -48,6 +49,9 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
     steps: list[dict[str, Any]] = []
     if episode.system is not None:
         _add(steps, "system", message=episode.system)
+    for message in episode.examples:
+        source = "agent" if message["role"] == "assistant" else "user"
+        _add(steps, source, message=message["content"], extra={"example": True})
     for number, turn in enumerate(episode.turns):
         if turn.role == "tool" and number:
             shown = _extra(turn, images)
@@ -62,7 +66,7 @@ def atif_record(episode: Episode, *, images: str = "") -> dict[str, Any]:
             steps[-1]["metrics"] = _metrics(episode.tokens, *spans[number])
     if episode.final_observation and episode.turns:
         steps[-1]["observation"] = {"results": [{"content": episode.final_observation}]}
-    left = {"turns", "system", "final_observation"} | ({"tokens"} if spans is not None else set())
+    left = {"turns", "system", "examples", "final_observation"} | ({"tokens"} if spans is not None else set())
     extra = {name: value for name, value in record.items() if name not in left}
     agent = {"name": OURS, "version": __version__} | ({"tool_definitions": schemas} if schemas else {})
     totals = {"total_completion_tokens": sum(tokens["mask"])} if tokens["ids"] else {}
@@ -106,10 +110,13 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
         return Episode.from_dict(json.loads(fields["json"]))
     turns: list[dict[str, Any]] = []
     tokens = TokenSequence()
+    examples: list[Message] = []
     system, waiting = None, None
     for step in record["steps"]:
         if step["source"] == "system":
             system = step["message"]
+        elif (step.get("extra") or {}).get("example"):
+            examples.append({"role": "assistant" if step["source"] == "agent" else "user", "content": step["message"]})
         elif step["source"] == "user":
             held = step.get("extra") or {}
             waiting = (held.get("role", "user"), *_text_and_image(step["message"], held))
@@ -124,7 +131,12 @@ def episode_of(record: Mapping[str, Any]) -> Episode:
                 tokens.extend(_sequence(step["metrics"]))
             results = (step.get("observation") or {}).get("results", [])
             waiting = ("tool", *_text_and_image(results[0]["content"], results[0].get("extra"))) if results else None
-    fields |= {"turns": turns, "system": system, "final_observation": waiting[1] if waiting else ""}
+    fields |= {
+        "turns": turns,
+        "system": system,
+        "examples": examples,
+        "final_observation": waiting[1] if waiting else "",
+    }
     fields.setdefault("tokens", tokens.to_dict())
     return Episode.from_dict(fields)
 

@@ -17,14 +17,16 @@ Record = dict[str, Any]
 def chat_record(episode: Episode, *, parts: bool = False) -> Record:
     """The conversation as it was played, and what is known of it; `messages` are in the form of chat templates.
 
-    What the policy wrote stands as it wrote it: thinking and calls are part of the content.
+    What the policy wrote stands as it wrote it: thinking and calls are part of the content. The assistant's turns in
+    worked examples have ``weight`` 0, as OpenAI's form has it: nothing is to be trained on them.
 
     Args:
         parts: write each content as a list of parts, as processors of vision-language models read it.
     """
     verdict = episode.verdict
+    messages, weights = _weighted(episode)
     return {
-        "messages": [_message(message, parts) for message in episode.messages()],
+        "messages": [_message(message, parts) | weight for message, weight in zip(messages, weights, strict=True)],
         "tools": tools_of(episode),
         "reward": episode.reward,
         "success": episode.success,
@@ -41,6 +43,13 @@ def chat_record(episode: Episode, *, parts: bool = False) -> Record:
         "turns": len(episode.turns),
         "tokens": len(episode.tokens) or None,
     }
+
+
+def _weighted(episode: Episode) -> tuple[list[Message], list[Record]]:
+    """The messages, and the ``weight`` of each that has one: 0 for what the assistant says in a worked example."""
+    messages, opening = episode.messages(), len(episode.opening())
+    examples = (message["role"] == "assistant" and index < opening for index, message in enumerate(messages))
+    return messages, [{"weight": 0} if example else {} for example in examples]
 
 
 def has_images(episode: Episode) -> bool:
@@ -72,7 +81,7 @@ def openai_record(episode: Episode) -> Record:
     schemas = tools_of(episode)
     names = argument_names(schemas or [])
     written: list[Record] = []
-    messages = episode.messages()
+    messages, weights = _weighted(episode)
     waiting: list[str] = []  # ids of the calls that the next message answers
     for number, message in enumerate(messages):
         role, content = message["role"], message["content"]
@@ -84,7 +93,7 @@ def openai_record(episode: Episode) -> Record:
                 {"id": call_id, "type": "function", "function": {"name": call.name, "arguments": _json(call.arguments)}}
                 for call_id, call in zip(waiting, calls, strict=True)
             ]
-            written.append({"role": role, "content": before} | ({"tool_calls": made} if made else {}))
+            written.append({"role": role, "content": before} | ({"tool_calls": made} if made else {}) | weights[number])
         elif role == "tool" and waiting:
             first, *others = waiting  # one text answers all calls of a turn, and each call wants an answer
             written.append({"role": role, "tool_call_id": first, "content": content})

@@ -150,8 +150,9 @@ def _write_parquet(episodes: list[Episode], out: Path) -> int:
         record["tools"] = None if record["tools"] is None else json.dumps(record["tools"])
     text, whole = pa.string(), pa.int64()
     content = pa.list_(pa.struct({"type": text, "text": text, "image": text})) if parts else text
+    weight = {"weight": whole} if any(episode.examples for episode in episodes) else {}
     kinds = {
-        "messages": pa.list_(pa.struct({"role": text, "content": content})),
+        "messages": pa.list_(pa.struct({"role": text, "content": content, **weight})),
         "reward": pa.float64(),
         "success": pa.bool_(),
         **dict.fromkeys(("level", "seed", "index", "group", "sample", "turns", "tokens"), whole),

@@ -115,7 +115,8 @@ class Selection:
 def task_of(episode: Episode) -> tuple[object, ...]:
     """What two episodes of one task share: its coordinates, and what was asked, which other settings change."""
     first = episode.turns[0].observation if episode.turns else ""
-    return (episode.env_id, episode.split, episode.level, episode.seed, episode.index, episode.system, first)
+    asked = json.dumps([episode.opening(), first])
+    return (episode.env_id, episode.split, episode.level, episode.seed, episode.index, asked)
 
 
 def _score(episode: Episode) -> tuple[float, ...]:

@@ -21,7 +21,6 @@ from __future__ import annotations
 import json
 import math
 import queue
-import re
 import secrets
 import threading
 import time
@@ -38,10 +37,10 @@ from rlvr.agents.template_words import CLOSING, OPENING
 from rlvr.envs import Verdict
 from rlvr.envs.core.spaces import Text
 from rlvr.envs.core.verdict import Status, env_error
+from rlvr.envs.tasks.turns import split_opening, under_role
 from rlvr.envs.tools.calls import Reading, split_calls
 from rlvr.envs.tools.tool import shown_tools
 
-_HEADING = re.compile(r"^\[(?=(?:system|user|assistant|tool|developer|function)\][ \t]*$)", re.MULTILINE)
 REPLY_SECONDS = 600.0
 TURN_SECONDS = 120.0
 GRACE_SECONDS = 5.0
@@ -400,15 +399,16 @@ class HarnessEnv(gym.Env[str, str]):
         info: dict[str, Any] = {"turn": self._turn, "messages": request.messages, "verdict": None}
         if request.tools:
             info["tools"] = shown_tools(request.tools)
-        system = [message["content"] for message in request.messages if message["role"] == "system"]
-        if not self._turn and system:
-            info["system"] = "\n\n".join(system)
+        if not self._turn:
+            system, examples, text = split_opening([(each["role"], each["content"]) for each in request.messages])
+            facts = {"system": system, "examples": examples}
+            return text, info | {"role": "user"} | {name: value for name, value in facts.items() if value}
         known = len(self._known)
         news = [message for message in request.messages[known:] if message["role"] != "system"]
         repeated = _same(request.messages[:known], self._known) is False
         if repeated or any(message["role"] == "assistant" for message in news):
             whole = [m for m in request.messages if m["role"] != "system" or repeated]
-            return "\n\n".join(map(_headed, whole)), info | {"role": "user"}
+            return "\n\n".join(under_role(m["role"], m["content"]) for m in whole), info | {"role": "user"}
         info["role"] = "tool" if news and all(message["role"] == "tool" for message in news) else "user"
         return "\n\n".join(message["content"] for message in news), info
 
@@ -436,11 +436,6 @@ def _run(harness: Harness, connection: HarnessConnection, events: queue.Queue[An
         events.put(_Ended(harness(connection)))
     except BaseException as error:
         events.put(_Ended(error=error))
-
-
-def _headed(message: Message) -> str:
-    """A message under its role; a line of it that looks like such a heading is broken by a blank."""
-    return f"[{message['role']}]\n{_HEADING.sub('[ ', message['content'])}"
 
 
 def _same(sent: Sequence[Message], expected: Sequence[Message]) -> bool:

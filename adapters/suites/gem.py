@@ -17,8 +17,9 @@ from typing import Any
 
 import gymnasium as gym
 
-from rlvr.adapters.spec import InvalidEpisode, TaskSpec, require_tools_in_prompt
+from rlvr.adapters.spec import InvalidEpisode, TaskSpec, initial_messages, require_tools_in_prompt
 from rlvr.adapters.versions import require
+from rlvr.agents.conversation import as_one_text
 from rlvr.envs import Verdict, list_envs
 from rlvr.envs.core.verdict import env_error
 
@@ -66,7 +67,7 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
     Args:
         id: an id of ours, perhaps with the module that registers it before a colon.
         seed: of the first reset that is given none; ``gem.make_vec`` gives each environment another.
-        use_system: put the system prompt before the first observation; else it stands in ``info["env_instruction"]``.
+        use_system: put the system prompt before the first text; else it stands in ``info["env_instruction"]``.
         on_invalid: what becomes of an episode with an invalid verdict: "flag" it in the info, or "raise".
         settings: for ``gymnasium.make``: split, level, max_turns, …; JSON types alone.
 
@@ -105,12 +106,10 @@ class GemEnv(_Base):  # type: ignore[misc, unused-ignore]
                 raise InvalidEpisode(self._lost) from error
             return self._lost.reason, {"verdict": self._lost, "valid": False}
         require_tools_in_prompt(self._spec.env_id, info)
-        system = info.get("system")
-        if system and self._use_system:
-            observation = f"{system}\n\n{observation}"
-        elif system:
-            info = {**info, "env_instruction": system}
-        return observation, {**info, "valid": True}
+        if not self._use_system and info.get("system"):
+            info = {**info, "env_instruction": info["system"]}
+        text = as_one_text(initial_messages(observation, info, use_system=self._use_system))
+        return text, {**info, "valid": True}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Play an action: GEM's five values; what is raised, the class says."""

@@ -136,10 +136,12 @@ def _started(state: Any) -> EpisodeSession:
 def _replayed(state: Any) -> dict[str, Any]:
     """The outcome of the model's replies, whatever solver led to them."""
     session = _started(state)
+    replies = [message.text for message in state.messages if isinstance(message, ChatMessageAssistant)]
+    examples = sum(message["role"] == "assistant" for message in session.messages)
     try:
-        for message in state.messages:
-            if isinstance(message, ChatMessageAssistant) and not session.done:
-                session.step(message.text)
+        for text in replies[examples:]:
+            if not session.done:
+                session.step(text)
     finally:
         session.close()
     return _outcome(session)
@@ -163,5 +165,5 @@ def _outcome(session: EpisodeSession) -> dict[str, Any]:
 
 
 def _messages(prompt: Sequence[Mapping[str, str]]) -> list[Any]:
-    kinds = {"system": ChatMessageSystem}
+    kinds = {"system": ChatMessageSystem, "assistant": ChatMessageAssistant}
     return [kinds.get(message["role"], ChatMessageUser)(content=message["content"]) for message in prompt]

@@ -21,6 +21,7 @@ from typing import Any
 from rlvr.adapters.rows import rows, write_rows
 from rlvr.adapters.spec import grade
 from rlvr.adapters.versions import require
+from rlvr.agents.conversation import as_one_text
 from rlvr.envs.core.files import require_new, write_new
 from rlvr.envs.core.verdict import env_error
 
@@ -98,7 +99,7 @@ def export(
         {
             "index": row["index"],
             "system": row["prompt"][0]["content"] if row["prompt"][0]["role"] == "system" else "",
-            "prompt": row["prompt"][-1]["content"],
+            "prompt": as_one_text([message for message in row["prompt"] if message["role"] != "system"]),
             "spec": row["spec"],
         }
         for row in table

@@ -55,6 +55,7 @@ class TextObservation(Observation):  # type: ignore[misc]
         text: the next message.
         role: whose words it is: user's or a tool's.
         system: the system prompt, with the first observation alone.
+        examples: worked examples before it, as chat messages, with the first observation alone.
         tools: schemas for the chat template, with the first observation alone.
         turn: how many actions there were.
         truncated: it is over because a limit was reached, or something failed.
@@ -66,6 +67,7 @@ class TextObservation(Observation):  # type: ignore[misc]
     text: str = ""
     role: str = "user"
     system: str | None = None
+    examples: list[dict[str, str]] | None = None
     tools: list[dict[str, Any]] | None = None
     turn: int = 0
     truncated: bool = False
@@ -245,6 +247,7 @@ def beginning(session: EpisodeSession) -> dict[str, Any]:
         "text": session.messages[-1]["content"],
         "role": session.messages[-1]["role"],
         "system": next((message["content"] for message in session.messages if message["role"] == "system"), None),
+        "examples": [dict(turn) for turn in session.info.get("examples", ())] or None,
         "tools": [dict(tool) for tool in session.info.get("tools") or ()] or None,
     }
 

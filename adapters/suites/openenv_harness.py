@@ -39,6 +39,7 @@ from rlvr.adapters.suites.openenv import (
 )
 from rlvr.adapters.versions import require
 from rlvr.agents import Message
+from rlvr.agents.conversation import as_one_text
 from rlvr.envs.core.verdict import Verdict, env_error
 from rlvr.envs.tools.calls import Call, write_call
 from rlvr.envs.tools.tool import argument_names
@@ -97,9 +98,10 @@ class ToolEpisode:
         self._style, self._lock = call_style(self.session.env), threading.Lock()
 
     def words(self) -> str:
-        """What the environment said last; at the beginning the system prompt, if any, and the first observation."""
-        found = [self.pending] if self.session.turns else self.session.messages
-        return "\n\n".join(str(message["content"]) for message in found if message is not None)
+        """What the environment said last; at the beginning all that stands before the first reply, as one text."""
+        if not self.session.turns:
+            return as_one_text(self.session.messages)
+        return str(self.pending["content"]) if self.pending is not None else ""
 
     def call(self, name: str, arguments: Mapping[str, Any]) -> str:
         """What a tool says; the call is a turn of the episode.

@@ -47,7 +47,7 @@ class _PlayedSession(ResourceSession):  # type: ignore[misc]
     _verified_once = False
 
     def initial_messages(self) -> list[dict[str, Any]]:
-        """The system prompt, if any, and the first observation."""
+        """The system prompt, if any, worked examples and the first observation."""
         return [dict(message) for message in self._episode.session.messages]
 
     def list_tools(self) -> list[Any]:

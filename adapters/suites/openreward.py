@@ -28,6 +28,7 @@ from rlvr.adapters.serving.serve import MISSING, SMALL, EnvServer, ServerApp, sw
 from rlvr.adapters.serving.sessions import Result, SessionTable
 from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack
 from rlvr.adapters.spec import call_style, with_native_tools
+from rlvr.agents.conversation import Message, as_one_text, opening_messages
 from rlvr.envs import Verdict
 from rlvr.envs.core.registry import splits_of
 from rlvr.envs.tools.calls import Call, write_call
@@ -297,8 +298,9 @@ class OpenRewardApp:
         try:
             result = _carried_out(await table.play(WireRequest(_new(), "reset", [{"session": key, **item}]), None))
             info = unpack(result["info"])
-            system = [{"role": "system", "blocks": [_text(info["system"])]}] if info.get("system") else []
-            messages = [*system, {"role": "user", "blocks": _blocks(result["observation"])}]
+            opening = opening_messages(info.get("system"), info.get("examples", ()))
+            messages: list[Json] = [{"role": each["role"], "blocks": [_text(each["content"])]} for each in opening]
+            messages.append({"role": "user", "blocks": _blocks(result["observation"])})
             tools = _schemas(info.get("tools"))
             reply = next(
                 free
@@ -331,8 +333,12 @@ class OpenRewardApp:
         return {"sid": sid}
 
     async def prompt(self, request: Request) -> list[Json]:
-        """What the policy reads first: the system prompt, if any, and the first observation."""
-        return [block for message in self._rollout(request).messages for block in message["blocks"]]
+        """What the policy reads first: the system prompt, if any, worked examples and the first observation."""
+        messages = self._rollout(request).messages
+        if any(message["role"] == "assistant" for message in messages):  # no role tells question and answer apart
+            shown = [Message(role=each["role"], content=each["blocks"][0]["text"]) for each in messages]
+            return [_text(as_one_text(shown))]
+        return [block for message in messages for block in message["blocks"]]
 
     async def messages(self, request: Request) -> list[Json]:
         """The same with roles."""

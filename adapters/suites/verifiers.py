@@ -100,8 +100,9 @@ class RlvrTaskset(vf.Taskset[RlvrTask, RlvrTasksetConfig]):  # type: ignore[misc
 
     def _opening(self, messages: list[Any]) -> dict[str, Any]:
         """The fields of a task that say how its conversation begins."""
-        *system, first = [message["content"] for message in messages]
-        return {"prompt": first, "system_prompt": system[0] if system else None}
+        system = messages[0]["content"] if messages[0]["role"] == "system" else None
+        prompt = messages[system is not None :]
+        return {"prompt": prompt if len(prompt) > 1 else prompt[0]["content"], "system_prompt": system}
 
     def load(self) -> Iterator[RlvrTask]:
         """The tasks, one after the other; each has its prompt and its spec."""
@@ -307,9 +308,12 @@ class Chat(vf.HarnessSession):  # type: ignore[misc]
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        system, prompt = self.harness.resolve_text_prompt(self.data)
-        opening = {"system": system, "user": prompt}
-        self._messages = [{"role": role, "content": text} for role, text in opening.items() if text is not None]
+        system, prompt = self.harness.resolve_prompt(self.data)
+        self._messages = [] if system is None else [{"role": "system", "content": system}]
+        if isinstance(prompt, str):
+            self._messages.append({"role": "user", "content": prompt})
+        else:  # worked examples stand before the question
+            self._messages += [message.model_dump(exclude_none=True) for message in prompt or ()]
         # The interception server's address and secret; of the model's own client, only how long to wait.
         here = vf.EvalClientConfig(base_url=self.endpoint, api_key_var="", timeout=self.ctx.client.timeout)
         self._client = build_async_openai(here).with_options(api_key=self.secret, max_retries=RETRIES)

@@ -401,21 +401,21 @@ class _FileReading:
 
     def _take(self, trace: Trace, start: int, length: int, number: int) -> None:
         actions = trace.actions()
-        assistant = [message for message in trace.messages if message.role == "assistant"]
-        called = sorted({call["name"] for message in assistant for call in message.calls if call["name"]})
-        stops = [message.stop for message in assistant if message.stop]
-        replies = [message for message in assistant if message.stop not in NO_REPLY]
+        written = [message for message in trace.messages if message.is_action]
+        called = sorted({call["name"] for message in written for call in message.calls if call["name"]})
+        stops = [message.stop for message in written if message.stop]
+        replies = [message for message in written if message.stop not in NO_REPLY]
         values = (
             self._file, number, start, length, self._source.name, self._phase,
             trace.step if trace.step is not None else self._step,
             trace.env, trace.split, trace.level, trace.status, trace.reward,
             None if trace.success is None else int(trace.success),
-            len(assistant), trace.sampled, len(actions),
+            len(written), trace.sampled, len(actions),
             next((stop for stop in stops if stop != "stop"), stops[-1] if stops else ""),
             " ".join(called)[:500], trace.error[:500], trace.task, self._group(trace), trace.sample, _preview(actions),
             reply_key(trace.answer), reply_key(trace.reply()),
             len(replies), sum(message.stop in CUT for message in replies),
-            sum(message.status == "unparsable" for message in assistant),
+            sum(message.status == "unparsable" for message in written),
             " ".join(message.flaw for message in replies if message.flaw),
         )  # fmt: skip
         cursor = self._writer.execute(INSERT, [_storable(value) for value in values])
@@ -428,13 +428,13 @@ class _FileReading:
         elif trace.task:
             named = trace.task
         else:
-            before = [m.text for m in trace.messages[: next(_assistants(trace), 0)]]
+            before = [m.text for m in trace.messages[: next(_actions(trace), 0)]]
             named = hashlib.sha256("\0".join(before).encode("utf-8", "surrogatepass")).hexdigest()[:16]
         return f"{self._file}/{trace.step}/{named}"
 
 
-def _assistants(trace: Trace) -> Iterator[int]:
-    return (index for index, message in enumerate(trace.messages) if message.role == "assistant")
+def _actions(trace: Trace) -> Iterator[int]:
+    return (index for index, message in enumerate(trace.messages) if message.is_action)
 
 
 def _why(error: Exception) -> str:

@@ -27,7 +27,8 @@ def message_of(value: Mapping[str, Any]) -> ChatMessage:
         text, written = split_calls(text)
         calls += written
     images += [image for image in map(image_of, _list(value.get("images"))) if image]
-    return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")))
+    example = role == "assistant" and value.get("weight") == 0
+    return ChatMessage(role, text, reasoning, images, calls, text_of(value.get("tool_call_id")), example=example)
 
 
 def _list(value: Any) -> list[Any]:

@@ -206,7 +206,7 @@ _NOTHING = {"episodes": 0, "successes": 0, "judged": 0}
 
 
 def _first_action(trace: Trace) -> int:
-    found = (index for index, message in enumerate(trace.messages) if message.role == "assistant")
+    found = (index for index, message in enumerate(trace.messages) if message.is_action)
     return next(found, len(trace.messages))
 
 
@@ -214,7 +214,7 @@ def _written(messages: Sequence[ChatMessage]) -> str:
     """Everything from the first action on, as text."""
     parts = []
     for message in messages:
-        if message.role == "assistant":
+        if message.is_action:
             thinking = f"<think>{message.reasoning}</think>" if message.reasoning else ""
             calls = "".join(f"\n→ {call['name']}({call['arguments']})" for call in message.calls)
             parts.append(thinking + message.text + calls)

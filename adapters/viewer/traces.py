@@ -45,6 +45,12 @@ class ChatMessage:
     stop: str = ""
     flaw: str = ""
     end: int = 0
+    example: bool = False
+
+    @property
+    def is_action(self) -> bool:
+        """Whether the policy wrote it."""
+        return self.role == "assistant" and not self.example
 
 
 @dataclass(slots=True)
@@ -96,13 +102,13 @@ class Trace:
         """All that the policy wrote, calls of tools among it, without its thinking."""
         parts = []
         for message in self.messages:
-            if message.role == "assistant":
+            if message.is_action:
                 parts += [message.text, *(f"{call['name']}({call['arguments']})" for call in message.calls)]
         return "\n".join(filter(None, parts))
 
     def actions(self) -> str:
         """All that the policy wrote, one message after another."""
-        return "\n".join(m.reasoning + m.text for m in self.messages if m.role == "assistant")
+        return "\n".join(m.reasoning + m.text for m in self.messages if m.is_action)
 
 
 def text_of(value: Any) -> str:
@@ -217,6 +223,9 @@ def episode_trace(record: Mapping[str, Any], source: str = "rlvr") -> Trace:
     )
     if record.get("system"):
         trace.messages.append(ChatMessage("system", text_of(record["system"])))
+    for example in mappings_of(record.get("examples")):
+        reasoning, text = split_thinking(text_of(example.get("content")))
+        trace.messages.append(ChatMessage(text_of(example.get("role")), text, reasoning, example=True))
     for turn in turns:
         trace.messages += _turn(turn)
     final = text_of(record.get("final_observation") or record.get("closing"))

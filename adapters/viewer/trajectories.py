@@ -66,6 +66,7 @@ def atif_trace(record: Mapping[str, Any]) -> Trace:
 def _take_step(trace: Trace, step: Mapping[str, Any]) -> None:
     text, images = _content(step.get("message"))
     message = ChatMessage(ROLES.get(text_of(step.get("source")), "user"), text, images=images)
+    message.example = mapping_of(step.get("extra")).get("example") is True
     message.reasoning = text_of(step.get("reasoning_content"))
     if message.reasoning == text:  # converters of Harbor repeat it
         message.reasoning = ""

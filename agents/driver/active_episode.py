@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import gymnasium as gym
 
-from rlvr.agents.conversation import FLAWS, Conversation, Reply, TokenSequence, observation_to_message
+from rlvr.agents.conversation import FLAWS, Conversation, Reply, TokenSequence, observation_to_message, opening_messages
 from rlvr.agents.driver.env_calls import NO_CALL, EnvCall, Outcome, TimeLimitExceeded
 from rlvr.agents.episode import Episode, RolloutRequest, Turn
 from rlvr.envs import Verdict
@@ -82,7 +82,9 @@ class ActiveEpisode:
         episode.level = info.get("level", episode.level)
         if self.use_system and info.get("system"):
             episode.system = info["system"]
-            self.conversation.messages.append({"role": "system", "content": info["system"]})
+        episode.examples = opening_messages(None, info.get("examples", ()))
+        self.conversation.messages += episode.opening()
+        self.conversation.opening = len(self.conversation.messages)
         if info.get("tools"):
             episode.tools = self.conversation.tools = json.dumps(info["tools"])
         self._observe(observation)
@@ -94,6 +96,7 @@ class ActiveEpisode:
             raise ValueError("the environment returned another observation the second time: it cannot be continued")
         *before, last = episode.messages()[:-1]  # the last message is the empty action of the turn that was paused
         conversation.messages.extend(before)
+        conversation.opening = len(episode.opening())
         conversation.rendered = len(before) if len(episode.turns) > 1 else 0
         conversation.messages.append(last)
         conversation.tools = episode.tools

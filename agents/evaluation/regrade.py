@@ -50,7 +50,8 @@ class RecordedAgent:
 
     def _reply(self, conversation: Conversation) -> Reply:
         turns = self._episodes[conversation.key].turns
-        number = sum(message["role"] == "assistant" for message in conversation.messages)
+        played = conversation.messages[conversation.opening :]
+        number = sum(message["role"] == "assistant" for message in played)
         if number >= len(turns):
             return Reply("", stop="error", error="the recorded episode has no further action")
         turn = turns[number]

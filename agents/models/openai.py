@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
 
-from rlvr.agents.conversation import Conversation, Message, Reply
+from rlvr.agents.conversation import Conversation, Reply
 from rlvr.agents.models.calls import NO_COMPLETION, AdaptiveLimit, Calls, FailuresInARow
 from rlvr.agents.rendering import clean
 from rlvr.envs.endpoint import Endpoint, EndpointError, call
@@ -148,7 +148,7 @@ class OpenAIAgent:
         tools = json.loads(conversation.tools) if conversation.tools else []
         body: dict[str, Any] = {
             "model": self.endpoint.model,
-            "messages": _messages(conversation.messages, tools, self.tool_style, self.tool_messages),
+            "messages": _messages(conversation, tools, self.tool_style, self.tool_messages),
             "temperature": self.endpoint.temperature,
             "max_tokens": self.endpoint.max_tokens,
         }
@@ -302,16 +302,16 @@ def _with_thought(thought: str, text: str, has_ended: bool) -> str:
 
 
 def _messages(
-    messages: Sequence[Message], tools: Sequence[Any], style: str, tool_messages: bool
+    conversation: Conversation, tools: Sequence[Any], style: str, tool_messages: bool
 ) -> list[dict[str, Any]]:
     """The messages as an endpoint takes them: calls and their outputs in its own form where it knows the tools."""
-    names = argument_names(tools)
+    names, messages = argument_names(tools), conversation.messages
     sent: list[dict[str, Any]] = []
     open_calls: list[str] = []  # ids of the calls that the next message answers
     for index, message in enumerate(messages):
         role, content, images = message["role"], clean(message["content"]), message.get("images", [])
         if role == "assistant":
-            text = _without_thought(content)
+            text = content if index < conversation.opening else _without_thought(content)
             before, calls = _calls_in(text, names, style) if names else (text, [])
             answered = index + 1 < len(messages) and messages[index + 1]["role"] == "tool"
             open_calls = [f"call{index:03d}{number:02d}" for number in range(len(calls))] if answered else []

@@ -19,17 +19,20 @@ ROLES = ("system", "user", "assistant", "tool")
 
 @dataclass(frozen=True, slots=True)
 class RecordedChat:
-    """A conversation to imitate; ``tools`` are the JSON schemas that the chat template shows, as text, or empty."""
+    """A conversation to imitate; ``tools`` are the JSON schemas that the chat template shows, as text, or empty, and
+    ``opening`` is how many messages stand before all that is imitated, the last of them an assistant's of weight 0.
+    """
 
     messages: tuple[Message, ...]
     tools: str = ""
+    opening: int = 0
 
     @property
     def prompt(self) -> str:
-        """What stands before the assistant's first message: chats of one prompt are of one task."""
+        """What stands before the assistant's first message to imitate: chats of one prompt are of one task."""
         # What the assistant saw first names the task.
-        first = next(index for index, message in enumerate(self.messages) if message["role"] == "assistant")
-        return json.dumps([self.messages[:first], self.tools])
+        roles = [message["role"] for message in self.messages]
+        return json.dumps([self.messages[: roles.index("assistant", self.opening)], self.tools])
 
 
 def read_chats(path: Path) -> list[RecordedChat]:
@@ -67,7 +70,16 @@ def chat_of(row: Mapping[str, Any]) -> RecordedChat:
     roles = [message["role"] for message in read]
     if "assistant" not in roles or roles[0] == "assistant":
         raise ValueError("a chat needs a prompt and then at least one message of the assistant's")
-    return RecordedChat(read, _tools(row.get("tools")))
+    return RecordedChat(read, _tools(row.get("tools")), _opening(roles, [each.get("weight") for each in messages]))
+
+
+def _opening(roles: Sequence[str], weights: Sequence[Any]) -> int:
+    """How many messages there are up to the last of the assistant's that has weight 0."""
+    imitated = [weight != 0 for role, weight in zip(roles, weights, strict=True) if role == "assistant"]
+    if not any(imitated) or imitated != sorted(imitated):
+        raise ValueError("weight 0 is for the assistant's first messages, those of worked examples, and not for all")
+    skipped = imitated.count(False)
+    return [index for index, role in enumerate(roles) if role == "assistant"][skipped - 1] + 1 if skipped else 0
 
 
 def _message(message: Any) -> Message:
@@ -129,7 +141,7 @@ def sequences_of(chats: Sequence[RecordedChat], renderer: Renderer, max_length: 
     """
     sequences = []
     for chat in chats:
-        ids, mask = renderer.render_demonstration(chat.messages, chat.tools)
+        ids, mask = renderer.render_demonstration(chat.messages, chat.tools, chat.opening)
         if len(ids) <= max_length:
             sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))  # nobody sampled them: no log-prob
     return sequences, len(chats) - len(sequences)

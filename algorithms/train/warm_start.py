@@ -102,7 +102,8 @@ def demonstrations(
     sequences = []
     for episode in play(requests):
         if episode.success or (failed and episode.valid):  # an expert may fail where chance decides
-            ids, mask = renderer.render_demonstration(episode.messages(), episode.tools)
+            opening = len(episode.opening())
+            ids, mask = renderer.render_demonstration(episode.messages(), episode.tools, opening)
             sequences.append(TokenSequence(ids, mask, [0.0] * len(ids)))  # nobody sampled them: no log-prob
     if not sequences:
         raise ValueError(f"no demonstration of {play.env_id} succeeded: its expert cannot warm a policy up")

@@ -21,6 +21,7 @@ from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import stream
 from rlvr.envs.core.tables import DataError, read_table
 from rlvr.envs.tasks.digests import ServerDigest
+from rlvr.envs.tasks.turns import split_opening
 from rlvr.envs.tools.calls import Reading, split_calls
 from rlvr.envs.tools.tool import shown_tools
 
@@ -80,11 +81,13 @@ class NeMoGym(BridgedEnv):
         info = server_step.get("info") or {}
         self._closes = info.get("supports_explicit_close") is True
         asked = self._row["responses_create_params"]
-        system, text = _conversation(asked.get("input"))
+        system, examples, text = _conversation(asked.get("input"))
         text_shown = "\n\n".join(part for part in (text, server_step.get("observation")) if part)
         facts: Row = {"index": self._index}
         if system:
             facts["system"] = system
+        if examples:
+            facts["examples"] = examples
         tools = [tool for tool in asked.get("tools") or () if isinstance(tool, dict) and tool.get("type") == "function"]
         self._tools = {tool["name"]: list((tool.get("parameters") or {}).get("properties", {})) for tool in tools}
         if tools:
@@ -181,17 +184,12 @@ def _object(reply: ServerReply, path: str) -> Row:
     return reply.body
 
 
-def _conversation(given: Any) -> tuple[str, str]:
-    """The system prompt of a row's input, and what the policy reads first."""
+def _conversation(given: Any) -> tuple[str, list[dict[str, str]], str]:
+    """The system prompt of a row's input, turns of worked examples, and what the policy reads first."""
     if isinstance(given, str):
-        return "", given
+        return "", [], given
     items = [item for item in given or () if isinstance(item, dict)]
-    text_shown = [(str(item.get("role", item.get("type", ""))), _words(item)) for item in items]
-    system = "\n\n".join(text for role, text in text_shown if role in ("system", "developer"))
-    rest = [(role, text) for role, text in text_shown if role not in ("system", "developer")]
-    if all(role == "user" for role, _ in rest):
-        return system, "\n\n".join(text for _, text in rest)
-    return system, "\n\n".join(f"[{role}]\n{text}" for role, text in rest)
+    return split_opening([(str(item.get("role", item.get("type", ""))), _words(item)) for item in items])
 
 
 def _words(item: Mapping[str, Any]) -> str:

@@ -28,6 +28,7 @@ from rlvr.envs.bridges.remote import (
 from rlvr.envs.core.hints import check_reset_options
 from rlvr.envs.core.seeding import shuffled_index, stream
 from rlvr.envs.tasks.digests import ServerDigest
+from rlvr.envs.tasks.turns import split_opening
 from rlvr.envs.tools.calls import read_calls
 from rlvr.envs.tools.tool import shown_tools
 
@@ -97,13 +98,14 @@ class OpenReward(BridgedEnv):
         try:
             name = {} if self.env is None else {"env_name": self.env}
             self._created({**name, "split": split, "index": index}, until)
-            system, text = self._asked(until)
+            system, examples, text = self._asked(until)
             tools = self._listed(until)
         except BaseException:
             self._leave()
             raise
         facts: Json = {"index": index, "split": split}
         facts |= {"system": system} if system else {}
+        facts |= {"examples": examples} if examples else {}
         facts |= {"tools": shown_tools(tools)} if tools else {}
         return ServerStep(text, info=facts)
 
@@ -186,20 +188,15 @@ class OpenReward(BridgedEnv):
                 raise TimeoutError(f"{self.url} had no session within {self.timeout:g} s: {_detail(status, body)}")
             time.sleep(FULL_PAUSE)
 
-    def _asked(self, until: float) -> tuple[str, str]:
-        """The system prompt, and what the policy reads first."""
+    def _asked(self, until: float) -> tuple[str, list[dict[str, str]], str]:
+        """The system prompt, turns of worked examples, and what the policy reads first."""
         status, body = self._ask(f"{self._start}/messages", None, until)
         if status == 404:  # a server before 0.1.157
             status, body = self._ask(f"{self._start}/prompt", None, until)
             body = [{"role": "user", "blocks": body}]
         if status != 200 or not isinstance(body, list) or not all(isinstance(each, dict) for each in body):
             raise ServerError(f"{self.url} gave no prompt: {_detail(status, body)}")
-        parts = [(str(each.get("role")), _text_of(each.get("blocks"))) for each in body]
-        system = "\n\n".join(text for role, text in parts if role == "system")
-        rest = [(role, text) for role, text in parts if role != "system"]
-        if all(role == "user" for role, _ in rest):
-            return system, "\n\n".join(text for _, text in rest)
-        return system, "\n\n".join(f"[{role}]\n{text}" for role, text in rest)
+        return split_opening([(str(each.get("role")), _text_of(each.get("blocks"))) for each in body])
 
     def _listed(self, until: float) -> list[Json]:
         """The schemas that the policy needs; decides what becomes of a text without a call."""

@@ -8,7 +8,7 @@ randomness, files, clocks or the network; chance inside an episode is drawn from
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from rlvr.envs.core.seeding import SPLITS, digest_of_texts, stream
@@ -16,6 +16,7 @@ from rlvr.envs.core.verdict import Verdict, wrong
 
 S = TypeVar("S")
 
+EXAMPLE_ROLES = ("user", "assistant")
 DRAWS = 10_000  # how often a task is drawn again to land in its split before giving up
 
 
@@ -29,6 +30,13 @@ class Transition(NamedTuple):
     verdict: Verdict
     terminated: bool = False
     role: str = "user"
+
+
+def as_turns(examples: Iterable[Sequence[str]]) -> list[dict[str, str]]:
+    """Worked examples, pairs of a question and a reply, as chat messages: what ``info["examples"]`` holds."""
+    return [
+        {"role": role, "content": text} for pair in examples for role, text in zip(EXAMPLE_ROLES, pair, strict=True)
+    ]
 
 
 class Task(Generic[S]):
@@ -126,6 +134,12 @@ class Task(Generic[S]):
     def observe(self, state: S) -> str:
         """The text that the policy sees next; not asked once the episode is over."""
         raise NotImplementedError
+
+    def worked_examples(self, state: S) -> Sequence[tuple[str, str]]:
+        """Worked examples before the question of a first state: each one's question, in the form of ``observe``, and
+        a reply in the form that the prompt asks for.
+        """
+        return ()
 
     def image(self, state: S) -> Any:
         """The image beside ``observe``'s text, only asked when ``image_shape`` is set: an array [H, W, 3] of uint8.

@@ -22,7 +22,7 @@ from rlvr.envs.core.images import Image, observation_space
 from rlvr.envs.core.registry import best_score, hooked
 from rlvr.envs.core.seeding import IN_SPLIT, KeyedRandom, divide, in_part, shuffled_index, stream
 from rlvr.envs.core.spaces import Text
-from rlvr.envs.core.task import Task
+from rlvr.envs.core.task import Task, as_turns
 from rlvr.envs.core.terminal import printable
 from rlvr.envs.core.verdict import INVALID, Verdict, fails_again, goes_through, last_word, provoked_verdict
 
@@ -65,9 +65,10 @@ class TextEnv(gym.Env[Any, str]):
     ``unparsable``, never ``wrong``.
 
     ``info`` holds the task's identity (``env_id, split, level, seed, index``), ``turn``, ``role`` (whose words the
-    observation is), ``system``, ``tools`` and ``best_score`` (first only, if any), ``verdict`` after each step, and
-    ``success`` at the end. ``best_score`` is the best score known of the level, where that is below 1; it stands in the
-    last verdict's parts too. The observation after the last action is the verdict's reason.
+    observation is), ``system``, ``examples``, ``tools`` and ``best_score`` (first only, if any), ``verdict`` after each
+    step, and ``success`` at the end. ``examples`` are worked examples as chat messages, the user's and the assistant's
+    in turn, which stand before the observation. ``best_score`` is the best score known of the level, where that is
+    below 1; it stands in the last verdict's parts too. The observation after the last action is the verdict's reason.
 
     Args:
         task: a task, or "module:Class" and, in ``settings``, what to build it with.
@@ -169,6 +170,8 @@ class TextEnv(gym.Env[Any, str]):
         observation = task.observe(state)
         if task.system:
             info["system"] = task.system
+        if examples := task.worked_examples(state):
+            info["examples"] = as_turns(examples)
         if task.tools:
             info["tools"] = task.tools
         self._best_score = best_score(self.spec, level) if self.spec else None

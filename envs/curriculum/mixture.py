@@ -86,6 +86,9 @@ class Mixture(Task[Mixed]):
     def observe(self, state: Mixed) -> str:
         return self._task(state).observe(state.inner)
 
+    def worked_examples(self, state: Mixed) -> Sequence[tuple[str, str]]:
+        return self._task(state).worked_examples(state.inner)
+
     def apply(self, state: Mixed, action: str) -> Transition:
         """The part's transition; the state keeps the number of the part."""
         inner, verdict, terminated, role = self._task(state).apply(state.inner, action)

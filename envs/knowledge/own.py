@@ -149,8 +149,6 @@ class Dataset(TableTask):
 
     def solve(self, state: Problem) -> str:
         """The ``solution`` column as a program or an expression; NotImplementedError where it is needed and missing."""
-        if self.kind in ("code", "countdown") and not state.solution:
-            raise NotImplementedError(f"this table has no column 'solution': no expert is known for {self.kind}")
         return self.answered(state) if self.kind in ("code", "json", "countdown") else super().solve(state)
 
     def direct_answer(self, state: Problem) -> str:
@@ -159,6 +157,8 @@ class Dataset(TableTask):
 
     def answered(self, problem: Problem) -> str:
         """A fence for programs and JSON, a box for expressions, else as the prompt's style has it."""
+        if self.kind in ("code", "countdown") and not problem.solution:
+            raise NotImplementedError(f"this table has no column 'solution': no expert is known for {self.kind}")
         if self.kind == "code":
             return f"```python\n{problem.solution.rstrip()}\n```"
         if self.kind == "json":

@@ -43,7 +43,6 @@ class Problem(NamedTuple):
         answer: the reference that the grader is given.
         answer_text: the answer in an expert's words, where these are not ``str(answer)``.
         options: the texts of the options of a multiple choice, in the order shown.
-        before: worked examples, said before the question.
     """
 
     question: str
@@ -51,7 +50,6 @@ class Problem(NamedTuple):
     answer: Any = ""
     answer_text: str = ""
     options: tuple[str, ...] = ()
-    before: str = ""
 
 
 def texts(row: Row, *columns: str) -> list[str]:
@@ -102,7 +100,7 @@ class TableTask(Task[Problem]):
         grader: one of ``graders``, the first by default; or one of your own, as a function or an object, by the name
             that it was registered under, or as "module:name".
         prompt_style: one of ``styles``, the first by default; see ``prompts``.
-        few_shot: how many worked examples stand before the question; never the question itself.
+        few_shot: how many ``worked_examples`` stand before the question; never the question itself.
         few_shot_split: the split they are taken from; the first of ``splits`` by default.
         decontaminate: tables that must not be trained on, by the id of their environment or by a file of the same
             columns; rows that overlap with one are left out and listed in ``overlaps``.
@@ -209,22 +207,22 @@ class TableTask(Task[Problem]):
     # the task
 
     def row(self, index: int, rng: random.Random) -> Problem:
-        """Row ``index`` as ``shown`` this time, with its worked examples; an example of equal content is passed
-        over.
-        """
-        problem = self.shown(self.problems[index], rng)
-        return problem._replace(before=self._examples_for(problem)) if self._examples else problem
+        """Row ``index`` as ``shown`` this time."""
+        return self.shown(self.problems[index], rng)
 
     def content(self, state: Problem) -> str:
-        """The question and its options in sorted order: shuffled options are the same task, and examples do not
-        count.
-        """
+        """The question and its options in sorted order: shuffled options are the same task."""
         return "\n".join([state.question, *sorted(state.options)])
 
     def observe(self, state: Problem) -> str:
-        """The question as ``asked`` words it, behind worked examples in their form; the style is in ``system``."""
-        question = self.asked(state)
-        return f"{state.before}Question: {question}\nAnswer:" if state.before else question
+        """The question as ``asked`` words it; the style is in ``system``."""
+        return self.asked(state)
+
+    def worked_examples(self, state: Problem) -> list[tuple[str, str]]:
+        """Other questions as ``asked`` words them, with good replies; one of equal content is passed over."""
+        content = self.content(state)
+        others = [example for example in self._examples if self.content(example) != content]
+        return [(self.asked(example), self.answered(example)) for example in others[: self.few_shot]]
 
     def apply(self, state: Problem, action: str) -> Transition:
         return Transition(state, self.judge(state, action), terminated=True)
@@ -312,22 +310,23 @@ class TableTask(Task[Problem]):
         rng = stream(type(self).__name__, "few-shot", split)
         known: dict[str, Problem] = {}
         for problem in rng.sample(pool, len(pool)):
-            known.setdefault(self.content(problem), self.shown(problem, rng))
+            if self._is_answered(problem):
+                known.setdefault(self.content(problem), self.shown(problem, rng))
             if len(known) > count:  # one more than is said, to stand in for the question that is asked
                 break
         self._examples = list(known.values())
         spare = len(known) > count or known.keys().isdisjoint(map(self.content, self.problems))
         if len(known) < count or not spare:
-            raise ValueError(f"few_shot={count} needs more than the {len(known)} different rows of split {split!r}")
+            raise ValueError(
+                f"few_shot={count} needs more than the {len(known)} different rows of split {split!r} that have an "
+                "answer to show"
+            )
 
-    def _examples_for(self, problem: Problem) -> str:
-        content = self.content(problem)
-        others = [example for example in self._examples if self.content(example) != content]
-        return "".join(self.example(example) for example in others[: self.few_shot])
-
-    def example(self, problem: Problem) -> str:
-        """A question and its answer, as they are said before another question."""
-        return f"Question: {self.asked(problem)}\nAnswer: {self.answered(problem)}\n\n"
+    def _is_answered(self, problem: Problem) -> bool:
+        try:
+            return bool(self.answered(problem))
+        except NotImplementedError:
+            return False
 
     def answered(self, problem: Problem) -> str:
         """A good reply in the prompt's style."""

@@ -176,6 +176,10 @@ class WithTools(Task[ToolsState]):
         """The last output of a tool, until the inner task speaks again."""
         return state.tool_output or self.task.observe(state.inner)
 
+    def worked_examples(self, state: ToolsState) -> Sequence[tuple[str, str]]:
+        """The inner task's, which call no tool."""
+        return self.task.worked_examples(state.inner)
+
     def image(self, state: ToolsState) -> Any:
         """The inner task's, also beside a tool's output."""
         return self.task.image(state.inner)

@@ -1,7 +1,7 @@
 """How a task is put to the policy: another system prompt, and the layout of instructions and task.
 
-Only the system prompt and the first observation change. What is asked, and how an answer has to be written, does not:
-it is in the task's own words, which every layout holds.
+Only the system prompt, the first observation and, like it, the questions of worked examples change. What is asked, and
+how an answer has to be written, does not: it is in the task's own words, which every layout holds.
 """
 
 from __future__ import annotations
@@ -129,6 +129,14 @@ def named(name: str) -> Layout:
 def laid_out(layout: Layout, observation: Any, info: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """What ``reset`` returns, in that layout."""
     words = {"system": info.get("system") or "", "task": text_of(observation)}
+    if "examples" in info:
+        turns = [
+            {**turn, "content": filled(layout.first, {**words, "task": turn["content"]})}
+            if turn["role"] == "user"
+            else turn
+            for turn in info["examples"]
+        ]
+        info = {**info, "examples": turns}
     return with_text(observation, filled(layout.first, words)), with_system(info, filled(layout.system, words))
 
 

@@ -118,7 +118,7 @@ class EpisodeRecorder(TextWrapper):
         """Begin a record; an episode that was not finished is dropped."""
         observation, info = self.env.reset(seed=seed, options=options)
         head = {"seed": seed, "env_id": type(self.unwrapped).__name__, **identity(info), "system": info.get("system")}
-        head["env_digest"] = self._env_digest
+        head |= {"env_digest": self._env_digest} | ({"examples": info["examples"]} if info.get("examples") else {})
         self.memory = Record(head, (), text_of(observation), info.get("role", "user"), url_of(observation))
         return observation, info
 

@@ -516,3 +516,24 @@ def test_a_turn_is_played_anew_by_hand_and_by_the_expert_and_hostile_texts_stay_
         wait_view(page, "episode 1")
         page.close()
     index.close()
+
+
+def test_worked_examples_are_turns_that_cannot_be_played_anew(browser, tmp_path):
+    path, settings = tmp_path / "played.jsonl", {"few_shot": 2}
+    (played,) = Rollout("rlvr/GSM8K-v0", ConstantAgent("no"), env_settings=settings)(task_requests(None, 1))
+    path.write_text(json.dumps(played.to_dict()) + "\n")
+    index = EpisodeIndex(find_sources([path]), tmp_path / "index")
+    options = argparse.Namespace(forks=tmp_path / "forks.jsonl", endpoint=None)
+    with ViewerServer(Pages(index), forks=cli_view._forks(options, index.sources, settings)) as server:
+        page = browser.new_page(viewport={"width": 1100, "height": 800})
+        page.goto(f"{server.origin}/#/episode/1?key={server.key}")
+        wait_view(page, "episode 1")
+        roles = page.locator(".message .role b").all_inner_texts()
+        assert roles[:7] == ["system", *["user", "assistant"] * 3]
+        assert page.get_by_text("of a worked example").count() == 4
+        assert page.get_by_text("fork from here").count() == 1
+        page.get_by_text("fork from here (turn 0)").click()
+        page.wait_for_selector("#action")
+        assert page.locator(".message.assistant").count() == 2
+        page.close()
+    index.close()

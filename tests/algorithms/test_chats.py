@@ -53,6 +53,29 @@ def weights(folder: Path) -> dict[str, torch.Tensor]:
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_worked_examples_are_read_and_not_learned(suffix: str, tmp_path: Path, capsys: Any):
+    data = tmp_path / f"chats.{suffix}"
+    words = ["--expert", "rlvr/GSM8K-v0", "--set", "few_shot=2", "--episodes", "4", "--out", data]
+    assert run(capsys, "export", *words)[0] == 0
+    chats, renderer = read_chats(data), Renderer(tiny_tokenizer())
+    assert [chat.opening for chat in chats] == [5] * 4
+    assert len({chat.prompt for chat in chats}) == 4, "the question names the task, not the examples"
+    for chat, sequence in zip(chats, sequences_of(chats, renderer, 10_000)[0], strict=True):
+        learned = [token for token, on in zip(sequence.ids, sequence.mask, strict=True) if on]
+        assert renderer.tokenizer.decode(learned) == chat.messages[-1]["content"] + "<|end|>"
+
+
+def test_a_weight_of_0_stands_on_the_first_replies_alone():
+    idle = {**ANSWER, "weight": 0}
+    assert chat_of({"messages": [QUESTION, {**ANSWER, "weight": 1}]}).opening == 0
+    assert chat_of({"messages": [QUESTION, {**ANSWER, "weight": None}]}).opening == 0
+    assert chat_of({"messages": [QUESTION, idle, QUESTION, ANSWER]}).opening == 2
+    for messages in ([QUESTION, idle], [QUESTION, ANSWER, QUESTION, idle]):
+        with pytest.raises(ValueError, match="weight 0 is for the assistant's first messages"):
+            chat_of({"messages": messages})
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
 def test_exported_demonstrations_are_learned(suffix: str, base: Path, tmp_path: Path, capsys: Any):
     data, out = tmp_path / f"chats.{suffix}", tmp_path / "trained"
     assert main(["export", "--expert", CALCULATOR, "--episodes", "24", "--out", str(data)]) == 0

@@ -41,6 +41,15 @@ def test_the_mask_is_on_the_experts_words_and_their_ends(renderer: Renderer):
         assert len(sequence.ids) == len(sequence.mask) == len(sequence.logprobs)
 
 
+def test_worked_examples_are_not_imitated(renderer: Renderer):
+    play = Rollout("rlvr/GSM8K-v0", ExpertAgent(), env_settings={"few_shot": 2})
+    episodes = play(requests(3))
+    for episode, sequence in zip(episodes, demonstrations(play, renderer, requests(3)), strict=True):
+        learned = [token for token, on in zip(sequence.ids, sequence.mask, strict=True) if on]
+        assert renderer.tokenizer.decode(learned) == episode.turns[0].action + "<|end|>"
+        assert all(turn["content"] in renderer.tokenizer.decode(sequence.ids) for turn in episode.examples)
+
+
 def test_only_successes_are_imitated(renderer: Renderer):
     class Expert(ExpertAgent):
         """Is wrong on every third task."""

@@ -26,6 +26,7 @@ from rlvr.envs.sandbox.probes import NATIVE, probe_tier
 from rlvr.envs.science.datasets import ARC, GPQA
 from rlvr.envs.tasks.prompts import STYLES, worked
 from rlvr.envs.tasks.tables import LETTERS, ChoiceTable, TableTask, choice
+from rlvr.envs.wrappers import LAYOUTS, PromptFormat
 
 SANDBOXED = ("rlvr/HumanEval-v0", "rlvr/MBPP-v0", "rlvr/CodeContests-v0")
 HELD = any(probe_tier(tier).holds for tier in NATIVE)
@@ -326,17 +327,89 @@ def test_environments_of_one_file_share_its_rows_until_it_changes_or_they_are_re
 
 
 @pytest.mark.parametrize("env_id", PLAYABLE)
-def test_worked_examples_stand_before_the_question_and_never_are_the_question(env_id):
+def test_worked_examples_are_turns_before_the_question_and_never_are_the_question(env_id):
     plain_env, env = gym.make(env_id).unwrapped, gym.make(env_id, few_shot=3, few_shot_split=None).unwrapped
     for index in range(env.size):
         options = {"index": index}
-        question, _ = plain_env.reset(seed=3, options=options)
-        prompt, _ = env.reset(seed=3, options=options)
-        assert prompt.endswith(f"\n\nQuestion: {question}\nAnswer:")
-        assert prompt.count("Question: ") == prompt.count("\nAnswer:") == 4
-        assert env.task.problems[index].question not in prompt.removesuffix(f"{question}\nAnswer:")
+        question, plain_info = plain_env.reset(seed=3, options=options)
+        observation, info = env.reset(seed=3, options=options)
+        turns = info.pop("examples")
+        assert (observation, info) == (question, plain_info)
+        assert [turn["role"] for turn in turns] == ["user", "assistant"] * 3
+        assert all(turn.keys() == {"role", "content"} for turn in turns)
+        assert env.task.problems[index].question not in "".join(turn["content"] for turn in turns)
+        assert len({turn["content"] for turn in turns[::2]}) == 3
         assert env.content == plain_env.content
-        assert env.step(env.solve())[1] == 1.0
+        *_, info = env.step(env.solve())
+        assert info["verdict"].reward == 1.0
+        assert "examples" not in info
+
+
+@pytest.mark.parametrize("env_id", PLAYABLE)
+def test_an_example_has_the_form_of_the_question_and_a_reply_that_its_own_task_takes_for_right(env_id):
+    for style in TABLES[env_id].styles:
+        env = gym.make(env_id, few_shot=2, prompt_style=style).unwrapped
+        asked = {}
+        for index in range(env.size):  # as itself, each row is asked in this form
+            observation, _ = env.reset(seed=3, options={"index": index})
+            asked[env.content] = observation
+        examples = {env.task.asked(problem): problem for problem in env.task._examples}
+        _, info = env.reset(seed=3, options={"index": 0})
+        for question, reply in zip(info["examples"][::2], info["examples"][1::2], strict=True):
+            problem = examples[question["content"]]
+            if not getattr(env.task, "shuffled", False):
+                assert question["content"] == asked[env.task.content(problem)]
+            if env_id in OPEN or style == env.task.styles[0]:  # programs are run: once is enough
+                assert env.task.judge(problem, reply["content"]).success, (style, reply)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_layout_lays_the_questions_of_examples_out_as_the_question(layout):
+    env = PromptFormat(gym.make("rlvr/GSM8K-v0", few_shot=2), layout)
+    plain_env = PromptFormat(gym.make("rlvr/GSM8K-v0"), layout)
+    shown = {plain_env.reset(seed=0, options={"index": index})[0] for index in range(plain_env.unwrapped.size)}
+    observation, info = env.reset(seed=0, options={"index": 0})
+    assert {observation, *(turn["content"] for turn in info["examples"][::2])} <= shown
+    assert [turn["role"] for turn in info["examples"]] == ["user", "assistant"] * 2
+    bare = gym.make("rlvr/GSM8K-v0", few_shot=2).reset(seed=0, options={"index": 0})[1]["examples"]
+    assert info["examples"][1::2] == bare[1::2], "replies stay as they are"
+
+
+def test_examples_come_with_tools_in_mixtures_and_in_vectors():
+    settings = {"few_shot": 2}
+    expected = gym.make("rlvr/GSM8K-v0", **settings).reset(seed=0)[1]["examples"]
+    assert gym.make("rlvr/GSM8K-v0", tools=["calculator"], **settings).reset(seed=0)[1]["examples"] == expected
+    mixture = gym.make("rlvr/Mixture-v0", envs=[{"id": "rlvr/GSM8K-v0", **settings}, "rlvr/Countdown-v0"])
+    parts = {}
+    for seed in range(8):
+        _, info = mixture.reset(seed=seed)
+        parts[info["part"]] = len(info.get("examples", ()))
+    assert parts == {"rlvr/GSM8K-v0": 4, "rlvr/Countdown-v0": 0}
+    vector = gym.make_vec("rlvr/GSM8K-v0", 2, vectorization_mode="sync", **settings)
+    try:
+        _, infos = vector.reset(seed=[0, 0])
+        assert [list(turns) for turns in infos["examples"]] == [expected] * 2
+    finally:
+        vector.close()
+
+
+def test_rows_without_an_answer_to_show_are_no_examples(tmp_path):
+    test = {"inputs": ["1\n"], "outputs": ["1\n"]}
+    rows = [{"question": f"Echo, {n} times.", "answer": test} for n in range(6)]
+    for n in (1, 4):
+        rows[n]["solution"] = "print(input())"
+    path = str(write(tmp_path / "train.jsonl", rows))
+    env = make_open(path, few_shot=1)
+    for index in range(env.size):
+        (question, reply) = env.worked_examples(env.row(index, random.Random(0)))[0]
+        assert question in ("Echo, 1 times.", "Echo, 4 times.")
+        assert reply == "```python\nprint(input())\n```"
+    with pytest.raises(ValueError, match="few_shot=2 needs more than the 2 different rows of split 'train' that"):
+        make_open(path, few_shot=2)
+
+
+def make_open(path, **settings):
+    return make("rlvr/Dataset-v0", data_files=path, grader="code", **settings)
 
 
 def test_an_example_does_not_say_twice_what_its_solution_says():
@@ -351,10 +424,10 @@ def test_examples_may_come_from_another_split_and_skip_the_same_question_there(t
     write(tmp_path / "train.jsonl", rows)
     write(tmp_path / "test.jsonl", rows[:1])
     task = make("rlvr/GSM8K-v0", split="test", data_files=str(tmp_path), few_shot=4, prompt_style="hash")
-    shown = task.observe(task.row(0, random.Random(0)))
-    assert shown.count("What is 0 + 0?") == 1
-    assert shown.count("#### ") == 4
-    assert re.search(r"Question: What is 3 \+ 3\?\nAnswer: 2\*3\n#### 6\n\n", shown)
+    examples = task.worked_examples(task.row(0, random.Random(0)))
+    assert "What is 0 + 0?" not in dict(examples)
+    assert ("What is 3 + 3?", "2*3\n#### 6") in examples
+    assert [reply.count("#### ") for _, reply in examples] == [1] * 4
     with pytest.raises(ValueError, match=r"few_shot=5 needs more than the 5 different rows of split 'train'"):
         make("rlvr/GSM8K-v0", split="test", data_files=str(tmp_path), few_shot=5)
 

@@ -3,7 +3,7 @@
 
 V.message = (message, texts, paired = []) => {
   const role = message.role;
-  const tags = [V.el("b", {}, role)];
+  const tags = [V.el("b", {}, role), message.example ? V.el("span", { class: "faint" }, "of a worked example") : null];
   if (message.reward !== null && message.reward !== undefined) tags.push(V.el("span", {}, `reward ${V.figure(message.reward)}`));
   if (message.status) tags.push(V.el("span", { class: message.status === "correct" ? "good" : "bad" }, `${message.status}${message.reason ? ": " + message.reason : ""}`));
   if (message.stop && message.stop !== "stop") tags.push(V.el("span", { class: "bad" }, `stopped: ${message.stop}`));
@@ -42,7 +42,7 @@ V.conversation = (messages, fork = null) => {
         if (paired.filter(Boolean).length === results.length) at = next - 1; else paired.length = 0;
       }
     }
-    if (fork && message.role === "assistant") shown.append(fork(turn++));
+    if (fork && message.role === "assistant" && !message.example) shown.append(fork(turn++));
     shown.append(V.message(message, null, paired));
   }
   return shown;
