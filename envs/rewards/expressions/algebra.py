@@ -7,10 +7,10 @@ difference of normal forms proves a difference of values.
 from __future__ import annotations
 
 from fractions import Fraction
-from math import comb, factorial, gcd, lcm
+from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.rewards.expressions.expression import Node
+from rlvr.envs.rewards.expressions import exact_values
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.polynomial import (
     ONE,
@@ -29,10 +29,10 @@ from rlvr.envs.rewards.expressions.polynomial import (
     rational_power,
     reduced,
 )
+from rlvr.envs.rewards.expressions.tree import Node
 
 MAX_EXPONENT: Final = 40
 MAX_MONOMIAL_EXPONENT: Final = 10_000
-MAX_FACTORIAL: Final = 300
 PI: Final[Atom] = ("pi",)
 E: Final[Atom] = ("e",)
 I: Final[Atom] = ("i",)  # noqa: E741
@@ -308,12 +308,14 @@ class Algebra:
     def _call(self, node: Node) -> Normal:
         name = node.name
         args = [self.normal(arg) for arg in node.args]
-        if name in ("factorial", "binom", "gcd", "lcm", "max", "min", "floor", "ceil", "abs"):
-            numbers = [_rational(arg) for arg in args]
-            if all(number is not None for number in numbers):
-                value = _combinatorial(name, [number for number in numbers if number is not None])
-                if value is not None:
-                    return Normal(constant(value), UNIT)
+        if name in exact_values.NAMES:
+            numbers = [number for arg in args if (number := _rational(arg)) is not None]
+            value = exact_values.of(name, numbers) if len(numbers) == len(args) else None
+            if value is not None:
+                factor = atom(PI, value[1]) if value[1] else UNIT
+                return Normal(multiply(factor, constant(value[0]), self.work), UNIT)
+        if name in ("conj", "Re", "Im") and len(args) == 1:
+            return self._part(name, args[0])
         if name in ("ln", "log", "log_", "exp") and len(args) == (2 if name == "log_" else 1):
             return self._logarithm(name, args)
         if self.exponentials and name in _CIRCULAR and len(args) == 1:
@@ -325,6 +327,20 @@ class Algebra:
         if name in ("sin", "cos") and len(args) == 1:
             return self._circle(name, args[0])
         return self.opaque(name, args)
+
+    def _part(self, name: str, whole: Normal) -> Normal:
+        """The conjugate, the real or the imaginary part of a polynomial in i and positive numbers."""
+        atoms = {key for monomial in whole.top for key, _ in monomial}
+        if whole.bottom is not UNIT or any(key != I and (key[0] == "s" or not _is_positive(key)) for key in atoms):
+            return self.opaque(name, [whole])
+        conjugate = {
+            monomial: -value if (I, Fraction(1)) in monomial else value for monomial, value in whole.top.items()
+        }
+        if name == "conj":
+            return Normal(conjugate, UNIT)
+        twice = self.plus(whole, Normal(conjugate, UNIT), 1 if name == "Re" else -1)
+        divisor = {ONE: Fraction(2)} if name == "Re" else multiply(atom(I), {ONE: Fraction(2)}, self.work)
+        return self.over(twice, Normal(divisor, UNIT))
 
     def opaque(self, name: str, args: list[Normal]) -> Normal:
         """A function that is kept as a symbol, keyed by its arguments."""
@@ -469,25 +485,3 @@ def _one_transcendental(poly: Polynomial) -> bool:
     """Whether not both pi and e occur: nobody knows whether they are independent."""
     kinds = {key[0] for monomial in poly for key, _ in monomial}
     return not {"pi", "e"} <= kinds
-
-
-def _combinatorial(name: str, numbers: list[Fraction]) -> Fraction | int | None:
-    """A function of rational numbers with a rational value; None when these arguments have none."""
-    if name == "abs":
-        return abs(numbers[0])
-    if name in ("max", "min"):
-        return max(numbers) if name == "max" else min(numbers)
-    if name in ("floor", "ceil"):
-        floor = numbers[0].numerator // numbers[0].denominator
-        return floor if name == "floor" else -((-numbers[0].numerator) // numbers[0].denominator)
-    if any(number.denominator != 1 for number in numbers):
-        return None
-    integers = [number.numerator for number in numbers]
-    if name in ("gcd", "lcm"):
-        value = gcd(*integers) if name == "gcd" else lcm(*integers)
-        return check_size(Fraction(value))
-    if any(not 0 <= integer <= MAX_FACTORIAL for integer in integers):
-        if any(integer < 0 for integer in integers):
-            raise MathSyntaxError(f"a {name} of a negative number")
-        raise MathLimitError(f"a {name} may be of {MAX_FACTORIAL}")
-    return factorial(integers[0]) if name == "factorial" else comb(integers[0], integers[1])

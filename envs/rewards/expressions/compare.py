@@ -8,11 +8,11 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.expressions.algebra import Algebra, Normal
-from rlvr.envs.rewards.expressions.expression import Node
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import NoValue, at_point, enclose, is_real, sign
 from rlvr.envs.rewards.expressions.polynomial import multiply
 from rlvr.envs.rewards.expressions.scalars import INFINITY, Decide, ScalarComparison, Undecided
+from rlvr.envs.rewards.expressions.tree import Node
 from rlvr.envs.rewards.expressions.units import measure
 
 MAX_ITEMS: Final = 24
@@ -351,6 +351,8 @@ def _is_name(node: Node) -> bool:
         return node.args[0].op == "sym" and node.args[1] == Node("neg", (Node("num", value=Fraction(1), name="1"),))
     if node.op == "tuple":
         return node.name == "()" and all(arg.op == "sym" for arg in node.args)
+    if node.op == "call" and node.name.startswith("\\"):  # f(2)
+        return all(arg.op in ("sym", "num") for arg in node.args)
     return node.op in ("add", "neg", "div", "call") and all(_is_name(arg) for arg in node.args)
 
 

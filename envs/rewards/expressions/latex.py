@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.dressing import SMALL_FRACTION, parts_of
 from rlvr.envs.rewards.expressions.units import UNITS
+from rlvr.envs.rewards.expressions.vocabulary import NAMED_FUNCTIONS, OTHER_NAMES
 
 MAX_TOKENS: Final = 400
 MAX_DIGITS: Final = 1_000
@@ -54,7 +55,7 @@ _SIGNS = {
     "γ": "\\gamma ", "λ": "\\lambda ", "φ": "\\phi ", "ω": "\\omega ", "ℝ": "\\mathbb{R}", "€": "\\$", "£": "\\$",
     "⅕": "\\frac{1}{5}", "⅖": "\\frac{2}{5}", "⅗": "\\frac{3}{5}", "⅘": "\\frac{4}{5}", "⅙": "\\frac{1}{6}",
     "⅚": "\\frac{5}{6}", "⅛": "\\frac{1}{8}", "⅜": "\\frac{3}{8}", "⅝": "\\frac{5}{8}", "⅞": "\\frac{7}{8}",
-    "⁄": "/", "∕": "/", "∨": "\\lor ",
+    "⌊": "\\lfloor ", "⌋": "\\rfloor ", "⌈": "\\lceil ", "⌉": "\\rceil ", "⁄": "/", "∕": "/", "∨": "\\lor ",
     "\u00a0": " ", "\u202f": " ", "\u2009": " ", "′": "'", "⟨": "\\langle ", "⟩": "\\rangle ", "→": "\\to ",
 }  # fmt: skip
 _NOT_EQUAL = re.compile(r"(?<=[A-Za-z\s])!=")  # behind a number or a bracket it is a factorial
@@ -67,12 +68,15 @@ _DROPPED = re.compile(
 )
 _GROUP_COMMA = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s?(?=[0-9]{3}(?![0-9]))|(?<=[0-9])\\[,!](?=[0-9]{3}(?![0-9]))")
 _THIN_BLANK = re.compile(r"(?<=[0-9])[\u2009\u202f](?=[0-9]{3}(?![0-9]))")
+# A falling or a rising power, a multiset coefficient, and digits that go on.
+_OTHER_MEANING = re.compile(r"\^\s?\{?\s?\\(?:under|over)line|\\!\s?\\[dt]?binom|\.\.\s*$")
 _OVER_SIGN = re.compile(r"\\over(?![A-Za-z])")
 _OVER_PIECE = re.compile(r"\\over(?![A-Za-z])|\\.|[{}]|[^\\{}]+", re.DOTALL)
 _JOINED = re.compile(r"(?<=[\])]) ?U ?(?=[\[(])")  # intervals, written with a capital letter between them
 _OTHER_NAMES = (
     ("\\dfrac", "\\frac"), ("\\tfrac", "\\frac"), ("\\nicefrac", "\\frac"), ("\\sfrac", "\\frac"),
     ("^{\\circ}", "^\\circ"), ("\\bigcup", "\\cup"), ("\\lor", "\\text{ or }"), ("\\vee", "\\text{ or }"),
+    ("\\vert", "|"),
 )  # fmt: skip
 _THOUSANDS = re.compile(r"(?<![0-9.,])[0-9]{1,3}(?:,[0-9]{3})+(?![0-9])(?!,[0-9])")
 _STRUCTURE = re.compile(r"\\\{|\\\}|[(\[\])]|\\langle|\\rangle|\\begin|\\end|[^\\(\[\])]+|.", re.DOTALL)
@@ -85,6 +89,12 @@ _TOKEN = re.compile(
     r"|\\begin\s*\{(?P<begin>[a-z]{1,12}\*?)\}(?:\{[lcr| ]{0,40}\})?|\\end\s*\{(?P<end>[a-z]{1,12}\*?)\}"
     r"|(?P<cmd>\\[A-Za-z]+|\\[\\{}%$#&_|])"
     r"|(?P<num>[0-9]+\.(?=\\overline)|[0-9]+(?:\.[0-9]+)?|\.[0-9]+)|(?P<word>[A-Za-z]+)|(?P<char>[-+*/^_=<>()\[\]{}|,;:.!'&%#?])"
+)
+# What an argument of a function begins with, and one in brackets.
+_ARGUMENT = re.compile(r"(?:\s|\\[,;:! ]){0,4}(?:[A-Za-z0-9([{_^|]|\\(?!text|mbox|quad|qquad|[,;:! ]))")
+_BRACKET = re.compile(r"(?:\s|\\[,;:! ]){0,4}(?:[(_]|\\(?:\{|lbrace))")
+_WORDS_TOO: Final = frozenset(
+    ["max", "min", "sign", "rank", "trace", "floor", "ceiling", "arg", "deg", "binom", "factorial"]
 )
 _UNIT_TEXT = re.compile(r" *[A-Za-z]+(?:\^[23]|[ /.·]+[A-Za-z]+)* *\.?")
 _PLAIN_TEXT = re.compile(r"[A-Za-z ,.'’/-]*")
@@ -107,6 +117,8 @@ def _normalise(text: str) -> str:
         text = _SMALL_FRACTION.sub(_built_up, text)
         text = _SUPER_RUN.sub(lambda run: "^{" + "".join(_SUPERSCRIPTS[c] for c in run.group()) + "}", text)
         text = "".join(_SIGNS.get(c, c) for c in _THIN_BLANK.sub("", text))
+    if _OTHER_MEANING.search(text):
+        raise MathSyntaxError("a sign that changes what stands beside it")
     if "!=" in text:
         text = _NOT_EQUAL.sub(" \\\\ne ", text)
     if "\\" in text:
@@ -171,6 +183,17 @@ def _join_thousands(text: str) -> str:
     return "".join(parts)
 
 
+def _is_function(upright: re.Match[str], text: str) -> bool:
+    """Whether upright letters name a function: any ``\\operatorname`` before an argument, ``\\text`` of known ones."""
+    name = upright["text"].strip()
+    if upright[0].startswith("\\operatorname"):
+        return name.isalpha() and _ARGUMENT.match(text, upright.end()) is not None
+    if name not in NAMED_FUNCTIONS and name not in OTHER_NAMES:
+        return False
+    argument = _BRACKET if name in UNITS or name in _WORDS_TOO else _ARGUMENT
+    return argument.match(text, upright.end()) is not None
+
+
 def _is_unit(text: str) -> bool:
     """Whether text is a unit with powers, like ``m/s^2``."""
     return _UNIT_TEXT.fullmatch(text) is not None and all(word in UNITS for word in re.findall("[a-z]+", text.lower()))
@@ -189,8 +212,8 @@ def _scan(text: str) -> list[Token]:
         if kind == "space":
             spaced = True
             continue
-        if kind == "text" and match.group().startswith("\\operatorname"):
-            tokens.append(Token("word", value.strip(), spaced))
+        if kind == "text" and _is_function(match, text):
+            tokens.append(Token("word" if value == "mod" else "function", value.strip(), spaced))
         elif kind == "text" and not _PLAIN_TEXT.fullmatch(value) and not _is_unit(value):
             tokens.extend(_scan(value))
         elif kind != "text" or value.strip(" .,"):

@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from rlvr.envs.rewards.expressions.expression import Node, number
+from rlvr.envs.rewards.expressions.tree import Node, number
 
 if TYPE_CHECKING:
     from flint import acb, arb
@@ -88,6 +88,10 @@ def _functions() -> dict[str, Callable[[Any], Any]]:
         "log": lambda x: x.log() / acb(10).log(),
         "exp": acb.exp,
         "abs": lambda x: acb(abs(x)),
+        "Re": lambda x: acb(x.real),
+        "Im": lambda x: acb(x.imag),
+        "conj": lambda x: acb(x.real, -x.imag),
+        "arg": lambda x: acb(x.arg()),
     }
 
 
@@ -97,6 +101,7 @@ def _real_functions() -> dict[str, Callable[..., Any]]:
     return {
         "floor": lambda x: x.floor(),
         "ceil": lambda x: x.ceil(),
+        "sgn": lambda x: x.sgn(),
         "max": lambda x, *others: _fold(arb.max, x, others),
         "min": lambda x, *others: _fold(arb.min, x, others),
     }

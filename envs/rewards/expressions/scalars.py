@@ -12,10 +12,10 @@ from contextlib import suppress
 from typing import Final
 
 from rlvr.envs.rewards.expressions.algebra import Algebra, Normal, is_decisive
-from rlvr.envs.rewards.expressions.expression import Node
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import BITS, SALTS, NoValue, are_apart, enclose, has_symbols, rational
 from rlvr.envs.rewards.expressions.polynomial import Polynomial
+from rlvr.envs.rewards.expressions.tree import Node
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic, is_zero
 
 MAX_BITS: Final = 20_000  # of the precision of a proof; together milliseconds

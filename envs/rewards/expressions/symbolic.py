@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import same
-from rlvr.envs.rewards.expressions.expression import Node, number, parse, symbol
+from rlvr.envs.rewards.expressions.expression import parse
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import SALTS, NoValue, are_apart, at_point, has_symbols, is_real
 from rlvr.envs.rewards.expressions.scalars import INFINITY, ScalarComparison, Undecided
+from rlvr.envs.rewards.expressions.tree import Node, number, symbol
 from rlvr.envs.rewards.expressions.words import denies
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic
 
@@ -24,10 +25,11 @@ MAX_BITS: Final = 400_000  # of a proof that two algebraic numbers are equal
 
 _SYMPY_NAMES: Final = {
     "ln": "log", "arcsin": "asin", "arccos": "acos", "arctan": "atan", "arcsinh": "asinh", "arccosh": "acosh",
-    "arctanh": "atanh", "abs": "Abs", "binom": "binomial", "ceil": "ceiling", "max": "Max", "min": "Min",
+    "arctanh": "atanh", "abs": "Abs", "binom": "binomial", "ceil": "ceiling", "max": "Max", "min": "Min", "Re": "re",
+    "Im": "im", "conj": "conjugate", "sgn": "sign", "mod": "Mod",
     **{name: name for name in (
         "sin", "cos", "tan", "cot", "sec", "csc", "sinh", "cosh", "tanh", "coth", "sech", "csch", "exp", "factorial",
-        "floor", "gcd", "lcm", "gamma", "zeta", "erf", "Si", "Ci", "Ei",
+        "floor", "gcd", "lcm", "gamma", "zeta", "erf", "Si", "Ci", "Ei", "arg",
     )},
 }  # fmt: skip
 _OUR_NAMES: Final = {name: ours for ours, name in _SYMPY_NAMES.items()}

@@ -20,10 +20,11 @@ from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
 from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import same
-from rlvr.envs.rewards.expressions.expression import Node, number, parse
+from rlvr.envs.rewards.expressions.expression import parse
 from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.scalars import Undecided
 from rlvr.envs.rewards.expressions.simplest import why_not_simplest
+from rlvr.envs.rewards.expressions.tree import Node, number
 from rlvr.envs.rewards.expressions.written import denied_name, in_grammar
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
 
@@ -39,6 +40,11 @@ _LOOSE = re.compile(r"(?<![0-9A-Za-z.]) | (?![0-9A-Za-z.])")
 _SCIENTIFIC = re.compile(r"-?[0-9]{1,20}(?:\.[0-9]{1,40})?[eE][-+]?[0-9]{1,2}")
 # Words that answer a question for a value: there is none, or not one.
 _NO_VALUE = re.compile(r"\b(?:no|none|not|never|nothing|undefined|impossible|empty|infinit\w*|all|any|every)\b", re.I)
+# What the grammar leaves to latex2sympy's; other notations that it does not know would be read as products.
+_WORKED_OUT = re.compile(
+    r"\\(?:i{0,3}nt|oint|sum|prod|lim(?:sup|inf)?)(?![A-Za-z])|[\u222b\u2211\u220f]"
+    r"|\\[dt]?frac\s*\{\s*d(?:\^\{?[0-9]\}?)?\s*\}"
+)
 _DISPLAY = ((r"\(", r"\)"), (r"\[", r"\]"), ("$$", "$$"), ("$", "$"))
 
 
@@ -249,6 +255,8 @@ def _is_costly(tree: Node) -> bool:
 
 
 def _foreign(answer: str, gold: Gold) -> Verdict | Pending:
+    if not _WORKED_OUT.search(gold.text):
+        return unparsable("not decided: the reference is not read, and not spelled so", answer)
     if len(answer) > MAX_FOREIGN_CHARS:
         return unparsable(f"over a cap: an answer to this reference may have {MAX_FOREIGN_CHARS} characters", answer)
     return Pending(SAME_LATEX, (answer, gold.text), answer, gold)
@@ -340,7 +348,8 @@ def undelimited(text: str) -> str:
                 inner = text[len(opening) : -len(closing)]
                 if opening not in inner:
                     text = inner.strip()
-        text = text.strip("*").removesuffix(".").rstrip("\\ \t\n")
+        text = text.strip("*")
+        text = (text if text.endswith("..") else text.removesuffix(".")).rstrip("\\ \t\n")
         if text == before:
             break
     return text
