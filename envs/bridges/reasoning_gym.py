@@ -225,8 +225,8 @@ def _notation(text: str) -> str:
 
 
 def _same_integral(answer: str, gold: str, variable: str) -> bool:
-    from rlvr.envs.rewards.expressions.expression import parse
     from rlvr.envs.rewards.graders.mathematical import as_lists, check_cost
+    from rlvr.envs.rewards.grammar.expression import parse
 
     lists = []
     for text in (answer, gold):

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from rlvr.envs.rewards.dressing import ARROW, plain
-from rlvr.envs.rewards.expressions.words import NOT_UNITS, SCALES, denies
+from rlvr.envs.rewards.grammar.words import NOT_UNITS, SCALES, denies
 
 _NAME: Final = r"[A-Za-z][A-Za-z0-9]{0,30}(?:_\{?[0-9]{1,3}\}?)?"
 # "x - 5" is a difference

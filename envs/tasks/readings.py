@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rlvr.envs.rewards.dressing import QUOTES, plain, without_marks
-from rlvr.envs.rewards.expressions.words import denies
+from rlvr.envs.rewards.grammar.words import denies
 from rlvr.envs.tasks.labels import relabelled, without_a_noun, without_labels
 
 _BRACKETS_BY_NAME = re.compile(r"\\(?:(?P<left>langle|lbrack|lbrace)|rangle|rbrack|rbrace)(?![A-Za-z])")

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from rlvr.envs.rewards import BadOption, grade, grade_batch
 from rlvr.envs.rewards.expressions.algebra import Algebra, is_decisive
 from rlvr.envs.rewards.expressions.compare import same
-from rlvr.envs.rewards.expressions.expression import parse
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError, tokenize
 from rlvr.envs.rewards.expressions.numeric import NoValue, are_apart, enclose
 from rlvr.envs.rewards.expressions.polynomial import factorise, integer_root, is_prime
 from rlvr.envs.rewards.expressions.scalars import Undecided
-from rlvr.envs.rewards.expressions.tree import Node, number
-from rlvr.envs.rewards.expressions.units import measure
 from rlvr.envs.rewards.graders.mathematical import as_lists, read_gold
+from rlvr.envs.rewards.grammar.expression import parse
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError, tokenize
+from rlvr.envs.rewards.grammar.tree import Node, number
+from rlvr.envs.rewards.grammar.units import measure
 
 
 def equal(left: str, right: str) -> bool:

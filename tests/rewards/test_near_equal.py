@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from rlvr.envs.rewards import grade, grade_batch
 from rlvr.envs.rewards.expressions.algebra import Algebra
-from rlvr.envs.rewards.expressions.expression import parse
 from rlvr.envs.rewards.expressions.numeric import NoValue, enclose
 from rlvr.envs.rewards.expressions.polynomial import Work
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic, is_zero
+from rlvr.envs.rewards.grammar.expression import parse
 
 
 @pytest.fixture(scope="module")

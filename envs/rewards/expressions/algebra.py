@@ -11,7 +11,6 @@ from math import gcd, lcm
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.rewards.expressions import exact_values
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.polynomial import (
     ONE,
     Atom,
@@ -29,7 +28,8 @@ from rlvr.envs.rewards.expressions.polynomial import (
     rational_power,
     reduced,
 )
-from rlvr.envs.rewards.expressions.tree import Node
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node
 
 MAX_EXPONENT: Final = 40
 MAX_MONOMIAL_EXPONENT: Final = 10_000

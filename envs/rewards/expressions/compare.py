@@ -8,12 +8,12 @@ from fractions import Fraction
 from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.expressions.algebra import Algebra, Normal
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import NoValue, at_point, enclose, is_real, sign
 from rlvr.envs.rewards.expressions.polynomial import multiply
 from rlvr.envs.rewards.expressions.scalars import INFINITY, Decide, ScalarComparison, Undecided
-from rlvr.envs.rewards.expressions.tree import Node
-from rlvr.envs.rewards.expressions.units import measure
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node
+from rlvr.envs.rewards.grammar.units import measure
 
 MAX_ITEMS: Final = 24
 _ORDER: Final = {"<", ">", "<=", ">="}

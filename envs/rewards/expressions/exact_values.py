@@ -6,8 +6,8 @@ from fractions import Fraction
 from math import comb, factorial, gcd, lcm, prod
 from typing import Final
 
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.polynomial import check_size
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
 
 MAX_FACTORIAL: Final = 300
 MAX_ZETA: Final = 60

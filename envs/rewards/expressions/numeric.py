@@ -15,7 +15,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 from zlib import crc32
 
-from rlvr.envs.rewards.expressions.tree import Node, number
+from rlvr.envs.rewards.grammar.tree import Node, number
 
 if TYPE_CHECKING:
     from flint import acb, arb

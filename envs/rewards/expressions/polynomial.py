@@ -12,7 +12,7 @@ from functools import cache
 from math import gcd, isqrt
 from typing import Any, Final
 
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
 
 Atom = tuple[Any, ...]
 Monomial = frozenset[tuple[Atom, Fraction]]

@@ -12,11 +12,11 @@ from contextlib import suppress
 from typing import Final
 
 from rlvr.envs.rewards.expressions.algebra import Algebra, Normal, is_decisive
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import BITS, SALTS, NoValue, are_apart, enclose, has_symbols, rational
 from rlvr.envs.rewards.expressions.polynomial import Polynomial
-from rlvr.envs.rewards.expressions.tree import Node
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic, is_zero
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node
 
 MAX_BITS: Final = 20_000  # of the precision of a proof; together milliseconds
 MAX_NODE_BITS: Final = 400_000  # the same, times the nodes of both trees

@@ -13,9 +13,9 @@ from fractions import Fraction
 from math import gcd
 from typing import Final, NamedTuple
 
-from rlvr.envs.rewards.expressions.expression import parse
-from rlvr.envs.rewards.expressions.latex import MathSyntaxError
-from rlvr.envs.rewards.expressions.tree import Node
+from rlvr.envs.rewards.grammar.expression import parse
+from rlvr.envs.rewards.grammar.latex import MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node
 
 LARGEST_ROOT: Final = 10**9  # numbers up to this are searched for square factors
 UNFINISHED: Final = "not worked out to its simplest form"

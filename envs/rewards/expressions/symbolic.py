@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import same
-from rlvr.envs.rewards.expressions.expression import parse
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import SALTS, NoValue, are_apart, at_point, has_symbols, is_real
 from rlvr.envs.rewards.expressions.scalars import INFINITY, ScalarComparison, Undecided
-from rlvr.envs.rewards.expressions.tree import Node, number, symbol
-from rlvr.envs.rewards.expressions.words import denies
 from rlvr.envs.rewards.expressions.zeros import are_equal_algebraic
+from rlvr.envs.rewards.grammar.expression import parse
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node, number, symbol
+from rlvr.envs.rewards.grammar.words import denies
 
 BITS: Final = (4_096, 16_384)  # of the balls that are tried before sympy is asked
 MAX_BITS: Final = 400_000  # of a proof that two algebraic numbers are equal

@@ -14,10 +14,10 @@ from math import ceil, gcd, lcm, log2
 from typing import Any, Final, NamedTuple
 
 from rlvr.envs.rewards.expressions.algebra import PI, UNIT, Algebra
-from rlvr.envs.rewards.expressions.latex import MathSyntaxError
 from rlvr.envs.rewards.expressions.numeric import NoValue, arb_library, difference, enclose, rational
 from rlvr.envs.rewards.expressions.polynomial import Atom, Monomial, Polynomial
-from rlvr.envs.rewards.expressions.tree import Node, number
+from rlvr.envs.rewards.grammar.latex import MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node, number
 
 _MAX_ORDER: Final = 5_000
 _MAX_EXPONENT: Final = 20_000

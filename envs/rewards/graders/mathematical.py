@@ -20,13 +20,13 @@ from rlvr.envs.rewards.dressing import undressed
 from rlvr.envs.rewards.errors import BadOption, BadReference, WorkerError
 from rlvr.envs.rewards.expressions.algebra import Algebra
 from rlvr.envs.rewards.expressions.compare import same
-from rlvr.envs.rewards.expressions.expression import parse
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
 from rlvr.envs.rewards.expressions.scalars import Undecided
 from rlvr.envs.rewards.expressions.simplest import why_not_simplest
-from rlvr.envs.rewards.expressions.tree import Node, number
-from rlvr.envs.rewards.expressions.written import denied_name, in_grammar
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
+from rlvr.envs.rewards.grammar.expression import parse
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node, number
+from rlvr.envs.rewards.grammar.written import denied_name, in_grammar
 
 MAX_REFERENCE_CHARS: Final = 4_000
 MAX_FOREIGN_CHARS: Final = 400

@@ -19,9 +19,9 @@ from rlvr.envs.core.verdict import Verdict, correct, unparsable, wrong
 from rlvr.envs.rewards.dressing import APPLIED, in_ascii, undressed, without_marks, without_separators
 from rlvr.envs.rewards.errors import BadOption, BadReference
 from rlvr.envs.rewards.expressions.arithmetic import ArithmeticSyntaxError, evaluate
-from rlvr.envs.rewards.expressions.vocabulary import GREEK
-from rlvr.envs.rewards.expressions.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
 from rlvr.envs.rewards.extraction import MARKERS, extract, first_sentence
+from rlvr.envs.rewards.grammar.vocabulary import GREEK
+from rlvr.envs.rewards.grammar.words import LETTER_UNITS, NOT_UNITS, SCALES, SHORT_UNITS, denies
 
 MAX_DIGITS: Final = 300
 MAX_SCIENTIFIC_EXPONENT: Final = 300

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError
-from rlvr.envs.rewards.expressions.tree import Node, number, symbol
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError
+from rlvr.envs.rewards.grammar.tree import Node, number, symbol
 
 MAX_ROWS: Final = 4
 _OF_SETS: Final = frozenset(["max", "min", "gcd", "lcm"])

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from rlvr.envs.rewards.dressing import APPLIED, without_separators
-from rlvr.envs.rewards.expressions.words import denies
+from rlvr.envs.rewards.grammar.words import denies
 
 _NAMED = re.compile(rf"{APPLIED}\s*=(?=[^=])")
 _UPRIGHT = re.compile(r"\\(?:mathrm|text|operatorname)\s?\{\s?([ie])\s?\}")

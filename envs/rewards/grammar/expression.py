@@ -7,12 +7,12 @@ within a relation.
 
 from __future__ import annotations
 
-from rlvr.envs.rewards.expressions.latex import MathSyntaxError, tokenize
-from rlvr.envs.rewards.expressions.terms import TermParser
-from rlvr.envs.rewards.expressions.tree import Node, symbol
-from rlvr.envs.rewards.expressions.units import is_unit_phrase
-from rlvr.envs.rewards.expressions.vocabulary import ALIASES, RELATIONS, SHORT_WORDS, WORD_COMMANDS
-from rlvr.envs.rewards.expressions.words import denies
+from rlvr.envs.rewards.grammar.latex import MathSyntaxError, tokenize
+from rlvr.envs.rewards.grammar.terms import TermParser
+from rlvr.envs.rewards.grammar.tree import Node, symbol
+from rlvr.envs.rewards.grammar.units import is_unit_phrase
+from rlvr.envs.rewards.grammar.vocabulary import ALIASES, RELATIONS, SHORT_WORDS, WORD_COMMANDS
+from rlvr.envs.rewards.grammar.words import denies
 
 
 def parse(text: str) -> Node:

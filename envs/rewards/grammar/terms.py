@@ -5,11 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from typing import Final
 
-from rlvr.envs.rewards.expressions import functions
-from rlvr.envs.rewards.expressions.latex import MathLimitError, MathSyntaxError, Token
-from rlvr.envs.rewards.expressions.tree import Node, number, symbol
-from rlvr.envs.rewards.expressions.units import UNITS
-from rlvr.envs.rewards.expressions.vocabulary import (
+from rlvr.envs.rewards.grammar import functions
+from rlvr.envs.rewards.grammar.latex import MathLimitError, MathSyntaxError, Token
+from rlvr.envs.rewards.grammar.tree import Node, number, symbol
+from rlvr.envs.rewards.grammar.units import UNITS
+from rlvr.envs.rewards.grammar.vocabulary import (
     ALIASES,
     BASES,
     DIVIDE,

@@ -10,8 +10,8 @@ import re
 from typing import Final, NamedTuple
 
 from rlvr.envs.rewards.dressing import SMALL_FRACTION, parts_of
-from rlvr.envs.rewards.expressions.units import UNITS
-from rlvr.envs.rewards.expressions.vocabulary import NAMED_FUNCTIONS, OTHER_NAMES
+from rlvr.envs.rewards.grammar.units import UNITS
+from rlvr.envs.rewards.grammar.vocabulary import NAMED_FUNCTIONS, OTHER_NAMES
 
 MAX_TOKENS: Final = 400
 MAX_DIGITS: Final = 1_000

@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from typing import Final
 
-from rlvr.envs.rewards.expressions.words import NOT_UNITS, SCALES
+from rlvr.envs.rewards.grammar.words import NOT_UNITS, SCALES
 
 _TABLE = """
 length m 1 meter metre meters metres
