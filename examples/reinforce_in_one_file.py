@@ -2,9 +2,9 @@
 
     python examples/reinforce_in_one_file.py            # about two minutes on one CPU core, nothing is downloaded
 
-The environment is a real one of rlvr; everything else is written out: how text becomes tokens, which tokens are
-trained, where the reward goes. It is for reading. The library's learner (`rlvr train`) has the parts that are left
-out here: a cache between turns, packing, checkpoints, forty algorithms.
+The environment is rlvr's; everything else is written out: how text becomes tokens, which tokens are trained, how the
+reward becomes a gradient. It is for reading. The library's learner (`rlvr train`) adds a cache between turns, packing,
+checkpoints and every other algorithm.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ TURN_TOKENS = 24  # a turn that is longer is cut
 
 @dataclass
 class Episode:
-    """One conversation as tokens. ``mask`` is 1 on what the policy said, 0 on what it was told."""
+    """One conversation as tokens. The loss mask is 1 on tokens that the policy sampled, 0 on the environment's."""
 
     env: gym.Env
     ids: list[int] = field(default_factory=list)
-    mask: list[int] = field(default_factory=list)
+    loss_mask: list[int] = field(default_factory=list)
     reward: float = 0.0
-    over: bool = False
+    done: bool = False
 
-    def hear(self, text: str, role: str, encode) -> None:
-        """The environment speaks, and then it is the policy's turn."""
-        new = encode(f"{ROLE[role]}{text}{END}{ASSISTANT}")
-        self.ids += new
-        self.mask += [0] * len(new)
+    def add_observation(self, text: str, role: str, encode) -> None:
+        """Append a message of the environment and the header of the policy's turn; neither is trained."""
+        tokens = encode(f"{ROLE[role]}{text}{END}{ASSISTANT}")
+        self.ids += tokens
+        self.loss_mask += [0] * len(tokens)
 
-    def say(self, ids: list[int]) -> None:
+    def add_completion(self, ids: list[int]) -> None:
         self.ids += ids
-        self.mask += [1] * len(ids)
+        self.loss_mask += [1] * len(ids)
 
     def step(self, action: str, encode) -> None:
         text, reward, terminated, truncated, info = self.env.step(action)
         self.reward += float(reward)
-        self.over = terminated or truncated
-        if not self.over:
-            self.hear(text, info["role"], encode)
+        self.done = terminated or truncated
+        if not self.done:
+            self.add_observation(text, info["role"], encode)
 
 
 class Policy:
-    """The model, its tokenizer, and the two things one does with them: sample, and ask for log-probabilities."""
+    """The model and its tokenizer: samples completions and computes log-probabilities."""
 
     def __init__(self, seed: int) -> None:
         self.model, self.tokenizer = tiny_policy(seed=seed)
@@ -68,33 +68,37 @@ class Policy:
 
     @torch.inference_mode()
     def sample(self, contexts: list[list[int]], greedy: bool = False) -> list[list[int]]:
-        """One turn for each context, up to and with the end token. Rows advance together, padded on the left."""
+        """One completion for each context, up to and with the end token. All advance together, padded on the left."""
         width = max(map(len, contexts))
         ids = torch.tensor([[self.end] * (width - len(c)) + c for c in contexts])
-        seen = torch.tensor([[0] * (width - len(c)) + [1] * len(c) for c in contexts])
-        replies: list[list[int]] = [[] for _ in contexts]
-        alive = torch.ones(len(contexts), dtype=torch.bool)
+        attention_mask = torch.tensor([[0] * (width - len(c)) + [1] * len(c) for c in contexts])
+        completions: list[list[int]] = [[] for _ in contexts]
+        running = torch.ones(len(contexts), dtype=torch.bool)
         cache = None
         for _ in range(TURN_TOKENS):
-            positions = (seen.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
+            positions = (attention_mask.cumsum(1) - 1).clamp(min=0)[:, -ids.shape[1] :]
             out = self.model(
-                input_ids=ids, attention_mask=seen, position_ids=positions, past_key_values=cache, logits_to_keep=1
+                input_ids=ids,
+                attention_mask=attention_mask,
+                position_ids=positions,
+                past_key_values=cache,
+                logits_to_keep=1,
             )
             cache, logits = out.past_key_values, out.logits[:, -1]
             ids = logits.argmax(-1, keepdim=True) if greedy else torch.multinomial(logits.softmax(-1), 1)
-            for row in alive.nonzero()[:, 0].tolist():
-                replies[row].append(int(ids[row]))
-            alive &= ids[:, 0] != self.end
-            if not alive.any():
+            for i in running.nonzero()[:, 0].tolist():
+                completions[i].append(int(ids[i]))
+            running &= ids[:, 0] != self.end
+            if not running.any():
                 break
-            seen = torch.cat([seen, torch.ones(len(contexts), 1, dtype=torch.long)], dim=1)
-        return replies
+            attention_mask = torch.cat([attention_mask, torch.ones(len(contexts), 1, dtype=torch.long)], dim=1)
+        return completions
 
     def logprobs(self, episodes: list[Episode]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Log-probability of every token given those before it, and the mask: both [B, T - 1]."""
+        """Log-probability of every token given those before it, and the loss mask: both [B, T - 1]."""
         width = max(len(e.ids) for e in episodes)
         ids = torch.tensor([e.ids + [self.end] * (width - len(e.ids)) for e in episodes])
-        mask = torch.tensor([e.mask + [0] * (width - len(e.ids)) for e in episodes])
+        mask = torch.tensor([e.loss_mask + [0] * (width - len(e.ids)) for e in episodes])
         logits = self.model(input_ids=ids[:, :-1]).logits
         return -cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none"), mask[:, 1:]
 
@@ -103,30 +107,30 @@ def start(env: gym.Env, policy: Policy, seed: int, index: int, split: str = "tra
     """A new episode on task ``index``; the same index is the same task."""
     observation, info = env.reset(seed=seed, options={"index": index, "split": split})
     episode = Episode(env)
-    episode.hear(observation, info["role"], policy.encode)
+    episode.add_observation(observation, info["role"], policy.encode)
     return episode
 
 
-def demonstrate(env: gym.Env, policy: Policy, index: int, shortcut: bool) -> Episode:
-    """The environment's own expert plays; or, as a shortcut, answers without the tool, which a policy cannot do."""
+def demonstrate(env: gym.Env, policy: Policy, index: int, direct: bool) -> Episode:
+    """The environment's own expert plays; or, with ``direct``, answers without the tool, which a policy cannot do."""
     episode = start(env, policy, seed=1, index=index)
-    while not episode.over:
-        action = (env.unwrapped.direct_answer() if shortcut else None) or env.unwrapped.solve()
-        episode.say([*policy.encode(action), policy.end])
+    while not episode.done:
+        action = (env.unwrapped.direct_answer() if direct else None) or env.unwrapped.solve()
+        episode.add_completion([*policy.encode(action), policy.end])
         episode.step(action, policy.encode)
     return episode
 
 
 def rollout(policy: Policy, episodes: list[Episode], greedy: bool = False) -> None:
-    """Play all episodes to their ends. What is sampled goes into the sequence as it is, never through text."""
-    while playing := [e for e in episodes if not e.over]:
-        for episode, reply in zip(playing, policy.sample([e.ids for e in playing], greedy), strict=True):
-            episode.say(reply)
-            episode.step(policy.decode(reply), policy.encode)
+    """Play all episodes to their ends. Sampled tokens enter the sequence as they are: text is never tokenized again."""
+    while playing := [e for e in episodes if not e.done]:
+        for episode, completion in zip(playing, policy.sample([e.ids for e in playing], greedy), strict=True):
+            episode.add_completion(completion)
+            episode.step(policy.decode(completion), policy.encode)
 
 
 def warm_start(policy: Policy, env: gym.Env, steps: int, mixed_steps: int, rng: random.Random) -> None:
-    """Imitate the expert until it is learned; then mix in shortcuts, so that the skill is there but seldom used."""
+    """Imitate the expert, then mix in direct answers: the policy can use the tool, and seldom does."""
     optimiser = torch.optim.AdamW(policy.model.parameters(), lr=3e-3, betas=(0.9, 0.98), weight_decay=0.0)
     for step in range(steps + mixed_steps):
         mixed = step >= steps
@@ -182,12 +186,12 @@ def main() -> None:
         rewards = torch.tensor([e.reward for e in episodes]).view(-1, options.group)
         advantages = (rewards - rewards.mean(dim=1, keepdim=True)).flatten()
 
-        # REINFORCE: raise the log-probability of what was said, by how much better than the group it went.
-        # Rows whose group agrees have advantage 0 and teach nothing; they still count in the denominator.
-        live = [i for i in range(len(episodes)) if advantages[i] != 0]
-        if live:
-            logprobs, mask = policy.logprobs([episodes[i] for i in live])
-            loss = -(advantages[live, None] * logprobs * mask).sum() / len(episodes)
+        # REINFORCE: each sampled token's log-probability, weighted by its episode's advantage.
+        # Groups of equal rewards have advantage 0 and no gradient; they count in the denominator all the same.
+        nonzero = [i for i in range(len(episodes)) if advantages[i] != 0]
+        if nonzero:
+            logprobs, mask = policy.logprobs([episodes[i] for i in nonzero])
+            loss = -(advantages[nonzero, None] * logprobs * mask).sum() / len(episodes)
             update(policy, optimiser, loss)
         if (step + 1) % 5 == 0:
             print(f"step {step + 1:3d}   reward {rewards.mean():.2f}", flush=True)
