@@ -5,7 +5,8 @@
 >>> write_rows(table, "train.parquet")
 
 A row holds the prompt as it will be seen first, and the task's spec as one text of JSON (`rlvr.adapters.spec`), from
-which the adapter rebuilds the environment. It never holds an answer.
+which the adapter rebuilds the environment, and the environment's digest (`rlvr.envs.tasks.digests`). It never holds an
+answer.
 """
 
 from __future__ import annotations
@@ -17,11 +18,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from rlvr.adapters.spec import TaskSpec, initial_messages, require_single_turn, require_tools_in_prompt
+from rlvr.adapters.spec import (
+    TaskSpec,
+    clear_environment_cache,
+    initial_messages,
+    require_single_turn,
+    require_tools_in_prompt,
+)
 from rlvr.agents import Message
 from rlvr.envs.core.files import write_new
 from rlvr.envs.core.registry import size_of
 from rlvr.envs.core.seeding import digest
+from rlvr.envs.tasks.digests import env_digest
 
 Row = dict[str, Any]
 AGENT = "rlvr"  # what our agent loop, environment class and agent server are called in foreign configurations
@@ -76,12 +84,22 @@ def rows(
     module, _, name = env_id.rpartition(":")
     shape, table = FORMATS[format], []
     first = TaskSpec(name, seed, module or "rlvr", kwargs or {}, thought=_opened_thought(tokenizer, template_options))
+    clear_environment_cache()
     fills_template = format not in TEXT_FORMATS and not single_turn
+    played_on = {"env_digest": _digest_of(first)}
     for group, (spec, messages) in enumerate(tasks(first, n, use_system, single_turn, fills_template)):
         for sample in range(group_size):
-            position = {"index": group * group_size + sample, "group": group, "sample": sample}
+            position = {"index": group * group_size + sample, "group": group, "sample": sample, **played_on}
             table.append(shape(spec, [_copy(message) for message in messages], position))
     return table
+
+
+def _digest_of(spec: TaskSpec) -> str:
+    env = spec.make(images=True)  # whoever cannot do with images says so when a task begins
+    try:
+        return env_digest(env)
+    finally:
+        env.close()
 
 
 def _opened_thought(tokenizer: Any, options: Mapping[str, Any] | None) -> tuple[str, str] | None:

@@ -172,6 +172,11 @@ def _maker(module: str, env_id: str, kwargs: str, code: bool) -> Callable[[], gy
     return make
 
 
+def clear_environment_cache() -> None:
+    """Let the next environment of each spec read its tables anew: their files may have changed."""
+    _maker.cache_clear()
+
+
 def initial_messages(observation: Any, info: Mapping[str, Any], *, use_system: bool = True) -> list[Message]:
     """The conversation that an episode begins with: the system prompt, worked examples and the first observation."""
     opening = opening_messages(info.get("system") if use_system else None, info.get("examples", ()))

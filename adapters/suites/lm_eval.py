@@ -101,6 +101,7 @@ def export(
             "system": row["prompt"][0]["content"] if row["prompt"][0]["role"] == "system" else "",
             "prompt": as_one_text([message for message in row["prompt"] if message["role"] != "system"]),
             "spec": row["spec"],
+            "env_digest": row["env_digest"],
         }
         for row in table
     ]

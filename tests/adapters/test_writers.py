@@ -8,11 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import gymnasium as gym
 import pytest
 
 from rlvr.adapters import rows, write_rows
 from rlvr.adapters.export.files import digests_beside, write
 from rlvr.adapters.export.openenv import write_package
+from rlvr.adapters.rows import FORMATS
 from rlvr.adapters.suites import lm_eval, nemo_gym
 from rlvr.agents import ExpertAgent, Rollout, task_requests
 from rlvr.envs.core.files import MARK, sha256_of
@@ -101,9 +103,21 @@ def test_episodes_in_openai_s_form_have_their_digests_beside_them(tmp_path: Path
     assert not digests_beside(tmp_path / "none.jsonl").exists()
 
 
-def test_a_package_of_openenv_has_the_digest(tmp_path: Path) -> None:
-    import gymnasium as gym
+@pytest.mark.parametrize("form", FORMATS)
+def test_rows_for_other_trainers_say_what_they_are_of(form: str, tmp_path: Path) -> None:
+    def digests(answer: str) -> set[str]:
+        path = tmp_path / "rows.jsonl"  # another table under the same path
+        path.write_text(f'{{"question": "6 * 7?", "answer": "{answer}"}}\n')
+        settings = {"data_files": str(path), "grader": "number"}
+        table = rows("rlvr/Dataset-v0", None, form, kwargs=settings)
+        named = [row.get("env_digest") or (row.get("extra_info") or row.get("metadata"))["env_digest"] for row in table]
+        assert named == [env_digest(gym.make("rlvr/Dataset-v0", **settings))]
+        return set(named)
 
+    assert digests("42").isdisjoint(digests("43"))
+
+
+def test_a_package_of_openenv_has_the_digest(tmp_path: Path) -> None:
     write_package(ONE_TURN, tmp_path / "package", level=2)
     digest = env_digest(gym.make(ONE_TURN, level=2))
     assert f'[tool.rlvr]\nenv_digest = "{digest}"\n' in (tmp_path / "package" / "pyproject.toml").read_text()
