@@ -43,8 +43,8 @@ def sum_selected(numbers):
     ),
     Family(
         "count_far",
-        "Take a list of integers and an integer. Count the elements at positions $first, $first + $every, "
-        "$first + 2 * $every and so on (positions count from 0) that differ from the integer by at least $gap.",
+        "Take a list of integers and an integer. Count the elements from position $first on, in steps of "
+        "$every (positions count from 0), that differ from the integer by at least $gap.",
         {"first": (0, 1, 2), "every": (2, 3), "gap": range(2, 12)},
         ("long_ints", "small"),
         """
@@ -109,8 +109,9 @@ def weigh_digits(number):
     ),
     Family(
         "count_down",
-        "Take an integer n that is not negative. Return the list n, n - $step, n - 2 * $step and so on down to the "
-        "last that is not negative, without the multiples of $skip (0 is a multiple of every number).",
+        "Take an integer n that is not negative. Return the list that begins with n and goes down in steps of "
+        "$step to the last number that is not negative, without the multiples of $skip (0 is a multiple of every "
+        "number).",
         {"step": range(1, 8), "skip": range(3, 12)},
         ("count",),
         """
@@ -191,7 +192,7 @@ def follow_account(moves):
         "Take a list of integers. Cut it into pieces of $size, from the left; the last piece may be shorter. Leave out "
         "pieces of fewer than $least elements, and return the list of the others' spreads: greatest minus smallest, "
         "$times times.",
-        {"size": (3, 4, 5), "least": (1, 2, 3), "times": range(2, 8)},
+        {"size": (3, 4, 5), "least": (2, 3), "times": range(2, 8)},
         ("long_ints",),
         """
 def spread_of_chunks(numbers):

@@ -32,7 +32,7 @@ def count_ways(grid):
         "Take an amount that is not negative. In how many ways can it be paid with coins of $a, $b and $c, as many of "
         "each as wanted, except that at most $most coins of $c are used? The order does not matter; 0 is paid in one "
         "way.",
-        {"a": (1, 2, 3), "b": (4, 5), "c": (7, 9, 11), "most": (1, 2, 3, 4)},
+        {"a": (1, 2, 3), "b": (4, 5), "c": (7, 9, 11), "most": (2, 3, 4, 5)},
         ("count",),
         """
 def ways_to_pay(amount):

@@ -50,8 +50,8 @@ def _merged(*parts: Part) -> dict[str, Sequence[int | str]]:
 
 _SELECTED = (
     Part("high", "that are greater than $low", "number > $low", {"low": range(-6, 7)}),
-    Part("even_shares", "that are divisible by $d", "number % $d == 0", {"d": (2, 3)}),
-    Part("odd_shares", "that are not divisible by $d", "number % $d != 0", {"d": (2, 3, 4, 5)}),
+    Part("multiples", "that are divisible by $d", "number % $d == 0", {"d": (2, 3)}),
+    Part("nonmultiples", "that are not divisible by $d", "number % $d != 0", {"d": (2, 3, 4, 5)}),
     Part("low", "that are smaller than $high", "number < $high", {"high": range(-1, 12)}),
     Part(
         "middle", "from $bottom to $top, both included", "$bottom <= number <= $top",
@@ -59,7 +59,7 @@ _SELECTED = (
     ),
     Part("large", "whose absolute value is at least $size", "abs(number) >= $size", {"size": range(3, 8)}),
     Part(
-        "spaced", "at the positions 0, $every, 2 * $every and so on", "place % $every == 0", {"every": (2, 3)}
+        "spaced", "at the positions that are divisible by $every", "place % $every == 0", {"every": (2, 3)}
     ),
     Part(
         "jumping", "that differ by at least $gap from the element before them; the first element counts as well",
@@ -109,7 +109,7 @@ def _list_program(select: Part, change: Part, gather: Part) -> Family:
 
 _ASKED = (
     Part("high", "the number is greater than $low", "number > $low", {"low": range(-3, 6)}),
-    Part("even", "the number is divisible by $d", "number % $d == 0", {"d": (2, 3)}),
+    Part("multiple", "the number is divisible by $d", "number % $d == 0", {"d": (2, 3)}),
     Part("above", "the number is greater than the state", "number > state"),
     Part(
         "rising", "the number is greater than the one before it (the first is not)",
@@ -168,7 +168,7 @@ def _state_program(asked: Part, done: Part, other: Part) -> Family:
 _FILTERED = (
     Part("good", "with more than $low points", "points > $low", {"low": range(-3, 4)}),
     Part("poor", "with fewer than $high points", "points < $high", {"high": range(3, 9)}),
-    Part("odd", "whose points are not divisible by $d", "points % $d != 0", {"d": (2, 3, 4)}),
+    Part("nonmultiples", "whose points are not divisible by $d", "points % $d != 0", {"d": (2, 3, 4)}),
     Part("late", "from position $first on (positions count from 0)", "place >= $first", {"first": (1, 2)}),
     Part("after", "whose name comes after '$one' in the alphabet", "name > '$one'", {"one": ("Ada", "Ben", "Cleo")}),
     Part("changed", "whose name is not that of the pair before it", "place == 0 or rows[place - 1][0] != name"),
@@ -183,7 +183,7 @@ _GROUPED = (
     Part("spread", "the greatest minus the smallest of its points, plus $plus", "max(values) - min(values) + $plus",
          {"plus": range(1, 6)}),
     Part("last", "the last of its points minus the first, plus $plus", "values[-1] - values[0] + $plus",
-         {"plus": range(6)}),
+         {"plus": range(1, 7)}),
 )  # fmt: skip
 _RANKED = (
     Part(
@@ -218,7 +218,7 @@ _LINKED = (
     Part("far", "it differs from a by at least $gap", "abs(a - b) >= $gap", {"gap": range(4, 10)}),
     Part("step", "its difference from a is divisible by $d", "(b - a) % $d == 0", {"d": range(3, 7)}),
     Part("apart", "its position is at least $skip after that of a", "later - earlier >= $skip", {"skip": (2, 3)}),
-    Part("odd", "its sum with a is not divisible by $d", "(a + b) % $d != 0", {"d": range(2, 5)}),
+    Part("indivisible", "its sum with a is not divisible by $d", "(a + b) % $d != 0", {"d": range(2, 5)}),
     Part("close", "its position is at most $reach after that of a and it is not equal to a",
          "later - earlier <= $reach and a != b", {"reach": range(2, 5)}),
 )  # fmt: skip
@@ -237,7 +237,7 @@ _VALUED = (
 _STARTED = (
     Part("any", "A chain may begin anywhere.", "True"),
     Part("front", "A chain must begin at one of the first $front elements.", "later < $front", {"front": (2, 3, 4)}),
-    Part("even", "A chain may begin only with a number that is divisible by $first, or with the first element.",
+    Part("multiple", "A chain may begin only with a number that is divisible by $first, or with the first element.",
          "later == 0 or b % $first == 0", {"first": (2, 3)}),
 )  # fmt: skip
 

@@ -177,22 +177,16 @@ class MeetingTimes(ListAnswerTask):
     DAYS: ClassVar[tuple[str, ...]] = ("Mon", "Tue", "Wed", "Thu")
 
     def ask(self, rng: random.Random, level: int) -> Question:
-        """Draws calendars until a gap exists that does not start at 9:00.
-
-        It is on the first day in few questions of level 3 and none of level 4, and on the third or fourth on level 5.
-        """
-        people, days, length = level + 1, (1, 2, 3, 3, 4)[level - 1], 15 * rng.randint(2, 6)
-        full = (0, 0, rng.randint(0, 1), 1, 2)[level - 1]  # days on which nobody can meet
-        calendars, start = list[list[list[tuple[int, int]]]](), None
-        while start is None or start == 540:
-            calendars, start, day = [], None, -1
-            for number in range(days):
-                taken, free = self.calendar(rng, people, length)
-                while number < full and free is not None:
-                    taken, free = self.calendar(rng, people, length)
-                calendars.append(taken)
-                if start is None:
-                    start, day = free, number
+        """Draws the day, then calendars anew, one at a time, until it is the first with a gap, which is after 9:00."""
+        people, days, length = level + 1, (1, 2, 3, 3, 4)[level - 1], 15 * rng.randint(min(level + 1, 4), 6)
+        day = rng.choice(((0,), (0, 0, 1), (0, 0, 1, 2), (1, 2), (2, 3))[level - 1])
+        calendars = [[self.busy(rng) for _ in range(people)] for _ in range(days)]
+        for number, calendar in enumerate(calendars[: day + 1]):
+            start = self.first_free(calendar, length)
+            while start in (None, 540) if number == day else start is not None:
+                calendar.append(self.busy(rng))
+                del calendar[0]
+                start = self.first_free(calendar, length)
         listing = [
             f"{name}, {self.DAYS[on]}: " + ", ".join(f"{hour(a)}-{hour(b)}" for a, b in calendar[person])
             for person, name in enumerate(rng.sample(NAMES, people))
@@ -205,29 +199,36 @@ class MeetingTimes(ListAnswerTask):
         )
         text += "one day, all of them, between 9:00 and 18:00. When is the earliest time that they can begin? Answer "
         text += f"with three parts: the day ({listed(self.DAYS[:days])}), the hour and the minute."
-        return Question(text, (self.DAYS[day], start // 60, start % 60))
+        return Question(text, (self.DAYS[day], *divmod(start or 0, 60)))
 
     def explain(self, state: Question) -> str:
         """When somebody is busy, day by day, and when nobody is."""
         return data_workings.meeting_times(state.text)
 
     @staticmethod
-    def calendar(rng: random.Random, people: int, length: int) -> tuple[list[list[tuple[int, int]]], int | None]:
-        """When each is busy on a day, and the first minute from which nobody is for so long; None if there is none."""
-        taken = []
-        for _ in range(people):
-            starts = sorted(rng.sample(range(540, 1_020, 15), rng.randint(3, 4)))
-            ends = [*starts[1:], 1_080]
-            taken.append([(a, min(a + 15 * rng.randint(2, 7), b)) for a, b in zip(starts, ends, strict=True)])
+    def busy(rng: random.Random) -> list[tuple[int, int]]:
+        """From when to when somebody is busy on a day, in minutes: four times, or fewer where starts are equal."""
+        starts = sorted(set(rng.choices(range(540, 1_020, 15), k=4)))
+        lengths = rng.choices(range(30, 106, 15), k=len(starts))
+        return [(a, min(a + span, b)) for a, span, b in zip(starts, lengths, [*starts[1:], 1_080], strict=True)]
+
+    @staticmethod
+    def first_free(taken: list[list[tuple[int, int]]], length: int) -> int | None:
+        """The first minute from which nobody is busy for so long; None if there is none."""
         start = 540
-        for busy, end in sorted(span for spans in taken for span in spans):
+        for busy, end in sorted(itertools.chain.from_iterable(taken)):
             if start + length <= busy:
-                return taken, start
-            start = max(start, end)
-        return taken, start if start + length <= 1_080 else None
+                return start
+            if end > start:
+                start = end
+        return start if start + length <= 1_080 else None
 
 
-_SIDES, _THINGS, _EVENTS = ("north", "south", "east"), ("door", "valve", "lamp", "pump"), ("opened", "closed", "failed")
+_SIDES, _THINGS, _EVENTS = (
+    ("north", "south", "east"),
+    ("door", "valve", "hatch", "gate"),
+    ("opened", "closed", "failed"),
+)
 _LINES = [" ".join(("the", *words)) for words in itertools.product(_SIDES, _THINGS, _EVENTS)]
 # What a byte, or the number of a line in _LINES, tells: the line, its side and thing, its thing and event, its thing.
 _LINE_OF = bytes(byte % len(_LINES) for byte in range(256))

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from rlvr.envs.games.board_game import SearchedGame, shortest
 from rlvr.envs.games.common import COLUMNS
+from rlvr.envs.tasks.wording import counted
 
 # For each level: jugs, the largest, whether there is a tap and a drain, and the fewest and most moves of a solution.
 JUG_LEVELS = (
@@ -73,7 +74,7 @@ class WaterJugs(SearchedGame[Jugs]):
             ways = "There is no tap and no drain: you may only pour one jug into another"
         return (
             f"Water jugs without marks. {ways}, until the first is empty or the second full. Have exactly "
-            f"{board.target} litres in any one jug."
+            f"{counted(board.target, 'litre')} in any one jug."
         )
 
     def form(self, board: Jugs) -> str:

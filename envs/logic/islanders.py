@@ -64,7 +64,11 @@ def claim_of(rng: random.Random, speaker: int, count: int, level: int) -> Claim:
         return ("same", a, b, rng.random() < 0.5)
     if kind == "count":
         return ("count", rng.choice(("exactly", "at least", "at most")), rng.randint(1, count - 1))
-    return (kind, ("is", rng.choice(others), int(rng.random() < 0.5)), claim_of(rng, speaker, count, 2))
+    first = ("is", rng.choice(others), int(rng.random() < 0.5))
+    second = claim_of(rng, speaker, count, 2)
+    while second[:2] == first[:2]:  # two claims of what one person is say too little, or contradict each other
+        second = claim_of(rng, speaker, count, 2)
+    return (kind, first, second)
 
 
 def canonical(claims: list[tuple[int, Claim]], count: int) -> str:

@@ -238,10 +238,11 @@ class ForwardChaining(ListAnswerTask):
         letters = rng.sample("abcdefghijklmnopqrstuvwxyz", size)
         while True:
             facts = rng.sample(letters, 2 + level // 3)
-            rules = []
-            for _ in range(size * 3 // 2):
+            rules: list[tuple[list[str], str]] = []
+            while len(rules) < size * 3 // 2:
                 *conditions, conclusion = rng.sample(letters, rng.choice((2, 3, 3, 4)[: 3 + (level > 2)]))
-                rules.append((conditions, conclusion))
+                if not any(conclusion == other and set(conditions) == set(needed) for needed, other in rules):
+                    rules.append((conditions, conclusion))
             steps, known = [], list(facts)
             growing = True
             while growing:

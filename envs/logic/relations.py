@@ -245,7 +245,7 @@ class SetAlgebra(ListAnswerTask):
             rng.shuffle(leaves)
             expression = self.joined(rng, leaves)
             gold = self.value(expression, sets)
-            if len(gold) >= 2 and gold not in sets.values():
+            if len(gold) >= 2 and gold not in sets.values() and not self.joins_equals(expression):
                 break
         lines = "\n".join(f"{name} = {{{listed(sorted(members))}}}" for name, members in sets.items())
         text = f"{lines}\n(∪ union, ∩ intersection, \\ difference, △ symmetric difference)\nWhat is "
@@ -261,6 +261,13 @@ class SetAlgebra(ListAnswerTask):
             return leaves[0]
         cut = rng.randrange(1, len(leaves))
         return (self.joined(rng, leaves[:cut]), rng.choice(list(SIGNS)), self.joined(rng, leaves[cut:]))
+
+    def joins_equals(self, expression: Expression) -> bool:
+        """Whether some part is joined with itself, such as A ∩ A."""
+        if isinstance(expression, str):
+            return False
+        left, _, right = expression
+        return left == right or self.joins_equals(left) or self.joins_equals(right)
 
     def value(self, expression: Expression, sets: dict[str, frozenset[int]]) -> frozenset[int]:
         """The members of an expression."""

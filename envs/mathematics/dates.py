@@ -133,7 +133,7 @@ class CalendarDays(ListAnswerTask):
             text = f"{known} is a {DAYS[known.weekday()]}. On"
         else:
             asked, text = [some_day(rng, 1700, 2300) for _ in range(5)], f"{GREGORIAN}, on"
-        text += f" which weekdays are {listed(asked)}? Answer in this order with {listed(WEEKDAYS)}."
+        text += f" which weekdays are {in_a_row(map(str, asked))}? Answer in this order with {listed(WEEKDAYS)}."
         return Question(text, tuple(WEEKDAYS[day.weekday()] for day in asked))
 
 

@@ -44,7 +44,9 @@ class DiceSums(ExactAnswerTask):
             target = count + 2 + (drawn[0] * (high - count - 3) >> 16)
             event, good = f"at least {target}", sum(ways[target - count :])
         else:
-            divisor, rest = 3 + (drawn[0] * 9 >> 16), drawn[1] * 3 >> 16
+            # A die whose sides the divisor divides would make all remainders equally likely; four dice leave some.
+            divisors = [number for number in range(3, 12) if all(size % number for size in sides)]
+            divisor, rest = divisors[drawn[0] * len(divisors) >> 16], 1 + (drawn[1] * 2 >> 16)
             event = f"a number that leaves the remainder {rest} on division by {divisor}"
             good = sum(ways[(rest - count) % divisor :: divisor])
         shown = in_a_row(sides)

@@ -45,9 +45,9 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     default_rounds = 10
     reward = "payoff"
     swing = 5.0
-    level_bots = ("mixed:0.3", "mixed:0.1", "expert")
+    level_bots = ("mixed:0.5", "mixed:0.3", "mixed:0.2")
 
-    def __init__(self, *, stack: int = 10) -> None:
+    def __init__(self, *, stack: int = 20) -> None:
         if not 4 <= stack <= 50:
             raise ValueError(f"stack must be 4 to 50, not {stack}")
         self.stack = stack

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 from bisect import bisect_right
 from itertools import accumulate
-from operator import mul
+from operator import mul, sub
 
 from rlvr.envs.puzzles import grid_workings, workings
 from rlvr.envs.tasks.answers import ListAnswerTask, board, listed
@@ -96,18 +96,20 @@ class CoinChange(ExactAnswerTask):
 
     def ask(self, rng: random.Random, level: int) -> Question:
         """Counts multisets by dynamic programming over the coins; drawn again where nothing pays the amount."""
-        coins = sorted(rng.sample(range(2, 30), (3, 4, 5, 4, 5)[level - 1]))
+        coins = [rng.randint(2, 7), *sorted(rng.sample(range(8, 36), (2, 3, 4, 3, 4)[level - 1]))]
         limits = [rng.randint(4, 9) for _ in coins] if level > 3 else [10**6] * len(coins)
         while True:
             if level > 3:  # near half of all the coins, where most ways are
                 every = sum(map(mul, coins, limits))
                 amount = rng.randint(every // 3, every // 2)
             else:
-                amount = rng.randint(*((70, 130), (100, 160), (115, 175))[level - 1])
+                amount = rng.randint(*((60, 150), (110, 170), (125, 185))[level - 1])
             ways = [1] + [0] * amount
             for coin, most in zip(coins, limits, strict=True):
-                counts = [min(most, total // coin) + 1 for total in range(amount + 1)]
-                ways = [sum(ways[total - n * coin] for n in range(count)) for total, count in enumerate(counts)]
+                for rest in range(coin):
+                    ways[rest::coin] = accumulate(ways[rest::coin])
+                beyond = (most + 1) * coin  # the ways that take more than there are of this coin
+                ways[beyond:] = map(sub, ways[beyond:], ways)
             if ways[-1]:
                 break
             coins[0] = max(1, coins[0] - 1)

@@ -370,7 +370,7 @@ class Calorimetry(Quantities):
     laws: ClassVar[tuple[Law, ...]] = (
         Law(mixing, {"m": (5, 90, 1), "n": (5, 90, 1), "cold": (2, 30, 1), "hot": (45, 95, 1)}),
         Law(heater, {"power": (200, 2_500, 1), "m": MASS, "cold": (2, 30, 1), "rise": (15, 65, 1)}),
-        Law(hot_metal, {"m": MASS, "n": MASS, "cold": (2, 30, 1), "hot": (150, 500, 1)}, METALS),
+        Law(hot_metal, {"m": (200, 900, 1), "n": (50, 400, 1), "cold": (2, 30, 1), "hot": (150, 320, 1)}, METALS),
         Law(melting, {"m": MASS, "below": (2, 30, 1), "hot": (45, 95, 1)}),
         Law(ice_in_water, {"m": MASS, "share": (2, 25, 1), "below": (2, 30, 1), "hot": (45, 95, 1)}),
     )

@@ -84,12 +84,12 @@ class Circuits(Quantities):
 
 SALTS = (("NaCl", "58.44"), ("KNO3", "101.10"), ("CuSO4", "159.61"), ("CaCl2", "110.98"), ("Na2CO3", "105.99"))
 ACIDS = (("hydrochloric", 1), ("sulphuric", 2), ("phosphoric", 3))
-# number, formula and g/mol of either reagent, then of the product
+# number, formula and g/mol of either reagent, what is made beside the product, then as before of the product
 REACTIONS = (
-    (1, "N2", "28.014", 3, "H2", "2.016", 2, "NH3", "17.031"),
-    (1, "CH4", "16.043", 2, "O2", "31.998", 2, "H2O", "18.015"),
-    (1, "Fe2O3", "159.69", 2, "Al", "26.982", 2, "Fe", "55.845"),
-    (4, "Al", "26.982", 3, "O2", "31.998", 2, "Al2O3", "101.96"),
+    (1, "N2", "28.014", 3, "H2", "2.016", "", 2, "NH3", "17.031"),
+    (1, "CH4", "16.043", 2, "O2", "31.998", " + CO2", 2, "H2O", "18.015"),
+    (1, "Fe2O3", "159.69", 2, "Al", "26.982", " + Al2O3", 2, "Fe", "55.845"),
+    (4, "Al", "26.982", 3, "O2", "31.998", "", 2, "Al2O3", "101.96"),
 )
 
 
@@ -125,15 +125,17 @@ def neutralising(v: Fraction, c: Fraction, e: Fraction, kind: tuple[str, int]) -
 
 
 def yielding(
-    m: Fraction, n: Fraction, share: Fraction, kind: tuple[int, str, str, int, str, str, int, str, str]
+    m: Fraction, n: Fraction, share: Fraction, kind: tuple[int, str, str, int, str, str, str, int, str, str]
 ) -> Posed:
-    p, one, first, q, two, second, r, product, third = kind
+    p, one, first, q, two, second, beside, r, product, third = kind
     runs = m / Fraction(first) / p, n / Fraction(second) / q
     counts = [
         f"{number} {formula}" if number > 1 else formula for number, formula in ((p, one), (q, two), (r, product))
     ]
-    text = f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}, {m} g of {one} ({first} g/mol) and {n} g of "
-    text += f"{two} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
+    text = (
+        f"In the reaction {counts[0]} + {counts[1]} -> {counts[2]}{beside}, {m} g of {one} ({first} g/mol) and {n} g "
+    )
+    text += f"of {two} ({second} g/mol) react with a yield of {share}%. How much {product} ({third} g/mol) is made?"
     steps = (
         f"The reaction could run {shown(runs[0])} mol times by {one} and {shown(runs[1])} mol times by {two}; the "
         "smaller counts.",
@@ -153,7 +155,7 @@ class Solutions(Quantities):
     laws: ClassVar[tuple[Law, ...]] = (
         Law(diluting, {"v": (10, 200, 1), "c": (1, 50, 10), "w": (10, 200, 1)}),
         Law(neutralising, {"v": VOLUME, "c": STRENGTH, "e": STRENGTH}, ACIDS),
-        Law(dissolving, {"grams": (10, 900, 10), "v": VOLUME}, SALTS),
+        Law(dissolving, {"grams": (20, 360, 10), "v": (200, 900, 1)}, SALTS),  # no more than water dissolves
         Law(blending, {"v": VOLUME, "c": STRENGTH, "w": VOLUME, "e": STRENGTH}),
         Law(yielding, {"m": (20, 900, 1), "n": (20, 900, 1), "share": (40, 98, 1)}, REACTIONS),
     )

@@ -114,7 +114,7 @@ class Laboratory(WorldGame[LabSample]):
         columns = (*rng.sample(list(TESTS), tests), *((DENSITY,) if dense else ()))
         rows: list[Row] = []
         while len(set(rows)) < substances:
-            rows = [tuple(rng.choice(_values(column)) for column in columns) for _ in range(substances)]
+            rows = [_row(rng, columns) for _ in range(substances)]
         names = sorted(rng.sample(SUBSTANCES, substances))
         rooms = [ROOMS[0], *rng.sample(ROOMS[1:], size - 1)]
         exits, _ = grow(rng, [rooms], loops=0.2)
@@ -187,6 +187,16 @@ class Laboratory(WorldGame[LabSample]):
 
 def _values(column: str) -> tuple[str, ...]:
     return TESTS[column] if column in TESTS else tuple(str(tenths / 10) for tenths in DENSITIES)
+
+
+def _row(rng: random.Random, columns: tuple[str, ...]) -> Row:
+    """What each column says of a substance, drawn until its density agrees with whether it sinks or floats."""
+    while True:
+        row = tuple(rng.choice(_values(column)) for column in columns)
+        told = dict(zip(columns, row, strict=True))
+        water, is_light = told.get("water flask", ""), float(told.get(DENSITY, 0)) < 1
+        if DENSITY not in told or not water.startswith("sinks" if is_light else "floats"):
+            return row
 
 
 def _groups(rows: list[Row], column: int) -> list[list[Row]]:

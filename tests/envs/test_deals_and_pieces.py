@@ -104,7 +104,7 @@ def test_bets_are_read_as_the_rules_count_them_and_no_others():
     match = referee.begin("0")
     for text in ("raise 6", "raise to 6", r"\boxed{Raise to 6}", "raise 6 chips"):
         assert referee.read(match, 0, text) == "raise 6", text
-    assert referee.read(match, 0, "all in") == "raise 10"
+    assert referee.read(match, 0, "all in") == "raise 20"
     for text in ("bet 6", "check"):  # a bet is in addition to what was put in; the small blind has 1 chip to pay
         with pytest.raises(IllegalText):
             referee.read(match, 0, text)

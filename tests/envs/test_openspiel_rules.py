@@ -61,7 +61,7 @@ def holdem(text, ours):
 
 HOLDEM = (
     "universal_poker(betting=nolimit,numPlayers=2,numRounds=2,blind=1 2,firstPlayer=1 2,numSuits=4,numRanks=6,"
-    "numHoleCards=2,numBoardCards=0 3,stack=10 10,bettingAbstraction=fullgame)"
+    "numHoleCards=2,numBoardCards=0 3,stack=20 20,bettingAbstraction=fullgame)"
 )
 
 HANABI = "hanabi(players=2,colors=3,ranks=3,hand_size=3,max_information_tokens=5,max_life_tokens=3)"

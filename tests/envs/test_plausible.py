@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
+from fractions import Fraction
 from itertools import pairwise
 
 import gymnasium as gym
@@ -11,8 +13,13 @@ import pytest
 
 import rlvr
 from rlvr.envs.agentic import world_search
+from rlvr.envs.logic.islanders import KnightsAndKnaves, Spies
+from rlvr.envs.logic.propositional import ForwardChaining
+from rlvr.envs.logic.relations import SetAlgebra
 from rlvr.envs.mathematics.dates import AgeProblems, TimeZones
-from rlvr.envs.science import mechanics
+from rlvr.envs.mathematics.probability import DiceSums
+from rlvr.envs.science import mechanics, substances
+from rlvr.envs.worlds import laboratory
 
 assert rlvr
 
@@ -88,3 +95,87 @@ def test_no_sum_is_left_to_the_reader(name):
         for seed in range(30):
             text, _ = env.reset(seed=seed, options={"level": level})
             assert not re.search(r"\d+ to \d+ [-+] \d", text)
+
+
+@pytest.mark.parametrize("name", ["CodeRepair", "CodeTests"])
+def test_programs_are_described_in_whole_words(name):
+    """Nothing is increased by 0, and nothing comes as "1 coins"."""
+    env = gym.make(f"rlvr/{name}-v0").unwrapped
+    for level in range(1, env.task.levels + 1):
+        for seed in range(60):
+            text, _ = env.reset(seed=seed, options={"level": level})
+            described = text.split("Visible tests:")[0].split("```")[0]
+            assert not re.search(
+                r"(plus|minus) 0\b|\b1 (coins|elements|names|pairs|positions)\b|\d \* \d", described
+            ), described
+
+
+def test_no_water_is_hotter_than_it_boils_and_no_metal_than_it_melts():
+    """Lead melts at 327 °C."""
+    law, rng = mechanics.Calorimetry.laws[2], random.Random(0)
+    assert law.given["hot"][1] < 327
+    for kind in law.kinds:
+        assert max(law.pose(**law.draw(rng), kind=kind).value for _ in range(500)) < 100
+
+
+def test_no_more_salt_is_dissolved_than_water_takes():
+    """In g per 100 ml of water at 20 °C, of the anhydrous salt (CRC Handbook of Chemistry and Physics)."""
+    soluble = {"NaCl": 35.9, "KNO3": 31.6, "CuSO4": 20.3, "CaCl2": 74.5, "Na2CO3": 21.5}
+    law = substances.Solutions.laws[2]
+    (_, grams, over), (volume, _, _) = law.given["grams"], law.given["v"]
+    for salt, _ in law.kinds:
+        assert grams / over / volume * 100 <= soluble[salt]
+
+
+def test_reactions_lose_no_atom():
+    for kind in substances.REACTIONS:
+        text = substances.yielding(Fraction(50), Fraction(60), Fraction(70), kind).text
+        before, after = re.search(r"reaction (.+) -> ([^,]+),", text).groups()
+        atoms = []
+        for side in (before, after):
+            count = Counter()
+            for number, formula in re.findall(r"(\d*) ?([A-Z]\w*)", side):
+                for element, times in re.findall(r"([A-Z][a-z]?)(\d*)", formula):
+                    count[element] += int(number or 1) * int(times or 1)
+            atoms.append(count)
+        assert atoms[0] == atoms[1], text
+
+
+@pytest.mark.parametrize("level", range(2, 6))
+def test_what_is_denser_than_water_does_not_float(level):
+    for seed in range(30):
+        sample = laboratory.Laboratory().begin(random.Random(seed), level)
+        if "water flask" not in sample.columns:
+            continue
+        water, density = (sample.columns.index(name) for name in ("water flask", laboratory.DENSITY))
+        for _, row in sample.table:
+            assert not row[water].startswith("sinks" if float(row[density]) < 1 else "floats"), row
+
+
+def test_no_die_makes_all_remainders_equally_likely():
+    """Else the answer is one over the divisor, whatever the other dice are."""
+    for seed in range(200):
+        text = DiceSums().ask(random.Random(seed), 5).text
+        *sides, divisor = map(int, re.findall(r"(?<!from )(?<!remainder )\b\d+", text))
+        assert all(size % divisor for size in sides), text
+
+
+@pytest.mark.parametrize("task", [KnightsAndKnaves, Spies])
+@pytest.mark.parametrize("level", range(1, 6))
+def test_nobody_says_twice_in_a_sentence_what_one_person_is(task, level):
+    for seed in range(60):
+        text = task().ask(random.Random(seed), level).text
+        assert not re.search(r"\b(\w+) is a kn\w+ (and|or) \1 is a kn", text), text
+
+
+@pytest.mark.parametrize("level", range(1, 6))
+def test_no_set_is_joined_with_itself_and_no_rule_comes_twice(level):
+    for seed in range(60):
+        assert not re.search(r"\b([A-F]) \S \1\b", SetAlgebra().ask(random.Random(seed), level).text)
+        rules = [
+            (frozenset(conditions.split(" and ")), conclusion)
+            for conditions, conclusion in re.findall(
+                r"if (.+) then (.+)", ForwardChaining().ask(random.Random(seed), level).text
+            )
+        ]
+        assert len(set(rules)) == len(rules)
