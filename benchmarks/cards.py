@@ -1,10 +1,10 @@
 """The cards of all environments, with what the expert and luck score, and how many of 1,000 seeds repeat a task.
 
-    python benchmarks/cards.py [--seeds 100] [--draws 1000] [--only TEXT] [--missing] [--out benchmarks/results]
+    python benchmarks/cards.py [--seeds 100] [--draws 1000] [--only TEXT …] [--missing] [--out benchmarks/results]
 
 Every level of every id is played by its expert, at random, and with the expert's most frequent answer said to every
 task. Environments that read a data set which is not here are listed without scores. ``--only`` measures the ids that
-contain a text, ``--missing`` those that have no scores yet; the others keep what they have.
+contain one of the texts, ``--missing`` those that have no scores yet; the others keep what they have.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, default=100)
     parser.add_argument("--draws", type=int, default=1_000)
-    parser.add_argument("--only", default="", help="ids that contain this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="ids that contain one of these texts")
     parser.add_argument("--missing", action="store_true", help="ids without scores")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
@@ -117,7 +117,7 @@ def main() -> None:
     ids = [env_id for env_id in rlvr.list_envs() if not env_id.startswith(PREFIXES)]  # docs/bridges.md has those
     rows = {env_id: before[env_id] for env_id in ids if env_id in before}
     for env_id in ids:
-        if options.only.lower() not in env_id.lower() or (options.missing and env_id in rows):
+        if not any(text.lower() in env_id.lower() for text in options.only) or (options.missing and env_id in rows):
             continue
         rows[env_id] = row(env_id, options.seeds, options.draws)
         print(env_id, span([score["random"] for score in rows[env_id]["scores"]]), flush=True)

@@ -1,4 +1,4 @@
-"""Policies that learn nothing beside the expert: one action said always, the first and last legal move, random play.
+"""Policies that learn nothing beside the expert: one or two actions said always, the first or last legal, random play.
 
     python benchmarks/constants.py [--only TEXT …] [--error 0.02] [--out benchmarks/results]
 
@@ -47,7 +47,8 @@ def page(rows: dict[str, list[dict[str, Any]]], error: float) -> str:
                 near.append(f"- {env_id} level {score['level']}: expert {score['expert']:.2f}, `{name}` {best:.2f}\n")
     return (
         "# Policies that learn nothing\n\n`python benchmarks/constants.py`: mean returns of the expert, of random play "
-        "and of the best fixed policy: one action said always, the first or last legal move, the own last move. "
+        "and of the best fixed policy: one action said always, two that are never legal together, the first or last "
+        "legal move, the own last move. "
         f"Figures near the expert's have a standard error of at most {error}.\n\n"
         f"## Within {GAP} of the expert\n\n{''.join(near) or 'None.'}\n"
         "## All levels\n\n| id | level | expert | random | best fixed policy | which |\n|---|---|---|---|---|---|\n"

@@ -1,4 +1,4 @@
-"""Policies that learn nothing: one action said always, the first or last legal move, the own last move, random play.
+"""Policies that learn nothing: one or two actions said always, the first or last legal move, the own last, random play.
 
 A game is worth its name if its expert earns clearly more than the best of them; ``benchmarks/constants.py`` measures
 that for every id that has an expert.
@@ -11,6 +11,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import combinations
 from typing import Any, Final
 
 import gymnasium as gym
@@ -171,6 +172,7 @@ def fixed_policies(env: TextEnv) -> Mapping[str, Policy]:
     """The policies that the actions of a level suggest, by name."""
     by_expert: Counter[str] = Counter()
     by_chance: Counter[str] = Counter()
+    choices: set[frozenset[str]] = set()  # which actions were legal together
     for seed in range(PROBES):
         rng = random.Random(seed)
         env.reset(seed=seed)
@@ -179,6 +181,7 @@ def fixed_policies(env: TextEnv) -> Mapping[str, Policy]:
             action = env.solve()
             by_expert[env.direct_answer() or action] += 1
             by_chance[env.sample_action(rng)] += 1
+            choices.add(frozenset(legal_actions(env) or ()))
             _, _, terminated, truncated, _ = env.step(action)
             over = terminated or truncated
     env.reset(seed=0)
@@ -187,8 +190,13 @@ def fixed_policies(env: TextEnv) -> Mapping[str, Policy]:
         policies["repeat"] = repeat
         if legal_actions(env):
             policies |= {"first legal": end_of_list(0), "last legal": end_of_list(-1)}
-    actions = [*dict(by_expert.most_common(CONSTANTS)), *dict(by_chance.most_common(CONSTANTS))]
-    return policies | {action: always(action) for action in actions}
+    actions = dict.fromkeys([*dict(by_expert.most_common(CONSTANTS)), *dict(by_chance.most_common(CONSTANTS))])
+    policies |= {action: always(action) for action in actions}
+    frequent = [action for action, _ in by_expert.most_common(CONSTANTS) if any(action in legal for legal in choices)]
+    for one, other in combinations(frequent, 2):
+        if not any({one, other} <= legal for legal in choices):
+            policies[f"{one} or {other}"] = always(one, other)
+    return policies
 
 
 def repeat(env: TextEnv, last: str | None, rng: random.Random) -> str:
@@ -201,9 +209,14 @@ def end_of_list(index: int) -> Policy:
     return lambda env, last, rng: (legal_actions(env) or [""])[index]
 
 
-def always(action: str) -> Policy:
-    """The policy that says one action, or a random one where it is known to be illegal."""
-    return lambda env, last, rng: or_random(env, action, rng)
+def always(action: str, other: str | None = None) -> Policy:
+    """The policy that says one action, where it is known to be illegal another, and where that is too a random one."""
+
+    def policy(env: TextEnv, last: str | None, rng: random.Random) -> str:
+        is_possible = other is None or action in (legal_actions(env) or (action,))
+        return or_random(env, action if is_possible else other, rng)
+
+    return policy
 
 
 def or_random(env: TextEnv, action: str | None, rng: random.Random) -> str:

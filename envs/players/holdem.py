@@ -44,8 +44,8 @@ class NoLimitHoldem(SeatGame[HoldemState]):
     nouns = ("chips", "chip")
     default_rounds = 10
     reward = "payoff"
-    swing = 5.0
-    level_bots = ("mixed:0.5", "mixed:0.3", "mixed:0.2")
+    swing = 3.0
+    level_bots = ("mixed:0.5", "mixed:0.35", "mixed:0.25")
 
     def __init__(self, *, stack: int = 20) -> None:
         if not 4 <= stack <= 50:
