@@ -17,7 +17,7 @@ import rlvr
 from rlvr.agents import RandomAgent, Rollout, RolloutRequest, summarise
 from rlvr.envs.cards import NEAR, card
 from rlvr.envs.core.registry import best_score, best_scores
-from rlvr.envs.fixed_policies import GAP, ReturnSample, always, expert_action, measure_fixed, play
+from rlvr.envs.fixed_policies import GAP, ReturnSample, always, expert_action, fixed_policies, measure_fixed, play
 from rlvr.envs.players.auctions import AuctionState
 from rlvr.envs.players.bots import bot_odds, make_bot
 from rlvr.envs.players.catalogue import make_game
@@ -235,6 +235,26 @@ def test_the_measure_finds_a_word_that_always_wins():
     assert scores.gap < GAP
     assert scores.policy in ("first legal", "\\boxed{roll}", "repeat")
     assert measure_fixed("rlvr/GuessNumber-v0", 3, error=0.1).gap > 0.8
+
+
+def test_two_words_that_are_never_legal_together_are_a_fixed_policy():
+    """In Kuhn poker who bets and folds learns nothing, either; no other pair of a list is one."""
+    env = gym.make("rlvr/KuhnPoker-v0", level=1).unwrapped
+    policies = fixed_policies(env)
+    pairs = {name.replace("\\boxed", "") for name in policies if " or " in name}
+    words = {frozenset(re.findall(r"\w+", pair)) - {"or"} for pair in pairs}
+    assert words == {
+        frozenset(pair) for pair in (("bet", "call"), ("bet", "fold"), ("check", "call"), ("check", "fold"))
+    }
+    pair = policies[next(name for name in policies if re.search("bet.* or .*fold|fold.* or .*bet", name))]
+    for seed in range(20):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            action = pair(env, None, random.Random(0))
+            assert action in ("\\boxed{bet}", "\\boxed{fold}")
+            _, _, terminated, truncated, _ = env.step(action)
+            over = terminated or truncated
 
 
 # the best score known
