@@ -3,6 +3,7 @@
 1. The reply ends at the first chat control token (``<|im_end|>``, ``<|eot_id|>``, ...); what a model writes
    behind it is a turn that nobody took. Blocks that pretend to be tool output are cut out.
 2. Thinking does not count: only the text after the last ``</think>`` is read, and nothing after an open ``<think>``.
+   Of a reply in channels (``<|channel|>analysis<|message|>...``) only the message of the channel ``final`` is read.
 3. Markers, in this order of rank: ``boxed`` (``\\boxed{...}``), ``tag`` (``<answer>...</answer>``), and then the
    later one of ``hash`` (``#### ...``) and ``line`` (``Answer: ...``, ``the answer is ...``), both looked for in
    the last 100,000 characters. The last occurrence of
@@ -31,8 +32,12 @@ TAG_FIRST: Final = ("tag", "boxed", "hash", "line")
 
 CONTROL_TOKEN = re.compile(
     r"<\|(?:im_end|im_start|eot_id|eom_id|endoftext|end_of_text|begin_of_text|start_header_id|user|system|tool|"
-    r"assistant|end|return|call)\|>|</s>|<(?:end|start)_of_turn>|<｜[^｜>]{1,40}｜>"
+    r"assistant|start|channel|message|constrain|end|return|call)\|>|</s>|<(?:end|start)_of_turn>|<｜[^｜>]{1,40}｜>"
 )
+# A message of a reply in channels; the channel may be followed by whom it is for, and by the format of the content.
+_MESSAGE = re.compile(r"<\|channel\|>\s*(\w{1,20})([^<]{0,200})(?:<\|constrain\|>[^<]{0,40})?<\|message\|>")
+_NEXT_MESSAGE = re.compile(r"<\|end\|>\s*<\|start\|>assistant\s*(?=<\|channel\|>)")
+_FIRST_MESSAGE = re.compile(r"\s*(?:<\|start\|>assistant\s*)?(?=<\|channel\|>)")
 _TOOL_BLOCK = re.compile(
     r"<(tool_response|tool_output|tool_results?|tool_call|function_results?|information|observation)>"
 )
@@ -148,11 +153,36 @@ def spoken_text(completion: str) -> str:
     """The part of a reply before the first chat control token and after the thinking; empty when that never ended."""
     if "<" not in completion:
         return completion
-    text = completion
+    text = final_message(completion)
     if any(part in text for part in ("<|", "</s>", "_of_turn>", "<｜")):
         end = CONTROL_TOKEN.search(text)
         text = text[: end.start()] if end else text
     return _after_thinking(text) if _THINK_HINT.search(text) else text
+
+
+def final_message(completion: str) -> str:
+    """What follows the head of the channel ``final`` in a reply in channels; another reply as it is.
+
+    Empty where another channel is the last one: a thought that never ended, or a call of a tool. What follows a turn
+    that nobody took is none of the reply.
+    """
+    if "<|channel|>" not in completion:
+        return completion
+    head = _FIRST_MESSAGE.match(completion) or _NEXT_MESSAGE.search(completion)
+    if head is None:
+        return completion
+    turn = CONTROL_TOKEN.search(completion)
+    if turn is None or turn.start() < head.start():  # another turn begins before the first message
+        return completion
+    while head is not None:
+        message = _MESSAGE.match(completion, head.end())
+        if message is None:
+            return ""
+        if message[1] == "final" and "to=" not in message[2]:
+            return completion[message.end() :]
+        end = CONTROL_TOKEN.search(completion, message.end())
+        head = _NEXT_MESSAGE.match(completion, end.start()) if end else None
+    return ""
 
 
 def command_text(completion: str) -> str:
@@ -161,7 +191,7 @@ def command_text(completion: str) -> str:
     A thought before it, and turns that nobody took behind it, are cut off. In the command itself a tag or a control
     token is a part of it: one of those ends it only at the end of a line or before another.
     """
-    text = completion
+    text = final_message(completion)
     opening = _THINK.match(text.lstrip()[:16].lower())
     if opening or "</think" in text.lower():
         closing = _CLOSING.search(text) if opening else None

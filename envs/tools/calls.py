@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from rlvr.envs.rewards.extraction import CONTROL_TOKEN
+from rlvr.envs.rewards.extraction import CONTROL_TOKEN, final_message
 from rlvr.envs.tools.call_arguments import (
     NAME,
     Unreadable,
@@ -111,11 +111,13 @@ def split_calls(reply: str, style: str, tools: Mapping[str, Sequence[str]]) -> t
         return reply, Reading(problem=f"a reply may have {MAX_REPLY:,} characters")
     if _SIGNS.get(style, "") not in reply:
         return reply, Reading()
-    scan = _Scan(reply, style, tools)
+    message = final_message(reply)
+    scan = _Scan(message, style, tools)
     scan.run()
     if scan.problem:
         return reply, Reading(problem=scan.problem)
-    return reply[: scan.starts[0]] if scan.calls else reply, Reading(tuple(scan.calls))
+    before = len(reply) - len(message)
+    return reply[: before + scan.starts[0]] if scan.calls else reply, Reading(tuple(scan.calls))
 
 
 def write_call(call: Call, style: str, names: Sequence[str] = ()) -> str:

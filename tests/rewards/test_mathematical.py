@@ -322,3 +322,19 @@ def test_a_fraction_with_over_is_the_one_with_frac_at_every_depth(both: tuple[st
 def test_what_tex_refuses_to_put_over_is_not_read(text: str) -> None:
     with pytest.raises(MathSyntaxError):
         parse(text)
+
+
+@pytest.mark.parametrize(
+    ("answer", "reference", "reward"),
+    [
+        (r"x > 2 \text{ and } x \le 5", "(2, 5]", 1),
+        (r"x > 2 \text{ and } x < 5", "2 < x < 5", 1),
+        (r"x \le -2 \text{ and } x > 3", r"(-\infty, -2] \cup (3, \infty)", 0),
+        (r"x \le -2 \text{ or } x > 3", r"(-\infty, -2] \cup (3, \infty)", 1),
+        (r"x > 2 \text{ and } y < 5", "(2, 5)", 0),
+        (r"x > 2 \text{ and } x > 5", r"(2, \infty)", 0),
+        (r"x > 5 \text{ and } x < 2", r"(2, 5)", 0),
+    ],
+)
+def test_conditions_that_hold_together(answer: str, reference: str, reward: float) -> None:
+    assert grade("math", f"\\boxed{{{answer}}}", reference).reward == reward

@@ -62,3 +62,9 @@ def test_a_letter_before_a_sum_or_a_decimal_is_a_factor(product: str) -> None:
         r"\frac12 h(a + b)": r"\frac{ha + hb}{2}", "P(1.05)^3": r"1.05^3 \cdot P", "x(3)": "3x",
     }[product]  # fmt: skip
     assert grade("math", f"\\boxed{{{product}}}", expanded).reward == 1
+
+
+def test_rows_of_a_matrix_may_have_a_height() -> None:
+    gold = r"\begin{pmatrix} 1 & -2 \\ 0 & 3 \end{pmatrix}"
+    assert grade("math", r"\boxed{A = \begin{pmatrix} 1 & -2 \\[4pt] 0 & 3 \end{pmatrix}}", gold).reward == 1
+    assert grade("math", r"\boxed{\begin{pmatrix} 1 & -2 \\[4pt] 0 & 4 \end{pmatrix}}", gold).reward == 0

@@ -61,6 +61,8 @@ class _Comparison:
             return _letters(answer) == _letters(gold) != ""
         if answer.op == "rel" or gold.op == "rel":
             return self.relations(answer, gold)
+        if ("list", "and") in ((answer.op, answer.name), (gold.op, gold.name)):
+            return self.sets(answer, gold)
         point, gold_point = _point(answer), _point(gold)
         if point is not None and gold_point is not None and "list" in (answer.op, gold.op) and answer.op != gold.op:
             return self.ordered(point, gold_point)
@@ -437,6 +439,8 @@ def _is_set(node: Node) -> bool:
 
 def _intervals(node: Node) -> list[Interval] | None:
     """A real set as intervals: brackets, unions of them, single points, inequalities in one symbol."""
+    if node.op == "list" and node.name == "and":
+        return _between(node.args)
     if node.op in ("cup", "list"):
         parts = [_intervals(arg) for arg in node.args]
         if any(part is None for part in parts):
@@ -458,6 +462,24 @@ def _intervals(node: Node) -> list[Interval] | None:
         interval = _inequality(node)
         return None if interval is None else [interval]
     return None
+
+
+def _between(bounds: Sequence[Node]) -> list[Interval] | None:
+    """``x > 1 and x < 5``; None for other conditions that are to hold together."""
+    halves = [_inequality(bound) for bound in bounds]
+    names = {arg.name for bound in bounds for arg in bound.args if arg.op == "sym"}
+    if len(halves) != 2 or None in halves or len(names) != 1:
+        return None
+    below, above = sorted((half for half in halves if half), key=lambda half: half.high == INFINITY)
+    if below.high == INFINITY or above.high != INFINITY:
+        return None
+    try:
+        order = sign(Node("add", (below.high, Node("neg", (above.low,)))))
+    except NoValue:
+        return None
+    if order > 0:
+        return [Interval(above.low, above.low_closed, below.high, below.high_closed)]
+    return [] if order < 0 else None
 
 
 def _interval(low: Node, low_closed: bool, high: Node, high_closed: bool) -> Interval | None:

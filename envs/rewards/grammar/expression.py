@@ -36,11 +36,16 @@ class _Parser(TermParser):
         words = self._words()
         if words is not None:
             return words
-        items = [self.item()]
+        items, joints = [self.item()], set[str]()
         while self.position < len(self.tokens):
-            self._separator()
+            joints.add(self._separator())
             items.append(self.item())
-        return items[0] if len(items) == 1 else Node("list", tuple(items))
+        if len(items) == 1:
+            return items[0]
+        are_bounds = joints == {"and"} and all(
+            item.op == "rel" and item.name in ("<", ">", "<=", ">=") for item in items
+        )
+        return Node("list", tuple(items), name="and" if are_bounds else "")
 
     def _words(self) -> Node | None:
         """The answer as words, when it holds nothing else and is more than a name or a product of letters."""
@@ -59,14 +64,16 @@ class _Parser(TermParser):
             return None
         return Node("text", name=" ".join(token.value for token in letters))
 
-    def _separator(self) -> None:
-        if self.accept(",", ";"):
-            if self.kind() in ("text", "word") and self.peek().lower() in ("and", "or"):
-                self.take()
-        elif self.kind() in ("text", "word") and self.peek().lower().strip(" ,") in ("and", "or"):
+    def _separator(self) -> str:
+        """What stands between two items: a word, or "" for a sign alone."""
+        sign = self.accept(",", ";")
+        word = self.peek().lower().strip(" ,") if self.kind() in ("text", "word") else ""
+        if word in ("and", "or"):
             self.take()
-        else:
+            return word
+        if not sign:
             raise MathSyntaxError(f"{self.peek()[:20]!r} stands where nothing may")
+        return ""
 
     def item(self) -> Node:
         end = 0

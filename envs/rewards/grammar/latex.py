@@ -70,6 +70,7 @@ _GROUP_COMMA = re.compile(r"(?<=[0-9])(?:\{,\}|,\\!)\s?(?=[0-9]{3}(?![0-9]))|(?<
 _THIN_BLANK = re.compile(r"(?<=[0-9])[\u2009\u202f](?=[0-9]{3}(?![0-9]))")
 # A falling or a rising power, a multiset coefficient, and digits that go on.
 _OTHER_MEANING = re.compile(r"\^\s?\{?\s?\\(?:under|over)line|\\!\s?\\[dt]?binom|\.\.\s*$")
+_ROW_SKIP = re.compile(r"\\\\\s?\[-?[0-9.]{1,5}(?:pt|em|ex|mm|cm)\]")  # the height of a row of a matrix
 _OVER_SIGN = re.compile(r"\\over(?![A-Za-z])")
 _OVER_PIECE = re.compile(r"\\over(?![A-Za-z])|\\.|[{}]|[^\\{}]+", re.DOTALL)
 _JOINED = re.compile(r"(?<=[\])]) ?U ?(?=[\[(])")  # intervals, written with a capital letter between them
@@ -122,7 +123,7 @@ def _normalise(text: str) -> str:
     if "!=" in text:
         text = _NOT_EQUAL.sub(" \\\\ne ", text)
     if "\\" in text:
-        text = _GROUP_COMMA.sub("", text.replace("\\$", " "))
+        text = _GROUP_COMMA.sub("", _ROW_SKIP.sub(r"\\\\", text).replace("\\$", " "))
         for other, name in _OTHER_NAMES:
             text = text.replace(other, name)
         if _OVER_SIGN.search(text):
