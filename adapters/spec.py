@@ -267,6 +267,11 @@ class EpisodeSession:
         return float(self._active.episode.reward) if self.valid else 0.0
 
     @property
+    def turn_rewards(self) -> list[float]:
+        """The reward of each turn that was played."""
+        return [float(turn.reward) for turn in self._active.episode.turns[: self.turns]]
+
+    @property
     def done(self) -> bool:
         """Whether the episode has ended."""
         return self._active.episode.done

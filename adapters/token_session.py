@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.agents import Message, Reply, TokenSequence
 from rlvr.agents.rendering import Renderer
+
+
+class Sampled(NamedTuple):
+    """What an engine sampled in a turn, as `TokenSession.step_tokens` takes it."""
+
+    ids: Sequence[int]
+    logprobs: Sequence[float] | None = None
+    versions: Sequence[int] | None = None
 
 
 class TokenSession:
@@ -71,15 +80,16 @@ class TokenSession:
         Raises:
             ValueError: not one log-probability, or version, for each token.
         """
-        for name, given in (("log-probabilities", logprobs), ("versions of the weights", versions)):
-            if given is not None and len(given) != len(ids):
-                raise ValueError(f"{len(ids)} tokens were sampled, but {len(given)} {name} given")
-        new = list(map(int, ids))[: self.tokens_left]
-        scored = list(logprobs)[: len(new)] if logprobs is not None else [0.0] * len(new)
-        completion = TokenSequence(new, [1] * len(new), scored, list(versions or ())[: len(new)])
-        reply = new[:-1] if new and new[-1] in self.renderer.end_ids else new
+        for name, values in (("log-probabilities", logprobs), ("versions of the weights", versions)):
+            if values is not None and len(values) != len(ids):
+                raise ValueError(f"{len(ids)} tokens were sampled, but {len(values)} {name} given")
+        sampled = list(map(int, ids))[: self.tokens_left]
+        length = len(sampled)
+        scores = list(logprobs)[:length] if logprobs is not None else [0.0] * length
+        completion = TokenSequence(sampled, [1] * length, scores, list(versions or ())[:length])
+        reply = sampled[:-1] if sampled and sampled[-1] in self.renderer.end_ids else sampled
         text = self.renderer.reply_text(reply, self.tokens.ids)
-        message = self.session.step_reply(Reply(text, tokens=len(new), completion=completion))
+        message = self.session.step_reply(Reply(text, tokens=length, completion=completion))
         if message is None:
             self.done = True
             return
@@ -94,3 +104,22 @@ class TokenSession:
         if not completion:  # it failed before the first turn, and trainers want a token
             completion.append_context([self.renderer.end_id or 0])
         return self.tokens.ids[: self.start], completion if self.session.valid else completion.without_loss()
+
+
+async def play_tokens(
+    begin: Callable[[], TokenSession], sample: Callable[[TokenSession], Awaitable[Sampled | None]]
+) -> TokenSession:
+    """Play an episode from an event loop, and close it. The environment, which may wait, is called in threads.
+
+    Args:
+        begin: makes the episode.
+        sample: asks an engine for the tokens after ``episode.prompt()``, ``episode.tokens_left`` at most; None leaves
+            the episode where it stands.
+    """
+    episode = await asyncio.to_thread(begin)
+    try:
+        while not episode.done and episode.tokens_left > 0 and (sampled := await sample(episode)) is not None:
+            await asyncio.to_thread(episode.step_tokens, *sampled)
+    finally:
+        await asyncio.to_thread(episode.session.close)
+    return episode

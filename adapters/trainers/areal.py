@@ -17,17 +17,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
-from copy import deepcopy
+from copy import copy, deepcopy
 from functools import partial
 from typing import Any
 from uuid import uuid4
 
-import numpy as np
-
-from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import read_spec
 from rlvr.adapters.spec import TaskSpec
-from rlvr.adapters.token_session import TokenSession
+from rlvr.adapters.token_session import Sampled, TokenSession, play_tokens
 from rlvr.adapters.versions import check_override, require
 from rlvr.agents import TokenSequence
 from rlvr.agents.rendering import Renderer
@@ -71,9 +68,10 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
         if attempts < 1:
             raise ValueError(f"attempts must be at least 1, got {attempts}")
         # A copy: AReaL asks the tokenizer that it loaded from other threads, and tokenizers are not made for several.
-        own = deepcopy(load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
-        padding = () if own.pad_token_id is None else (own.pad_token_id,)  # AReaL's own workflows stop there, too
-        self.renderer = Renderer(own, template_options=template_options, end_ids=padding)
+        tokenizer = deepcopy(load_hf_tokenizer(tokenizer) if isinstance(tokenizer, str) else tokenizer)
+        # AReaL's own workflows stop at padding, too.
+        padding = () if tokenizer.pad_token_id is None else (tokenizer.pad_token_id,)
+        self.renderer = Renderer(tokenizer, template_options=template_options, end_ids=padding)
         stops = sorted({*gconfig.stop_token_ids, *self.renderer.end_ids})
         self.gconfig = gconfig.new(n_samples=1, stop_token_ids=stops)
         self.use_system, self.attempts = use_system, attempts
@@ -132,17 +130,15 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
         return TokenSession(spec, self.renderer, longest, longest=longest, use_system=self.use_system)
 
     async def _play(self, engine: Any, spec: TaskSpec) -> TokenSession:
-        episode = await call(f"reset {spec.env_id}", partial(self._begin, spec))
         request = uuid4().hex  # one for all turns, so that they go where their beginning is in the cache
-        try:
-            while not episode.done and episode.tokens_left > 0:
-                asked = _copy(self.gconfig)
-                asked.max_new_tokens = min(asked.max_new_tokens, episode.tokens_left)
-                response = await engine.agenerate(ModelRequest(rid=request, input_ids=episode.prompt(), gconfig=asked))
-                sampled = (response.output_tokens, response.output_logprobs, response.output_versions)
-                await call(spec.env_id, partial(episode.step_tokens, *sampled))
-        finally:
-            await call(f"close {spec.env_id}", episode.session.close)
+
+        async def sample(episode: TokenSession) -> Sampled:
+            settings = copy(self.gconfig)
+            settings.max_new_tokens = min(settings.max_new_tokens, episode.tokens_left)
+            response = await engine.agenerate(ModelRequest(rid=request, input_ids=episode.prompt(), gconfig=settings))
+            return Sampled(response.output_tokens, response.output_logprobs, response.output_versions)
+
+        episode = await play_tokens(partial(self._begin, spec), sample)
         if not episode.session.valid:
             logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
         elif not episode.tokens.sampled:
@@ -163,26 +159,17 @@ class EpisodeWorkflow(RolloutWorkflow):  # type: ignore[misc]  # areal is not he
 check_override(getattr(RolloutWorkflow, "arun_episode", None), EpisodeWorkflow.arun_episode, TESTED)
 
 
-def _copy(settings: Any) -> Any:
-    """A shallow copy. Its own `new` copies deeply, which costs as much as a turn, and `copy.copy` a tenth of it."""
-    new = object.__new__(type(settings))
-    new.__dict__.update(settings.__dict__)
-    return new
-
-
 def tensors(tokens: TokenSequence, reward: float) -> dict[str, torch.Tensor]:
     """One episode as AReaL's trainer takes it, each tensor with a first dimension of 1.
 
     It ends with the last token that was sampled: AReaL puts the reward there, and would lose it on any other.
     """
     stop = len(tokens) - tokens.mask[::-1].index(1)
-    # Through arrays: from a list of this length torch takes several times as long.
-    row = {
-        "input_ids": torch.from_numpy(np.array([tokens.ids[:stop]], np.int32)),
-        "loss_mask": torch.from_numpy(np.array([tokens.mask[:stop]], np.int32)),
-        "logprobs": torch.from_numpy(np.array([tokens.logprobs[:stop]], np.float32)),
-        "versions": torch.from_numpy(np.array([tokens.versions[:stop]], np.int32)),
+    return {
+        "input_ids": torch.tensor([tokens.ids[:stop]], dtype=torch.int32),
+        "loss_mask": torch.tensor([tokens.mask[:stop]], dtype=torch.int32),
+        "logprobs": torch.tensor([tokens.logprobs[:stop]], dtype=torch.float32),
+        "versions": torch.tensor([tokens.versions[:stop]], dtype=torch.int32),
+        "attention_mask": torch.ones(1, stop, dtype=torch.bool),
+        "rewards": torch.tensor([reward], dtype=torch.float32),
     }
-    row["attention_mask"] = torch.ones(1, stop, dtype=torch.bool)
-    row["rewards"] = torch.tensor([reward], dtype=torch.float32)
-    return row

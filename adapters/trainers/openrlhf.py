@@ -26,9 +26,8 @@ from copy import copy, deepcopy
 from functools import partial
 from typing import Any
 
-from rlvr.adapters.quick_calls import call
 from rlvr.adapters.spec import TaskSpec
-from rlvr.adapters.token_session import TokenSession
+from rlvr.adapters.token_session import Sampled, TokenSession, play_tokens
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
 
@@ -119,20 +118,20 @@ class AgentExecutor(AgentExecutorBase):  # type: ignore[misc]
             raise ValueError(
                 f"the row's label is no task of rlvr.adapters.rows (--data.label_key?): {error}"
             ) from error
-        scored, cut = sampling_params.logprobs is not None, False
+        is_scored, cut = sampling_params.logprobs is not None, False
         begin = partial(TokenSession, spec, self._renderer, max_length, longest=max_length, use_system=self.use_system)
-        episode = await call(f"reset {spec.env_id}", begin)
-        try:
-            while not episode.done and episode.tokens_left > 0:
-                asked = copy(sampling_params)  # the group shares one
-                asked.max_tokens = min(sampling_params.max_tokens or episode.tokens_left, episode.tokens_left)
-                output = await engine.generate(episode.prompt(), asked, multi_modal_data=None)
-                sample = output.outputs[0]
-                ids, cut = list(sample.token_ids), sample.finish_reason == "length"
-                logprobs = [sample.logprobs[i][token].logprob for i, token in enumerate(ids)] if scored else None
-                await call(spec.env_id, partial(episode.step_tokens, ids, logprobs))
-        finally:
-            await call(f"close {spec.env_id}", episode.session.close)
+
+        async def sample(episode: TokenSession) -> Sampled:
+            nonlocal cut
+            turn_params = copy(sampling_params)  # the group shares one
+            turn_params.max_tokens = min(sampling_params.max_tokens or episode.tokens_left, episode.tokens_left)
+            output = (await engine.generate(episode.prompt(), turn_params, multi_modal_data=None)).outputs[0]
+            ids, cut = list(output.token_ids), output.finish_reason == "length"
+            if not is_scored:
+                return Sampled(ids)
+            return Sampled(ids, [output.logprobs[i][token].logprob for i, token in enumerate(ids)])
+
+        episode = await play_tokens(begin, sample)
         if not episode.session.valid:
             logger.warning("%s is not trained on: %s", spec.to_json(), episode.session.verdict)
         elif len(episode.tokens) == episode.start:

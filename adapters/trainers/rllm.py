@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
-from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import read_spec
 from rlvr.adapters.spec import InvalidEpisode
-from rlvr.adapters.token_session import TokenSession
+from rlvr.adapters.token_session import Sampled, TokenSession, play_tokens
 from rlvr.adapters.versions import check_override, require
 from rlvr.agents.rendering import Renderer
 
@@ -39,12 +38,6 @@ from rllm.workflows.workflow import TerminationEvent, TerminationReason, Workflo
 NAME = "rlvr"  # of the trajectory, by which rLLM forms groups
 
 
-class _Sampled(NamedTuple):
-    ids: list[int]
-    logprobs: list[float]
-    cut: bool
-
-
 class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when types are checked
     """Plays the episodes that rows of `rlvr.adapters.rows` name: tokens to the engine and back.
 
@@ -55,7 +48,7 @@ class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when typ
         max_turn_tokens: the longest reply; None leaves it to ``max_response_length``.
         use_system: whether the conversation begins with the environment's system prompt.
         template_options: variables for the chat template, such as ``{"enable_thinking": False}``.
-        given: rLLM's own arguments.
+        options: rLLM's own arguments.
 
     Raises:
         ValueError: max_turn_tokens is below 1, or the engine takes no tokens or records experts.
@@ -67,9 +60,9 @@ class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when typ
         max_turn_tokens: int | None = None,
         use_system: bool = True,
         template_options: Mapping[str, Any] | None = None,
-        **given: Any,
+        **options: Any,
     ) -> None:
-        super().__init__(*args, **given)
+        super().__init__(*args, **options)
         engine = self.rollout_engine
         if max_turn_tokens is not None and max_turn_tokens < 1:
             raise ValueError(f"max_turn_tokens must be at least 1, got {max_turn_tokens}")
@@ -91,26 +84,28 @@ class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when typ
         spec = read_spec(task if isinstance(task, Mapping) else task.metadata)
         engine = self.rollout_engine
         begin = partial(TokenSession, spec, self.renderer, engine.max_response_length, use_system=self.use_system)
-        episode = await call(f"reset {spec.env_id}", begin)
         steps: list[Step] = []
         cut = False
-        try:
-            if episode.session.valid and episode.start > engine.max_prompt_length:
+
+        async def sample(episode: TokenSession) -> Sampled:
+            nonlocal cut
+            if episode.start > engine.max_prompt_length:
                 raise TerminationEvent(TerminationReason.MAX_PROMPT_LENGTH_EXCEEDED)
-            while not episode.done and episode.tokens_left > 0:
-                prompt, before = episode.prompt(), episode.session.reward
-                version = engine.weight_version
-                reply = await self._reply(prompt, episode.tokens_left, uid)
-                cut = reply.cut
-                await call(spec.env_id, partial(episode.step_tokens, reply.ids, reply.logprobs))
-                steps.append(self._step(prompt, reply, episode.session.reward - before, version))
-        finally:
-            await call(f"close {spec.env_id}", episode.session.close)
-        session = episode.session
+            prompt, version = episode.prompt(), engine.weight_version
+            output = await self._ask_engine(prompt, episode.tokens_left, uid)
+            ids = list(output.token_ids if hasattr(output, "token_ids") else output.tokens)
+            logprobs = list(output.log_probs if hasattr(output, "log_probs") else output.logprobs)
+            cut = output.stop_reason == "length"
+            steps.append(self._step(prompt, ids, logprobs, cut, version))
+            return Sampled(ids, logprobs)
+
+        session = (await play_tokens(begin, sample)).session
         if not session.valid:
             raise InvalidEpisode(session.verdict, f"{spec.to_json()} is not trained on: {session.verdict}")
         if not steps:
             raise TerminationEvent(TerminationReason.MAX_RESPONSE_LENGTH_EXCEEDED)
+        for step, reward in zip(steps, session.turn_rewards, strict=True):
+            step.reward = reward
         steps[-1].done = session.done
         ended = session.done and not cut
         reason = TerminationReason.ENV_DONE if ended else TerminationReason.MAX_RESPONSE_LENGTH_EXCEEDED
@@ -120,39 +115,36 @@ class RllmWorkflow(Workflow):  # type: ignore[misc]  # rllm is not here when typ
         played.metrics = {**played.metrics, "turns": float(session.turns), "success": float(played.is_correct)}
         return played
 
-    async def _reply(self, prompt: list[int], room: int, uid: str) -> _Sampled:
-        asked: dict[str, Any] = {"max_tokens": min(self.max_turn_tokens or room, room)}
+    async def _ask_engine(self, prompt: list[int], tokens_left: int, uid: str) -> Any:
+        settings: dict[str, Any] = {"max_tokens": min(self.max_turn_tokens or tokens_left, tokens_left)}
         if hasattr(self.rollout_engine, "server_manager"):  # verl's; the others stop at strings of their own
-            asked["stop_token_ids"] = sorted(self.renderer.end_ids)
-        output = await self.rollout_engine.get_token_output_from_token_input(
-            prompt, application_id=uid, enforce_max_prompt_length=False, **asked
+            settings["stop_token_ids"] = sorted(self.renderer.end_ids)
+        return await self.rollout_engine.get_token_output_from_token_input(
+            prompt, application_id=uid, enforce_max_prompt_length=False, **settings
         )
-        ids = list(output.token_ids if hasattr(output, "token_ids") else output.tokens)
-        logprobs = output.log_probs if hasattr(output, "log_probs") else output.logprobs
-        return _Sampled(ids, list(logprobs), output.stop_reason == "length")
 
-    def _step(self, prompt: list[int], reply: _Sampled, reward: float, version: int) -> Step:
-        text = self.renderer.reply_text(reply.ids, prompt)
+    def _step(self, prompt: list[int], ids: list[int], logprobs: list[float], cut: bool, version: int) -> Step:
+        text = self.renderer.reply_text(ids, prompt)
         output = ModelOutput(
             text=text,
             content=text,
             prompt_ids=prompt,
-            completion_ids=reply.ids,
-            logprobs=reply.logprobs,
+            completion_ids=ids,
+            logprobs=logprobs,
             prompt_length=len(prompt),
-            completion_length=len(reply.ids),
-            finish_reason="length" if reply.cut else "stop",
+            completion_length=len(ids),
+            finish_reason="length" if cut else "stop",
             weight_version=version,
         )
         return Step(
             prompt_ids=prompt,
-            response_ids=reply.ids,
-            logprobs=reply.logprobs,
+            response_ids=ids,
+            logprobs=logprobs,
             model_response=text,
             model_output=output,
             chat_completions=[{"role": "assistant", "content": text}],  # rLLM drops a last step that has none
             action=text,
-            reward=reward,
+            reward=0.0,  # known when all is played
             weight_version=version,
         )
 

@@ -19,12 +19,11 @@ from copy import copy, deepcopy
 from functools import partial
 from importlib import metadata
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import read_spec
 from rlvr.adapters.spec import TaskSpec
-from rlvr.adapters.token_session import TokenSession
+from rlvr.adapters.token_session import Sampled, TokenSession, play_tokens
 from rlvr.adapters.versions import require
 from rlvr.agents.rendering import Renderer
 
@@ -40,15 +39,6 @@ UNSET = (
 
 logger = logging.getLogger(__name__)
 Filter = Callable[..., Any]
-
-
-class _Played(NamedTuple):
-    """An episode, the sample that holds it, and whether it may be trained on; ``stopped`` by slime at a batch's end."""
-
-    episode: TokenSession
-    sample: Any
-    valid: bool
-    stopped: bool
 
 
 class EpisodeGenerator:
@@ -93,22 +83,21 @@ class EpisodeGenerator:
         spec = read_spec({"metadata": sample.metadata})
         renderer = self._renderer(trainer, args)
         for _ in range(self.attempts):
-            played = await self._play(trainer, args, sample, sampling_params, spec, renderer, evaluation)
-            if played.valid or played.stopped:
+            played, was_stopped = await self._play(trainer, args, sample, sampling_params, spec, renderer, evaluation)
+            if played is not None or was_stopped:
                 break
-        return played.sample if played.valid else _aborted(sample, evaluation)
+        return _aborted(sample, evaluation) if played is None else played
 
     def _renderer(self, trainer: str, args: Any) -> Renderer:
-        found = self._renderers.get(args.hf_checkpoint)
-        if found is None:
+        if args.hf_checkpoint not in self._renderers:
             _require(trainer)
             chat_template = getattr(args, "chat_template_path", None)  # of miles
-            given = {"chat_template_path": chat_template} if chat_template else {}
+            template_path = {"chat_template_path": chat_template} if chat_template else {}
             load = _module(trainer, "utils.processing_utils").load_tokenizer
-            tokenizer = deepcopy(load(args.hf_checkpoint, trust_remote_code=True, **given))
+            tokenizer = deepcopy(load(args.hf_checkpoint, trust_remote_code=True, **template_path))
             options = {**(getattr(args, "apply_chat_template_kwargs", None) or {}), **self.template_options}
-            found = self._renderers[args.hf_checkpoint] = Renderer(tokenizer, template_options=options)
-        return found
+            self._renderers[args.hf_checkpoint] = Renderer(tokenizer, template_options=options)
+        return self._renderers[args.hf_checkpoint]
 
     async def _play(
         self,
@@ -119,33 +108,34 @@ class EpisodeGenerator:
         spec: TaskSpec,
         renderer: Renderer,
         evaluation: bool,
-    ) -> _Played:
+    ) -> tuple[Any | None, bool]:
+        """A copy of the sample with the episode, None where that is not trained on; and whether slime stopped it."""
         longest = args.rollout_max_context_len
         if evaluation and trainer != "miles":  # whose own requests keep to the former
             longest = args.eval_max_context_len
-        reply = sampling_params["max_new_tokens"]
-        begin = partial(TokenSession, spec, renderer, longest or reply, longest=longest, use_system=self.use_system)
-        episode = await call(f"reset {spec.env_id}", begin)
-        own, rewards, finish = _fresh(sample, episode), list[float](), ""
+        max_reply = sampling_params["max_new_tokens"]
+        begin = partial(TokenSession, spec, renderer, longest or max_reply, longest=longest, use_system=self.use_system)
+        played, finish = copy(sample), ""
+        _forget(played)
         stops = sorted({*(sampling_params.get("stop_token_ids") or ()), *renderer.end_ids})
-        try:
-            while not episode.done and episode.tokens_left > 0 and finish != "abort":
-                asked = {**sampling_params, "stop_token_ids": stops, "max_new_tokens": min(reply, episode.tokens_left)}
-                output = await _reply(trainer, args, own, asked, episode.prompt())
-                finish = output["meta_info"]["finish_reason"]["type"]
-                scored = output["meta_info"].get("output_token_logprobs")
-                if finish == "abort" or scored is None:
-                    finish = "abort"
-                    continue
-                before, length = episode.session.reward, len(episode.tokens)
-                ids, logprobs = [int(each[1]) for each in scored], [float(each[0]) for each in scored]
-                await call(spec.env_id, partial(episode.step_tokens, ids, logprobs))
-                rewards.append(episode.session.reward - before)
-                _add_context(args, own, episode.tokens.ids[length + len(ids) :])
-        finally:
-            await call(f"close {spec.env_id}", episode.session.close)
-        valid = _end(own, episode, rewards, finish)
-        return _Played(episode, own, valid, finish == "abort")
+
+        async def ask_engine(episode: TokenSession) -> Sampled | None:
+            nonlocal finish
+            if not episode.session.turns:
+                played.tokens = episode.tokens.ids[:]
+            _add_context(args, played, episode.tokens.ids[len(played.tokens) :])
+            limit = min(max_reply, episode.tokens_left)
+            params = {**sampling_params, "stop_token_ids": stops, "max_new_tokens": limit}
+            output = await _reply(trainer, args, played, params, episode.prompt())
+            finish = output["meta_info"]["finish_reason"]["type"]
+            scored = output["meta_info"].get("output_token_logprobs")
+            if finish == "abort" or scored is None:
+                finish = "abort"
+                return None
+            return Sampled([int(each[1]) for each in scored], [float(each[0]) for each in scored])
+
+        episode = await play_tokens(begin, ask_engine)
+        return (played if _end(played, episode, finish) else None), finish == "abort"
 
 
 def refuse(args: Any, evaluation: bool = False) -> None:
@@ -210,15 +200,15 @@ def without_faulty_evaluations(
     then logs the others itself. Without it, or with ``--log-passrate``, which wants groups of one size, or where all
     failed, a failed episode makes the mean no number (NaN). It is never a 0.
     """
-    for name, found in data.items():
-        rewards = found["rewards"]
-        kept = [index for index, reward in enumerate(rewards) if reward == reward]  # NaN alone is not itself
-        if failed := len(rewards) - len(kept):
+    for name, columns in data.items():
+        rewards = columns["rewards"]
+        played = [index for index, reward in enumerate(rewards) if not math.isnan(reward)]
+        if failed := len(rewards) - len(played):
             logger.warning("eval/%s: %d of %d episodes failed, and are not counted", name, failed, len(rewards))
-            if kept and not args.log_passrate:
+            if played and not args.log_passrate:
                 data[name] = {
-                    key: [values[index] for index in kept] if len(values) == len(rewards) else values
-                    for key, values in found.items()
+                    key: [values[index] for index in played] if len(values) == len(rewards) else values
+                    for key, values in columns.items()
                 }
     return False
 
@@ -232,33 +222,25 @@ def _forget(sample: Any) -> None:
             setattr(sample, name, None)
 
 
-def _fresh(sample: Any, episode: TokenSession) -> Any:
-    """A copy of a sample with the first prompt, and nothing of an earlier try."""
-    own = copy(sample)
-    _forget(own)
-    own.tokens = episode.tokens.ids[:]
-    return own
-
-
-async def _reply(trainer: str, args: Any, own: Any, asked: dict[str, Any], ids: list[int]) -> dict[str, Any]:
+async def _reply(trainer: str, args: Any, sample: Any, params: dict[str, Any], ids: list[int]) -> dict[str, Any]:
     """SGLang's answer to so many tokens, which the sample has afterwards."""
     url = f"http://{args.sglang_router_ip}:{args.sglang_router_port}/generate"
     post = _module(trainer, "utils.http_utils").post
     if trainer == "miles":
         endpoint = _module(trainer, "rollout.generate_utils.generate_endpoint_utils")
-        payload, _ = endpoint.compute_request_payload(args, ids, asked)
-        output = await post(url, payload, headers=endpoint.compute_routing_headers(args, own))
+        payload, _ = endpoint.compute_request_payload(args, ids, params)
+        output = await post(url, payload, headers=endpoint.compute_routing_headers(args, sample))
         if output["meta_info"]["finish_reason"]["type"] != "abort":
-            await endpoint.update_sample_from_response(args, own, payload, output, update_loss_mask=True)
+            await endpoint.update_sample_from_response(args, sample, payload, output, update_loss_mask=True)
         return dict(output)
-    payload = {"input_ids": ids, "sampling_params": asked, "return_logprob": True}
+    payload = {"input_ids": ids, "sampling_params": params, "return_logprob": True}
     if args.use_rollout_routing_replay:
         payload["return_routed_experts"] = True
-    keyed = own.session_id and getattr(args, "router_policy", None) == "consistent_hashing"
-    output = await post(url, payload, headers={"X-SMG-Routing-Key": own.session_id} if keyed else None)
+    is_keyed = sample.session_id and getattr(args, "router_policy", None) == "consistent_hashing"
+    output = await post(url, payload, headers={"X-SMG-Routing-Key": sample.session_id} if is_keyed else None)
     info = output["meta_info"]
     if info["finish_reason"]["type"] != "abort" and (scored := info.get("output_token_logprobs")) is not None:
-        own.append_response_tokens(
+        sample.append_response_tokens(
             args,
             tokens=[each[1] for each in scored],
             log_probs=[each[0] for each in scored],
@@ -269,20 +251,20 @@ async def _reply(trainer: str, args: Any, own: Any, asked: dict[str, Any], ids: 
     return dict(output)
 
 
-def _add_context(args: Any, own: Any, ids: list[int]) -> None:
-    """What the environment said, which the policy did not sample."""
+def _add_context(args: Any, sample: Any, ids: list[int]) -> None:
+    """Append the environment's tokens, which the policy did not sample."""
     if not ids:
         return
-    if hasattr(own, "append_response_tokens"):
-        own.append_response_tokens(args, tokens=ids, trainable=False)
+    if hasattr(sample, "append_response_tokens"):
+        sample.append_response_tokens(args, tokens=ids, trainable=False)
         return
-    own.tokens = own.tokens + ids
-    own.response_length += len(ids)
-    own.loss_mask = own.loss_mask + [0] * len(ids)
-    own.rollout_log_probs = own.rollout_log_probs + [0.0] * len(ids)
+    sample.tokens = sample.tokens + ids
+    sample.response_length += len(ids)
+    sample.loss_mask = sample.loss_mask + [0] * len(ids)
+    sample.rollout_log_probs = sample.rollout_log_probs + [0.0] * len(ids)
 
 
-def _end(own: Any, episode: TokenSession, rewards: list[float], finish: str) -> bool:
+def _end(sample: Any, episode: TokenSession, finish: str) -> bool:
     """Give the sample its reward and its status; whether it may be trained on."""
     session = episode.session
     if finish == "abort":
@@ -293,17 +275,17 @@ def _end(own: Any, episode: TokenSession, rewards: list[float], finish: str) -> 
     if not episode.tokens.sampled:
         logger.warning("%s is not trained on: its first prompt leaves no room for a reply", session.spec.to_json())
         return False
-    if own.tokens != episode.tokens.ids or own.loss_mask != episode.tokens.mask[episode.start :]:
+    if sample.tokens != episode.tokens.ids or sample.loss_mask != episode.tokens.mask[episode.start :]:
         raise RuntimeError(f"SGLang gave more tokens than it was asked for, after {len(episode.tokens)} of them")
     cut = finish == "length" or not session.done
-    own.response = episode.renderer.tokenizer.decode(own.tokens[episode.start :])  # with its special tokens
-    own.reward = session.reward
-    own.status = type(own.status)("truncated" if cut else "completed")
+    sample.response = episode.renderer.tokenizer.decode(sample.tokens[episode.start :])  # with its special tokens
+    sample.reward = session.reward
+    sample.status = type(sample.status)("truncated" if cut else "completed")
     verdict = session.verdict
-    held = {"turn_rewards": rewards, "turns": session.turns}
+    outcome = {"turn_rewards": session.turn_rewards, "turns": session.turns}
     if verdict is not None:
-        held |= {"status": verdict.status, "success": verdict.success}
-    own.metadata = {**own.metadata, OURS: held}
+        outcome |= {"status": verdict.status, "success": verdict.success}
+    sample.metadata = {**sample.metadata, OURS: outcome}
     return True
 
 

@@ -11,14 +11,14 @@ invalid verdict has its tokens masked and the mean of its group's others for a r
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from rlvr.adapters.quick_calls import call
 from rlvr.adapters.rows import tasks
 from rlvr.adapters.spec import EpisodeSession, TaskSpec
 from rlvr.adapters.token_session import TokenSession
@@ -93,8 +93,7 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
 
     async def initial_observation(self) -> list[Any]:
         """The messages that the episode begins with."""
-        begin = partial(EpisodeSession, self.spec, use_system=self.use_system)
-        session = self.session = await call(f"reset {self.spec.env_id}", begin)
+        session = self.session = await asyncio.to_thread(EpisodeSession, self.spec, use_system=self.use_system)
         self._messages = [dict(message) for message in session.messages] or [{"role": "user", "content": ""}]
         return list(self._messages)
 
@@ -105,7 +104,7 @@ class TextMessageEnv(MessageEnv):  # type: ignore[misc]  # the cookbook is not h
             raise ValueError("an episode begins with initial_observation")
         before, answer = session.reward, None
         if not session.done:  # it is when the environment failed in reset
-            answer = await call(self.spec.env_id, partial(session.step, text_of(message)))
+            answer = await asyncio.to_thread(session.step, text_of(message))
         self._messages += [message, *([dict(answer)] if answer else [])]
         return MessageStepResult(session.reward - before, session.done, list(self._messages), _facts(session))
 
@@ -152,9 +151,10 @@ class TokenEnv(types.Env):  # type: ignore[misc]
 
     async def initial_observation(self) -> Any:
         """The first prompt's tokens, and what ends a reply."""
-        begin = partial(TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system)
-        self._episode = await call(f"reset {self.spec.env_id}", begin)
-        return _shown(self._episode.tokens.ids), self._stop
+        self._episode = await asyncio.to_thread(
+            TokenSession, self.spec, self._renderer, ENDLESS, use_system=self.use_system
+        )
+        return tinker.ModelInput.from_ints(self._episode.tokens.ids[:]), self._stop
 
     async def step(self, action: Sequence[int], *, extra: Any = None) -> Any:
         """Play sampled tokens, their end token included."""
@@ -163,14 +163,9 @@ class TokenEnv(types.Env):  # type: ignore[misc]
         episode, session = self._episode, self._episode.session
         before = session.reward
         if not session.done:
-            await call(self.spec.env_id, partial(episode.step_tokens, action))
-        seen = _shown([] if episode.done else episode.tokens.ids)
-        return types.StepResult(session.reward - before, episode.done, seen, self._stop, _facts(session))
-
-
-def _shown(ids: Sequence[int]) -> Any:
-    """Ids as the cookbook's input, without the check of each, which takes longer than all the rest of a step."""
-    return tinker.ModelInput.model_construct(chunks=[tinker.EncodedTextChunk.model_construct(tokens=list(ids))])
+            await asyncio.to_thread(episode.step_tokens, action)
+        prompt = tinker.ModelInput.from_ints([] if episode.done else episode.tokens.ids[:])
+        return types.StepResult(session.reward - before, episode.done, prompt, self._stop, _facts(session))
 
 
 @dataclass

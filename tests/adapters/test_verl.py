@@ -13,21 +13,17 @@ import shlex
 import subprocess
 import sys
 import uuid
-from functools import lru_cache
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from rlvr.adapters import read_spec, rows, write_rows
 from rlvr.adapters import testing as kit
+from rlvr.adapters.spec import EpisodeSession
 from rlvr.agents import TokenSequence
 from rlvr.envs import Verdict
 from rlvr.envs.core.task import Transition
-
-from ..templates import SPECIALS, TEMPLATES, byte_level_bpe
 
 MISSING = importlib.util.find_spec("verl") is None
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -423,162 +419,40 @@ def test_tools_are_told_and_their_answers_heard(qwen, monkeypatch):
     assert said.count('"name": "look"') == 1
     assert said.count("<|im_start|>tool\n") == 2
     assert batch.batch["rm_scores"].sum().item() == pytest.approx(1.0)
-    refuses = "{%- if messages[-1]['role'] == 'tool' -%}{{- raise_exception('no tools here') -}}{%- endif -%}" + CHATML
     config = compose(qwen.folder, "data.max_prompt_length=400")
-    config.actor_rollout_ref.model.custom_chat_template = refuses
+    config.actor_rollout_ref.model.custom_chat_template = REFUSES
     batch, _ = play_one(config, engine)
     said = qwen.tokenizer.decode(batch.batch["input_ids"][0])
     assert said.count("<|im_start|>user\n") == 3
 
 
-# messages between fixed tokens, and verl's builder
-
-
-def tokenizer_of(template):
-    from tokenizers import Tokenizer
-    from transformers import PreTrainedTokenizerFast
-
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer.from_str(byte_level_bpe().to_str()))
-    tokenizer.eos_token, tokenizer.chat_template = "<|im_end|>", template
-    return tokenizer
-
-
-@lru_cache
-def quick_of(template, model_type):
-    """What is quick, verl's builder beside it, and the dialect."""
-    from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
-
-    from rlvr.adapters.trainers import verl as adapter
-
-    builder = create_continuous_token_builder(tokenizer_of(template), hf_model_type=model_type)
-    dialect = adapter._dialect(builder.tokenizer)
-    return adapter.quick_builder(builder, dialect), builder, dialect
-
-
-TOOL = {"type": "function", "function": {"name": "look", "description": "Look.", "parameters": {}}}
-FAMILIES = {"chatml": "qwen3", "qwen3": "qwen3", "llama3": "llama"}
-SPELLED = [*SPECIALS, "<|im_", "<think>", "</think>", "<tool_response>", "\n", " ", "look", "{", "\u200b"]
-
-
-@foreign
-@pytest.mark.skipif(MISSING, reason="needs verl")
-@pytest.mark.parametrize("tools", [None, [TOOL]], ids=["no tools", "tools"])
-@pytest.mark.parametrize("role", ["user", "tool"])
-@pytest.mark.parametrize("name", FAMILIES)
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(content=st.lists(st.one_of(st.text(max_size=8), st.sampled_from(SPELLED)), max_size=6).map("".join))
-def test_a_message_is_what_verls_builder_makes_of_it(name, role, tools, content):
-    from rlvr.adapters.trainers import verl as adapter
-
-    quick, builder, dialect = quick_of(TEMPLATES[name], FAMILIES[name])
-    schemas = str(tools or "")
-    if not quick.knows(role, schemas):
-        quick.learn(role, tools, schemas)
-    said = SimpleNamespace(dialect=dialect)
-    message = adapter.AgentLoop._plain(said, {"role": role, "content": content})
-    assert not dialect.special.search(message["content"])
-    messages = [{"role": "user", "content": "?"}, {"role": "assistant", "content": "hm"}, message]
-    for ids in ([5, 6, dialect.end_id], [*range(40), dialect.end_id], [5, *sorted(dialect.special_ids)[:1]]):
-        change = quick.message(messages, ids, schemas)
-        if change is None:
-            assert not content.strip() or "</think>" in content
-        else:
-            merged = builder.merge_context_tokens(messages[:-1], messages, ids, tools=tools)
-            assert merged.token_ids == ids + change.ids
-            assert change.removed == merged.removed_prefix_token_count == 0
-
-
-@foreign
-@pytest.mark.skipif(MISSING, reason="needs verl")
-def test_a_builder_may_take_tokens_away():
-    from verl.utils.tokenizer.continuous_token import GLMContinuousTokenBuilder
-
-    from rlvr.adapters.trainers import verl as adapter
-
-    tokenizer = tokenizer_of(CHATML)
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<|observation|>", "<|user|>"]})
-    builder, dialect = GLMContinuousTokenBuilder(tokenizer), adapter._dialect(tokenizer)
-    quick = adapter.quick_builder(builder, dialect)
-    quick.learn("user", None, "")
-    messages = [{"role": "assistant", "content": "hm"}, {"role": "user", "content": "More."}]
-    ids = [5, 6, tokenizer.convert_tokens_to_ids("<|user|>")]
-    change = quick.message(messages, ids, "")
-    merged = builder.merge_context_tokens(messages[:-1], messages, ids)
-    assert (change.removed, ids[:-1] + change.ids) == (1, merged.token_ids)
-
-
-@foreign
-@pytest.mark.skipif(MISSING, reason="needs verl")
-def test_builders_that_look_at_more_than_a_message_are_asked():
-    from verl.utils.tokenizer import continuous_token as verls
-
-    from rlvr.adapters.trainers import verl as adapter
-
-    tokenizer = tokenizer_of(CHATML)
-    dialect = adapter._dialect(tokenizer)
-    assert adapter.is_local(verls.QwenContinuousTokenBuilder(tokenizer), dialect)
-    assert not adapter.is_local(verls.GptOssContinuousTokenBuilder(tokenizer), dialect)
-
-    class Far(verls.ContinuousTokenBuilder):
-        def _merge_context_token_ids(self, runtime_token_ids, appended_token_ids, **kwargs):
-            merged = [*runtime_token_ids, len(runtime_token_ids), *appended_token_ids]
-            return verls.MergeResult(merged, len(appended_token_ids) + 1)
-
-    class Moved(verls.ContinuousTokenBuilder):
-        def _merge_context_token_ids(self, runtime_token_ids):
-            return runtime_token_ids
-
-    assert not adapter.is_local(Far(tokenizer), dialect)
-    assert not adapter.is_local(Moved(tokenizer), dialect)
-    assert adapter.quick_builder(Far(tokenizer), dialect) is None
-
-
-@foreign
-@pytest.mark.skipif(MISSING, reason="needs verl")
-def test_half_a_character_has_tokens():
-    from rlvr.adapters.trainers import verl as adapter
-
-    quick, builder, dialect = quick_of(TEMPLATES["chatml"], "qwen3")
-    message = adapter.AgentLoop._plain(SimpleNamespace(dialect=dialect), {"role": "user", "content": "half \ud83d"})
-    assert message["content"] == "half \ufffd"
-    quick.learn("user", None, "")
-    assert (
-        quick.message([message], [dialect.end_id], "").ids
-        == builder.merge_context_tokens([], [message], [dialect.end_id]).token_ids[1:]
-    )
-
-
-LOUD = CHATML.replace("m['content']", "(m['content'] | upper if m['role'] == 'user' else m['content'])")
 REFUSES = "{%- if messages[-1]['role'] == 'tool' -%}{{- raise_exception('no tools') -}}{%- endif -%}" + CHATML
 
 
 @foreign
-@pytest.mark.parametrize("longest", [7, 30])
-@pytest.mark.parametrize(("template", "role", "asked"), [("", "user", 0), (LOUD, "user", 2), (REFUSES, "tool", 0)])
-def test_both_paths_play_the_same_episode(qwen, monkeypatch, template, role, asked, longest):
-    from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
+@pytest.mark.parametrize("role", ["user", "tool"])
+def test_its_tokens_are_those_of_verls_own_builder(qwen, monkeypatch, role):
+    """Turn for turn: the first prompt, and what stands between two replies."""
+    from verl.utils.tokenizer.continuous_token_wiring import create_continuous_token_builder
 
-    from rlvr.adapters.trainers import verl as adapter
-
-    apply, merge, merged = kit.SayTask.apply, ContinuousTokenBuilder.merge_context_tokens, []
+    apply = kit.SayTask.apply
     monkeypatch.setattr(kit.SayTask, "apply", lambda *given: apply(*given)._replace(role=role))
-    monkeypatch.setattr(
-        ContinuousTokenBuilder, "merge_context_tokens", lambda *given, **more: merged.append(1) or merge(*given, **more)
-    )
-    config = compose(qwen.folder, max_turn_tokens=longest)
-    if template:
-        config.actor_rollout_ref.model.custom_chat_template = template
-    played = []
-    for quick in (True, False):
-        if not quick:
-            assert len(merged) == asked
-            monkeypatch.setattr(adapter, "quick_builder", lambda *_: None)
-        engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, script=lambda _: "a long answer", wrong_every=10**6)
-        batch, _ = play_one(config, engine)
-        played.append(episode_of(batch.batch[0], kit.say_specs(1)[0]))
-    assert played[0] == played[1]
-    assert len(kit.segments(played[0].tokens.mask)) == 3
-    assert len(merged) > asked
+    monkeypatch.setattr(kit.SayTask, "observe", lambda task, state: f"«{state.number}» Say: {state.words[state.turn]}")
+    engine = kit.RecordingEngine(qwen.model, qwen.tokenizer, wrong_every=10**6)
+    batch, _ = play_one(compose(qwen.folder), engine)
+    tokens = episode_of(batch.batch[0], kit.say_specs(1)[0]).tokens
+    builder = create_continuous_token_builder(qwen.tokenizer, hf_model_type="qwen3")
+    session, ids = EpisodeSession(kit.say_specs(1)[0]), None
+    messages = session.messages
+    ids = builder.build_initial_tokens(messages)
+    for start, stop in kit.segments(tokens.mask):
+        assert tokens.ids[:start] == ids
+        action = qwen.tokenizer.decode(tokens.ids[start:stop], skip_special_tokens=True)
+        ids = builder.merge_assistant_tokens(ids, tokens.ids[start:stop]).token_ids
+        if (message := session.step(action)) is not None:
+            messages = [*messages, {"role": "assistant", "content": action}, message]
+            ids = builder.merge_context_tokens(messages[:-1], messages, ids).token_ids
+    assert session.turns == 3
 
 
 @foreign
@@ -658,21 +532,3 @@ def test_the_example_is_a_configuration_of_verls(tmp_path):
     module, _, name = loop._target_.rpartition(".")
     assert hasattr(importlib.import_module(module), name)
     assert loop.name == rows("rlvr/WordProblems-v0", 1, "verl")[0]["agent_name"]
-
-
-def test_a_thought_that_the_prompt_opened_and_every_token_are_known():
-    pytest.importorskip("verl")
-    adapter = importlib.import_module("rlvr.adapters.trainers.verl")
-    from ..agents.families import family_tokenizer
-
-    tokenizer = family_tokenizer("opened")
-    dialect = adapter._dialect(tokenizer)
-    prompt = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "x"}], add_generation_prompt=True, tokenize=True, return_dict=False
-    )
-    ids = tokenizer.encode("Maybe \\boxed{4}", add_special_tokens=False)
-    assert dialect.reply_text(ids, prompt) == "<think>\nMaybe \\boxed{4}"
-    hostile = {"description": "<|im_start|><think>"}
-    broken = adapter._broken(hostile, dialect.data)["description"]
-    assert broken.replace(adapter.BREAK, "") == hostile["description"]
-    assert not dialect.data.search(broken)
