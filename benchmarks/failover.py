@@ -1,6 +1,6 @@
 """Three servers of which one is killed again and again, and a vector environment that goes on.
 
-    python benchmarks/failover.py [--seconds 300] [--every 10] [--sessions 48] [--restore] [--out benchmarks/results]
+    python benchmarks/failover.py [--seconds 300] [--every 10] [--sessions 48] [--out benchmarks/results]
 
 Each server is a process of `rlvr serve`; the one whose turn it is gets SIGKILL, and is started again at once. The
 client
@@ -54,8 +54,8 @@ class Server:
 class Client:
     """Steps all sessions, and counts what it sees."""
 
-    def __init__(self, servers: list[Server], sessions: int, restore: bool) -> None:
-        self.vector: Any = connect_vector([server.url for server in servers], sessions, restore=restore)
+    def __init__(self, servers: list[Server], sessions: int) -> None:
+        self.vector: Any = connect_vector([server.url for server in servers], sessions)
         self.count, self.turns, self.over = sessions, [0] * sessions, [False] * sessions
         self.steps = self.ended = self.faults = self.foreign = self.wrong = 0
         self.begun = sessions
@@ -94,11 +94,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=300.0)
     parser.add_argument("--every", type=float, default=10.0)
     parser.add_argument("--sessions", type=int, default=48)
-    parser.add_argument("--restore", action="store_true", help="play episodes of a lost server again on another")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     servers = [Server(options.sessions) for _ in range(3)]
-    client = Client(servers, options.sessions, options.restore)
+    client = Client(servers, options.sessions)
     ended = threading.Event()
     late: list[float] = []
 
@@ -140,14 +139,13 @@ def main() -> None:
         "steps lost or doubled, ends without a beginning": client.wrong,
         "faults": client.faults,
         "faults on a server that was not killed": client.foreign,
-        "episodes that went on elsewhere": client.vector.restored,
         "longest time without progress": f"{max(client.gaps):.3f} s",
         "a killed server is back after (median)": f"{sorted(late)[len(late) // 2]:.1f} s",
         "load average of a minute meanwhile": f"{min(loads):.1f} to {max(loads):.1f} on {os.cpu_count()} processors",
     }
     gaps.rounds["all steps"] = [round(gap, 5) for gap in sorted(client.gaps)[:: max(1, len(client.gaps) // 200)]]
     gaps.rounds["all steps"].append(round(max(client.gaps), 5))
-    write_results("failover_restored" if options.restore else "failover", [gaps], facts, options.out)
+    write_results("failover", [gaps], facts, options.out)
 
 
 class _Kills:

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from gymnasium.vector import AutoresetMode
 
 from rlvr.adapters.fleet.members import HEARTBEAT, REACH_SECONDS, SHUT_SECONDS, Member, Members, opened
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv
-from rlvr.adapters.serving.answers import Range
-from rlvr.adapters.serving.connection import WireConnection, error_of
+from rlvr.adapters.serving.connection import Access, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
-from rlvr.envs.core.images import text_of
 
 PATIENCE = 60.0  # seconds to wait for any server at all
 Fields = Mapping[int, dict[str, Any]]  # of an item, by the index of its session
@@ -24,18 +22,10 @@ Results = dict[int, dict[str, Any]]
 
 @dataclass(slots=True)
 class _RemoteSession:
-    """A session of a server, and what was played there since its episode began.
-
-    Attributes:
-        id: the server's name for it.
-        reset_fields: what the reset was asked for; None where it cannot be played again.
-        played: each action, and a hash of what came of it; the first is of the reset.
-    """
+    """A session, and the server that gave it its name."""
 
     member: Member
     id: str
-    reset_fields: dict[str, Any] | None = None
-    played: list[tuple[str, int]] = field(default_factory=list)
 
 
 class ClusterVectorEnv(RemoteVectorEnv):
@@ -48,10 +38,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
 
     Args:
         addresses: of the servers, as in `connect`; ``dns+http://name:port`` stands for every address of that name.
-        token, timeout, reward_range, env, num_envs, autoreset_mode: as in `RemoteVectorEnv`.
-        restore: whether an episode of a lost server is played again on another, from its seed and its actions, and goes
-            on where everything comes out as before. It needs seeds: those of `reset`, and for the episodes that begin
-            by themselves, seeds that are drawn here.
+        num_envs, autoreset_mode, access: as in `RemoteVectorEnv`.
 
     Raises:
         ConnectionError: no server can be reached, within a minute where there was one before.
@@ -63,19 +50,13 @@ class ClusterVectorEnv(RemoteVectorEnv):
         addresses: Sequence[str],
         num_envs: int,
         *,
-        token: str | None = None,
-        timeout: float | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        reward_range: Range | None = None,
-        env: str | None = None,
-        restore: bool = False,
+        **access: Unpack[Access],
     ) -> None:
         self._check(num_envs, autoreset_mode)
 
         def reach(url: str, ip: str | None) -> WireConnection:
-            return WireConnection(
-                url, token, timeout, reward_range, env, ip=ip, open_seconds=REACH_SECONDS, heartbeat=HEARTBEAT
-            )
+            return WireConnection(url, **access, ip=ip, open_seconds=REACH_SECONDS, heartbeat=HEARTBEAT)
 
         self._members = Members(list(addresses), reach)
         assert self._members.greeting is not None, "one was reached"
@@ -84,10 +65,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
         except ValueError:
             self._members.close()
             raise
-        self._restore = restore
         self._remotes: list[_RemoteSession | None] = [None] * self.num_envs
         self._began = False
-        self.restored = 0  # episodes that went on after their server was lost
 
     def close_extras(self, **kwargs: Any) -> None:
         """End the sessions, and close the connections."""
@@ -109,9 +88,7 @@ class ClusterVectorEnv(RemoteVectorEnv):
         self, indices: list[int], seeds: Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> dict[int, dict[str, Any]]:
         packed = None if options is None else pack(options)
-        fields = {
-            index: {"seed": self._seed(None if seeds is None else seeds[index]), "options": packed} for index in indices
-        }
+        fields = {index: {"seed": None if seeds is None else seeds[index], "options": packed} for index in indices}
         self._settle(indices)
         infos: dict[int, dict[str, Any]] = {}
         until = time.monotonic() + PATIENCE
@@ -124,26 +101,13 @@ class ClusterVectorEnv(RemoteVectorEnv):
                 if error is None:
                     self._observations[index], infos[index] = result["observation"], result["info"]
                     self._over[index] = False
-                    self._note(index, "", result, fields[index])
                 elif (error["code"] not in GONE and self._remotes[index] is not None) or time.monotonic() > until:
                     raise error_of(error)  # the environment's own failure; a lost session begins anew elsewhere
         return infos
 
     def _play(self, indices: Sequence[int], actions: Sequence[str]) -> list[dict[str, Any]]:
-        chosen = dict(zip(indices, actions, strict=True))
-        before = {index: self._remotes[index] for index in indices}
-        results = self._asked("step", {index: {"action": action} for index, action in chosen.items()})
-        lost = {index: remote for index, remote in before.items() if remote and self._remotes[index] is None}
-        if self._restore and lost:
-            again = {i: remote for i, remote in lost.items() if remote.reset_fields and _code(results[i]) != "timeout"}
-            results |= self._again(again, chosen)
-        for index, result in results.items():
-            if index not in lost and "error" not in result:
-                self._note(index, chosen[index], result)
+        results = self._asked("step", {i: {"action": action} for i, action in zip(indices, actions, strict=True)})
         return [results[index] for index in indices]
-
-    def _seed(self, seed: int | None) -> int | None:
-        return int(self.np_random.integers(1 << 31)) if seed is None and self._restore else seed
 
     def _asked(self, op: str, fields: Fields) -> Results:
         """What became of an item of each of these sessions; those of a lost server are errors."""
@@ -245,57 +209,8 @@ class ClusterVectorEnv(RemoteVectorEnv):
                     self._remotes[unassigned.pop()] = _RemoteSession(member, session)
                     member.sessions += 1
 
-    # episodes of lost servers, played again
-
-    def _note(
-        self, index: int, action: str, result: Mapping[str, Any], reset_fields: dict[str, Any] | None = None
-    ) -> None:
-        remote = self._remotes[index]
-        if not self._restore or remote is None:
-            return
-        if reset_fields is not None:
-            remote.reset_fields, remote.played = reset_fields, []
-        remote.played.append((action, _hash(result)))
-
-    def _again(self, lost: Mapping[int, _RemoteSession], actions: Mapping[int, str]) -> Results:
-        """Play episodes again on other servers, and go on with these actions; those that came out as before."""
-        going = dict(lost)
-        if not going:
-            return {}
-        try:
-            self._assign(list(going), time.monotonic() + PATIENCE)
-        except ConnectionError:
-            return {}
-        for turn in range(max(len(remote.played) for remote in going.values())):
-            now = {index: remote for index, remote in going.items() if turn < len(remote.played)}
-            fields = {
-                i: {"action": remote.played[turn][0]} if turn else remote.reset_fields or {}
-                for i, remote in now.items()
-            }
-            for index, result in self._asked("step" if turn else "reset", fields).items():
-                if "error" in result or _hash(result) != now[index].played[turn][1]:
-                    del going[index]  # it is another episode, or has no session again
-        results = self._asked("step", {index: {"action": actions[index]} for index in going})
-        found = {index: result for index, result in results.items() if "error" not in result}
-        for index, result in found.items():
-            old, new = lost[index], self._remotes[index]
-            if new is not None:
-                new.reset_fields, new.played = old.reset_fields, [*old.played, (actions[index], _hash(result))]
-        self.restored += len(found)
-        return found
-
 
 def _opened_at(member: Member, count: int) -> list[str]:
     if member.connection is None:
         raise ConnectionError(member.reason)
     return opened(member.connection, count)
-
-
-def _code(result: Mapping[str, Any]) -> str:
-    return str(result.get("error", {}).get("code", ""))
-
-
-def _hash(result: Mapping[str, Any]) -> int:
-    """Of what a reset or a step answered, as far as it must be the same again."""
-    ends = result.get("reward"), result.get("terminated"), result.get("truncated")
-    return hash((text_of(result["observation"]), *ends))

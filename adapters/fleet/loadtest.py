@@ -6,11 +6,11 @@ rlvr loadtest http://127.0.0.1:8765 --sessions 1000 --single
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import random
 import time
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -18,12 +18,13 @@ from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import resolved
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.connection import WireConnection
-from rlvr.adapters.serving.wire import MAX_ITEMS
+from rlvr.adapters.serving.listening import allowed_files
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
 
-TOGETHER = 20  # sessions of one connection, where each step is a message: a server takes 32 requests of one at once
+CONNECTING = 32  # clients that connect at once
+OTHER_FILES = 64  # that this process has open beside its connections
 ANSWER_SECONDS = 120.0  # for an answer, before it is a fault
 
 
@@ -61,10 +62,10 @@ class LoadReport:
 
     def figures(self) -> dict[str, Any]:
         """The figures by their names."""
-        found = {name: value for name, value in asdict(self).items() if name != "waits"}
+        counts = {name: value for name, value in asdict(self).items() if name != "waits"}
         times = {f"p{share}_ms": round(1e3 * self.quantile(share / 100), 3) for share in (50, 99)}
         times["max_ms"] = round(1e3 * max(self.waits, default=float("nan")), 3)
-        return {**found, "seconds": round(self.seconds, 3), "steps_per_second": round(self.rate, 1), **times}
+        return {**counts, "seconds": round(self.seconds, 3), "steps_per_second": round(self.rate, 1), **times}
 
     def to_json(self) -> str:
         """The figures on one line."""
@@ -86,7 +87,6 @@ def batched(
     token: str | None = None,
     env: str | None = None,
     action: str = "",
-    restore: bool = False,
 ) -> LoadReport:
     """Step all sessions with a message for each server, again and again.
 
@@ -95,22 +95,22 @@ def batched(
     """
     _check(sessions, seconds)
     report = LoadReport("all of a server in a message", sessions)
-    vector = ClusterVectorEnv(list(urls), sessions, token=token, env=env, restore=restore)
+    vector = ClusterVectorEnv(list(urls), sessions, token=token, env=env)
     try:
         vector.reset(seed=0)
         actions = [action] * sessions
         over = vector.step(actions)[2]  # not counted: what is made at the first step is made
         began = time.perf_counter()
         while (now := time.perf_counter()) - began < seconds:
-            _, _, terminations, truncations, given = vector.step(actions)
-            infos: Any = given
+            _, _, terminations, truncations, infos = vector.step(actions)
             report.waits.append(time.perf_counter() - now)
             fresh, over = over, terminations | truncations
             report.episodes += int(over.sum())
             report.steps += sessions - int(fresh.sum())
-            if "verdict" in infos:
-                rows = zip(infos.rows, fresh, strict=True)
-                report.faults += sum(not new and not row["verdict"].valid for row, new in rows if row.get("verdict"))
+            verdicts = infos.get("verdict", [None] * sessions)
+            report.faults += sum(
+                bool(v and not v.valid and not begins) for v, begins in zip(verdicts, fresh, strict=True)
+            )
         report.seconds = time.perf_counter() - began
     finally:
         vector.close()
@@ -138,16 +138,16 @@ def single(
     _check(sessions, seconds)
     if not 0 <= pause <= MAX_SECONDS:
         raise ValueError(f"pause must be seconds from 0, got {pause}")
-    known = []
+    servers = []
     for address in urls:
-        found = resolved(address)
-        known += [WireConnection(url, token, None, None, env, ip=ip) for url, ip in found]
-        if not found:
+        if not (addresses := resolved(address)):
             raise ConnectionError(f"there is no server at {address.partition('?')[0]}")
-    for connection in known:
-        connection.close()
+        servers += [WireConnection(url, token=token, env=env, ip=ip) for url, ip in addresses]
+    for server in servers:  # it has said what a client sends to come in
+        server.close()
+    allowed_files(sessions + OTHER_FILES)
     report = LoadReport("a message each", sessions)
-    asyncio.run(_single(known, report, seconds, pause, action))
+    asyncio.run(_step_alone(servers, report, seconds, pause, action))
     return report
 
 
@@ -156,114 +156,88 @@ def _check(sessions: int, seconds: float) -> None:
         raise ValueError(f"there must be 1 session or more, and some seconds; got {sessions}, {seconds}")
 
 
-async def _single(
-    known: Sequence[WireConnection], report: LoadReport, seconds: float, pause: float, action: str
+async def _step_alone(
+    servers: Sequence[WireConnection], report: LoadReport, seconds: float, pause: float, action: str
 ) -> None:
-    groups = [min(TOGETHER, report.sessions - first) for first in range(0, report.sessions, TOGETHER)]
-    clients = [_Client(known[index % len(known)], count, report) for index, count in enumerate(groups)]
+    clients = [_Client(servers[index % len(servers)], index, report) for index in range(report.sessions)]
     try:
-        for first in range(0, len(clients), 32):  # a server listens for so many at once
-            await asyncio.gather(*(client.begin() for client in clients[first : first + 32]))
+        for first in range(0, len(clients), CONNECTING):
+            await asyncio.gather(*(client.begin() for client in clients[first : first + CONNECTING]))
         began = time.perf_counter()
-        players = [client.play(name, began + seconds, pause, action) for client in clients for name in client.names]
-        await asyncio.gather(*players)
+        await asyncio.gather(*(client.play(began + seconds, pause, action) for client in clients))
         report.seconds = time.perf_counter() - began
     finally:
         await asyncio.gather(*(client.end() for client in clients), return_exceptions=True)
 
 
 class _Client:
-    """One connection, and its sessions."""
+    """A session with a connection of its own, which has one request under way at a time."""
 
-    def __init__(self, known: WireConnection, count: int, report: LoadReport) -> None:
-        self._known, self._count, self._report = known, min(count, MAX_ITEMS), report
-        self._waiting: dict[str, asyncio.Future[dict[str, Any]]] = {}
+    def __init__(self, server: WireConnection, seed: int, report: LoadReport) -> None:
+        self._server, self._seed, self._report = server, seed, report
         self._link: ClientConnection | None = None
-        self._reading: asyncio.Task[None] | None = None
-        self._number = 0
-        self.names: list[str] = []
+        self._numbers = itertools.count()
+        self._session = ""
 
     async def begin(self) -> None:
-        """Connect, open the sessions, and reset them."""
+        """Connect, open the session, and reset it."""
         from websockets.asyncio.client import connect as open_socket
 
-        known = self._known
-        there: dict[str, Any] = {}
-        if known.ip is not None:
-            there = {"host": known.ip, "port": known.port}
+        server = self._server
+        destination: dict[str, Any] = {} if server.ip is None else {"host": server.ip, "port": server.port}
         try:
             self._link = await open_socket(
-                known.address,
-                additional_headers=known.headers,
+                server.address,
+                additional_headers=server.headers,
                 compression=None,
                 max_size=None,
                 open_timeout=60,
                 proxy=None,
-                **there,
+                **destination,
             )
             await self._link.recv()  # the greeting
         except Exception as error:  # the library's own exceptions, and those of a socket
-            raise ConnectionError(f"{known.url} takes no more connections: {error}") from error
-        self._reading = asyncio.create_task(self._read())
-        answer = await self._ask("open", count=self._count)
+            raise ConnectionError(f"{server.url} takes no more connections: {error}") from error
+        answer = await self._ask("open", count=1)
         if "error" in answer:
-            raise ConnectionError(f"{self._known.url} opens no {self._count} sessions: {answer['error']['message']}")
-        self.names = answer["sessions"]
-        items = [{"session": name, "seed": index} for index, name in enumerate(self.names)]
-        await self._ask("reset", items=items)
+            sessions = self._report.sessions
+            raise ConnectionError(f"{server.url} opens no {sessions} sessions: {answer['error']['message']}")
+        (self._session,) = answer["sessions"]
+        await self._ask_session("reset", seed=self._seed)
 
-    async def play(self, name: str, until: float, pause: float, action: str) -> None:
-        """Step a session until the time is up."""
-        report, rng = self._report, random.Random(name)
+    async def play(self, until: float, pause: float, action: str) -> None:
+        """Step the session until the time is up."""
+        report, rng = self._report, random.Random(self._seed)
         await asyncio.sleep(rng.uniform(0, pause))
         while (began := time.perf_counter()) < until:
-            result = await self._result("step", {"session": name, "action": action})
+            result = await self._ask_session("step", action=action)
             report.waits.append(time.perf_counter() - began)
             report.steps += "error" not in result
             report.faults += "error" in result
             if "error" in result or result["terminated"] or result["truncated"]:
                 report.episodes += "error" not in result
-                again = await self._result("reset", {"session": name})
-                report.faults += "error" in again
-                if "error" in again:
+                if "error" in await self._ask_session("reset"):
+                    report.faults += 1
                     return
             if pause:
                 await asyncio.sleep(min(rng.expovariate(1 / pause), max(0.0, until - time.perf_counter())))
 
     async def end(self) -> None:
-        """Close the sessions, and the connection."""
-        with suppress(Exception):
-            await self._ask("close", items=[{"session": name} for name in self.names])
-        if self._reading is not None:
-            self._reading.cancel()
+        """Close the session, and the connection."""
         if self._link is not None:
+            await self._ask_session("close")
             await self._link.close()
 
-    async def _result(self, op: str, item: dict[str, Any]) -> dict[str, Any]:
-        answer = await self._ask(op, items=[item])
+    async def _ask_session(self, op: str, **fields: Any) -> dict[str, Any]:
+        answer = await self._ask(op, items=[{"session": self._session, **fields}])
         return answer if "error" in answer else answer["results"][0]
 
     async def _ask(self, op: str, **fields: Any) -> dict[str, Any]:
         assert self._link is not None, "it begins first"
-        self._number += 1
-        name = f"load-{self._number}"
-        self._waiting[name] = future = asyncio.get_running_loop().create_future()
+        request = {"id": f"load-{next(self._numbers)}", "op": op, **fields}
         try:
-            await self._link.send(json.dumps({"id": name, "op": op, **fields}))
-            return await asyncio.wait_for(future, ANSWER_SECONDS)
+            await self._link.send(json.dumps(request))
+            answer: dict[str, Any] = json.loads(await asyncio.wait_for(self._link.recv(), ANSWER_SECONDS))
         except Exception as error:
             return {"error": {"code": "closing", "message": f"no answer: {error}"}}
-        finally:
-            self._waiting.pop(name, None)
-
-    async def _read(self) -> None:
-        assert self._link is not None, "it begins first"
-        try:
-            async for data in self._link:
-                answer = json.loads(data)
-                if (future := self._waiting.get(answer.get("id"))) is not None and not future.done():
-                    future.set_result(answer)
-        finally:
-            for future in self._waiting.values():
-                if not future.done():
-                    future.set_exception(ConnectionError("the connection was lost"))
+        return answer

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space, concatenate, create_empty_array
 
-from rlvr.adapters.serving.answers import Greeting, Range
-from rlvr.adapters.serving.connection import WireConnection, error_of
+from rlvr.adapters.serving.answers import Greeting
+from rlvr.adapters.serving.connection import Access, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack, write
 from rlvr.envs import Verdict
 from rlvr.envs.core.images import observation_space, text_space, with_text
@@ -50,7 +50,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
     as in `rlvr.envs.vector`, and the others go on.
 
     Args:
-        url, token, timeout, reward_range, env: as in `connect`.
+        url, access: as in `connect`.
         num_envs: how many sessions.
         autoreset_mode: ``NextStep``, ``SameStep`` or ``Disabled``.
 
@@ -65,14 +65,11 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         url: str,
         num_envs: int,
         *,
-        token: str | None = None,
-        timeout: float | None = None,
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
-        reward_range: Range | None = None,
-        env: str | None = None,
+        **access: Unpack[Access],
     ) -> None:
         self._check(num_envs, autoreset_mode)
-        self._connection = WireConnection(url, token, timeout, reward_range, env)
+        self._connection = WireConnection(url, **access)
         try:
             self._declare(self._connection.greeting, self._connection.greeting.items)
         except ValueError:
@@ -85,12 +82,12 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if self.num_envs < 1:
             raise ValueError(f"num_envs must be a whole number from 1, got {num_envs!r}")
 
-    def _declare(self, greeting: Greeting, most: int) -> None:
-        """Take on what the served environment is; ValueError for more environments than ``most`` or than fit."""
+    def _declare(self, greeting: Greeting, limit: int) -> None:
+        """Take on the served environment's spaces; ValueError for more environments than ``limit`` or than fit."""
         image = greeting.image
-        most = most if image is None else min(most, MAX_BATCH_BYTES // (image[0] * image[1] * 3))
-        if most < self.num_envs:
-            raise ValueError(f"num_envs must be at most {most}, got {self.num_envs}")
+        limit = limit if image is None else min(limit, MAX_BATCH_BYTES // (image[0] * image[1] * 3))
+        if limit < self.num_envs:
+            raise ValueError(f"num_envs must be at most {limit}, got {self.num_envs}")
         self.metadata = {"autoreset_mode": self.autoreset_mode, "render_modes": ["ansi"]}
         self.render_mode, self._frame = greeting.render_mode, greeting.frame
         self.single_observation_space = space_of(greeting)
@@ -121,7 +118,7 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
         if seed is None or not isinstance(seed, Sequence):
             seeds = [None if seed is None else operator.index(seed) + i for i in range(self.num_envs)]
         else:
-            seeds = [None if one is None else operator.index(one) for one in seed]
+            seeds = [None if number is None else operator.index(number) for number in seed]
         if len(seeds) != self.num_envs:
             raise ValueError(f"there must be {self.num_envs} seeds, got {len(seeds)}")
         rows: list[dict[str, Any] | None] = [None] * self.num_envs
@@ -161,15 +158,15 @@ class RemoteVectorEnv(gym.vector.VectorEnv[Any, Any, Array]):
             finals = {index: (self._observations[index], rows[index]) for index in np.flatnonzero(self._over).tolist()}
             for index, info in self._begin(list(finals)).items():
                 observation, ended = finals[index]
-                kept = {name: ended[name] for name in OF_THE_STEP if name in ended}
-                rows[index] = {"final_obs": observation, "final_info": ended, **info, **kept}
+                of_the_step = {name: ended[name] for name in OF_THE_STEP if name in ended}
+                rows[index] = {"final_obs": observation, "final_info": ended, **info, **of_the_step}
         return self._batched(), rewards, terminations, truncations, Infos(rows)
 
     def _check_lengths(self, actions: Sequence[str]) -> None:
         """Raise ValueError for an action that no message can hold, before anything is played."""
-        most = self._frame - MESSAGE_BYTES
+        longest = self._frame - MESSAGE_BYTES
         for index, action in enumerate(actions):
-            if len(action) * CHARACTER_BYTES > most and len(write({"action": action})) > most:
+            if len(action) * CHARACTER_BYTES > longest and len(write({"action": action})) > longest:
                 raise ValueError(f"actions[{index}] is over the server's {self._frame} bytes of a message")
 
     def close_extras(self, **kwargs: Any) -> None:

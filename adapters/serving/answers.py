@@ -232,7 +232,6 @@ RESULTS: dict[str, dict[str, Check]] = {
     "close": {},
     "ping": {},
 }
-_STEP = RESULTS["step"].keys()
 
 
 def error_in(message: Mapping[str, Any]) -> dict[str, str] | None:
@@ -280,26 +279,18 @@ def _result(result: Any, op: str, item: Mapping[str, Any], greeting: Greeting, p
     if isinstance(result, dict) and "error" in result:
         _fields(result, "a result", {"error": _ANY})
         return {"error": error_in(result)}
-    if not (op == "step" and isinstance(result, dict) and result.keys() == _STEP and _flags(result)):
-        _fields(result, f"a result of {op}", RESULTS[op])  # says what is wrong
+    _fields(result, f"a result of {op}", RESULTS[op])
     if op == "call":
         return {"value": _value(unpack(result["value"], pixels), item["name"])}
     if op not in ("reset", "step"):
         return {}
-    observation = result["observation"]
-    found = {
-        "observation": _observation(observation if type(observation) is str else unpack(observation, pixels), greeting),
+    unpacked = {
+        "observation": _observation(unpack(result["observation"], pixels), greeting),
         "info": _info(unpack(result["info"], pixels), greeting),
     }
-    if op == "reset":
-        return found
-    reward = result["reward"]
-    _reward(reward, greeting.rewards, "a reward")
-    return {**found, "reward": reward, "terminated": result["terminated"], "truncated": result["truncated"]}
-
-
-def _flags(result: Mapping[str, Any]) -> bool:
-    return type(result["terminated"]) is bool and type(result["truncated"]) is bool
+    if op == "step":
+        _reward(result["reward"], greeting.rewards, "a reward")
+    return {**result, **unpacked}
 
 
 def _reward(value: Any, allowed: Range, what: str) -> None:

@@ -23,50 +23,16 @@ from rlvr.adapters.fleet.cluster import ClusterVectorEnv
 from rlvr.adapters.fleet.members import DNS, HAS_NO_PLACE
 from rlvr.adapters.fleet.remote_vector import GONE, RemoteVectorEnv, space_of, step_of
 from rlvr.adapters.serving.answers import MAX_SECONDS, Range, differs
-from rlvr.adapters.serving.connection import OPEN_SECONDS, RemoteError, WireConnection, error_of
+from rlvr.adapters.serving.connection import Access, RemoteError, WireConnection, error_of
 from rlvr.adapters.serving.wire import pack
 from rlvr.envs.core.spaces import Text
 
 __all__ = ["RemoteEnv", "RemoteError", "RemoteVectorEnv", "connect", "connect_vector", "error_of"]
 
-HOME_PAUSE = 5.0  # seconds until an environment that moved looks for the server where it was to begin, doubled up to
-HOME_PAUSE_MOST = 300.0
-HOME_SECONDS = 2.0  # that it looks
 OUTAGE_PAUSE = 0.5  # between two tries, where no server is there
 T = TypeVar("T")
 log = logging.getLogger("rlvr.serve")
 _turns = itertools.count()  # of this process: environments over several servers begin at one after another
-
-
-def connect(
-    url: str | Sequence[str],
-    *,
-    token: str | None = None,
-    timeout: float | None = None,
-    reward_range: Range | None = None,
-    env: str | None = None,
-    split: str | None = None,
-    level: int | None = None,
-    patience: float = 0.0,
-) -> RemoteEnv:
-    """The environment that is served at an address, as a ``gymnasium.Env``; `RemoteEnv` says what it raises.
-
-    Args:
-        url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss. Or several addresses of servers
-            that serve the same: one environment after another begins at the next of them, and one that is away, full
-            or about to end is passed over. An episode stays where it began; ``reset`` goes to another where that has
-            ended, or is about to.
-        token: what the server asks for, where the address does not say it.
-        timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
-        reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
-        env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
-        split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
-            one split on a server: its size is that split's.
-        patience: seconds that ``reset`` and ``spawn`` wait for a server where there is none. All that are spawned share
-            it: it begins when the first of them finds none.
-    """
-    given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
-    return RemoteEnv(url, **given, split=split, level=level, patience=patience)
 
 
 def connect_vector(
@@ -78,31 +44,26 @@ def connect_vector(
     autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
     reward_range: Range | None = None,
     env: str | None = None,
-    restore: bool = False,
 ) -> RemoteVectorEnv:
     """``num_envs`` sessions as a vector environment, a message for each step of all; arguments as in `connect`.
 
     Args:
         url: of a server; or a list of addresses, or ``dns+http://name:port``, for several servers that serve the same
             (`rlvr.adapters.fleet.cluster.ClusterVectorEnv`): a server that dies costs the episodes there, as faults.
-        restore: with several servers, whether episodes of a lost one are played again on another.
     """
-    more: dict[str, Any] = {"token": token, "timeout": timeout, "autoreset_mode": autoreset_mode}
-    more |= {"reward_range": reward_range, "env": env}
+    access: Access = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
     addresses = _addresses(url)
     if isinstance(url, str) and not url.startswith(DNS):
-        if restore:
-            raise ValueError("restore=True takes several servers: a list of addresses, or dns+http://name:port")
-        return RemoteVectorEnv(url, num_envs, **more)
-    return ClusterVectorEnv(addresses, num_envs, restore=restore, **more)
+        return RemoteVectorEnv(url, num_envs, autoreset_mode=autoreset_mode, **access)
+    return ClusterVectorEnv(addresses, num_envs, autoreset_mode=autoreset_mode, **access)
 
 
 def _addresses(url: Any) -> list[str]:
     """One address or several, as a list."""
-    found = [url] if isinstance(url, str) else [*url] if isinstance(url, Iterable) else [url]
-    if isinstance(url, bytes) or not all(isinstance(address, str) for address in found):
+    addresses = [url] if isinstance(url, str) or not isinstance(url, Iterable) else [*url]
+    if isinstance(url, bytes) or not all(isinstance(address, str) for address in addresses):
         raise TypeError(f"url must be the address of a server, or a list of such; got {url!r:.100}")
-    return found
+    return addresses
 
 
 @dataclass(slots=True)
@@ -119,7 +80,18 @@ class RemoteEnv(gym.Env[Any, str]):
     ``direct_answer``, ``get_state`` and ``set_state`` need ``rlvr serve --expert``.
 
     Args:
-        url, token, timeout, reward_range, env, split, level, patience: as in `connect`.
+        url: as ``rlvr serve`` prints it, ``?token=…`` included; http, https, ws or wss. Or several addresses of servers
+            that serve the same: one environment after another begins at the next of them, and one that is away, full
+            or about to end is passed over. An episode stays where it began; ``reset`` goes to another where that has
+            ended, or is about to.
+        token: what the server asks for, where the address does not say it.
+        timeout: seconds to wait for an answer; by default half a minute more than the server gives a step.
+        reward_range: the least and the greatest reward that are taken; None for the range that the server declares.
+        env: the id of one of the server's environments, where it has several; ``?env=…`` in the address says it too.
+        split, level: asked for in each ``reset`` whose options do not say it; by default the server's own. A table has
+            one split on a server: its size is that split's.
+        patience: seconds that ``reset`` and ``spawn`` wait for a server where there is none. All that are spawned share
+            it: it begins when the first of them finds none.
 
     Attributes:
         served_id: of the environment there; this one is none of the registry.
@@ -155,11 +127,11 @@ class RemoteEnv(gym.Env[Any, str]):
         self._servers = _addresses(url)
         if not self._servers:
             raise ValueError("url is an empty list: give the address of a server")
-        given: dict[str, Any] = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
-        self._again = partial(RemoteEnv, self._servers, **given, split=split, level=level, patience=patience)
-        self._reach = partial(WireConnection, token=token, timeout=timeout, reward_range=reward_range, env=env)
+        access: Access = {"token": token, "timeout": timeout, "reward_range": reward_range, "env": env}
+        self._again = partial(RemoteEnv, self._servers, **access, split=split, level=level, patience=patience)
+        self._reach = partial(WireConnection, **access)
         self._asked = {name: value for name, value in (("split", split), ("level", level)) if value is not None}
-        self._turn, self._home_try, self._home_pause = next(_turns), 0.0, HOME_PAUSE
+        self._turn = next(_turns)
         self._at = self._turn % len(self._servers)
         self._connection = self._reached()
         self._greeting = greeting = self._connection.greeting
@@ -182,16 +154,13 @@ class RemoteEnv(gym.Env[Any, str]):
         """Begin a task of the served environment; the errors are those of the class.
 
         Nothing is lost in a reset: where the session is gone, or its server is, the episode begins in another session,
-        there or on another server; with a seed, it goes back when that server is back. What follows from a seed that an
-        earlier reset was given does not go along.
+        there or on another server. What follows from a seed that an earlier reset was given does not go along.
         """
         if seed is not None:
             seed = operator.index(seed)
             super().reset(seed=seed)
         if self._asked:
             options = {**self._asked, **(options or {})}
-        if seed is not None:
-            self._go_home()
         fields = {"seed": seed, "options": None if options is None else pack(options)}
         result = self._patiently(lambda: self._reset_session(**fields))
         return result["observation"], result["info"]
@@ -313,38 +282,12 @@ class RemoteEnv(gym.Env[Any, str]):
         """Connect to a server, if it is another."""
         if at == self._at:
             return
-        connection = self._reached_at(at)
-        self._connection.close()
-        self._at, self._connection = at, connection
-
-    def _reached_at(self, at: int, seconds: float = OPEN_SECONDS) -> WireConnection:
-        """A connection to a server that serves what this environment is."""
-        connection = self._reach(self._servers[at], open_seconds=seconds)
+        connection = self._reach(self._servers[at])
         if wrong := differs(self._greeting, connection.greeting, self._asked):
             connection.close()
             raise ConnectionError(f"it serves something else: {wrong}")
-        return connection
-
-    def _go_home(self) -> None:
-        """Go to the server whose turn it was, if that is back: else the one that restarts last would have nobody."""
-        home, now = self._turn % len(self._servers), time.monotonic()
-        if self._at == home:
-            self._home_try, self._home_pause = now + HOME_PAUSE, HOME_PAUSE
-        elif now >= self._home_try:
-            self._home_try, self._home_pause = now + self._home_pause, min(2 * self._home_pause, HOME_PAUSE_MOST)
-            try:
-                connection = self._reached_at(home, HOME_SECONDS)
-                try:
-                    (session,) = connection.open(1)
-                except BaseException:
-                    connection.close()
-                    raise
-            except (ConnectionError, TimeoutError, PermissionError, RemoteError) as error:
-                log.info("no episode begins at %s yet: %s", self._servers[home].partition("?")[0], error)
-                return
-            left = [] if self._session is None else [self._session]
-            self._connection.leave(left)
-            self._at, self._connection, self._session = home, connection, session
+        self._connection.close()
+        self._at, self._connection = at, connection
 
     def _call(self, name: str, **fields: Any) -> Any:
         return self._ask("call", name=name, **fields)["value"]
@@ -365,5 +308,6 @@ class RemoteEnv(gym.Env[Any, str]):
         raise error_of(result["error"])
 
 
+connect = RemoteEnv
 # For whoever takes an id: gym.make("rlvr.adapters.serving.connect:rlvr-served/Environment-v0", url=…, env=…).
 gym.register("rlvr-served/Environment-v0", f"{__name__}:RemoteEnv", disable_env_checker=True, order_enforce=False)

@@ -11,13 +11,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import gymnasium as gym
 
 from rlvr.adapters.serving.answers import (
     Greeting,
+    Range,
     checked_range,
     checked_timeout,
     differs,
@@ -40,6 +41,15 @@ SLACK_SECONDS = 30.0  # what an answer may take beyond the server's limit for a 
 FILES_EACH = 8  # that a connection may take: websockets has four, its socket, two to wake its thread, and a poller
 FILES_AHEAD = 512  # for the connections that other threads make now
 MAX_PASSED_OVER = 1024  # answers to earlier requests, before the one that is waited for
+
+
+class Access(TypedDict, total=False):
+    """How a client comes in, and what it takes; see `rlvr.adapters.connect`."""
+
+    token: str | None
+    timeout: float | None
+    reward_range: Range | None
+    env: str | None
 
 
 class RemoteError(gym.error.Error):
@@ -110,11 +120,11 @@ class WireConnection:
     def __init__(
         self,
         url: str,
-        token: str | None,
-        timeout: float | None,
-        reward_range: tuple[float, float] | None = None,
-        env: str | None = None,
         *,
+        token: str | None = None,
+        timeout: float | None = None,
+        reward_range: Range | None = None,
+        env: str | None = None,
         ip: str | None = None,
         open_seconds: float = OPEN_SECONDS,
         heartbeat: float = HEARTBEAT,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import logging
 import os
 import socket
+import threading
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rlvr.adapters.serving.guard import POLICY_VIOLATION, Allowance, limited_log
 from rlvr.adapters.serving.wire import MAX_FRAME
@@ -245,18 +247,58 @@ def allowed_files(needed: int) -> int:
     return soft
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens; OSError if the address is taken, or not this machine's."""
-    # The protocol is named because asyncio sends small messages at once (TCP_NODELAY) only where it is; without,
-    # an HTTP answer, which is two small messages, waits 40 ms for the other side's acknowledgement.
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
-    try:
-        if os.name == "posix":
-            found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((host, port))
-        found.listen(BACKLOG)
-    except BaseException:
-        found.close()
-        raise
-    return found
+def require_serving() -> None:
+    """Raise ImportError where a package of the extra ``serve`` is missing."""
+    for package in ("starlette", "uvicorn", "websockets"):
+        if importlib.util.find_spec(package) is None:
+            raise ImportError(f'serving needs {package}: pip install "rlvr[serve]"')
+
+
+class WebServer:
+    """A server that runs until a signal or, as a context manager, in a thread beside.
+
+    Attributes:
+        port: where it listens.
+        origin: its address.
+    """
+
+    _uvicorn: uvicorn.Server
+    _thread: threading.Thread | None = None
+
+    def _listen(self, host: str, port: int) -> None:
+        """Open the socket; OSError if the address is taken, or not this machine's."""
+        # The protocol is named because asyncio sends small messages at once (TCP_NODELAY) only where it is; without,
+        # an HTTP answer, which is two small messages, waits 40 ms for the other side's acknowledgement.
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        self._socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+        try:
+            if os.name == "posix":
+                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            self._socket.bind((host, port))
+            self._socket.listen(BACKLOG)
+        except BaseException:
+            self._socket.close()
+            raise
+        self.port: int = self._socket.getsockname()[1]
+        self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+
+    def run(self) -> None:
+        """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is shut down."""
+        try:
+            self._uvicorn.run(sockets=[self._socket])
+        finally:
+            self._socket.close()
+
+    def __enter__(self) -> Self:
+        self._thread = threading.Thread(target=self.run, name="rlvr-serve", daemon=True)
+        self._thread.start()
+        while not self._uvicorn.started:
+            self._thread.join(0.005)
+            if not self._thread.is_alive():
+                raise RuntimeError("the server did not start; its log says why")
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._uvicorn.should_exit = True
+        if self._thread is not None:
+            self._thread.join()

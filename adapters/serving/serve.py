@@ -14,16 +14,24 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.spaces import Dict
 
 from rlvr.adapters.fleet.measures import CONTENT_TYPE, exposition
 from rlvr.adapters.serving.answers import MAX_SECONDS
 from rlvr.adapters.serving.guard import bears_key, is_loopback, limited_log, wrong_host, wrong_origin
-from rlvr.adapters.serving.listening import PATIENCE, WAITING, Client, allowed_files, listening, web_server
+from rlvr.adapters.serving.listening import (
+    PATIENCE,
+    WAITING,
+    Client,
+    WebServer,
+    allowed_files,
+    require_serving,
+    web_server,
+)
 from rlvr.adapters.serving.sessions import SessionTable
 from rlvr.adapters.serving.wire import (
     CODES,
@@ -59,9 +67,8 @@ SWITCH_SECONDS = 0.0005  # that a step which computes holds Python's lock while 
 LEAST_WAITING = 16  # connections that have not said what they ask for, where few files may be open
 OTHER_FILES = 256  # that a server has open beside its connections
 DRAIN_SECONDS = 30.0  # that running episodes have after SIGTERM
-WATCHED = "/health, /ready and /metrics"
-MISSING = 'serving needs {}: pip install "rlvr[serve]"'
 log = limited_log("rlvr.serve")
+Endpoint = Callable[["HTTPRequest"], Awaitable["Response"]]
 
 
 class ServerApp:
@@ -153,7 +160,7 @@ class ServerApp:
         owner = None if client is self._poster else client
         weight = len(data) if len(data) > SMALL else 0
         if self._held + weight > MAX_HELD:
-            return {"id": None, **self._too_much().to_dict()}
+            return _refusal(self._too_much())
         self._held += weight
         name: list[str | None] = [None]
         try:
@@ -166,13 +173,10 @@ class ServerApp:
                 return {"id": request.id, "sessions": await sessions.open(request, owner)}
             return {"id": request.id, "results": await sessions.play(request, owner)}
         except ProtocolError as refusal:
-            return {"id": name[0], **refusal.to_dict()}
+            return _refusal(refusal, name[0])
         except Exception:
             log.exception("a request failed")
-            return {
-                "id": name[0],
-                **ProtocolError("internal", "the server made a mistake; its log says which").to_dict(),
-            }
+            return _refusal(ProtocolError("internal", "the server made a mistake; its log says which"), name[0])
         finally:
             self._held -= weight
 
@@ -205,41 +209,34 @@ class ServerApp:
 
     # who may come in
 
-    def refused(self, connection: HTTPConnection) -> ProtocolError | None:
-        """Why a request may not come in; None if it may."""
-        if wrong := self._strange(connection, self._hosts):
-            return wrong
-        return self._without_token(connection)
+    def admit(self, connection: HTTPConnection) -> None:
+        """Raise `ProtocolError` for a request that may not come in."""
+        self._check_origin(connection, self._hosts)
+        self._check_token(connection)
 
-    def _without_token(self, connection: HTTPConnection) -> ProtocolError | None:
+    def _check_token(self, connection: HTTPConnection) -> None:
         if self._token and not bears_key(connection.headers, self._token):
-            return ProtocolError("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
-        return None
+            raise ProtocolError("unauthorised", "the header 'Authorization: Bearer <token>' is missing, or not right")
 
-    def _strange(self, connection: HTTPConnection, hosts: Collection[str]) -> ProtocolError | None:
-        headers, arrived = connection.headers, connection.scope.get("server") or ("", None)
-        wrong = wrong_origin(headers) or wrong_host(headers, arrived[0], hosts)
-        return ProtocolError("forbidden", wrong) if wrong else None
+    def _check_origin(self, connection: HTTPConnection, hosts: Collection[str]) -> None:
+        if wrong := wrong_origin(connection.headers) or wrong_host(connection.headers, _arrived_at(connection), hosts):
+            raise ProtocolError("forbidden", wrong)
 
-    def _watcher_refused(self, connection: HTTPConnection) -> ProtocolError | None:
-        """Why a probe may not come in: it goes to an address of this machine, and calls the server by that."""
-        arrived = connection.scope.get("server") or ("", None)
-        return self._strange(connection, self._hosts if is_loopback(arrived[0]) else ())
+    def _admit_probe(self, connection: HTTPConnection) -> None:
+        """As `admit`, without a token. A probe goes to an address of this machine, and calls the server by that."""
+        self._check_origin(connection, self._hosts if is_loopback(_arrived_at(connection)) else ())
 
     # WebSocket
 
     async def socket(self, socket: WebSocket) -> None:
         """One connection, to its end."""
-        refusal = self.refused(socket)
-        if refusal is None and self._connections >= self.max_connections:
-            refusal = ProtocolError("full", f"there are {self._connections} connections already: try later")
-        if refusal is not None:
-            await socket.send_denial_response(_response({"id": None, **refusal.to_dict()}))
-            return
         try:
+            self.admit(socket)
+            if self._connections >= self.max_connections:
+                raise ProtocolError("full", f"there are {self._connections} connections already: try later")
             sessions = self.table_of(socket)
-        except ProtocolError as unknown:
-            await socket.send_denial_response(_response({"id": None, **unknown.to_dict()}))
+        except ProtocolError as refusal:
+            await socket.send_denial_response(_response(_refusal(refusal)))
             return
         self._connections += 1
         client = Client()
@@ -301,19 +298,15 @@ class ServerApp:
 
     async def post(self, request: HTTPRequest) -> Response:
         """One request in the body of a POST."""
-        refusal = self.refused(request)
-        if refusal is None and self._posts >= self.max_connections:
-            refusal = ProtocolError("overloaded", f"{self._posts} requests are under way: try later")
-        if refusal is not None:
-            return _response({"id": None, **refusal.to_dict()})
+        self.admit(request)
+        if self._posts >= self.max_connections:
+            raise ProtocolError("overloaded", f"{self._posts} requests are under way: try later")
         self._posts += 1
         try:
             sessions = self.table_of(request)
             answer = await self.answer(await self.body(request), self._poster, sessions)
             async with self._written(answer, self._poster) as text:
                 return _response(answer, text)
-        except ProtocolError as late:
-            return _response({"id": None, **late.to_dict()})
         finally:
             self._posts -= 1
 
@@ -337,16 +330,12 @@ class ServerApp:
 
     async def get(self, request: HTTPRequest) -> Response:
         """The greeting, for who wants to know what is served."""
-        refusal = self.refused(request)
-        try:
-            return _response(self.hello(self.table_of(request)) if refusal is None else _refusal(refusal))
-        except ProtocolError as unknown:
-            return _response(_refusal(unknown))
+        self.admit(request)
+        return _response(self.hello(self.table_of(request)))
 
     async def health(self, request: HTTPRequest) -> Response:
-        """For whoever watches over processes: no token, and nothing to learn. ``/ready`` is 503 while it drains."""
-        if refusal := self._watcher_refused(request):
-            return _response(_refusal(refusal))
+        """Health probe: no token needed, no data returned. ``/ready`` is 503 while the server drains."""
+        self._admit_probe(request)
         status = "draining" if self.draining else "ok"
         answer = _response({"status": status, "ready": not self.draining, "draining": self.draining})
         answer.status_code = 503 if self.draining and request.url.path == "/ready" else 200
@@ -356,12 +345,29 @@ class ServerApp:
         """The counts of the sessions, for Prometheus."""
         from starlette.responses import Response
 
-        if refusal := self._watcher_refused(request) or self._without_token(request):
-            return _response(_refusal(refusal))
+        self._admit_probe(request)
+        self._check_token(request)
         try:
             return Response(exposition(self.tables), media_type=CONTENT_TYPE)
         except ImportError as error:
-            return _response(_refusal(ProtocolError("not_found", str(error))))
+            raise ProtocolError("not_found", str(error)) from error
+
+
+def _arrived_at(connection: HTTPConnection) -> str:
+    """The address of this machine that a connection came to."""
+    return str((connection.scope.get("server") or ("", None))[0])
+
+
+def answered(answer: Endpoint) -> Endpoint:
+    """An endpoint whose refusals are answers."""
+
+    async def endpoint(request: HTTPRequest) -> Response:
+        try:
+            return await answer(request)
+        except ProtocolError as refusal:
+            return _response(_refusal(refusal))
+
+    return endpoint
 
 
 def _read(data: str | bytes, name: list[str | None]) -> WireRequest:
@@ -371,18 +377,16 @@ def _read(data: str | bytes, name: list[str | None]) -> WireRequest:
     return parse_request(record)
 
 
-def _refusal(refusal: ProtocolError) -> dict[str, Any]:
-    return {"id": None, **refusal.to_dict()}
+def _refusal(refusal: ProtocolError, name: str | None = None) -> dict[str, Any]:
+    return {"id": name, **refusal.to_dict()}
 
 
 def _overloaded(data: str | bytes) -> dict[str, Any]:
     name = None
     with contextlib.suppress(ProtocolError):
         name = id_of(read_json(data)) if len(data) <= SMALL else None
-    refusal = ProtocolError(
-        "overloaded", f"{MAX_UNDER_WAY} requests of this connection wait for answers: take one first"
-    )
-    return {"id": name, **refusal.to_dict()}
+    reason = f"{MAX_UNDER_WAY} requests of this connection wait for answers: take one first"
+    return _refusal(ProtocolError("overloaded", reason), name)
 
 
 def _plain(value: Any) -> int | str | None:
@@ -398,20 +402,17 @@ def _response(message: dict[str, Any], text: str = "") -> Response:
     return Response(text or fitting(message), status, headers, "application/json")
 
 
-def application(face: ServerApp) -> Starlette:
+def application(server_app: ServerApp) -> Starlette:
     """The ASGI application; its lifespan starts and ends the sessions."""
-    try:
-        from starlette.applications import Starlette
-        from starlette.exceptions import HTTPException
-        from starlette.routing import Route, WebSocketRoute
-    except ImportError as error:
-        raise ImportError(MISSING.format("starlette")) from error
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.routing import Route, WebSocketRoute
 
-    tables = face.tables.values()
+    tables = server_app.tables.values()
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        face.loop = asyncio.get_running_loop()
+        server_app.loop = asyncio.get_running_loop()
         for table in tables:
             table.start()
         sweeping = [asyncio.create_task(sweep(table)) for table in tables]
@@ -420,21 +421,22 @@ def application(face: ServerApp) -> Starlette:
         finally:
             for task in sweeping:
                 task.cancel()
-            face.shutdown()
+            server_app.shutdown()
 
     async def unknown(request: HTTPRequest, error: Exception) -> Response:
-        refusal = ProtocolError(
-            "not_found", f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET {WATCHED}"
-        )
-        return _response({"id": None, **refusal.to_dict()})
+        served = f"there are GET and POST {PATH}, WebSocket {SOCKET_PATH}, and GET /health, /ready and /metrics"
+        return _response(_refusal(ProtocolError("not_found", served)))
 
+    gets = {
+        PATH: server_app.get,
+        "/health": server_app.health,
+        "/ready": server_app.health,
+        "/metrics": server_app.metrics,
+    }
     routes = [
-        Route(PATH, face.post, methods=["POST"]),
-        Route(PATH, face.get, methods=["GET"]),
-        Route("/health", face.health, methods=["GET"]),
-        Route("/ready", face.health, methods=["GET"]),
-        Route("/metrics", face.metrics, methods=["GET"]),
-        WebSocketRoute(SOCKET_PATH, face.socket),
+        Route(PATH, answered(server_app.post), methods=["POST"]),
+        *(Route(path, answered(answer), methods=["GET"]) for path, answer in gets.items()),
+        WebSocketRoute(SOCKET_PATH, server_app.socket),
     ]
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers={HTTPException: unknown})
 
@@ -447,7 +449,7 @@ async def sweep(sessions: SessionTable) -> None:
             log.info("%d sessions were not used any more", ended)
 
 
-class EnvServer:
+class EnvServer(WebServer):
     """Environments served at an address; as a context manager it runs in a thread beside.
 
     Args:
@@ -498,15 +500,11 @@ class EnvServer:
             raise ValueError(f"{min(strange)} is to be played in processes, and is not served")
         if not 0 <= drain <= MAX_SECONDS:
             raise ValueError(f"drain must be seconds from 0 to {MAX_SECONDS:g}, got {drain}")
-        try:
-            import uvicorn  # noqa: F401
-            import websockets  # noqa: F401
-        except ImportError as error:
-            raise ImportError(MISSING.format(error.name)) from error
-        self._socket = listening(host, port)
+        require_serving()
+        self._listen(host, port)
         self.tables: dict[str, SessionTable] = {}
         self._drain = drain
-        self._face: ServerApp | None = None
+        self._app: ServerApp | None = None
         try:
             for each in ids:
                 backend = {"backend": "process"} if each in processes else {}
@@ -518,24 +516,21 @@ class EnvServer:
             for table in self.tables.values():
                 table.shutdown()
             raise
-        self.port: int = self._socket.getsockname()[1]
-        self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/?token={self.token}" if token == "" else self.origin
         self._uvicorn = web_server(served, self._most_waiting())
         self._uvicorn.handle_exit = self._signalled  # type: ignore
-        self._thread: threading.Thread | None = None
 
     def _table(self, env_id: str, settings: dict[str, Any] | None, **others: Any) -> SessionTable:
         return SessionTable(env_id, settings, **others)
 
     def _application(self, hosts: Collection[str]) -> Starlette:
         most = 2 * sum(table.limit for table in self.tables.values()) + 16
-        self._face = ServerApp(self.tables, self.token, most, hosts)
-        return application(self._face)
+        self._app = ServerApp(self.tables, self.token, most, hosts)
+        return application(self._app)
 
     def _most_waiting(self) -> int:
         """How many connections may be open that have not said what they ask for, beside those that have."""
-        most = 0 if self._face is None else self._face.max_connections
+        most = 0 if self._app is None else self._app.max_connections
         files = allowed_files(most + max(most, WAITING) + OTHER_FILES)
         if files < most + OTHER_FILES:
             log.warning("%d files may be open, for up to %d connections: raise the limit (ulimit -n)", files, most)
@@ -543,7 +538,7 @@ class EnvServer:
 
     def drain(self) -> None:
         """Begin nothing new, and end when no episode is under way, or the time for that is up; returns at once."""
-        loop = None if self._face is None else self._face.loop
+        loop = None if self._app is None else self._app.loop
         if loop is None:
             self._uvicorn.should_exit = True
             return
@@ -551,16 +546,16 @@ class EnvServer:
             loop.call_soon_threadsafe(lambda: loop.create_task(self._drained()))
 
     async def _drained(self) -> None:
-        assert self._face is not None, "drain() looks"
+        assert self._app is not None, "drain() looks"
         try:
-            await self._face.drain(self._drain)
+            await self._app.drain(self._drain)
         finally:
             self._uvicorn.should_exit = True
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         """The first SIGTERM drains; another one, and Ctrl-C, end the server at once."""
-        if number == signal.SIGTERM and self._drain and self._face is not None and not self._face.draining:
-            self._face.draining = True
+        if number == signal.SIGTERM and self._drain and self._app is not None and not self._app.draining:
+            self._app.draining = True
             self.drain()
         else:
             type(self._uvicorn).handle_exit(self._uvicorn, number, frame)
@@ -571,21 +566,6 @@ class EnvServer:
         if threading.current_thread() is threading.main_thread():  # the process is the server's
             sys.setswitchinterval(SWITCH_SECONDS)
         try:
-            self._uvicorn.run(sockets=[self._socket])
+            super().run()
         finally:
             sys.setswitchinterval(interval)
-            self._socket.close()
-
-    def __enter__(self) -> Self:
-        self._thread = threading.Thread(target=self.run, name="rlvr-serve", daemon=True)
-        self._thread.start()
-        while not self._uvicorn.started:
-            self._thread.join(0.005)
-            if not self._thread.is_alive():
-                raise RuntimeError("the server did not start; its log says why")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._uvicorn.should_exit = True
-        if self._thread is not None:
-            self._thread.join()

@@ -32,8 +32,7 @@ class SessionEnv(gym.Env[Any, Any]):
         self._make = make
         self._rewards = rewards
         self._env: gym.Env[Any, Any] | None = None
-        self._space: gym.Space[Any] = self.observation_space  # of what it observes, and the longest text that may be
-        self._longest = 0
+        self._space: gym.Space[Any] = self.observation_space  # of what it observes
         self._started = False
         self._states: dict[str, Any] = {}
 
@@ -60,7 +59,6 @@ class SessionEnv(gym.Env[Any, Any]):
         if self._env is None:
             self._env = self._make()
             self._space = self._env.observation_space
-            self._longest = _longest(self._space)
         try:
             unpacked = None if options is None else unpack(options)
             if not isinstance(unpacked, dict | None):
@@ -69,23 +67,18 @@ class SessionEnv(gym.Env[Any, Any]):
         except (ValueError, TypeError, gym.error.Error) as error:  # of the arguments: a task is free of errors
             raise ProtocolError("invalid", str(error)) from error
         self._started = True
-        return {"observation": self._sent(observation), "info": pack(info)}
+        return {"observation": _packed(observation, self._space), "info": pack(info)}
 
     def _step(self, action: str) -> Result:
         env = self._playing()
         observation, reward, terminated, truncated, info = env.step(action)
         return {
-            "observation": self._sent(observation),
+            "observation": _packed(observation, self._space),
             "reward": self._checked(reward),
             "terminated": bool(terminated),
             "truncated": bool(truncated),
             "info": pack(info),
         }
-
-    def _sent(self, observation: Any) -> Any:
-        if type(observation) is str and len(observation) <= self._longest:  # most of them
-            return observation
-        return _sent(observation, self._space)
 
     def _checked(self, reward: Any) -> Any:
         reward = float(reward) if isinstance(reward, bool | np.bool_) else reward
@@ -142,18 +135,12 @@ def described(error: Any) -> str:
         return f"{type(error).__name__}, which cannot be shown"
 
 
-def _longest(space: gym.Space[Any]) -> int:
-    """How many characters a text may have."""
-    most: int = getattr(text_space(space), "max_length", MAX_FRAME)
-    return min(most, MAX_FRAME // 6)  # what one character takes
-
-
-def _sent(observation: Any, space: gym.Space[Any]) -> Any:
+def _packed(observation: Any, space: gym.Space[Any]) -> Any:
     """An observation as it crosses: a text, or a text and an image."""
     text = text_of(observation)
     if not isinstance(text, str):
         raise TypeError(f"an observation is text, got {type(text).__name__}")
-    longest = _longest(space)
+    longest = min(getattr(text_space(space), "max_length", MAX_FRAME), MAX_FRAME // 6)  # what one character takes
     if len(text) > longest:
         raise ValueError(f"an observation of {len(text)} characters is too long for the wire: {longest} at most")
     text = str.__str__(text)

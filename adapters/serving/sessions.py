@@ -40,37 +40,7 @@ GONE_SECONDS = 5.0  # after which a vanished client's sessions yield to another'
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9.-]{0,23}")  # of a server
 YIELD_SECONDS = 15.0  # that `open` waits at most for them
 log = limited_log("rlvr.serve")
-
-
-class Answer:
-    """What becomes of an item. Like a future, but what is to follow follows at once, and not in the loop's next round:
-    there is one for each step, and a message has many."""
-
-    __slots__ = ("_result", "_then")
-
-    def __init__(self) -> None:
-        self._result: Result | None = None
-        self._then: list[Callable[[Answer], object]] = []
-
-    def done(self) -> bool:
-        """Whether it is known."""
-        return self._result is not None
-
-    def result(self) -> Result:
-        """What became of the item; only when that is known."""
-        assert self._result is not None, "done() says"
-        return self._result
-
-    def set_result(self, result: Result) -> None:
-        """Make it known, to those who wait first."""
-        self._result = result
-        then, self._then = self._then, []
-        for call in then:
-            call(self)
-
-    def add_done_callback(self, call: Callable[[Answer], object]) -> None:
-        """Have something called when it is known, which it is not yet."""
-        self._then.append(call)
+Answer = asyncio.Future[Result]  # what becomes of an item
 
 
 @dataclass(slots=True, eq=False)
@@ -324,10 +294,9 @@ class SessionTable:
                 answers.append(refusal.to_dict())
         if jobs:
             self._submit(request.op, jobs)
-        waiting = [answer for answer in answers if isinstance(answer, Answer) and not answer.done()]
-        if waiting:
-            await _known(waiting)
-        return [answer.result() if isinstance(answer, Answer) else answer for answer in answers]
+        if waiting := [answer for answer in answers if isinstance(answer, asyncio.Future)]:
+            await asyncio.wait(waiting)  # leaves them alone when the connection goes away
+        return [answer.result() if isinstance(answer, asyncio.Future) else answer for answer in answers]
 
     def disconnected(self, owner: Hashable) -> None:
         """The connection is gone; its sessions live on for ``ttl`` seconds, unless another client asks for them."""
@@ -403,7 +372,8 @@ class SessionTable:
         return self.session_seconds is not None and now - session.born > self.session_seconds
 
     def _future(self, index: int) -> Answer:
-        self._under_way[index] = future = Answer()
+        assert self._loop is not None, "start() comes first"
+        self._under_way[index] = future = self._loop.create_future()
         return future
 
     def _submit(self, op: str, jobs: Sequence[tuple[int, dict[str, Any]]]) -> None:
@@ -469,22 +439,6 @@ class SessionTable:
             session.playing = not (result["terminated"] or result["truncated"])
         elif op == "reset":
             session.playing = True
-
-
-async def _known(answers: Sequence[Answer]) -> None:
-    """Wait until all are known; leaves them alone when the connection goes away."""
-    known: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-    left = len(answers)
-
-    def count(_: Answer) -> None:
-        nonlocal left
-        left -= 1
-        if not left and not known.done():
-            known.set_result(None)
-
-    for answer in answers:
-        answer.add_done_callback(count)
-    await known
 
 
 def _result(answer: dict[str, Any]) -> Result:

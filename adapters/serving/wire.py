@@ -243,11 +243,7 @@ def _deeper(value: Any, depth: int) -> bool:
 # values that JSON lacks
 
 
-# Types whose values are the same on both sides; what is no number is looked at without a call, which is most of it.
-_AS_IT_IS = frozenset({str, bool, type(None)})
-
-
-def pack(value: Any, room: int = MAX_DEPTH) -> Any:
+def pack(value: Any, depth_left: int = MAX_DEPTH) -> Any:
     """A value in JSON types; what JSON lacks becomes an object of one key: ``{"$tuple": […]}``.
 
     Verdicts, tuples, numbers that are not finite, numpy arrays of numbers, and dicts with other keys than texts come
@@ -256,7 +252,7 @@ def pack(value: Any, room: int = MAX_DEPTH) -> Any:
 
     Args:
         value: what is to cross.
-        room: how deep it may be nested.
+        depth_left: how deep it may be nested.
 
     Raises:
         TypeError: something else, which cannot cross.
@@ -270,34 +266,22 @@ def pack(value: Any, room: int = MAX_DEPTH) -> Any:
         return value
     if kind is float:
         return value if math.isfinite(value) else {"$float": repr(value)}
-    if not room:
+    if not depth_left:
         raise TypeError(f"what is nested more than {MAX_DEPTH} deep cannot cross the wire")
-    room -= 1
+    depth_left -= 1
     if kind is Verdict:
         record = {"reward": value.reward, "status": value.status, "answer": value.answer, "reason": value.reason}
-        record["parts"] = parts = dict(value.parts)
+        record["parts"] = dict(value.parts)
         _check_verdict(record)
-        record["reward"] = pack(value.reward)
-        if parts:
-            record["parts"] = pack(parts, room)
-        return {"$verdict": record}
+        return {"$verdict": pack(record, depth_left + 1)}
     if isinstance(value, dict):
-        packed = {}
-        for key, inner in value.items():  # once for every turn
-            if type(key) is not str or key[:1] == "$":
-                break
-            kind = type(inner)
-            if kind in _AS_IT_IS or (kind is int and inner.bit_length() <= MAX_BITS):
-                packed[key] = inner
-            else:
-                packed[key] = pack(inner, room)
-        else:
-            return packed
-        return {"$dict": [[pack(key, room), pack(inner, room)] for key, inner in value.items()]}
+        if all(type(key) is str and key[:1] != "$" for key in value):
+            return {key: pack(inner, depth_left) for key, inner in value.items()}
+        return {"$dict": [[pack(key, depth_left), pack(inner, depth_left)] for key, inner in value.items()]}
     if kind is list:
-        return [pack(inner, room) for inner in value]
+        return [pack(inner, depth_left) for inner in value]
     if isinstance(value, tuple):
-        return {"$tuple": [pack(inner, room) for inner in value]}
+        return {"$tuple": [pack(inner, depth_left) for inner in value]}
     if isinstance(value, np.ndarray) and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
         return {"$image": data_url(value)} if value.size else {"$array": [value.dtype.str, list(value.shape), []]}
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
@@ -323,13 +307,13 @@ class Pixels:
             raise ValueError(f"an image of {height} x {width} pixels is too large for the wire")
 
 
-def unpack(value: Any, pixels: Pixels | None = None, room: int = MAX_DEPTH) -> Any:
+def unpack(value: Any, pixels: Pixels | None = None, depth_left: int = MAX_DEPTH) -> Any:
     """What `pack` packed.
 
     Args:
         value: of JSON.
         pixels: what images may have yet; of a message by default.
-        room: how deep it may be nested.
+        depth_left: how deep it may be nested.
 
     Raises:
         ImportError: there is an image, and Pillow is missing.
@@ -340,56 +324,50 @@ def unpack(value: Any, pixels: Pixels | None = None, room: int = MAX_DEPTH) -> A
         raise ValueError("a number is too large")
     if kind is not dict and kind is not list:
         return value
-    if not room:
+    if not depth_left:
         raise ValueError(f"it is nested more than {MAX_DEPTH} deep")
     pixels = pixels or Pixels()
     if kind is list:
-        return [unpack(inner, pixels, room - 1) for inner in value]
+        return [unpack(inner, pixels, depth_left - 1) for inner in value]
     if len(value) == 1:
         ((tag, content),) = value.items()
         if tag[:1] == "$":
             try:
-                return _untagged(tag, content, pixels, room - 1)
+                return _untagged(tag, content, pixels, depth_left - 1)
             except ImportError:
                 raise
             except Exception as error:  # numpy and Pillow raise what they like about what a stranger wrote
                 raise ValueError(f"{tag!r:.60} is no tag of the wire, or holds something wrong: {error}") from None
-    return {
-        key: inner if type(inner) in _AS_IT_IS or type(inner) is int else unpack(inner, pixels, room - 1)
-        for key, inner in value.items()
-    }
+    return {key: unpack(inner, pixels, depth_left - 1) for key, inner in value.items()}
 
 
 _VERDICT = frozenset({"reward", "status", "answer", "reason", "parts"})
 _DTYPE = re.compile(r"[<>|=][biuf](?:1|2|4|8|12|16)")
 
 
-def _untagged(tag: str, content: Any, pixels: Pixels, room: int) -> Any:
+def _untagged(tag: str, content: Any, pixels: Pixels, depth_left: int) -> Any:
     if tag == "$float":
         if content not in ("nan", "inf", "-inf"):
             raise ValueError("it must be nan, inf or -inf")
         return float(content)
     if tag == "$verdict":
-        # A verdict's fields are texts and numbers, which are what they are; only its parts may bear a tag.
-        plain = type(content) is dict and content.keys() == _VERDICT and not content["parts"] and room
-        return _verdict(content if plain else unpack(content, pixels, room))
+        record = unpack(content, pixels, depth_left)
+        _check_verdict(record)
+        return Verdict.from_dict(record)
     if tag == "$image":
         return _image(content, pixels)
     if not isinstance(content, list):
         raise ValueError(f"it must hold a list, not {kind_of(content)}")
     match tag:
         case "$tuple":
-            return tuple(unpack(inner, pixels, room) for inner in content)
+            return tuple(unpack(inner, pixels, depth_left) for inner in content)
         case "$dict":
-            return _dict([(unpack(key, pixels, room), unpack(inner, pixels, room)) for key, inner in content])
+            return _dict(
+                [(unpack(key, pixels, depth_left), unpack(inner, pixels, depth_left)) for key, inner in content]
+            )
         case "$array":
             return _array(*content)
     raise ValueError("unknown")
-
-
-def _verdict(record: Any) -> Verdict:
-    _check_verdict(record)
-    return Verdict.from_dict(record)
 
 
 def _check_verdict(record: Any) -> None:
@@ -433,10 +411,10 @@ def _dict(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
     # Hashes of numbers are no secret: many keys of one hash would be compared with each other.
     if len(keys) - len({hash(key) for key in keys}) > 64:
         raise ValueError("its keys collide")
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    record = dict(pairs)
+    if len(record) < len(pairs):
         raise ValueError("it has the same key twice")
-    return found
+    return record
 
 
 def _array(kind: Any, shape: Any, numbers: Any) -> Any:

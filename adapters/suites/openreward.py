@@ -24,7 +24,7 @@ from rlvr.adapters.rows import LISTED_TASKS, MAX_LISTED
 from rlvr.adapters.serving.bounded_json import kind_of
 from rlvr.adapters.serving.events import event_stream, events_of, events_of_call, json_response, to_json
 from rlvr.adapters.serving.guard import bears_key
-from rlvr.adapters.serving.serve import MISSING, SMALL, EnvServer, ServerApp, sweep
+from rlvr.adapters.serving.serve import SMALL, EnvServer, ServerApp, answered, sweep
 from rlvr.adapters.serving.sessions import Result, SessionTable
 from rlvr.adapters.serving.wire import CODES, MAX_BITS, ProtocolError, WireRequest, read_json, unpack
 from rlvr.adapters.spec import call_style, with_native_tools
@@ -118,13 +118,12 @@ class OpenRewardApp:
         return answered
 
     def _admit(self, request: Request, public: bool) -> None:
-        if refusal := self.gate.refused(request):
-            raise refusal
+        self.gate.admit(request)
         if self._under_way > self._most and not public:
             raise ProtocolError("overloaded", f"{self._most} requests are under way: try later")
-        given = request.headers.get("x-api-key", "").encode("utf-8", "surrogateescape")
-        known = hmac.compare_digest(given, self._token.encode()) or bears_key(request.headers, self._token)
-        if self._token and not public and not known:
+        key = request.headers.get("x-api-key", "").encode("utf-8", "surrogateescape")
+        has_key = hmac.compare_digest(key, self._token.encode()) or bears_key(request.headers, self._token)
+        if self._token and not public and not has_key:
             raise ProtocolError(
                 "unauthorised", "the header X-API-Key, or Authorization: Bearer, is missing or not right"
             )
@@ -442,13 +441,10 @@ class OpenRewardApp:
 
 
 def application(app: OpenRewardApp) -> Starlette:
-    """The ASGI application; its lifespan starts and ends the sessions. Raises ImportError without Starlette."""
-    try:
-        from starlette.applications import Starlette
-        from starlette.exceptions import HTTPException
-        from starlette.routing import Route
-    except ImportError as error:
-        raise ImportError(MISSING.format("starlette")) from error
+    """The ASGI application; its lifespan starts and ends the sessions."""
+    from starlette.applications import Starlette
+    from starlette.exceptions import HTTPException
+    from starlette.routing import Route
 
     @contextlib.asynccontextmanager
     async def lifespan(served: Starlette) -> AsyncIterator[None]:
@@ -469,7 +465,7 @@ def application(app: OpenRewardApp) -> Starlette:
 
     at_root = {"/version": app.version, "/list_environments": app.environments}
     routes = [Route("/health", app.route(app.health, public=True), methods=["GET"])]
-    routes += [Route("/ready", app.gate.health, methods=["GET"])]
+    routes += [Route("/ready", answered(app.gate.health), methods=["GET"])]
     routes += [Route(path, app.route(answer), methods=["GET"]) for path, answer in at_root.items()]
     posts: dict[str, Any] = {"/ping": app.ping, "/create": app.create, "/delete": app.delete}
     posts |= {"/create_session": app.create_session, "/delete_session": app.delete}
@@ -527,7 +523,7 @@ class OpenRewardServer(EnvServer):
     def _application(self, hosts: Collection[str]) -> Starlette:
         tables = dict(zip(self._names, self._tables, strict=True))
         app = OpenRewardApp(tables, self.token, hosts, self._tasks)
-        self._face = app.gate  # what drains
+        self._app = app.gate  # what drains
         return application(app)
 
 

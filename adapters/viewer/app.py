@@ -18,8 +18,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from rlvr.adapters.serving.guard import bears_key, is_loopback, wrong_host
-from rlvr.adapters.serving.listening import WAITING, listening, web_server
-from rlvr.adapters.serving.serve import MISSING
+from rlvr.adapters.serving.listening import WAITING, WebServer, require_serving, web_server
 from rlvr.adapters.viewer.forks import Forks
 from rlvr.adapters.viewer.pages import Pages
 from rlvr.envs.core.json_text import load_json
@@ -113,30 +112,21 @@ class ViewerGuard:
 
 
 def application(pages: Pages, key: str, regrade: Regrade | None = None, forks: Forks | None = None) -> ViewerGuard:
-    """The ASGI application.
-
-    Raises:
-        ImportError: starlette is missing.
-    """
-    try:
-        from starlette.applications import Starlette
-        from starlette.responses import Response
-        from starlette.routing import Route
-    except ImportError as error:
-        raise ImportError(MISSING.format("starlette")) from error
+    """The ASGI application."""
+    from starlette.applications import Starlette
+    from starlette.concurrency import run_in_threadpool
+    from starlette.responses import Response
+    from starlette.routing import Route
 
     def answered(content: Callable[[Request], Any]) -> Callable[[Request], Response]:
         return lambda request: _answer(lambda: content(request))
 
     def posted(content: Callable[[Request, Mapping[str, Any]], Any]) -> Callable[[Request], Awaitable[Response]]:
-        from starlette.concurrency import run_in_threadpool
-
         async def endpoint(request: Request) -> Response:
             try:
                 body = await _body(request)
             except ValueError as error:
-                wrong = str(error)
-                return await run_in_threadpool(_answer, lambda: _refuse(wrong))
+                return _json_response({"error": str(error)}, 400)
             return await run_in_threadpool(_answer, lambda: content(request, body))
 
         return endpoint
@@ -194,16 +184,18 @@ def _episode_number(request: Request) -> int:
 
 
 def _answer(content: Callable[[], Any]) -> Response:
+    try:
+        return _json_response(content())
+    except KeyError as error:
+        return _json_response({"error": str(error.args[0])}, 404)
+    except ValueError as error:
+        return _json_response({"error": str(error)}, 400)
+
+
+def _json_response(value: Any, status: int = 200) -> Response:
     from starlette.responses import Response
 
-    status = 200
-    try:
-        found = content()
-    except KeyError as error:
-        status, found = 404, {"error": str(error.args[0])}
-    except ValueError as error:
-        status, found = 400, {"error": str(error)}
-    return Response(browser_json(found), status, media_type="application/json")
+    return Response(browser_json(value), status, media_type="application/json")
 
 
 def browser_json(value: Any) -> str:
@@ -223,10 +215,6 @@ def _finite(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def _refuse(wrong: str) -> None:
-    raise ValueError(wrong)
-
-
 def _playing(forks: Forks | None) -> Forks:
     if forks is None:
         raise ValueError("this viewer does not play: start it without --read-only")
@@ -239,18 +227,18 @@ async def _body(request: Request) -> Mapping[str, Any]:
     Raises:
         ValueError: it is too long, or no JSON object.
     """
-    held = bytearray()
+    data = bytearray()
     async for part in request.stream():
-        held += part
-        if len(held) > MAX_BODY:
+        data += part
+        if len(data) > MAX_BODY:
             raise ValueError(f"a request has at most {MAX_BODY:,} bytes")
-    found = load_json(bytes(held)) if held else {}
-    if not isinstance(found, dict):
+    body = load_json(bytes(data)) if data else {}
+    if not isinstance(body, dict):
         raise ValueError("a request's body must be a JSON object")
-    return found
+    return body
 
 
-class ViewerServer:
+class ViewerServer(WebServer):
     """Serves the pages at an address of the loopback, and takes in what the files gain.
 
     Args:
@@ -282,27 +270,20 @@ class ViewerServer:
             raise ValueError(
                 f"{host} can be reached by others, and transcripts are private: use 127.0.0.1 and a tunnel"
             )
-        try:
-            import uvicorn  # noqa: F401
-            import websockets  # noqa: F401
-        except ImportError as error:
-            raise ImportError(MISSING.format(error.name)) from error
+        require_serving()
         self.key = secrets.token_urlsafe(24) if key is None else key
         self.pages = pages
         try:
-            self._socket = listening(host, port)
+            self._listen(host, port)
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             raise OSError(f"port {port} of {host} is in use: give another --port, or 0 for any that is free") from None
-        self.port: int = self._socket.getsockname()[1]
-        self.origin = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
         self.url = f"{self.origin}/#/" + (f"?key={self.key}" if self.key else "")
         app: Any = application(pages, self.key, regrade, forks)
         self._uvicorn = web_server(app, WAITING, timeout_graceful_shutdown=1, lifespan="off")
         self._stopped = threading.Event()
         self._indexing = threading.Thread(target=self._index, name="rlvr-view-index", daemon=True)
-        self._thread: threading.Thread | None = None
 
     def _index(self) -> None:
         while not self._stopped.is_set():
@@ -316,22 +297,7 @@ class ViewerServer:
         """Serve until a signal; Ctrl-C raises KeyboardInterrupt when everything is closed."""
         self._indexing.start()
         try:
-            self._uvicorn.run(sockets=[self._socket])
+            super().run()
         finally:
             self._stopped.set()
             self._indexing.join()
-            self._socket.close()
-
-    def __enter__(self) -> ViewerServer:
-        self._thread = threading.Thread(target=self.run, name="rlvr-view", daemon=True)
-        self._thread.start()
-        while not self._uvicorn.started:
-            self._thread.join(0.005)
-            if not self._thread.is_alive():
-                raise RuntimeError("the viewer did not start; its log says why")
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._uvicorn.should_exit = True
-        if self._thread is not None:
-            self._thread.join()

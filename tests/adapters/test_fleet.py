@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import signal
 import socket
 import subprocess
@@ -25,7 +24,6 @@ from rlvr.adapters import connect_vector
 from rlvr.adapters.fleet import cluster, members
 from rlvr.adapters.serving import sessions as serving_sessions
 from rlvr.adapters.serving.serve import EnvServer
-from rlvr.envs.core.spaces import Text
 
 from .hostile import Breaking, saying
 
@@ -156,47 +154,6 @@ def test_a_connection_that_breaks_in_a_step_doubles_none(direction: str, where: 
         assert tally.faults == (3 if gone else 0)  # else it is asked again, and plays the step once
 
 
-def test_an_episode_is_played_again_elsewhere_and_goes_on():
-    with servers(3) as running, vector_of(urls(running), 9, restore=True) as vector:
-        rng, direct = random.Random(1), [gym.make(GUESS, **SETTINGS) for _ in range(9)]
-        observations, _ = vector.reset(seed=3)
-        assert list(observations) == [env.reset(seed=3 + i)[0] for i, env in enumerate(direct)]
-        for turn in range(6):
-            said = [f"\\boxed{{{rng.randrange(40)}}}" for _ in range(9)]
-            if turn == 3:
-                kill(running[2])
-            told = vector.step(said)
-            assert list(told[0]) == [env.step(action)[0] for env, action in zip(direct, said, strict=True)]
-        assert vector.restored == 3
-        assert all(info["verdict"].valid for info in told[4].rows)
-
-
-class Dice(gym.Env[str, str]):
-    """Says something else each time: no seed brings an episode of it back."""
-
-    observation_space = action_space = Text(100)
-
-    def reset(self, *, seed=None, options=None):
-        return f"{random.random()}", {}
-
-    def step(self, action):
-        return f"{random.random()}", 0.0, False, False, {}
-
-
-def test_an_episode_that_does_not_come_back_is_a_fault():
-    gym.register("ours/Dice-v0", entry_point=Dice, disable_env_checker=True)
-    try:
-        with servers(2, env_id="ours/Dice-v0") as running, vector_of(urls(running), 4, restore=True) as vector:
-            vector.reset(seed=0)
-            kill(running[0])
-            _, _, _, truncated, infos = vector.step(["go"] * 4)
-            assert (truncated.sum(), vector.restored) == (2, 0)
-            assert [infos.rows[i]["verdict"].status for i in np.flatnonzero(truncated)] == ["env_error"] * 2
-            assert not vector.step(["go"] * 4)[3].any()
-    finally:
-        gym.registry.pop("ours/Dice-v0")
-
-
 def test_a_server_that_comes_back_gets_its_share():
     with servers(2) as running, vector_of(urls(running), 8) as vector:
         tally = Tally(8)
@@ -225,11 +182,9 @@ def test_a_draining_server_is_left_without_a_fault():
 
 
 def test_servers_of_different_things_are_none():
-    with servers(1) as running, server(settings={"level": 1}) as other:
-        with pytest.raises(ValueError, match="serves something else: level is"):
-            connect_vector([running[0].url, other.url], 2)
-        with pytest.raises(ValueError, match="takes several servers"):
-            connect_vector(running[0].url, 2, restore=True)
+    different = pytest.raises(ValueError, match="serves something else: level is")
+    with servers(1) as running, server(settings={"level": 1}) as other, different:
+        connect_vector([running[0].url, other.url], 2)
     with pytest.raises(ConnectionError):
         connect_vector(["http://127.0.0.1:9", "http://127.0.0.1:10"], 2)
     with pytest.raises(ValueError, match="one address at least"):

@@ -95,10 +95,10 @@ def test_many_clients_of_a_name_go_to_every_server_behind_it(monkeypatch: pytest
 
 def test_more_connections_than_a_server_takes_are_one_sentence():
     with EnvServer(GUESS, limit=400, token=None) as server:
-        server._face.max_connections = 1
+        server._app.max_connections = 1
         with connect(server.url), pytest.raises(RemoteError, match="there are 1 connections already"):
             single([server.url], 1, 0.1)
-        server._face.max_connections = 5
+        server._app.max_connections = 5
         with pytest.raises(ConnectionError, match=r"takes no more connections: .*503"):
             single([server.url], 400, 0.1)
 

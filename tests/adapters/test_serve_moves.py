@@ -74,7 +74,7 @@ def test_a_reset_moves_to_another_server_and_begins_the_same_episode(two: list[E
             pass
         first = home(env, two)
         if ended == "draining":
-            first._face.draining = first.sessions.draining = True
+            first._app.draining = first.sessions.draining = True
         elif ended == "gone":
             kill(first)
         else:
@@ -95,7 +95,7 @@ def test_sessions_of_a_lost_server_spread_over_the_others(two: list[EnvServer]):
         for env in envs:
             env.reset(seed=0)
         assert [len(one.sessions) for one in running] == [4, 4, 4]
-        two[0]._face.draining = two[0].sessions.draining = True
+        two[0]._app.draining = two[0].sessions.draining = True
         for env in envs:
             env.reset(seed=1)
         assert [len(one.sessions) for one in running[1:]] == [6, 6]
@@ -107,7 +107,7 @@ def test_no_server_left_is_one_sentence_about_all(two: list[EnvServer], ended: s
         env.reset(seed=0)
         for one in two:
             if ended == "draining":
-                one._face.draining = one.sessions.draining = True
+                one._app.draining = one.sessions.draining = True
             else:
                 kill(one)
         for _ in range(2):
@@ -117,7 +117,7 @@ def test_no_server_left_is_one_sentence_about_all(two: list[EnvServer], ended: s
             assert "\n" not in str(raised.value)
         if ended == "draining":
             assert str(raised.value).count("begins nothing new") == 2
-            two[1]._face.draining = two[1].sessions.draining = False
+            two[1]._app.draining = two[1].sessions.draining = False
             assert env.reset(seed=1) == direct().reset(seed=1)
 
 
@@ -229,7 +229,7 @@ def test_a_vector_says_that_all_drain(two: list[EnvServer], monkeypatch: pytest.
     vector = connect_vector([one.url for one in two], 4)
     vector.reset(seed=0)
     for one in two:
-        one._face.draining = one.sessions.draining = True
+        one._app.draining = one.sessions.draining = True
     with pytest.raises(ConnectionError, match=r"begins nothing new.*begins nothing new"):
         vector.reset(seed=1)
     vector.close()
@@ -295,7 +295,7 @@ def test_servers_of_different_things_are_not_mixed(two: list[EnvServer], asked: 
         env.reset(seed=0)
         for one in (two[0], other):
             if env._session in one.sessions:
-                one._face.draining = one.sessions.draining = True
+                one._app.draining = one.sessions.draining = True
         with pytest.raises(ConnectionError, match="serves something else: level is"):
             env.reset(seed=0)
 
@@ -373,36 +373,6 @@ def test_what_is_no_address_is_said_as_such(url: Any):
             make(url)
 
 
-def test_an_environment_goes_home_where_its_server_is_back(two: list[EnvServer], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("rlvr.adapters.serving.connect.HOME_PAUSE", 0.0)
-    with contextlib.ExitStack() as stack:
-        envs = [stack.enter_context(connect([one.url for one in two])) for _ in range(4)]
-        for env in envs:
-            env.reset(seed=0)
-        homes = [env._at for env in envs]
-        assert sorted(homes) == [0, 0, 1, 1]
-        kill(two[0])
-        for seed in (1, 2):  # it is tried again, and is still away
-            assert {env.reset(seed=seed)[0] for env in envs} == {direct().reset(seed=seed)[0]}
-            assert [env._at for env in envs] == [1] * 4
-        two[0] = server(two[0].port).__enter__()
-        for env in envs:
-            env.step(NOTHING)
-            env.reset()  # what follows from a seed stays where the seed was given
-        assert [env._at for env in envs] == [1] * 4
-        for env in envs:
-            assert env.step(NOTHING)[4]["verdict"].valid, "an episode stays where it began"
-            assert play(env, 3) == play(direct(), 3)
-        assert [env._at for env in envs] == homes
-        assert [len(one.sessions) for one in two] == [2, 2], "no session is left behind"
-        kill(two[0])
-        two[0] = server(two[0].port, settings={"level": 1}).__enter__()  # something else now
-        for seed in (4, 5):
-            assert {env.reset(seed=seed)[0] for env in envs} == {direct().reset(seed=seed)[0]}
-        assert [env._at for env in envs] == [1] * 4
-        assert len(two[0].sessions) == 0
-
-
 def test_a_name_that_leads_elsewhere_is_followed_at_a_reset(monkeypatch: pytest.MonkeyPatch):
     """One address for all, as of a service of Kubernetes': a pod that drains is left out of the name."""
     real, leads = socket.getaddrinfo, ["127.0.0.1"]
@@ -417,7 +387,7 @@ def test_a_name_that_leads_elsewhere_is_followed_at_a_reset(monkeypatch: pytest.
         connect(f"http://fleet.test:{one.port}") as env,
     ):
         env.reset(seed=0)
-        one._face.draining = one.sessions.draining = True
+        one._app.draining = one.sessions.draining = True
         with pytest.raises(ConnectionError, match="begins nothing new"):
             env.reset(seed=1)
         leads[0] = "127.0.0.2"
@@ -425,7 +395,7 @@ def test_a_name_that_leads_elsewhere_is_followed_at_a_reset(monkeypatch: pytest.
             assert env.reset(seed=seed) == direct().reset(seed=seed)
         assert (len(one.sessions), len(two.sessions)) == (1, 1)
         kill(two)
-        one._face.draining = one.sessions.draining = False
+        one._app.draining = one.sessions.draining = False
         leads[0] = "127.0.0.1"
         assert env.reset(seed=3) == direct().reset(seed=3)
 

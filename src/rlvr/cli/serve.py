@@ -57,7 +57,6 @@ def _add_loadtest(commands: Any) -> None:
     testing.add_argument("--action", default="\\boxed{7}", help="what is said at each step")
     testing.add_argument("--serves", metavar="ENV", help="id of the environment, where a server has several")
     testing.add_argument("--token-env", metavar="NAME", help="environment variable with the token")
-    testing.add_argument("--restore", action="store_true", help="play episodes of a lost server again on another")
     testing.add_argument("--json", action="store_true", help="print the figures as JSON")
     testing.set_defaults(command=loadtest)
 
@@ -102,7 +101,7 @@ def loadtest(options: argparse.Namespace, rest: list[str]) -> int:
     if options.single:
         report = single(options.url, options.sessions, options.seconds, pause=options.pause, **common)
     else:
-        report = batched(options.url, options.sessions, options.seconds, restore=options.restore, **common)
+        report = batched(options.url, options.sessions, options.seconds, **common)
     print(report.to_json() if options.json else report, flush=True)
     return 1 if report.faults else 0
 
